@@ -1,0 +1,81 @@
+package trigger
+
+import "time"
+
+// Op is what a command wishes.
+type Op uint8
+
+const (
+	OpRegister Op = iota + 1
+	OpCancel
+	OpReschedule
+	OpSnooze
+	OpSkip
+	OpPause
+	OpResume
+	OpRunNow
+	OpRezone
+	OpAck
+	OpRedrive
+	OpErase
+)
+
+var opNames = [...]string{
+	OpRegister: "register", OpCancel: "cancel", OpReschedule: "reschedule", OpSnooze: "snooze",
+	OpSkip: "skip", OpPause: "pause", OpResume: "resume", OpRunNow: "run_now", OpRezone: "rezone",
+	OpAck: "ack", OpRedrive: "redrive", OpErase: "erase",
+}
+
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return "unknown"
+}
+
+// ParseOp finds an op by its contract name.
+func ParseOp(s string) (Op, bool) {
+	for o, n := range opNames {
+		if n != "" && n == s {
+			return Op(o), true
+		}
+	}
+	return 0, false
+}
+
+// OpNames lists the ops by name, for suggestions and shell completion.
+func OpNames() []string { return opNames[OpRegister:] }
+
+// Command is one wish about one trigger, decoded and checked by topics.
+type Command struct {
+	Op   Op
+	Key  Key
+	From Origin
+
+	Spec *Spec // register: all of it; reschedule: When alone
+	Hash Hash  // content of a register (CONTRACT "Duplicates")
+
+	IdempotencyKey string
+	IfRevision     int64 // 0: no condition
+	IfAbsent       bool
+
+	For        time.Duration // snooze
+	Until      Instant       // snooze
+	UntilLocal string        // snooze until a wall time; resolved in the trigger's zone
+	Occurrence string        // skip, ack
+	Note       string        // pause, resume
+	Zone       string        // rezone
+	Actor      string        // who asked, if the gateway said so
+}
+
+// Hash is the content of a register, compared after un-spelling.
+type Hash [16]byte
+
+// Origin is where a command first stood in the log, and when. For a forwarded
+// command it is the place and time of its first append, not of the copy.
+type Origin struct {
+	Partition int32
+	Offset    int64
+	Append    Instant
+	Forwarded bool
+}

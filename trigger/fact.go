@@ -1,0 +1,109 @@
+package trigger
+
+import "strconv"
+
+// FactType is the type of an event (CONTRACT section 5).
+type FactType string
+
+// Every fact that is told.
+const (
+	Registered         FactType = "trigger.registered"
+	Replaced           FactType = "trigger.replaced"
+	Rescheduled        FactType = "trigger.rescheduled"
+	PausedFact         FactType = "trigger.paused"
+	Resumed            FactType = "trigger.resumed"
+	CancelledFact      FactType = "trigger.cancelled"
+	Completed          FactType = "trigger.completed"
+	FailedFact         FactType = "trigger.failed"
+	ErasedFact         FactType = "trigger.erased"
+	CancelTooLate      FactType = "cancel.too_late"
+	Snoozed            FactType = "occurrence.snoozed"
+	Skipped            FactType = "occurrence.skipped"
+	OccurrenceFired    FactType = "occurrence.fired"
+	OccurrenceExpired  FactType = "occurrence.expired"
+	Misfired           FactType = "occurrence.misfired"
+	DeliveryAccepted   FactType = "delivery.accepted"
+	DeliveryDelivered  FactType = "delivery.delivered"
+	DeliveryFailed     FactType = "delivery.failed"
+	DeliveryRetried    FactType = "delivery.retried"
+	DeliveryPostponed  FactType = "delivery.postponed"
+	DeliverySuppressed FactType = "delivery.suppressed"
+	DeadLettered       FactType = "delivery.dead_lettered"
+	Redriven           FactType = "delivery.redriven"
+	EscalationAdvanced FactType = "escalation.advanced"
+	EscalationStopped  FactType = "escalation.stopped"
+	Duplicate          FactType = "command.duplicate"
+	Rejected           FactType = "command.rejected"
+)
+
+// Fact is one thing that happened to one trigger. Zero fields are absent.
+type Fact struct {
+	Type       FactType
+	Revision   int64
+	Seq        int64
+	Channel    string
+	UserID     string
+	Scheduled  Instant
+	Local      string
+	Zone       string
+	TZData     string
+	Occurrence string
+	Step       int
+	Attempt    int
+	HasStep    bool // Step and Attempt mean something: the fact is about an occurrence
+	State      Status
+	Previous   Status
+	Lateness   int64 // ms; only in occurrence.fired
+	HasLate    bool
+	Reason     string
+	Detail     string
+	Actor      string
+	DueTopic   string
+	DuePart    int32
+	HasDue     bool
+	Corr       string
+	Tags       []Tag
+	Spec       *Spec // registered, replaced: for the payload
+	Count      int
+	First      Instant
+	Last       Instant
+
+	PreviousScheduled Instant
+	PreviousTZData    string
+}
+
+// Fire is a due event to emit: everything of it that the state machine
+// decides. topics makes a record of it.
+type Fire struct {
+	Key        Key
+	Spec       *Spec // as it was fired with
+	Occurrence string
+	Step       int
+	Attempt    int
+	Revision   int64
+	Nominal    Instant
+	Fired      Instant
+	Local      string
+	Expires    Instant
+	Channel    string
+}
+
+// ID is the ce_id: the same for every copy, attempt and retry.
+func (f *Fire) ID() string { return DueID(f.Key, f.Occurrence, f.Step) }
+
+// DeadLetter is an occurrence nobody could deliver, or emit.
+type DeadLetter struct {
+	Fire   Fire
+	Code   string
+	Detail string
+}
+
+// DueID spells a ce_id: <trigger key>@<occurrence>#<step>.
+func DueID(k Key, occurrence string, step int) string {
+	b := make([]byte, 0, len(k)+len(occurrence)+4)
+	b = append(b, k...)
+	b = append(b, '@')
+	b = append(b, occurrence...)
+	b = append(b, '#')
+	return string(strconv.AppendInt(b, int64(step), 10))
+}

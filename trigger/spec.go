@@ -1,0 +1,129 @@
+package trigger
+
+import (
+	"time"
+)
+
+// Spec is what a caller asked for: when, what, for whom, and what to do when
+// things go wrong. It has no tags and no wire types; topics turns bytes into
+// it and back. A Spec is immutable once it is in a State.
+type Spec struct {
+	When When
+
+	Channel     string // "default" if the caller named none
+	UserID      string
+	Payload     []byte // as registered; may be empty
+	ContentType string // of Payload: application/json, or application/octet-stream
+	TargetKey   string // key of the due record; "" means the trigger key
+	Headers     []Header
+	Tags        []Tag // sorted by key
+	Priority    Priority
+	Jitter      time.Duration
+	Expires     time.Duration // expires_after; 0 never
+	Misfire     Misfire
+	FollowUser  bool
+	Callback    *Callback
+
+	CorrelationID string
+	TraceParent   string // W3C traceparent of the command, passed on to due events
+}
+
+// When is the time part of a Spec: exactly one of Delay, FireAt, Local and
+// Recurrence (with Include) is asked for; Kind says which.
+type When struct {
+	Kind WhenKind
+
+	DelayText string // as written: it is what content is compared by
+	Delay     time.Duration
+	FireAt    Instant // WhenInstant
+	Local     string  // WhenLocal: 2026-11-20T09:00:00, without a zone
+
+	Zone       string // IANA name; "" for instants and delays
+	Recurrence string
+	Start      string   // as asked; the State keeps the one that was settled
+	Include    []string // RDATE
+	Exclude    []string // EXDATE
+	Until      string
+	Count      int
+	DST        DST
+	Calendars  *Calendars
+}
+
+// WhenKind says which time field a caller used.
+type WhenKind uint8
+
+const (
+	WhenNone       WhenKind = iota
+	WhenDelay               // counted from the command's first append
+	WhenInstant             // an instant with an offset
+	WhenLocal               // a wall time in Zone
+	WhenRecurrence          // a rule, or a list of dates
+)
+
+// DST says what to do with wall times that do not exist or exist twice; ""
+// is the default: shift, first.
+type DST struct {
+	Gap     string // shift, skip
+	Overlap string // first, second, both
+}
+
+// Calendars names holiday sets and what happens on their days.
+type Calendars struct {
+	Names []string
+	On    string // skip, next_business_day, previous_business_day
+}
+
+// Header is one of the user's own record headers.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Tag is one of the user's labels.
+type Tag struct{ Key, Value string }
+
+// Priority orders what is due at the same time. The numbers are part of the
+// due index's key order: lower fires first.
+type Priority uint8
+
+const (
+	High   Priority = 0
+	Normal Priority = 1
+	Low    Priority = 2
+)
+
+func (p Priority) String() string {
+	switch p {
+	case High:
+		return "high"
+	case Low:
+		return "low"
+	}
+	return "normal"
+}
+
+// Misfire is what becomes of occurrences missed by more than misfire_after.
+type Misfire uint8
+
+const (
+	FireOnce Misfire = iota // only the latest missed one
+	FireAll                 // all of them in order, at most 1,000
+	SkipMissed
+)
+
+func (m Misfire) String() string {
+	switch m {
+	case FireAll:
+		return "fire_all"
+	case SkipMissed:
+		return "skip"
+	}
+	return "fire_once"
+}
+
+// Callback is where channel webhook delivers.
+type Callback struct {
+	URL     string
+	Timeout time.Duration
+	Retry   []time.Duration
+}
