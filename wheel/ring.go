@@ -1,0 +1,195 @@
+package wheel
+
+import "math/bits"
+
+// chunkLen makes a chunk just under 1 KiB: small enough that 1,172 nearly
+// empty buckets cost little, large enough that growing is rare.
+const chunkLen = 59
+
+// chunk holds entries of one bucket in the order they were added.
+type chunk struct {
+	next int32 // index of the chunk after it; -1: none
+	n    uint8
+	off  [chunkLen]uint8 // ms within the bucket
+	ref  [chunkLen]string
+}
+
+// ring maps buckets to chains of chunks. A bucket's slot is its number modulo
+// the ring's size; the window is never longer than the ring.
+type ring struct {
+	mask   int64
+	slots  []slot
+	used   []uint64 // one bit per slot: has entries
+	chunks []*chunk // nil where a chunk was given back to the garbage collector
+	free   []int32  // chunks ready for use
+	gone   []int32  // indexes of nil chunks
+	keep   int      // most free chunks to keep
+}
+
+// slot is one bucket's chain; head and tail mean nothing while its bit in used
+// is off.
+type slot struct {
+	head, tail int32
+	earliest   uint8 // lowest off
+}
+
+func (r *ring) init(buckets int64, maxEntries int) {
+	size := ceilPow2(buckets + 1)
+	r.mask = size - 1
+	r.slots = make([]slot, size)
+	r.used = make([]uint64, (size+63)/64)
+	r.keep = maxEntries/chunkLen + int(min(buckets, int64(maxEntries)))
+}
+
+func (r *ring) add(bucket int64, off uint8, ref string) {
+	i := bucket & r.mask
+	s := &r.slots[i]
+	if bit := uint64(1) << (i & 63); r.used[i>>6]&bit == 0 {
+		r.used[i>>6] |= bit
+		s.head = r.take()
+		s.tail = s.head
+		s.earliest = off
+	}
+	c := r.chunks[s.tail]
+	if c.n == chunkLen {
+		t := r.take()
+		c.next = t
+		s.tail = t
+		c = r.chunks[t]
+	}
+	c.off[c.n] = off
+	c.ref[c.n] = ref
+	c.n++
+	s.earliest = min(s.earliest, off)
+}
+
+// take finds an empty chunk.
+func (r *ring) take() int32 {
+	if k := len(r.free) - 1; k >= 0 {
+		i := r.free[k]
+		r.free = r.free[:k]
+		return i
+	}
+	c := &chunk{next: -1}
+	if k := len(r.gone) - 1; k >= 0 {
+		i := r.gone[k]
+		r.gone = r.gone[:k]
+		r.chunks[i] = c
+		return i
+	}
+	r.chunks = append(r.chunks, c)
+	return int32(len(r.chunks) - 1)
+}
+
+// give empties a chunk for reuse; its strings must not be kept alive by it.
+func (r *ring) give(i int32) {
+	if len(r.free) >= r.keep {
+		r.chunks[i] = nil
+		r.gone = append(r.gone, i)
+		return
+	}
+	c := r.chunks[i]
+	clear(c.ref[:c.n])
+	c.n, c.next = 0, -1
+	r.free = append(r.free, i)
+}
+
+// seek finds the first bucket in [from, to] that has entries, else to+1.
+func (r *ring) seek(from, to int64) int64 {
+	for b := from; b <= to; {
+		i := b & r.mask
+		if word := r.used[i>>6] >> (i & 63); word != 0 {
+			return min(b+int64(bits.TrailingZeros64(word)), to+1)
+		}
+		b += min(64-(i&63), r.mask+1-i)
+	}
+	return to + 1
+}
+
+// earliest is the lowest ms within a bucket that has entries.
+func (r *ring) earliest(bucket int64) uint8 { return r.slots[bucket&r.mask].earliest }
+
+// open moves a bucket's entries into o, sorted by (ms, ref), and frees its
+// chunks.
+func (r *ring) open(bucket int64, o *opened) {
+	i := bucket & r.mask
+	s := &r.slots[i]
+	r.used[i>>6] &^= 1 << (i & 63)
+
+	var at [bucketMs + 1]int32 // at[ms+1]: entries of ms, then where the next of ms goes
+	for j := s.head; j >= 0; j = r.chunks[j].next {
+		c := r.chunks[j]
+		for _, off := range c.off[:c.n] {
+			at[int(off)+1]++
+		}
+	}
+	for ms := range bucketMs {
+		at[ms+1] += at[ms]
+	}
+	o.reset(bucket<<bucketBits, &at, int(at[bucketMs]))
+	for j := s.head; j >= 0; {
+		c := r.chunks[j]
+		for k, off := range c.off[:c.n] {
+			o.refs[at[off]] = c.ref[k]
+			at[off]++
+		}
+		next := c.next
+		r.give(j)
+		j = next
+	}
+	o.sort()
+}
+
+// opened is the bucket under the hand.
+type opened struct {
+	refs []string // by (ms, ref); those before pos are used up and cleared
+	ends [bucketMs]int32
+	pos  int
+	base int64 // first ms of the bucket
+	ms   int   // of refs[pos]
+	due  int64 // base + ms
+}
+
+// keepOpened is how many slots are kept for reuse whatever the bucket needs;
+// above it, a slice four times too large is given back.
+const keepOpened = 1 << 14
+
+func (o *opened) reset(base int64, starts *[bucketMs + 1]int32, n int) {
+	o.base, o.pos, o.ms = base, 0, 0
+	copy(o.ends[:], starts[1:])
+	if c := cap(o.refs); c < n || c > keepOpened && c/4 > n {
+		o.refs = make([]string, n, n+n/4)
+	}
+	o.refs = o.refs[:n]
+	o.settle()
+}
+
+func (o *opened) sort() {
+	start := int32(0)
+	for _, end := range o.ends {
+		if end-start > 1 {
+			sortRefs(o.refs[start:end])
+		}
+		start = end
+	}
+}
+
+// settle moves ms to that of refs[pos].
+func (o *opened) settle() {
+	for o.ms < bucketMs-1 && int(o.ends[o.ms]) <= o.pos {
+		o.ms++
+	}
+	o.due = o.base + int64(o.ms)
+}
+
+func (o *opened) peek() entry { return entry{o.due, o.refs[o.pos]} }
+
+func (o *opened) pop() entry {
+	e := o.peek()
+	o.refs[o.pos] = ""
+	o.pos++
+	if int(o.ends[o.ms]) <= o.pos {
+		o.settle()
+	}
+	return e
+}
