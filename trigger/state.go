@@ -83,8 +83,15 @@ type Series struct {
 	After      Instant // recurrence: everything at or before it is decided
 	TZData     string  // release the instant was resolved with
 	Skip       []string
-	Retry      int // failed attempts to emit the due record
+	Jitter     int64   // ms added to At, by hash of key and occurrence
+	Told       Instant // misfires up to here were told
+	Retry      int     // failed attempts to emit the due record
+	RetryAt    Instant // after a failed attempt: when to try again
 }
+
+// Due is when the timer of the next occurrence goes: its nominal instant with
+// jitter, or later after a failed attempt to emit it.
+func (p *Series) Due() Instant { return max(p.At+Instant(p.Jitter), p.RetryAt) }
 
 // Live is an occurrence that has a timer of its own beside the series.
 type Live struct {
@@ -104,9 +111,10 @@ type Live struct {
 type LiveKind uint8
 
 const (
-	LiveSnoozed  LiveKind = iota + 1 // to fire at Due for the first time: snooze, run_now
+	LiveSnoozed  LiveKind = iota + 1 // to fire at Due for the first time, after a snooze
 	LiveInFlight                     // for a receipt; Due is its time-out
 	LiveRetry                        // to be emitted again at Due
+	LiveRunNow                       // to fire at once, even while paused
 )
 
 // MaxLive bounds the live occurrences of one trigger (CONTRACT "Channels").

@@ -1,0 +1,270 @@
+package trigger
+
+import "slices"
+
+// cancel ends a trigger, or says that it came too late and where it fired.
+func (d *decision) cancel(c *Command) *Error {
+	s := d.s
+	if s == nil || s.Status == Unknown || s.Status == Erased {
+		d.rememberCancel(c)
+		return nil
+	}
+	switch s.Status {
+	case Cancelled:
+		return d.duplicate("already cancelled")
+	case Fired, Failed, Expired:
+		d.tooLate(s.Status)
+		d.out.Changed = true
+	case InFlight:
+		d.end(Cancelled)
+		s.Revision++
+		d.tooLate(InFlight)
+	default:
+		series := s.Series
+		d.end(Cancelled)
+		s.Revision++
+		d.tell(Fact{Type: CancelledFact, Scheduled: series.At, Local: series.Local, Occurrence: series.Occurrence, Tags: s.Spec.Tags})
+	}
+	return nil
+}
+
+// rememberCancel keeps the cancel of a key we do not know for the horizon, so
+// that a register on its way from another partition stays cancelled.
+func (d *decision) rememberCancel(c *Command) {
+	if d.s == nil {
+		d.s = &State{Key: c.Key, Status: Unknown, CreatedAt: c.From.Append}
+	}
+	d.s.ForgetAt = d.now.Add(d.m.Horizon)
+	d.s.UpdatedAt = c.From.Append
+	d.tell(Fact{Type: CancelTooLate, Reason: "unknown"})
+}
+
+// tooLate tells where the last occurrence went.
+func (d *decision) tooLate(was Status) {
+	f := Fact{Type: CancelTooLate, Reason: tooLateReasons[was]}
+	if n := len(d.s.Done); n > 0 {
+		last := &d.s.Done[n-1]
+		f.DueTopic, f.DuePart, f.HasDue = last.Topic, last.Partition, true
+		f.Occurrence, f.Scheduled = last.Occurrence, last.Nominal
+	}
+	d.tell(f)
+}
+
+var tooLateReasons = map[Status]string{Fired: "already_fired", InFlight: "in_flight", Failed: "failed", Expired: "expired"}
+
+// erase forgets the content and leaves a record without it for the horizon.
+func (d *decision) erase(c *Command) *Error {
+	old := d.s
+	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append, Trimmed: true}
+	if old != nil {
+		next.Revision, next.Seq, next.Life, next.CreatedAt, next.LastAppend = old.Revision, old.Seq, old.Life, old.CreatedAt, old.LastAppend
+	}
+	next.Revision++
+	d.s = next
+	d.tell(Fact{Type: ErasedFact})
+	return nil
+}
+
+// ack says that the user reacted: nothing further happens to what is in
+// flight. Without anything in flight it has no effect.
+func (d *decision) ack(c *Command) *Error {
+	if d.s == nil || !d.dropInFlight(c.Occurrence) {
+		return nil
+	}
+	d.settle()
+	d.tell(Fact{Type: EscalationStopped, Reason: "ack", Occurrence: c.Occurrence})
+	return nil
+}
+
+// dropInFlight ends the occurrences in flight: the named one, or all.
+func (d *decision) dropInFlight(occurrence string) bool {
+	live := slices.DeleteFunc(slices.Clone(d.s.Live), func(l Live) bool {
+		return (l.Kind == LiveInFlight || l.Kind == LiveRetry) && (occurrence == "" || bare(l.Occurrence) == bare(occurrence))
+	})
+	dropped := len(live) != len(d.s.Live)
+	d.s.Live = live
+	return dropped
+}
+
+// change is every op that needs a living trigger.
+func (d *decision) change(c *Command) *Error {
+	s := d.s
+	if s == nil || s.Status.Finished() {
+		return &Error{Code: CodeNotFound, Msg: "no trigger of this key is pending"}
+	}
+	switch c.Op {
+	case OpReschedule:
+		return d.reschedule(c)
+	case OpPause:
+		return d.pause(c)
+	case OpResume:
+		return d.resume(c)
+	case OpRunNow:
+		return d.runNow(c)
+	case OpSkip:
+		return d.skip(c)
+	case OpRezone:
+		return d.rezone(c)
+	}
+	return &Error{Code: CodeUnknownOp, Field: "op", Msg: "unknown op " + c.Op.String()}
+}
+
+// reschedule changes only when. The content a register is compared by stays,
+// so a producer's late retry does not undo it.
+func (d *decision) reschedule(c *Command) *Error {
+	s := d.s
+	if s.Status == InFlight {
+		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
+	}
+	spec := s.Spec
+	spec.When = c.Spec.When
+	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.Series)
+	if err != nil {
+		return err
+	}
+	if spec.When.Kind != WhenRecurrence && s.hasFired(series.Occurrence) {
+		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
+	}
+	d.replan(spec, series, "")
+	return nil
+}
+
+// replan puts a new plan in place of the old one and tells it.
+func (d *decision) replan(spec Spec, series Series, reason string) {
+	s := d.s
+	before := s.Series
+	s.Spec, s.Series = spec, series
+	s.Revision++
+	s.UpdatedAt = d.now
+	f := d.tellPlan(Rescheduled)
+	f.PreviousScheduled, f.PreviousTZData, f.Reason = before.At, before.TZData, reason
+}
+
+func (d *decision) pause(c *Command) *Error {
+	s := d.s
+	switch s.Status {
+	case Paused:
+		return d.duplicate("already paused")
+	case InFlight:
+		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
+	}
+	s.Status, s.Note = Paused, c.Note
+	s.Revision++
+	s.UpdatedAt = d.now
+	d.tellPlan(PausedFact).Detail = c.Note
+	return nil
+}
+
+// resume lets the series go on; what was missed meanwhile meets the misfire
+// policy when its timer goes, as after an outage.
+func (d *decision) resume(c *Command) *Error {
+	s := d.s
+	if s.Status != Paused {
+		return d.duplicate("not paused")
+	}
+	s.Status, s.Note = Pending, ""
+	s.Revision++
+	s.UpdatedAt = d.now
+	d.tellPlan(Resumed).Detail = c.Note
+	return nil
+}
+
+// runNow adds an occurrence that fires at once; the series is untouched, so
+// the revision stays.
+func (d *decision) runNow(c *Command) *Error {
+	d.addLive(Live{
+		Kind:       LiveRunNow,
+		Occurrence: "run-" + position(c.From.Partition, c.From.Offset) + d.s.Life.suffix(),
+		Nominal:    c.From.Append,
+		Due:        c.From.Append,
+		Attempt:    1,
+	})
+	d.out.Changed = true
+	return nil
+}
+
+// snooze moves what is pending, or adds one occurrence to what goes on or has
+// fired (CONTRACT section 2).
+func (d *decision) snooze(c *Command) *Error {
+	s := d.s
+	if s == nil || s.reborn() {
+		return &Error{Code: CodeNotFound, Msg: "no trigger of this key"}
+	}
+	at, err := d.snoozeUntil(c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Status.Finished() && s.Spec.UserID == "":
+		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
+	case !s.Recurring() && s.Series.At != 0:
+		d.moveOneShot(at)
+	default:
+		d.snoozeExtra(c, at)
+	}
+	f := d.tell(Fact{Type: Snoozed, Scheduled: at})
+	f.Occurrence = d.lastWaiting()
+	return nil
+}
+
+func (d *decision) snoozeUntil(c *Command) (Instant, *Error) {
+	switch {
+	case c.For > 0:
+		return c.From.Append.Add(c.For), nil
+	case c.UntilLocal != "":
+		p, err := d.m.local(c.UntilLocal, d.s.Spec.When.Zone, DST{})
+		if err != nil {
+			err.Field = "until"
+			return 0, err
+		}
+		return p.At, nil
+	}
+	return c.Until, nil
+}
+
+func (d *decision) moveOneShot(at Instant) {
+	s := d.s
+	s.Series = d.m.instant(&s.Spec, s.Life, s.Key, at)
+	s.Revision++
+	s.UpdatedAt = d.now
+}
+
+func (d *decision) snoozeExtra(c *Command, at Instant) {
+	s := d.s
+	d.dropInFlight("")
+	if !s.Recurring() {
+		s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(l Live) bool { return l.Kind == LiveSnoozed })
+	}
+	if s.Status.Finished() {
+		s.Status, s.ForgetAt = Pending, 0
+	}
+	d.addLive(Live{
+		Kind:       LiveSnoozed,
+		Occurrence: "snz-" + position(c.From.Partition, c.From.Offset) + s.Life.suffix(),
+		Nominal:    at,
+		Due:        at,
+		Attempt:    1,
+	})
+	s.Revision++
+	d.settle()
+}
+
+// lastWaiting is the occurrence a snooze has just set.
+func (d *decision) lastWaiting() string {
+	if n := len(d.s.Live); n > 0 && d.s.Live[n-1].Kind == LiveSnoozed {
+		return d.s.Live[n-1].Occurrence
+	}
+	return d.s.Series.Occurrence
+}
+
+// addLive adds a live occurrence; one over the bound fails the oldest.
+func (d *decision) addLive(l Live) {
+	s := d.s
+	s.Live = slices.Clone(s.Live)
+	if len(s.Live) >= MaxLive {
+		oldest := s.Live[0]
+		s.Live = s.Live[1:]
+		d.bury(&oldest, "overrun", "more than 128 live occurrences")
+	}
+	s.Live = append(s.Live, l)
+}

@@ -1,0 +1,163 @@
+package trigger
+
+import "slices"
+
+// Due lets one timer of s go at now. A timer that s no longer has is stale
+// and does nothing: the wheel may still hold what was cancelled or moved.
+func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
+	d := m.begin(s, now)
+	switch t.Kind {
+	case TimerSeries:
+		if s.Status == Pending && s.Series.At != 0 && s.Series.Occurrence == t.Occurrence && s.Series.Due() == t.Due {
+			d.seriesDue()
+		}
+	case TimerLive:
+		if i := s.liveAt(t); i >= 0 {
+			d.liveDue(i)
+		}
+	}
+	return d.finish()
+}
+
+func (s *State) liveAt(t Timer) int {
+	return slices.IndexFunc(s.Live, func(l Live) bool {
+		return l.Due == t.Due && l.timerName() == t.Occurrence && !(s.Status == Paused && l.Kind == LiveSnoozed)
+	})
+}
+
+// seriesDue fires the next occurrence of the plan, unless it is too late for
+// it, and plans the one after.
+func (d *decision) seriesDue() {
+	s := d.s
+	occ, ok := d.seriesOccurrence(), true
+	missed := d.now.Sub(occ.Due) > d.m.MisfireAfter
+	switch {
+	case missed && s.Recurring():
+		if occ, ok = d.catchUp(); !ok {
+			d.settle()
+			return
+		}
+	case missed:
+		d.misfired(1, s.Series.At, s.Series.At)
+		if s.Spec.Misfire == SkipMissed {
+			d.end(Expired)
+			d.tellExpired(&occ, "misfire")
+			return
+		}
+	}
+	d.advance()
+	if expired(&s.Spec, occ.Due, d.now) {
+		d.expire(&occ)
+		return
+	}
+	d.emit(&occ)
+	d.settle()
+}
+
+func (d *decision) seriesOccurrence() Live {
+	p := &d.s.Series
+	return Live{Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1, Revision: d.s.Revision}
+}
+
+// expire ends an occurrence that is too late to be of use.
+func (d *decision) expire(l *Live) {
+	s := d.s
+	if !s.Recurring() && s.Series.At == 0 && len(s.Live) == 0 {
+		d.end(Expired)
+		d.tellExpired(l, "expires_after")
+		return
+	}
+	d.tellExpired(l, "expires_after")
+	d.settle()
+}
+
+func (d *decision) tellExpired(l *Live, reason string) {
+	d.tell(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence})
+}
+
+func (d *decision) misfired(count int, first, last Instant) {
+	d.tell(Fact{Type: Misfired, Reason: d.s.Spec.Misfire.String(), Count: count, First: first, Last: last})
+}
+
+// expired says whether an occurrence due at due is of no use any more.
+func expired(spec *Spec, due, now Instant) bool {
+	return spec.Expires > 0 && now.Sub(due) > spec.Expires
+}
+
+// liveDue lets the timer of one live occurrence go: a snooze or run_now fires,
+// a retry is emitted again, an occurrence in flight has waited long enough.
+func (d *decision) liveDue(i int) {
+	s := d.s
+	l := s.Live[i]
+	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
+	if l.Kind == LiveInFlight {
+		d.retry(&l, 0, d.now, "receipt_timeout", "")
+		d.settleUnlessEnded()
+		return
+	}
+	if expired(d.content(&l), l.Nominal, d.now) {
+		d.expire(&l)
+		return
+	}
+	if l.Revision == 0 {
+		l.Revision = s.Revision
+	}
+	d.emit(&l)
+	d.settle()
+}
+
+// content is what an occurrence fires with.
+func (d *decision) content(l *Live) *Spec {
+	if l.Was != nil {
+		return l.Was
+	}
+	return &d.s.Spec
+}
+
+// emit sends one due event and says so. With receipts the occurrence is then
+// in flight until one comes or the time-out passes.
+func (d *decision) emit(l *Live) {
+	s := d.s
+	spec := *d.content(l)
+	ch := d.m.Channel(spec.Channel)
+	f := Fire{Key: s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: l.Revision,
+		Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel}
+	if spec.Expires > 0 {
+		f.Expires = l.Due.Add(spec.Expires)
+	}
+	d.out.Fires = append(d.out.Fires, f)
+	late := max(0, int64(d.now-l.Due))
+	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: ch.Topic, Partition: d.m.DuePartition})
+	if ch.Receipts {
+		l.Kind, l.Due = LiveInFlight, d.now.Add(ch.ReceiptTimeout)
+		d.addLive(*l)
+	}
+	d.settleStatus(ch)
+	d.tell(Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, TZData: s.Series.TZData, Occurrence: l.Occurrence,
+		Step: l.Step, Attempt: l.Attempt, HasStep: true, Lateness: late, HasLate: true,
+		DueTopic: ch.Topic, DuePart: d.m.DuePartition, HasDue: true, Tags: spec.Tags})
+}
+
+// settleStatus is the status an occurrence.fired fact shows: a channel without
+// receipts goes straight to FIRED.
+func (d *decision) settleStatus(ch Channel) {
+	s := d.s
+	switch {
+	case s.Series.At != 0 || s.waiting() || s.Recurring():
+	case ch.Receipts || len(s.Live) > 0:
+		s.Status = InFlight
+	default:
+		d.end(Fired)
+	}
+}
+
+func (d *decision) remember(f Firing) {
+	s := d.s
+	if n := len(s.Done); n > 0 && s.Done[n-1].Occurrence == f.Occurrence {
+		return // a retry
+	}
+	s.Done = append(slices.Clone(s.Done), f)
+	if len(s.Done) > keepFirings {
+		s.Done = s.Done[len(s.Done)-keepFirings:]
+	}
+}

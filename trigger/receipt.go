@@ -1,0 +1,43 @@
+package trigger
+
+import "time"
+
+// Receipt is what a channel team says became of one due event.
+type Receipt struct {
+	Occurrence string
+	Step       int
+	Channel    string
+	Outcome    ReceiptOutcome
+	Attempt    int
+	Code       string
+	Detail     string
+	RetryAfter time.Duration // 0: the channel's profile decides
+	At         Instant       // append time of the receipt: what waiting counts from
+}
+
+// ReceiptOutcome is what happened to a due event outside.
+type ReceiptOutcome uint8
+
+const (
+	ReceiptDelivered ReceiptOutcome = iota + 1
+	ReceiptAccepted
+	ReceiptFailed
+	ReceiptRetry
+	ReceiptPostponed
+	ReceiptSuppressed
+)
+
+var receiptNames = [...]string{ReceiptDelivered: "delivered", ReceiptAccepted: "accepted", ReceiptFailed: "failed",
+	ReceiptRetry: "retry", ReceiptPostponed: "postponed", ReceiptSuppressed: "suppressed"}
+
+func (o ReceiptOutcome) String() string { return receiptNames[o] }
+
+// ParseReceiptOutcome finds an outcome by its contract name.
+func ParseReceiptOutcome(s string) (ReceiptOutcome, bool) {
+	for i, n := range receiptNames {
+		if n != "" && n == s {
+			return ReceiptOutcome(i), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,126 @@
+package trigger
+
+import (
+	"slices"
+	"time"
+)
+
+// Receive takes what a channel says became of a due event. A receipt that
+// fits nothing in flight is a fact and changes nothing else.
+func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
+	if s == nil {
+		f := receiptFact(r)
+		f.Reason = "unknown"
+		return Outcome{Facts: []Fact{f}}
+	}
+	d := m.begin(s, now)
+	i := slices.IndexFunc(s.Live, func(l Live) bool {
+		return l.Kind == LiveInFlight && l.Occurrence == r.Occurrence && l.Step == r.Step
+	})
+	if i < 0 || (r.Attempt != 0 && r.Attempt < s.Live[i].Attempt && !r.good()) {
+		f := receiptFact(r)
+		f.Reason = "late"
+		d.tell(f)
+		return d.finish()
+	}
+	d.receive(i, r)
+	return d.finish()
+}
+
+func (r *Receipt) good() bool { return r.Outcome == ReceiptDelivered || r.Outcome == ReceiptAccepted }
+
+var receiptFacts = [...]FactType{ReceiptDelivered: DeliveryDelivered, ReceiptAccepted: DeliveryAccepted,
+	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed, ReceiptSuppressed: DeliverySuppressed}
+
+func receiptFact(r *Receipt) Fact {
+	return Fact{Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: max(1, r.Attempt), HasStep: true,
+		Reason: r.Code, Detail: r.Detail}
+}
+
+func (d *decision) receive(i int, r *Receipt) {
+	s := d.s
+	l := s.Live[i]
+	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
+	switch r.Outcome {
+	case ReceiptRetry:
+		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)
+		d.settleUnlessEnded()
+	case ReceiptPostponed:
+		l.Kind, l.Due = LiveRetry, r.At.Add(max(r.RetryAfter, time.Second))
+		d.addLive(l)
+		d.settle()
+		d.tell(receiptFact(r))
+	case ReceiptFailed:
+		d.tell(receiptFact(r))
+		d.bury(&l, r.Code, r.Detail)
+		d.settleAfterFailure()
+	default: // delivered, accepted, suppressed
+		ended := d.endsNow()
+		if ended && !s.Recurring() {
+			d.end(Fired)
+		}
+		d.tell(receiptFact(r))
+		d.settleUnlessEnded()
+	}
+}
+
+// endsNow says that nothing is left to wait for.
+func (d *decision) endsNow() bool { return d.s.Series.At == 0 && len(d.s.Live) == 0 }
+
+func (d *decision) settleUnlessEnded() {
+	if !d.s.Status.Finished() {
+		d.settle()
+	}
+}
+
+// settleAfterFailure fails a one-shot with nothing else to wait for; a failed
+// occurrence never fails a series.
+func (d *decision) settleAfterFailure() {
+	if d.endsNow() && !d.s.Recurring() {
+		d.end(Failed)
+		d.tell(Fact{Type: FailedFact})
+		return
+	}
+	d.settle()
+}
+
+// retry plans the next attempt of an occurrence, after what the receipt asks
+// for or the channel's profile; past the profile it has failed.
+func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
+	profile := d.profile(l)
+	if l.Attempt > len(profile) {
+		d.tell(Fact{Type: DeliveryFailed, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: reason, Detail: detail})
+		d.bury(l, reason, "no attempt is left")
+		if d.endsNow() && !d.s.Recurring() {
+			d.end(Failed)
+			d.tell(Fact{Type: FailedFact})
+		}
+		return
+	}
+	if after <= 0 {
+		after = profile[l.Attempt-1]
+	}
+	l.Attempt++
+	l.Kind, l.Due = LiveRetry, from.Add(after)
+	d.addLive(*l)
+	d.tell(Fact{Type: DeliveryRetried, Scheduled: l.Due, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: reason, Detail: detail})
+}
+
+func (d *decision) profile(l *Live) []time.Duration {
+	spec := d.content(l)
+	if spec.Callback != nil && len(spec.Callback.Retry) > 0 {
+		return spec.Callback.Retry
+	}
+	return d.m.Channel(spec.Channel).Retry
+}
+
+// bury sends an occurrence to the dead letters.
+func (d *decision) bury(l *Live, code, detail string) {
+	spec := *d.content(l)
+	d.out.Dead = append(d.out.Dead, DeadLetter{
+		Fire: Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: l.Revision,
+			Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel},
+		Code: code, Detail: detail,
+	})
+	d.tell(Fact{Type: DeadLettered, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: code, Detail: detail})
+}

@@ -1,0 +1,141 @@
+package trigger
+
+import "slices"
+
+// register creates a trigger or replaces all of it. The order of the rules is
+// the contract's ("Duplicates").
+func (d *decision) register(c *Command) *Error {
+	if err, known := d.knownKey(c); known {
+		return err
+	}
+	s := d.s
+	alive := s != nil && !s.reborn()
+	if alive && c.IdempotencyKey == "" && s.Hash == c.Hash {
+		return d.duplicate("same content")
+	}
+	if c.IfAbsent && alive {
+		return &Error{Code: CodeConflict, Field: "if_absent", Msg: "the trigger exists, " + s.Status.String()}
+	}
+	if c.IfRevision != 0 && (s == nil || s.Revision != c.IfRevision) {
+		return revisionConflict(revisionOf(s))
+	}
+	if alive {
+		return d.replace(c)
+	}
+	return d.beginLife(c)
+}
+
+// reborn says that a register of s is a new life rather than a replacement.
+func (s *State) reborn() bool {
+	switch s.Status {
+	case Cancelled, Failed, Unknown, Erased:
+		return true
+	}
+	return false
+}
+
+func revisionOf(s *State) int64 {
+	if s == nil {
+		return 0
+	}
+	return s.Revision
+}
+
+// knownKey answers a register whose idempotency key was seen before.
+func (d *decision) knownKey(c *Command) (*Error, bool) {
+	if c.IdempotencyKey == "" || d.s == nil {
+		return nil, false
+	}
+	for _, k := range d.s.Keys {
+		if k.Key != c.IdempotencyKey {
+			continue
+		}
+		if k.Hash == c.Hash {
+			return d.duplicate("idempotency_key"), true
+		}
+		return &Error{Code: CodeIdempotencyConflict, Field: "idempotency_key", Msg: "this key was used for other content"}, true
+	}
+	return nil, false
+}
+
+// beginLife registers a key that is unknown, or whose last life ended by a
+// cancel or a failure.
+func (d *decision) beginLife(c *Command) *Error {
+	next := &State{
+		Key:       c.Key,
+		Status:    Pending,
+		Spec:      *c.Spec,
+		Hash:      c.Hash,
+		Life:      Life{Partition: c.From.Partition, Offset: c.From.Offset},
+		CreatedAt: c.From.Append,
+	}
+	if old := d.s; old != nil {
+		next.Revision, next.Seq, next.Keys, next.LastAppend = old.Revision, old.Seq, old.Keys, old.LastAppend
+		next.Life.Later = old.Status != Unknown
+	}
+	series, err := d.m.plan(&next.Spec, next.Life, c.Key, c.From.Append, Series{})
+	if err != nil {
+		return err
+	}
+	d.s = next
+	d.settleSpec(c, series)
+	d.tellPlan(Registered).Spec = &d.s.Spec
+	return nil
+}
+
+// replace puts a new content in the place of a living, fired or completed
+// trigger's. What has fired in this life never fires again.
+func (d *decision) replace(c *Command) *Error {
+	s := d.s
+	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, s.Series)
+	if err != nil {
+		return err
+	}
+	if c.Spec.When.Kind != WhenRecurrence && s.hasFired(series.Occurrence) {
+		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
+	}
+	before := s.Series
+	d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
+	s.Spec, s.Hash, s.Status, s.ForgetAt, s.Trimmed, s.Note = *c.Spec, c.Hash, Pending, 0, false, ""
+	d.settleSpec(c, series)
+	f := d.tellPlan(Replaced)
+	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData
+	return nil
+}
+
+// settleSpec completes an accepted register.
+func (d *decision) settleSpec(c *Command, series Series) {
+	s := d.s
+	s.Series = series
+	s.Revision++
+	s.UpdatedAt = c.From.Append
+	if c.IdempotencyKey != "" {
+		s.Keys = append(slices.Clone(s.Keys), IdempotencyKey{c.IdempotencyKey, c.Hash})
+		if len(s.Keys) > keepKeys {
+			s.Keys = s.Keys[len(s.Keys)-keepKeys:]
+		}
+	}
+}
+
+// detach lets occurrences in flight keep the content they were fired with.
+// Those still waiting belong to the series: they stay only when a rule is
+// edited, and will fire with the new content.
+func (d *decision) detach(keepWaiting bool) {
+	s := d.s
+	old := s.Spec
+	live := make([]Live, 0, len(s.Live))
+	for _, l := range s.Live {
+		if l.Kind == LiveSnoozed && !keepWaiting {
+			continue
+		}
+		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) && l.Was == nil {
+			l.Was = &old
+		}
+		live = append(live, l)
+	}
+	s.Live = live
+}
+
+func (s *State) hasFired(occurrence string) bool {
+	return slices.ContainsFunc(s.Done, func(f Firing) bool { return f.Occurrence == occurrence })
+}

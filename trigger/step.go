@@ -1,0 +1,302 @@
+package trigger
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Machine decides. It holds the settings a decision depends on and nothing
+// else: no clock, no state, no randomness. The same state, input and now give
+// the same outcome on every node, after every restart.
+type Machine struct {
+	Horizon      time.Duration // how long a finished trigger is remembered; dedup.horizon
+	MisfireAfter time.Duration // later than this is missed; misfire_after
+	MaxCatchUp   int           // fire_all: occurrences of one missed run that still fire
+	Calendar     Calendar
+	Channel      func(name string) Channel
+	DuePartition int32 // where this engine's due events go
+}
+
+// Channel is what a decision needs to know of a channel's settings.
+type Channel struct {
+	Topic          string
+	Receipts       bool // in flight until a receipt comes
+	ReceiptTimeout time.Duration
+	Retry          []time.Duration // n entries: n + 1 attempts
+	JitterLow      time.Duration   // default jitter of priority low
+}
+
+// Outcome is what must happen now: the next state, what to tell, what to
+// emit. The pipeline does all of it in one transaction, or none.
+type Outcome struct {
+	State    *State // the state from now on; the input itself when nothing changed
+	Changed  bool   // State must be written
+	Facts    []Fact
+	Fires    []Fire
+	Dead     []DeadLetter
+	Rejected *Error
+}
+
+// Apply obeys one command, or says why not. s is nil for a key we do not
+// know. A rejected command leaves the state as it was, but for the count of
+// facts told.
+func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
+	d := m.begin(s, now)
+	d.actor = c.Actor
+	if err := d.obey(c); err != nil {
+		return m.Reject(s, err, c.Actor)
+	}
+	return d.finish()
+}
+
+// Reject tells that a command about s was refused. It also serves commands
+// that could not even be decoded.
+func (m *Machine) Reject(s *State, err *Error, actor string) Outcome {
+	f := Fact{Type: Rejected, Reason: string(err.Code), Detail: err.Msg, Actor: actor}
+	if s == nil {
+		return Outcome{Facts: []Fact{f}, Rejected: err}
+	}
+	next := *s
+	next.Seq++
+	f.Seq, f.Revision, f.State = next.Seq, next.Revision, next.Status
+	f.Channel, f.UserID = next.Spec.Channel, next.Spec.UserID
+	return Outcome{State: &next, Changed: true, Facts: []Fact{f}, Rejected: err}
+}
+
+// decision is one step under way: a private copy of the state, and what was
+// decided so far.
+type decision struct {
+	m     *Machine
+	now   Instant
+	was   Status
+	s     *State // nil until a life begins
+	out   Outcome
+	actor string
+}
+
+func (m *Machine) begin(s *State, now Instant) *decision {
+	d := &decision{m: m, now: now}
+	if s != nil {
+		next := *s
+		d.s, d.was = &next, s.Status
+	}
+	return d
+}
+
+func (d *decision) finish() Outcome {
+	d.out.State = d.s
+	return d.out
+}
+
+// obey branches on the op, after the races of forwarded commands are decided.
+func (d *decision) obey(c *Command) *Error {
+	if d.superseded(c) {
+		return &Error{Code: CodeSuperseded, Msg: "a later command of this key was applied first"}
+	}
+	if c.IfRevision != 0 && c.Op != OpRegister && d.s != nil && !d.s.Status.Finished() && d.s.Revision != c.IfRevision {
+		return revisionConflict(d.s.Revision)
+	}
+	var err *Error
+	switch c.Op {
+	case OpRegister:
+		err = d.register(c)
+	case OpCancel:
+		err = d.cancel(c)
+	case OpErase:
+		err = d.erase(c)
+	case OpAck:
+		err = d.ack(c)
+	case OpSnooze:
+		err = d.snooze(c)
+	case OpRedrive:
+		err = unsupported("op")
+	default:
+		err = d.change(c)
+	}
+	if err == nil && d.out.Changed {
+		d.s.LastAppend = max(d.s.LastAppend, c.From.Append)
+	}
+	return err
+}
+
+// skew is how far two brokers' clocks may be apart.
+const skew = 1000 // ms
+
+// superseded says whether a forwarded command lost its race against one that
+// was appended later and applied first. Within the brokers' clock skew a
+// cancel wins (CONTRACT section 1).
+func (d *decision) superseded(c *Command) bool {
+	if !c.From.Forwarded || d.s == nil {
+		return false
+	}
+	age := d.s.LastAppend - c.From.Append // > 0: something later was applied
+	cancelled := d.s.Status == Cancelled || d.s.Status == Unknown || d.s.Status == Erased
+	switch {
+	case age > skew:
+		return true
+	case c.Op == OpCancel || c.Op == OpErase:
+		return false
+	case cancelled:
+		return age >= -skew
+	}
+	return age > 0
+}
+
+func revisionConflict(have int64) *Error {
+	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " + strconv.FormatInt(have, 10)}
+}
+
+// tell appends a fact about the trigger as it is now.
+func (d *decision) tell(f Fact) *Fact {
+	s := d.s
+	s.Seq++
+	f.Seq, f.Revision = s.Seq, s.Revision
+	f.Channel, f.UserID, f.Corr = s.Spec.Channel, s.Spec.UserID, s.Spec.CorrelationID
+	f.Zone = s.Spec.When.Zone
+	f.State = s.Status
+	if d.was != s.Status {
+		f.Previous = d.was
+		d.was = s.Status
+	}
+	f.Actor = d.actor
+	d.out.Facts = append(d.out.Facts, f)
+	d.out.Changed = true
+	return &d.out.Facts[len(d.out.Facts)-1]
+}
+
+// tellPlan is a fact about the series' next occurrence.
+func (d *decision) tellPlan(t FactType) *Fact {
+	p := &d.s.Series
+	return d.tell(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence, Tags: d.s.Spec.Tags})
+}
+
+// duplicate tells that a command changed nothing.
+func (d *decision) duplicate(reason string) *Error {
+	d.tell(Fact{Type: Duplicate, Reason: reason})
+	return nil
+}
+
+// end makes the state a done record, remembered until the horizon.
+func (d *decision) end(status Status) {
+	s := d.s
+	s.Status = status
+	s.Series = Series{Start: s.Series.Start, TZData: s.Series.TZData}
+	s.Live = nil
+	s.ForgetAt = d.now.Add(d.m.Horizon)
+	s.UpdatedAt = d.now
+	if s.Spec.UserID == "" || (status != Fired && status != Expired) {
+		s.trim()
+	}
+}
+
+// trim drops what only a firing needs; what is left answers duplicates, late
+// cancels and reads.
+func (s *State) trim() {
+	s.Spec.Payload, s.Spec.Headers, s.Spec.Callback = nil, nil, nil
+	s.Trimmed = true
+}
+
+// settle derives the status of a living trigger after its series or its live
+// occurrences changed, and ends it when nothing is left to wait for.
+func (d *decision) settle() {
+	s := d.s
+	switch {
+	case s.Status == Paused && (s.Series.At != 0 || s.waiting()):
+	case s.Series.At != 0 || s.waiting():
+		s.Status = Pending
+	case len(s.Live) == 0:
+		d.complete()
+	case s.Recurring():
+		s.Status = Pending
+	default:
+		s.Status = InFlight
+	}
+	s.UpdatedAt = d.now
+	d.out.Changed = true
+}
+
+// complete ends a trigger that has nothing left to do.
+func (d *decision) complete() {
+	recurring := d.s.Recurring()
+	d.end(Fired)
+	if recurring {
+		d.tell(Fact{Type: Completed})
+	}
+}
+
+// Recurring says whether the trigger follows a rule or a list of dates.
+func (s *State) Recurring() bool { return s.Spec.When.Kind == WhenRecurrence }
+
+// waiting says whether an occurrence beside the series is yet to fire.
+func (s *State) waiting() bool {
+	for i := range s.Live {
+		if s.Live[i].Kind == LiveSnoozed || s.Live[i].Kind == LiveRunNow {
+			return true
+		}
+	}
+	return false
+}
+
+// Timers lists what the due index must hold for s. It depends on s alone.
+func (s *State) Timers(buf []Timer) []Timer {
+	buf = buf[:0]
+	if s.Status.Finished() {
+		return buf
+	}
+	if s.Series.At != 0 && s.Status != Paused {
+		buf = append(buf, Timer{s.Series.Due(), s.Spec.Priority, TimerSeries, s.Series.Occurrence})
+	}
+	for i := range s.Live {
+		l := &s.Live[i]
+		if s.Status == Paused && l.Kind == LiveSnoozed {
+			continue
+		}
+		buf = append(buf, Timer{l.Due, s.Spec.Priority, TimerLive, l.timerName()})
+	}
+	return buf
+}
+
+// timerName tells apart the timers of steps of one occurrence.
+func (l *Live) timerName() string {
+	if l.Step == 0 {
+		return l.Occurrence
+	}
+	return l.Occurrence + "#" + strconv.Itoa(l.Step)
+}
+
+// Next is the earliest instant at which s will fire; 0 if it will not.
+func (s *State) Next() Instant {
+	var next Instant
+	if s.Status.Finished() {
+		return 0
+	}
+	if s.Series.At != 0 {
+		next = s.Series.Due()
+	}
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind != LiveInFlight && (next == 0 || l.Due < next) {
+			next = l.Due
+		}
+	}
+	return next
+}
+
+// suffix is what a later life adds to its occurrence ids, so that they differ
+// from those of an earlier life within the horizon.
+func (l Life) suffix() string {
+	if !l.Later {
+		return ""
+	}
+	return "~" + position(l.Partition, l.Offset)
+}
+
+func position(partition int32, offset int64) string {
+	return strconv.Itoa(int(partition)) + "-" + strconv.FormatInt(offset, 10)
+}
+
+// bare is an occurrence id without its life.
+func bare(occurrence string) string {
+	id, _, _ := strings.Cut(occurrence, "~")
+	return id
+}
