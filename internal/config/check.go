@@ -1,0 +1,263 @@
+package config
+
+import (
+	"encoding/base64"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// check finds what no single value shows: what does not fit together. It adds
+// to the problems that parsing found.
+func (l *loader) check() {
+	l.checkAddresses()
+	l.checkExposure()
+	l.checkKafka()
+	l.checkTLS("kafka.tls", l.c.Kafka.TLS)
+	l.checkTLS("cassandra.tls", l.c.Cassandra.TLS)
+	l.checkTopics()
+	l.checkChannels()
+	l.checkTenants()
+	l.checkWebhook()
+	l.checkProviders()
+	l.checkFiles()
+}
+
+// CheckServe finds what only `waterclock serve` needs: there is no fallback
+// in the data directory for what other instances must see too.
+func (c *Config) CheckServe() error {
+	l := &loader{c: c}
+	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
+		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
+	}
+	for _, role := range []string{"push", "sms", "email"} {
+		if c.HasRole(role) && c.Postgres.URL == "" {
+			l.at("postgres.url", "is unset, but roles has %s, which reads preferences and addresses there", role)
+		}
+	}
+	if len(l.problems) > 0 {
+		return l.problems
+	}
+	return nil
+}
+
+// at reports a problem of a key with the source its value has.
+func (l *loader) at(key, format string, args ...any) {
+	l.problem(key, l.c.Source(key), format, args...)
+}
+
+func (l *loader) checkAddresses() {
+	if len(l.c.Brokers) == 0 {
+		l.at("brokers", "is empty: name at least one broker, such as 127.0.0.1:9092")
+	}
+	for _, b := range l.c.Brokers {
+		l.checkAddress("brokers", b)
+	}
+	l.checkAddress("listen", l.c.Listen)
+	l.checkAddress("kafka.listen", l.c.Kafka.Listen)
+	l.checkAddress("internal.listen", l.c.Internal.Listen)
+	for key, address := range map[string]string{"admin.listen": l.c.Admin.Listen,
+		"internal.advertise": l.c.Internal.Advertise, "email.address": l.c.Email.Address} {
+		if address != "" {
+			l.checkAddress(key, address)
+		}
+	}
+	if u, err := url.Parse(l.c.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", l.c.URL)
+	}
+}
+
+func (l *loader) checkAddress(key, address string) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		l.at(key, "%q is no host:port, such as 127.0.0.1:9092", address)
+	}
+}
+
+// checkExposure keeps what has no lock off the network.
+func (l *loader) checkExposure() {
+	auth := l.c.Auth
+	if !loopback(l.c.Listen) && auth.KeysFile == "" && auth.OIDC.Issuer == "" {
+		l.at("listen", "%s can be reached from elsewhere and nobody would have to log in: set auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", l.c.Listen)
+	}
+	if !loopback(l.c.Internal.Listen) && l.c.Internal.Secret == "" {
+		l.at("internal.secret", "is unset, but internal.listen %s can be reached from elsewhere: give all instances the same secret", l.c.Internal.Listen)
+	}
+	if s := l.c.Internal.Secret; s != "" && len(s) < 16 {
+		l.at("internal.secret", "is shorter than 16 bytes")
+	}
+	if auth.OIDC.Issuer != "" && auth.OIDC.Audience == "" {
+		l.at("auth.oidc.audience", "is unset: without it any token of the issuer would do")
+	}
+}
+
+// loopback says that an address is on this machine only; what cannot be
+// parsed is reported elsewhere.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+func (l *loader) checkKafka() {
+	s := l.c.Kafka.SASL
+	switch {
+	case s.Mechanism == "" && (s.User != "" || s.Password != ""):
+		l.at("kafka.sasl.mechanism", "is unset, but a user or password is given: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case s.Mechanism != "" && s.User == "":
+		l.at("kafka.sasl.user", "is unset, but kafka.sasl.mechanism is %s", s.Mechanism)
+	case s.Mechanism != "" && s.Password == "":
+		l.at("kafka.sasl.password", "is unset, but kafka.sasl.mechanism is %s", s.Mechanism)
+	case s.Mechanism == "PLAIN" && !l.c.Kafka.TLS.Enabled:
+		l.c.Warnings = append(l.c.Warnings, "kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password readable over the network")
+	}
+}
+
+func (l *loader) checkTLS(prefix string, t TLS) {
+	if (t.Cert == "") != (t.Key == "") {
+		l.at(prefix+".cert", "and %s.key belong together: set both or neither", prefix)
+	}
+	if !t.Enabled && t != (TLS{}) {
+		l.at(prefix+".enabled", "is false, but other settings of %s are given: set it true or leave them away", prefix)
+	}
+}
+
+// topicName is what Kafka allows in a topic's name; we leave room for the
+// longest of our own.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+func (l *loader) checkTopics() {
+	prefix := l.c.Topics.Prefix
+	if prefix != "" && (!topicName.MatchString(prefix) || len(prefix) > 150) {
+		l.at("topics.prefix", "%q: a topic's name has letters, digits, '.', '_' and '-' only, a prefix at most 150", prefix)
+	}
+	if g := l.c.Group; g == "" || len(g) > 200 {
+		l.at("group", "must have 1 to 200 characters")
+	}
+	if keep := l.c.Events.Retention; l.c.Events.Payload && (keep == 0 || keep > 30*24*time.Hour) {
+		l.c.Warnings = append(l.c.Warnings, "events.payload is true and the event log is kept for over 30 days: an erase cannot reach what is in it")
+	}
+}
+
+// channelName is CONTRACT "Channels".
+var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,48}$`)
+
+// MaxChannels bounds the channels of a cluster (CONTRACT "Channels").
+const MaxChannels = 100
+
+func (l *loader) checkChannels() {
+	if len(l.c.Channels) > MaxChannels {
+		l.at("channels", "there are %d, over the %d allowed", len(l.c.Channels), MaxChannels)
+	}
+	owner := map[string]string{}
+	for _, name := range sortedKeys(l.c.Channels) {
+		key := "channels." + name
+		if !channelName.MatchString(name) {
+			l.at(key, "%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", name)
+			continue
+		}
+		topic := l.c.Channel(name).Topic
+		if !topicName.MatchString(topic) {
+			l.at(key+".topic", "%q is no topic: letters, digits, '.', '_' and '-', at most 249", topic)
+		}
+		if other, taken := owner[topic]; taken {
+			l.at(key+".topic", "%s is the topic of channel %s too: a topic carries one channel", topic, other)
+		}
+		owner[topic] = name
+		if len(l.c.Channels[name].Retry) > 100 {
+			l.at(key+".retry", "has over 100 entries")
+		}
+	}
+	l.checkReserved(owner)
+}
+
+// checkReserved keeps a channel's topic off the ones the engine has.
+func (l *loader) checkReserved(owner map[string]string) {
+	for _, own := range []string{"commands", "receipts", "state", "events", "rejected", "dead-letter", "control"} {
+		if name, taken := owner[l.c.Topic(own)]; taken {
+			l.at("channels."+name+".topic", "%s is the engine's own topic", l.c.Topic(own))
+		}
+	}
+}
+
+func (l *loader) checkTenants() {
+	for _, name := range sortedKeys(l.c.Tenants) {
+		key := "tenants." + name
+		if name == "" || strings.ContainsAny(name, "/ \t\n") || len(name) > 200 {
+			l.at(key, "%q is no tenant: no '/' and no blanks, at most 200 bytes", name)
+		}
+		t := l.c.Tenants[name]
+		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
+		for _, ch := range t.Channels {
+			if !channelName.MatchString(ch) {
+				l.at(key+".channels", "%q is no channel", ch)
+			}
+		}
+	}
+}
+
+func (l *loader) checkWebhook() {
+	l.checkOrigins("webhook.allow", l.c.Webhook.Allow)
+	if s, ok := strings.CutPrefix(l.c.Webhook.Secret, "whsec_"); ok {
+		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+			l.at("webhook.secret", "begins with whsec_ but what follows is no base64")
+		}
+	}
+}
+
+// checkOrigins: scheme, host and perhaps a port, nothing behind it.
+func (l *loader) checkOrigins(key string, origins []string) {
+	for _, o := range origins {
+		u, err := url.Parse(o)
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
+			strings.TrimSuffix(o, "/") != u.Scheme+"://"+u.Host {
+			l.at(key, "%q is no origin: write scheme, host and port only, such as https://hooks.example.com", o)
+		}
+	}
+}
+
+func (l *loader) checkProviders() {
+	a := l.c.Push.APNs
+	if a.KeyFile != "" && (a.KeyID == "" || a.TeamID == "" || a.Topic == "") {
+		l.at("push.apns.key_file", "needs push.apns.key_id, push.apns.team_id and push.apns.topic beside it")
+	}
+	if s := l.c.SMS; s.Account != "" && (s.Token == "" || s.From == "") {
+		l.at("sms.account", "needs sms.token and sms.from beside it")
+	}
+	if e := l.c.Email; e.Address != "" && e.From == "" {
+		l.at("email.from", "is unset, but email.address is given")
+	}
+	if p := l.c.Postgres.URL; p != "" {
+		if u, err := url.Parse(p); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
+			l.at("postgres.url", "is no postgres:// address")
+		}
+	}
+}
+
+// checkFiles finds paths that lead nowhere before somebody waits for them.
+func (l *loader) checkFiles() {
+	for _, key := range []string{"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
+		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "push.apns.key_file", "push.fcm.credentials_file"} {
+		s, _ := find(key)
+		path := *s.into(l.c, "").(*string)
+		if path == "" {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			l.at(key, "cannot be read: %v", err)
+			continue
+		}
+		f.Close()
+	}
+}

@@ -1,0 +1,263 @@
+// Package config turns flags, the environment, a YAML file and defaults into
+// one typed Config.
+//
+// # Who is right
+//
+// The table in table.go is: it names every setting once, with its type,
+// default, bounds and meaning. Parsing, `waterclock config show`, `config
+// validate`, the flags of `dev` and `serve`, and docs/operations/settings.md
+// are all made from it. A setting that is not a row does not exist.
+//
+// # Promises
+//
+//   - Order: flag, environment, file, default; the first that has a value wins,
+//     setting by setting. A list replaces a list, it is never appended to.
+//   - The environment name of a.b_c is WATERCLOCK_A_B_C.
+//   - Load reports every problem at once, each with the setting's name, where
+//     its value came from, and what would be right.
+//   - A secret never appears in a message or in Values; any secret a.b can be
+//     given as a.b_file, the path of a file that holds it.
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+//go:generate go run ./gen ../../docs/operations/settings.md
+
+// Config is every setting with its value. The comments in table.go say what
+// each means, its default and its bounds.
+type Config struct {
+	Brokers []string // Kafka bootstrap, host:port
+	URL     string   // of the HTTP API, for the command line
+	APIKey  string   // sent by the command line with HTTP requests
+	Listen  string   // HTTP
+	DataDir string
+	Roles   []string
+	Group   string
+	Standby bool
+
+	MisfireAfter time.Duration
+
+	Kafka     Kafka
+	Admin     Admin
+	Internal  Internal
+	Auth      Auth
+	Topics    Topics
+	Turn      Turn
+	Barrier   Barrier
+	Store     Store
+	Memory    Memory
+	Dedup     Dedup
+	Limits    Limits
+	Events    Events
+	Cassandra Cassandra
+	Postgres  Postgres
+	Webhook   Webhook
+	Push      Push
+	SMS       SMS
+	Email     Email
+	Log       Log
+
+	AutoCreate bool // channels.auto_create
+	Channels   map[string]*Channel
+	Tenants    map[string]*Tenant
+
+	// Warnings are what is strange but no reason to stop.
+	Warnings []string
+
+	dev     bool
+	sources map[string]Source
+}
+
+// Kafka is how to reach the brokers, and where the embedded one listens.
+type Kafka struct {
+	Listen string // dev only
+	TLS    TLS
+	SASL   SASL
+}
+
+// TLS is a client's side of a TLS connection.
+type TLS struct {
+	Enabled    bool
+	CA         string // PEM file; "" means the system's roots
+	Cert, Key  string // PEM files of a client certificate
+	ServerName string // "" means the host dialled
+}
+
+// SASL is who we are to the brokers; Mechanism "" means nobody.
+type SASL struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+	User      string
+	Password  string
+}
+
+// Admin is the listener of /healthz, /readyz and /metrics beyond loopback.
+type Admin struct{ Listen string }
+
+// Internal is how instances ask each other (DESIGN section 2).
+type Internal struct {
+	Listen    string
+	Advertise string // "" means Listen with the host's own name
+	Secret    string
+}
+
+// Auth is who may use the HTTP API; all empty means nobody beyond loopback.
+type Auth struct {
+	KeysFile string
+	OIDC     OIDC
+}
+
+// OIDC is an identity provider whose tokens we accept.
+type OIDC struct{ Issuer, Audience, TenantClaim string }
+
+// Topics is how the topics are named and made.
+type Topics struct {
+	Prefix      string
+	Partitions  int
+	Manage      bool
+	Replication int // 0 means the broker's default.replication.factor
+}
+
+// Turn paces the engine's transactions; MinInterval 0 means adaptive.
+type Turn struct{ MinInterval time.Duration }
+
+// Barrier bounds how long an open foreign transaction may hold firing back.
+type Barrier struct{ MaxHold time.Duration }
+
+// Store is the local state of the partitions.
+type Store struct{ Cache Size }
+
+// Memory bounds the Go heap; 0 means what the container allows.
+type Memory struct{ Limit Size }
+
+// Dedup is how long and how many finished triggers are remembered.
+type Dedup struct {
+	Horizon         time.Duration
+	MaxPerPartition int
+}
+
+// Limits bound what one register may ask for.
+type Limits struct {
+	Payload   Size
+	MinPeriod time.Duration
+}
+
+// Events is what the event log holds; Retention 0 means for ever.
+type Events struct {
+	Payload   bool
+	Retention time.Duration
+}
+
+// Cassandra is where the history sink writes.
+type Cassandra struct {
+	Hosts          []string
+	Keyspace       string
+	Replication    Replication
+	User, Password string
+	TLS            TLS
+}
+
+// Postgres is where preferences and calendars are kept.
+type Postgres struct{ URL string }
+
+// Webhook is what the webhook worker may call, and signs with.
+type Webhook struct {
+	Allow  []string // origins
+	Secret string
+}
+
+// Push is the providers of mobile notifications; an empty one is not used.
+type Push struct {
+	APNs APNs
+	FCM  FCM
+}
+
+// APNs is Apple's push service.
+type APNs struct {
+	KeyFile, KeyID, TeamID, Topic string
+	Sandbox                       bool
+}
+
+// FCM is Google's push service.
+type FCM struct{ CredentialsFile string }
+
+// SMS is the provider of text messages; without an account it is not used.
+type SMS struct{ Account, Token, From, URL string }
+
+// Email is the SMTP relay; without an address it is not used.
+type Email struct{ Address, User, Password, From string }
+
+// Log is what goes to standard error.
+type Log struct{ Level, Format string }
+
+// Channel is the settings of one channel.
+type Channel struct {
+	Topic          string
+	Partitioning   string // by_partition, by_key
+	Receipts       bool
+	ReceiptTimeout time.Duration
+	Retry          []time.Duration // n entries are n + 1 attempts
+	JitterLow      time.Duration
+	HighLane       bool
+}
+
+// Tenant is the limits of one tenant; 0 or empty means none of its own.
+type Tenant struct {
+	CallbackAllow []string // origins, beside webhook.allow
+	Rate          float64  // commands a second
+	MaxPending    int
+	Channels      []string // empty means all
+	MinPeriod     time.Duration
+}
+
+// Channel is the settings of a channel, configured or not.
+func (c *Config) Channel(name string) Channel {
+	ch, ok := c.Channels[name]
+	if !ok {
+		ch = c.defaultChannel(name)
+	}
+	out := *ch
+	if out.Topic == "" {
+		out.Topic = c.Topics.Prefix + "due." + name
+	}
+	return out
+}
+
+// Tenant is the limits of a tenant, configured or not.
+func (c *Config) Tenant(name string) Tenant {
+	t, ok := c.Tenants[name]
+	if !ok {
+		t = c.defaultTenant(name)
+	}
+	out := *t
+	if out.MinPeriod == 0 {
+		out.MinPeriod = c.Limits.MinPeriod
+	}
+	return out
+}
+
+// HasRole says whether a role was asked for.
+func (c *Config) HasRole(role string) bool {
+	for _, r := range c.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}
+
+// Topic is the full name of one of our topics: Topic("commands").
+func (c *Config) Topic(name string) string { return c.Topics.Prefix + name }
+
+// EnvName is the environment variable of a setting: WATERCLOCK_A_B_C of a.b_c.
+// A character that no variable may have ('-' in a channel's name) becomes '_'.
+func EnvName(key string) string {
+	return envPrefix + strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(key))
+}
+
+// FlagName is the flag of a setting: kafka-listen of kafka.listen.
+func FlagName(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+const envPrefix = "WATERCLOCK_"

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteMarkdown writes docs/operations/settings.md. A test holds the file to
+// it.
+func WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(docsIntro)
+	for _, sec := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n", sec.Title)
+		if sec.Intro != "" {
+			fmt.Fprintf(&b, "%s\n\n", sec.Intro)
+		}
+		b.WriteString("| setting | type | default | meaning |\n|---|---|---|---|\n")
+		for i := range sec.Settings {
+			writeRow(&b, &sec.Settings[i])
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+const docsIntro = `# Settings
+
+<!-- Made from the table in internal/config/table.go by go generate; do not edit. -->
+
+A setting is taken from the first of these that has it: **flag**, **environment**, **file**, **default**.
+
+* Flag: ` + "`--kafka-listen`" + ` for ` + "`kafka.listen`" + ` with ` + "`dev` and `serve`" + `; any setting with ` + "`--set key=value`" + `.
+* Environment: ` + "`WATERCLOCK_KAFKA_LISTEN`" + ` for ` + "`kafka.listen`" + `: upper case, ` + "`.`" + ` written ` + "`_`" + `. For a channel or tenant the
+  name stands in upper case too, with ` + "`-`" + ` written ` + "`_`" + `; where the file names it, that spelling is meant.
+* File: YAML, named by ` + "`--config`" + ` or ` + "`WATERCLOCK_CONFIG`" + `. ` + "`kafka: {listen: …}` and `kafka.listen: …`" + ` are the same.
+* A secret (marked below) can be given as a file's content: ` + "`kafka.sasl.password_file`" + ` for ` + "`kafka.sasl.password`" + `.
+* Durations: ` + "`250ms`, `30s`, `5m`, `1h30m`, `2d`, `1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`, `1.5GiB`, `500MB`" + `, or a number of
+  bytes. Lists: separated by commas, in YAML also a list.
+
+` + "`waterclock config show`" + ` prints every setting with its value and where it came from; ` + "`waterclock config validate`" + `
+names everything that is wrong at once.
+`
+
+func writeRow(b *strings.Builder, s *Setting) {
+	def := code(s.Default)
+	if s.Dev != "" {
+		def += "; `dev`: " + code(s.Dev)
+	}
+	fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", s.Key, typeText(s), def, strings.ReplaceAll(s.Doc, "|", `\|`))
+}
+
+func code(text string) string {
+	if text == "" {
+		return "unset"
+	}
+	return "`" + text + "`"
+}
+
+// typeText is the type with its bounds: "duration, 1ms to 10s, or `adaptive`".
+func typeText(s *Setting) string {
+	out := s.Type()
+	switch {
+	case len(s.OneOf) > 0:
+		out += ": `" + strings.Join(s.OneOf, "`, `") + "`"
+	case s.Min != "" && s.Max != "":
+		out += ", " + s.Min + " to " + s.Max
+	case s.Min != "":
+		out += ", at least " + s.Min
+	case s.Max != "":
+		out += ", at most " + s.Max
+	}
+	if s.Word != "" {
+		out += ", or `" + s.Word + "`"
+	}
+	if s.Secret {
+		out += ", secret"
+	}
+	return out
+}

@@ -1,0 +1,301 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+// Options says where settings may come from.
+type Options struct {
+	File  string            // YAML; "" means none
+	Env   []string          // as os.Environ gives it; nil means none
+	Flags map[string]string // by setting's key; only those the user wrote
+	Dev   bool              // take the defaults of `waterclock dev`
+}
+
+// Source is where a value came from.
+type Source struct {
+	Kind  string // flag, env, file, default
+	Where string // --listen, WATERCLOCK_LISTEN, the file's path; "" for default
+}
+
+func (s Source) String() string {
+	if s.Where == "" {
+		return s.Kind
+	}
+	return s.Kind + " " + s.Where
+}
+
+// Load reads all sources and checks what came out. The Config is usable only
+// if the error is nil; the error is a Problems.
+func Load(o Options) (*Config, error) {
+	l := &loader{c: &Config{dev: o.Dev, sources: map[string]Source{}}}
+	fromFile := l.readFile(o.File)
+	fromEnv := l.readEnv(o.Env, fromFile)
+	fromFlags := l.readFlags(o.Flags)
+
+	l.fillDefaults(fromFile, fromEnv, fromFlags)
+	for _, layer := range []layer{fromFile, fromEnv, fromFlags} { // weakest first
+		l.apply(layer)
+	}
+	l.check()
+	if len(l.problems) > 0 {
+		return l.c, l.problems
+	}
+	return l.c, nil
+}
+
+// layer is what one source says: texts by key.
+type layer map[string]given
+
+type given struct {
+	text string
+	from Source
+}
+
+type loader struct {
+	c        *Config
+	problems Problems
+}
+
+func (l *loader) problem(key string, from Source, format string, args ...any) {
+	l.problems = append(l.problems, Problem{Key: key, Source: from, Msg: fmt.Sprintf(format, args...)})
+}
+
+// readFile flattens the YAML file; nested and dotted keys mean the same.
+func (l *loader) readFile(path string) layer {
+	out := layer{}
+	if path == "" {
+		return out
+	}
+	from := Source{"file", path}
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		l.problem("config", from, "cannot be read: %v", err)
+		return out
+	}
+	all := joinMaps(k.All())
+	for _, key := range sortedKeys(all) {
+		text, ok := textOf(all[key])
+		switch {
+		case all[key] == nil: // "key:" with nothing behind it is unset
+		case !ok:
+			l.problem(key, from, "is a list or map of something else than plain values%s", suggest(key))
+		default:
+			l.take(out, key, text, from)
+		}
+	}
+	return out
+}
+
+// joinMaps spells the only setting that is a map, cassandra.replication, as
+// the text it has in the environment.
+func joinMaps(all map[string]any) map[string]any {
+	const key = "cassandra.replication"
+	var parts []string
+	for k, v := range all {
+		if dc, ok := strings.CutPrefix(k, key+"."); ok {
+			parts = append(parts, fmt.Sprintf("%s=%v", dc, v))
+			delete(all, k)
+		}
+	}
+	if len(parts) > 0 {
+		sort.Strings(parts)
+		all[key] = strings.Join(parts, ",")
+	}
+	return all
+}
+
+// textOf is a YAML value as one would write it in the environment.
+func textOf(v any) (string, bool) {
+	switch v := v.(type) {
+	case map[string]any, map[any]any, nil:
+		return "", false
+	case float64:
+		return strings.TrimSuffix(fmt.Sprintf("%f", v), ".000000"), true
+	case []any:
+		var parts []string
+		for _, e := range v {
+			text, ok := textOf(e)
+			if _, nested := e.([]any); !ok || nested {
+				return "", false
+			}
+			parts = append(parts, text)
+		}
+		return strings.Join(parts, ","), true
+	}
+	return fmt.Sprint(v), true
+}
+
+// readEnv takes what begins with WATERCLOCK_. An unknown name is a warning
+// only: Kubernetes adds variables of its own for a service of our name.
+func (l *loader) readEnv(environ []string, fromFile layer) layer {
+	out := layer{}
+	names := namesIn(fromFile)
+	for _, pair := range environ {
+		variable, text, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(variable, envPrefix) || foreignEnv(variable) {
+			continue
+		}
+		key := keyOfEnv(variable, names)
+		if key == "" {
+			l.c.Warnings = append(l.c.Warnings, "environment variable "+variable+" is no setting"+suggestEnv(variable))
+			continue
+		}
+		l.take(out, key, text, Source{"env", variable})
+	}
+	return out
+}
+
+// foreignEnv knows variables with our prefix that are not settings: of the
+// command line, and those Kubernetes makes for a service named waterclock.
+func foreignEnv(variable string) bool {
+	rest := strings.TrimPrefix(variable, envPrefix)
+	return rest == "CONFIG" || rest == "OUTPUT" || rest == "PORT" || strings.HasPrefix(rest, "PORT_") ||
+		strings.HasSuffix(rest, "SERVICE_HOST") || strings.HasSuffix(rest, "SERVICE_PORT") || strings.Contains(rest, "SERVICE_PORT_")
+}
+
+// keyOfEnv is the setting of a variable, or "". A variable cannot hold every
+// character of a name: a name the file has wins over the lower-cased literal.
+func keyOfEnv(variable string, names []string) string {
+	for _, s := range rows {
+		switch {
+		case s.Named():
+		case EnvName(s.Key) == variable:
+			return s.Key
+		case s.Secret && EnvName(s.Key)+"_FILE" == variable:
+			return s.Key + "_file"
+		}
+	}
+	for _, s := range rows {
+		if !s.Named() {
+			continue
+		}
+		if key := namedKeyOfEnv(s, variable, names); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+func namedKeyOfEnv(s *Setting, variable string, names []string) string {
+	before, after, _ := strings.Cut(s.Key, namePart)
+	prefix, suffix := EnvName(before), strings.TrimPrefix(EnvName(after), envPrefix)
+	if len(variable) <= len(prefix)+len(suffix) || !strings.HasPrefix(variable, prefix) || !strings.HasSuffix(variable, suffix) {
+		return ""
+	}
+	middle := variable[len(prefix) : len(variable)-len(suffix)]
+	for _, name := range names {
+		if strings.TrimPrefix(EnvName(name), envPrefix) == middle {
+			return before + name + after
+		}
+	}
+	return before + strings.ToLower(middle) + after
+}
+
+func (l *loader) readFlags(flags map[string]string) layer {
+	out := layer{}
+	for _, key := range sortedKeys(flags) {
+		l.take(out, key, flags[key], Source{"flag", "--" + FlagName(key)})
+	}
+	return out
+}
+
+// take adds one text to a layer, if its key exists. A secret's _file is read
+// here, so that it has the rank of its source.
+func (l *loader) take(out layer, key, text string, from Source) {
+	if s, _ := find(key); s != nil {
+		l.add(out, key, given{text, from})
+		return
+	}
+	base, isFile := strings.CutSuffix(key, "_file")
+	if s, _ := find(base); !isFile || s == nil || !s.Secret {
+		l.problem(key, from, "is no setting%s", suggest(key))
+		return
+	}
+	content, err := os.ReadFile(text)
+	if err != nil {
+		l.problem(key, from, "cannot be read: %v", err)
+		return
+	}
+	l.add(out, base, given{strings.TrimRight(string(content), "\r\n"), from})
+}
+
+func (l *loader) add(out layer, key string, g given) {
+	if _, twice := out[key]; twice {
+		l.problem(key, g.from, "is given twice, itself and as %s_file: keep one", key)
+		return
+	}
+	out[key] = g
+}
+
+// fillDefaults sets every default: of the plain settings, and of the channels
+// and tenants that any layer names.
+func (l *loader) fillDefaults(layers ...layer) {
+	for _, s := range rows {
+		if !s.Named() {
+			l.c.fill(s, "")
+		}
+	}
+	for _, given := range layers {
+		for _, key := range sortedKeys(given) {
+			if s, name := find(key); s.Named() {
+				group, _, _ := strings.Cut(s.Key, namePart)
+				l.c.fillNamed(group, name)
+			}
+		}
+	}
+}
+
+// fillNamed sets the defaults of all settings under "channels." or "tenants."
+// of one name.
+func (c *Config) fillNamed(group, name string) {
+	for _, s := range rows {
+		if s.Named() && strings.HasPrefix(s.Key, group) {
+			c.fill(s, name)
+		}
+	}
+}
+
+func (c *Config) fill(s *Setting, name string) {
+	if text := s.defaultFor(name, c.dev); text != "" {
+		if err := s.set(c, name, text); err != nil {
+			panic("config: default of " + s.Key + ": " + err.Error())
+		}
+	}
+}
+
+func (l *loader) apply(from layer) {
+	for _, key := range sortedKeys(from) {
+		s, name := find(key)
+		if err := s.set(l.c, name, from[key].text); err != nil {
+			l.problem(key, from[key].from, "%v", err)
+		}
+		l.c.sources[key] = from[key].from
+	}
+}
+
+// namesIn lists the channels and tenants a layer names.
+func namesIn(from layer) (names []string) {
+	for _, key := range sortedKeys(from) {
+		if _, name := find(key); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

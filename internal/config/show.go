@@ -1,0 +1,58 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Value is one setting as it stands.
+type Value struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"` // masked if it is a secret
+	Source string `json:"source"`
+}
+
+// masked stands for a secret that is set.
+const masked = "********"
+
+// Values lists every setting with its value and source, in the order of the
+// documentation; of <name> settings those of the names there are.
+func (c *Config) Values() []Value {
+	var out []Value
+	for _, s := range rows {
+		for _, name := range c.namesOf(s) {
+			key := strings.Replace(s.Key, namePart, name, 1)
+			out = append(out, Value{Key: key, Value: c.shown(s, name), Source: c.Source(key).String()})
+		}
+	}
+	return out
+}
+
+// Source is where the value of a key came from.
+func (c *Config) Source(key string) Source {
+	if s, ok := c.sources[key]; ok {
+		return s
+	}
+	return Source{Kind: "default"}
+}
+
+func (c *Config) namesOf(s *Setting) []string {
+	switch {
+	case !s.Named():
+		return []string{""}
+	case strings.HasPrefix(s.Key, "channels."):
+		return sortedKeys(c.Channels)
+	}
+	return sortedKeys(c.Tenants)
+}
+
+func (c *Config) shown(s *Setting, name string) string {
+	text := s.text(c, name)
+	if !s.Secret || text == "" {
+		return text
+	}
+	if u, err := url.Parse(text); err == nil && u.Host != "" { // of an address the host may be seen
+		return u.Scheme + "://" + masked + "@" + u.Host + u.Path
+	}
+	return masked
+}

@@ -1,0 +1,348 @@
+package config
+
+// section is a heading of the documentation with its settings.
+type section struct {
+	Title, Intro string
+	Settings     []Setting
+}
+
+// sections is the table: every setting there is, once.
+var sections = []section{
+	{"Where things are", "", []Setting{
+		{Key: "brokers", Default: "127.0.0.1:9092",
+			into: func(c *Config, _ string) any { return &c.Brokers },
+			Doc:  "Kafka brokers to start from, `host:port`, comma-separated."},
+		{Key: "url", Default: "http://127.0.0.1:8080",
+			into: func(c *Config, _ string) any { return &c.URL },
+			Doc:  "The HTTP API, for the command line. Given without `brokers`, commands go there instead of to Kafka."},
+		{Key: "api_key", Secret: true,
+			into: func(c *Config, _ string) any { return &c.APIKey },
+			Doc:  "Sent by the command line with HTTP requests, as `Authorization: Bearer`."},
+		{Key: "data_dir", Default: "./waterclock-data",
+			into: func(c *Config, _ string) any { return &c.DataDir },
+			Doc:  "What this process keeps on disk. It is made with mode 0700 and locked; losing it loses nothing that Kafka has."},
+		{Key: "roles", Default: "engine,api,webhook", Dev: "engine,api,history,webhook",
+			OneOf: []string{"engine", "api", "history", "webhook", "push", "sms", "email"},
+			into:  func(c *Config, _ string) any { return &c.Roles },
+			Doc:   "What this process does."},
+		{Key: "group", Default: "waterclock",
+			into: func(c *Config, _ string) any { return &c.Group },
+			Doc:  "Consumer group of the engine and prefix of its transactional ids (`<group>-<partition>`). Two clusters on the same brokers need two groups and two prefixes."},
+	}},
+	{"Listeners", "", []Setting{
+		{Key: "listen", Default: "127.0.0.1:8080",
+			into: func(c *Config, _ string) any { return &c.Listen },
+			Doc:  "HTTP API and console. Beyond loopback it needs `auth`."},
+		{Key: "kafka.listen", Default: "127.0.0.1:9092",
+			into: func(c *Config, _ string) any { return &c.Kafka.Listen },
+			Doc:  "The embedded broker, `waterclock dev` only."},
+		{Key: "admin.listen",
+			into: func(c *Config, _ string) any { return &c.Admin.Listen },
+			Doc:  "`/healthz`, `/readyz` and `/metrics` beyond loopback, without auth: keep it inside."},
+		{Key: "internal.listen", Default: "127.0.0.1:0",
+			into: func(c *Config, _ string) any { return &c.Internal.Listen },
+			Doc:  "Where other instances ask this one about its partitions. Port 0 takes a free one. Beyond loopback it needs `internal.secret`."},
+		{Key: "internal.advertise",
+			into: func(c *Config, _ string) any { return &c.Internal.Advertise },
+			Doc:  "`host:port` by which other instances reach `internal.listen`; unset means the address listened on."},
+		{Key: "internal.secret", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Internal.Secret },
+			Doc:  "Shared by all instances, at least 16 bytes; it authenticates their requests to each other."},
+		{Key: "auth.keys_file",
+			into: func(c *Config, _ string) any { return &c.Auth.KeysFile },
+			Doc:  "File of API keys, one `tenant key` a line."},
+		{Key: "auth.oidc.issuer",
+			into: func(c *Config, _ string) any { return &c.Auth.OIDC.Issuer },
+			Doc:  "OpenID Connect issuer whose tokens are accepted."},
+		{Key: "auth.oidc.audience",
+			into: func(c *Config, _ string) any { return &c.Auth.OIDC.Audience },
+			Doc:  "Audience a token must name."},
+		{Key: "auth.oidc.tenant_claim", Default: "tenant",
+			into: func(c *Config, _ string) any { return &c.Auth.OIDC.TenantClaim },
+			Doc:  "Claim of a token that is the tenant."},
+	}},
+	{"Connection to Kafka", "", []Setting{
+		{Key: "kafka.tls.enabled", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Kafka.TLS.Enabled },
+			Doc:  "Speak TLS to the brokers. Certificates are always verified."},
+		{Key: "kafka.tls.ca",
+			into: func(c *Config, _ string) any { return &c.Kafka.TLS.CA },
+			Doc:  "PEM file of the authorities to trust; unset means the system's."},
+		{Key: "kafka.tls.cert",
+			into: func(c *Config, _ string) any { return &c.Kafka.TLS.Cert },
+			Doc:  "PEM file of our certificate, for brokers that ask for one."},
+		{Key: "kafka.tls.key",
+			into: func(c *Config, _ string) any { return &c.Kafka.TLS.Key },
+			Doc:  "PEM file of its private key."},
+		{Key: "kafka.tls.server_name",
+			into: func(c *Config, _ string) any { return &c.Kafka.TLS.ServerName },
+			Doc:  "Name the brokers' certificates must have; unset means the host dialled."},
+		{Key: "kafka.sasl.mechanism", OneOf: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"},
+			into: func(c *Config, _ string) any { return &c.Kafka.SASL.Mechanism },
+			Doc:  "How to log in; unset means not at all."},
+		{Key: "kafka.sasl.user",
+			into: func(c *Config, _ string) any { return &c.Kafka.SASL.User },
+			Doc:  "User name."},
+		{Key: "kafka.sasl.password", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Kafka.SASL.Password },
+			Doc:  "Its password."},
+	}},
+	{"Topics", "", []Setting{
+		{Key: "topics.prefix", Default: "waterclock.",
+			into: func(c *Config, _ string) any { return &c.Topics.Prefix },
+			Doc:  "Begins the name of every topic."},
+		{Key: "topics.partitions", Default: "16", Dev: "4", Min: "1", Max: "1024",
+			into: func(c *Config, _ string) any { return &c.Topics.Partitions },
+			Doc:  "Partitions of every topic but `control`. Fixed at creation: another number later is refused."},
+		{Key: "topics.manage", Default: "true",
+			into: func(c *Config, _ string) any { return &c.Topics.Manage },
+			Doc:  "Create missing topics at start-up. Else make them with `waterclock topics apply`."},
+		{Key: "topics.replication", Default: "broker", Word: "broker", Min: "1", Max: "100",
+			into: func(c *Config, _ string) any { return &c.Topics.Replication },
+			Doc:  "Replication factor of the topics we create; `broker` leaves it to the brokers' `default.replication.factor`."},
+		{Key: "events.payload", Default: "true",
+			into: func(c *Config, _ string) any { return &c.Events.Payload },
+			Doc:  "Put payloads into `trigger.registered` and `trigger.replaced`. Set it false where the event log is kept for more than 30 days."},
+		{Key: "events.retention", Default: "30d", Word: "unlimited", Min: "1h",
+			into: func(c *Config, _ string) any { return &c.Events.Retention },
+			Doc:  "How long the event log is kept."},
+	}},
+	{"Engine", "", []Setting{
+		{Key: "turn.min_interval", Default: "adaptive", Word: "adaptive", Min: "1ms", Max: "10s",
+			into: func(c *Config, _ string) any { return &c.Turn.MinInterval },
+			Doc:  "Least time between two transactions of a partition. `adaptive` follows the number of partitions owned and the commit latency seen."},
+		{Key: "barrier.max_hold", Default: "10s", Min: "100ms", Max: "10m",
+			into: func(c *Config, _ string) any { return &c.Barrier.MaxHold },
+			Doc:  "How long another producer's open transaction may hold firing back."},
+		{Key: "misfire_after", Default: "60s", Min: "1s", Max: "1d",
+			into: func(c *Config, _ string) any { return &c.MisfireAfter },
+			Doc:  "An occurrence later than this past its nominal time and jitter is missed, and the trigger's `misfire` policy decides."},
+		{Key: "dedup.horizon", Default: "24h", Min: "1m", Max: "30d",
+			into: func(c *Config, _ string) any { return &c.Dedup.Horizon },
+			Doc:  "How long a finished trigger is remembered."},
+		{Key: "dedup.max_per_partition", Default: "5000000", Min: "1000", Max: "1000000000",
+			into: func(c *Config, _ string) any { return &c.Dedup.MaxPerPartition },
+			Doc:  "How many finished triggers a partition remembers; beyond it the oldest go first, and are counted."},
+		{Key: "limits.payload", Default: "4KiB", Min: "0B", Max: "512KiB",
+			into: func(c *Config, _ string) any { return &c.Limits.Payload },
+			Doc:  "Largest payload of a register."},
+		{Key: "limits.min_period", Default: "1m", Min: "1s", Max: "1d",
+			into: func(c *Config, _ string) any { return &c.Limits.MinPeriod },
+			Doc:  "Shortest period of a recurrence."},
+		{Key: "standby", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Standby },
+			Doc:  "Keep warm copies of partitions that other instances own, for a faster failover."},
+		{Key: "store.cache", Default: "256MiB", Min: "32MiB", Max: "1TiB",
+			into: func(c *Config, _ string) any { return &c.Store.Cache },
+			Doc:  "Block cache shared by the stores of all partitions of this process."},
+		{Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
+			into: func(c *Config, _ string) any { return &c.Memory.Limit },
+			Doc:  "Soft limit of the Go heap; `auto` takes it from the container."},
+	}},
+	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`.", []Setting{
+		{Key: "channels.auto_create", Default: "true",
+			into: func(c *Config, _ string) any { return &c.AutoCreate },
+			Doc:  "A register for an unknown channel creates it, up to 100; else it is `unknown_channel`."},
+		{Key: "channels.<name>.topic",
+			into: func(c *Config, n string) any { return &c.channel(n).Topic },
+			Doc:  "Topic of its due events; unset means `<prefix>due.<name>`."},
+		{Key: "channels.<name>.partitioning", Default: "by_partition", OneOf: []string{"by_partition", "by_key"},
+			into: func(c *Config, n string) any { return &c.channel(n).Partitioning },
+			Doc:  "`by_partition`: engine partition p writes partition p. `by_key`: murmur2 of the record key, for a topic with another number of partitions."},
+		{Key: "channels.<name>.receipts", Default: "false", built: delivered("true"),
+			into: func(c *Config, n string) any { return &c.channel(n).Receipts },
+			Doc:  "Whether the channel answers each due event on `receipts`. Default true for webhook, push, sms, email."},
+		{Key: "channels.<name>.receipt_timeout", Default: "1h", Min: "1s", Max: "7d",
+			into: func(c *Config, n string) any { return &c.channel(n).ReceiptTimeout },
+			Doc:  "No receipt for so long counts as `retry`."},
+		{Key: "channels.<name>.retry", Default: "10s,30s,2m,10m,30m", Min: "0s", Max: "7d",
+			into: func(c *Config, n string) any { return &c.channel(n).Retry },
+			Doc:  "Waits before the second, third, … attempt: n entries are n + 1 attempts."},
+		{Key: "channels.<name>.jitter_low", Default: "0s", Max: "1d",
+			into: func(c *Config, n string) any { return &c.channel(n).JitterLow },
+			Doc:  "Jitter of triggers with priority `low` that ask for none."},
+		{Key: "channels.<name>.high_lane", Default: "false", built: delivered("true"),
+			into: func(c *Config, n string) any { return &c.channel(n).HighLane },
+			Doc:  "Priority `high` goes to `<topic>.high`. Default true for webhook, push, sms, email."},
+	}},
+	{"Tenants", "`<name>` is a tenant, the text before the first `/` of a trigger key; `default` without one.", []Setting{
+		{Key: "tenants.<name>.callback_allow",
+			into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
+			Doc:  "Origins its webhooks may call, beside `webhook.allow`."},
+		{Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
+			into: func(c *Config, n string) any { return &c.tenant(n).Rate },
+			Doc:  "Commands a second; one more is `quota_exceeded`, 429 over HTTP."},
+		{Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
+			into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
+			Doc:  "Pending triggers in each partition; one more is `quota_exceeded`."},
+		{Key: "tenants.<name>.channels",
+			into: func(c *Config, n string) any { return &c.tenant(n).Channels },
+			Doc:  "Channels it may use; unset means all. Another is `forbidden_channel`."},
+		{Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
+			into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
+			Doc:  "Shortest period of its recurrences; `inherit` takes `limits.min_period`."},
+	}},
+	{"Webhooks", "", []Setting{
+		{Key: "webhook.allow",
+			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
+			Doc:  "Origins (`https://hooks.example.com`, `http://10.0.0.5:8080`) that webhooks may call although they are not public https."},
+		{Key: "webhook.secret", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Webhook.Secret },
+			Doc:  "Key of the Standard Webhooks signature, `whsec_` and base64; unset means unsigned."},
+	}},
+	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
+		{Key: "cassandra.hosts",
+			into: func(c *Config, _ string) any { return &c.Cassandra.Hosts },
+			Doc:  "Cassandra nodes to start from, comma-separated."},
+		{Key: "cassandra.keyspace", Default: "waterclock",
+			into: func(c *Config, _ string) any { return &c.Cassandra.Keyspace },
+			Doc:  "Keyspace of the history tables."},
+		{Key: "cassandra.replication", Default: "1",
+			into: func(c *Config, _ string) any { return &c.Cassandra.Replication },
+			Doc:  "Used when the keyspace is created: a factor, or a map of data centers (`dc1=3,dc2=2`; in YAML a map)."},
+		{Key: "cassandra.user",
+			into: func(c *Config, _ string) any { return &c.Cassandra.User },
+			Doc:  "User name; unset means no log-in."},
+		{Key: "cassandra.password", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Cassandra.Password },
+			Doc:  "Its password."},
+		{Key: "cassandra.tls.enabled", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Cassandra.TLS.Enabled },
+			Doc:  "Speak TLS to Cassandra. Certificates are always verified."},
+		{Key: "cassandra.tls.ca",
+			into: func(c *Config, _ string) any { return &c.Cassandra.TLS.CA },
+			Doc:  "PEM file of the authorities to trust; unset means the system's."},
+		{Key: "cassandra.tls.cert",
+			into: func(c *Config, _ string) any { return &c.Cassandra.TLS.Cert },
+			Doc:  "PEM file of our certificate."},
+		{Key: "cassandra.tls.key",
+			into: func(c *Config, _ string) any { return &c.Cassandra.TLS.Key },
+			Doc:  "PEM file of its private key."},
+		{Key: "cassandra.tls.server_name",
+			into: func(c *Config, _ string) any { return &c.Cassandra.TLS.ServerName },
+			Doc:  "Name the nodes' certificates must have; unset means the host dialled."},
+		{Key: "postgres.url", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Postgres.URL },
+			Doc:  "PostgreSQL with preferences, `postgres://user:password@host/database`."},
+	}},
+	{"Push, SMS and mail", "A provider is used where it is configured.", []Setting{
+		{Key: "push.apns.key_file",
+			into: func(c *Config, _ string) any { return &c.Push.APNs.KeyFile },
+			Doc:  "Apple's `.p8` token key."},
+		{Key: "push.apns.key_id",
+			into: func(c *Config, _ string) any { return &c.Push.APNs.KeyID },
+			Doc:  "Id of that key."},
+		{Key: "push.apns.team_id",
+			into: func(c *Config, _ string) any { return &c.Push.APNs.TeamID },
+			Doc:  "Apple developer team."},
+		{Key: "push.apns.topic",
+			into: func(c *Config, _ string) any { return &c.Push.APNs.Topic },
+			Doc:  "Bundle id of the app."},
+		{Key: "push.apns.sandbox", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Push.APNs.Sandbox },
+			Doc:  "Use Apple's development service."},
+		{Key: "push.fcm.credentials_file",
+			into: func(c *Config, _ string) any { return &c.Push.FCM.CredentialsFile },
+			Doc:  "Google service account, JSON."},
+		{Key: "sms.account",
+			into: func(c *Config, _ string) any { return &c.SMS.Account },
+			Doc:  "Twilio account SID."},
+		{Key: "sms.token", Secret: true,
+			into: func(c *Config, _ string) any { return &c.SMS.Token },
+			Doc:  "Twilio auth token."},
+		{Key: "sms.from",
+			into: func(c *Config, _ string) any { return &c.SMS.From },
+			Doc:  "Number or messaging service messages come from."},
+		{Key: "sms.url", Default: "https://api.twilio.com",
+			into: func(c *Config, _ string) any { return &c.SMS.URL },
+			Doc:  "Base of the provider's API."},
+		{Key: "email.address",
+			into: func(c *Config, _ string) any { return &c.Email.Address },
+			Doc:  "SMTP relay, `host:port`; STARTTLS where it is offered, TLS on port 465."},
+		{Key: "email.user",
+			into: func(c *Config, _ string) any { return &c.Email.User },
+			Doc:  "SMTP user; unset means no log-in."},
+		{Key: "email.password", Secret: true,
+			into: func(c *Config, _ string) any { return &c.Email.Password },
+			Doc:  "Its password."},
+		{Key: "email.from",
+			into: func(c *Config, _ string) any { return &c.Email.From },
+			Doc:  "Sender's address."},
+	}},
+	{"Logging", "", []Setting{
+		{Key: "log.level", Default: "info", OneOf: []string{"debug", "info", "warn", "error"},
+			into: func(c *Config, _ string) any { return &c.Log.Level },
+			Doc:  "Least severe message written to standard error."},
+		{Key: "log.format", Default: "text", OneOf: []string{"text", "json"},
+			into: func(c *Config, _ string) any { return &c.Log.Format },
+			Doc:  "`text` for people, `json` for machines."},
+	}},
+}
+
+// delivered is a default for the built-in channels, whose workers answer with
+// receipts and read a high lane (CONTRACT "Channels").
+func delivered(text string) map[string]string {
+	return map[string]string{"webhook": text, "push": text, "sms": text, "email": text}
+}
+
+// Settings lists the table in the order of the documentation.
+func Settings() []*Setting { return rows }
+
+var rows = func() (all []*Setting) {
+	for i := range sections {
+		for j := range sections[i].Settings {
+			all = append(all, &sections[i].Settings[j])
+		}
+	}
+	return all
+}()
+
+// find is the row of a key, and the name in it. An exact key is found before
+// a pattern, so channels.auto_create is no channel.
+func find(key string) (row *Setting, name string) {
+	for _, s := range rows {
+		if s.Key == key && !s.Named() {
+			return s, ""
+		}
+	}
+	for _, s := range rows {
+		if name, ok := s.match(key); ok && s.Named() {
+			return s, name
+		}
+	}
+	return nil, ""
+}
+
+// channel is the settings of a channel, made with its defaults when first
+// asked for.
+func (c *Config) channel(name string) *Channel {
+	if c.Channels == nil {
+		c.Channels = map[string]*Channel{}
+	}
+	if c.Channels[name] == nil {
+		c.Channels[name] = &Channel{}
+	}
+	return c.Channels[name]
+}
+
+func (c *Config) tenant(name string) *Tenant {
+	if c.Tenants == nil {
+		c.Tenants = map[string]*Tenant{}
+	}
+	if c.Tenants[name] == nil {
+		c.Tenants[name] = &Tenant{}
+	}
+	return c.Tenants[name]
+}
+
+func (c *Config) defaultChannel(name string) *Channel {
+	d := &Config{dev: c.dev}
+	d.fillNamed("channels.", name)
+	return d.channel(name)
+}
+
+func (c *Config) defaultTenant(name string) *Tenant {
+	d := &Config{dev: c.dev}
+	d.fillNamed("tenants.", name)
+	return d.tenant(name)
+}
