@@ -1,0 +1,224 @@
+package topics
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// stateFormat is the newest State.format this version writes and reads.
+const stateFormat = 1
+
+// AppendState appends the value of a trigger's record on topic state
+// (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on
+// a State that Step cannot have made: an unknown status or enum, or a string
+// that is not UTF-8.
+func AppendState(b []byte, s *trigger.State) ([]byte, error) {
+	if err := checkEnums(s); err != nil {
+		return b, fmt.Errorf("encode state of %q: %w", s.Key, err)
+	}
+	w := wire{b: b}
+	w.state(s)
+	if w.err != nil {
+		return b, fmt.Errorf("encode state of %q: %w", s.Key, w.err)
+	}
+	return w.b, nil
+}
+
+func checkEnums(s *trigger.State) error {
+	if s.Status > trigger.Erased {
+		return fmt.Errorf("status %d does not exist", s.Status)
+	}
+	if err := checkSpecEnums(&s.Spec); err != nil {
+		return err
+	}
+	for i := range s.Live {
+		l := &s.Live[i]
+		if l.Kind > trigger.LiveRetry {
+			return fmt.Errorf("live kind %d does not exist", l.Kind)
+		}
+		if l.Was != nil {
+			if err := checkSpecEnums(l.Was); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkSpecEnums(s *trigger.Spec) error {
+	switch {
+	case s.When.Kind > trigger.WhenRecurrence:
+		return fmt.Errorf("time kind %d does not exist", s.When.Kind)
+	case s.Priority > trigger.Low:
+		return fmt.Errorf("priority %d does not exist", s.Priority)
+	case s.Misfire > trigger.SkipMissed:
+		return fmt.Errorf("misfire policy %d does not exist", s.Misfire)
+	}
+	return nil
+}
+
+func (w *wire) state(s *trigger.State) {
+	w.int(1, stateFormat)
+	w.int(2, int64(s.Status))
+	w.int(3, s.Revision)
+	w.int(4, s.Seq)
+	w.life(5, &s.Life)
+	start := len(w.b)
+	mark := w.open(6)
+	w.spec(&s.Spec)
+	w.closeUnlessEmpty(start, mark)
+	w.id(7, s.Hash)
+	w.series(8, &s.Series)
+	for i := range s.Live {
+		w.live(9, &s.Live[i])
+	}
+	for i := range s.Keys {
+		w.idempotencyKey(10, &s.Keys[i])
+	}
+	for i := range s.Done {
+		w.firing(11, &s.Done[i])
+	}
+	w.int(12, int64(s.LastAppend))
+	w.int(13, int64(s.CreatedAt))
+	w.int(14, int64(s.UpdatedAt))
+	w.int(15, int64(s.ForgetAt))
+	w.str(16, s.Note)
+	w.bool(17, s.Trimmed)
+}
+
+func (w *wire) life(n protowire.Number, l *trigger.Life) {
+	start, mark := len(w.b), w.open(n)
+	w.int(1, int64(l.Partition))
+	w.int(2, l.Offset)
+	w.bool(3, l.Later)
+	w.closeUnlessEmpty(start, mark)
+}
+
+func (w *wire) series(n protowire.Number, s *trigger.Series) {
+	start, mark := len(w.b), w.open(n)
+	w.int(1, int64(s.At))
+	w.str(2, s.Occurrence)
+	w.str(3, s.Local)
+	w.str(4, s.Start)
+	w.int(5, int64(s.After))
+	w.str(6, s.TZData)
+	w.strs(7, s.Skip)
+	w.int(8, int64(s.Retry))
+	w.closeUnlessEmpty(start, mark)
+}
+
+func (w *wire) live(n protowire.Number, l *trigger.Live) {
+	mark := w.open(n)
+	w.int(1, int64(l.Kind))
+	w.str(2, l.Occurrence)
+	w.int(3, int64(l.Nominal))
+	w.str(4, l.Local)
+	w.int(5, int64(l.Due))
+	w.int(6, int64(l.Step))
+	w.int(7, int64(l.Attempt))
+	w.int(8, l.Revision)
+	w.bool(9, l.Accepted)
+	if l.Was != nil {
+		was := w.open(10)
+		w.spec(l.Was)
+		w.close(was)
+	}
+	w.close(mark)
+}
+
+func (w *wire) idempotencyKey(n protowire.Number, k *trigger.IdempotencyKey) {
+	mark := w.open(n)
+	w.str(1, k.Key)
+	w.id(2, k.Hash)
+	w.close(mark)
+}
+
+func (w *wire) firing(n protowire.Number, f *trigger.Firing) {
+	mark := w.open(n)
+	w.str(1, f.Occurrence)
+	w.int(2, int64(f.At))
+	w.int(3, int64(f.Nominal))
+	w.str(4, f.Topic)
+	w.int(5, int64(f.Partition))
+	w.close(mark)
+}
+
+func (w *wire) spec(s *trigger.Spec) {
+	w.when(1, &s.When)
+	w.str(2, s.Channel)
+	w.str(3, s.UserID)
+	w.bytes(4, s.Payload)
+	w.str(5, s.ContentType)
+	w.str(6, s.TargetKey)
+	for i := range s.Headers {
+		mark := w.open(7)
+		w.str(1, s.Headers[i].Key)
+		w.bytes(2, s.Headers[i].Value)
+		w.close(mark)
+	}
+	for i := range s.Tags {
+		mark := w.open(8)
+		w.str(1, s.Tags[i].Key)
+		w.str(2, s.Tags[i].Value)
+		w.close(mark)
+	}
+	w.int(9, int64(wirePriority[s.Priority]))
+	w.int(10, int64(s.Jitter))
+	w.int(11, int64(s.Expires))
+	w.int(12, int64(s.Misfire))
+	w.bool(13, s.FollowUser)
+	if s.Callback != nil {
+		w.callback(14, s.Callback)
+	}
+	w.str(15, s.CorrelationID)
+	w.str(16, s.TraceParent)
+}
+
+// wirePriority maps the domain's numbers (lower fires first) to the schema's,
+// where the default is 0; it is its own inverse.
+var wirePriority = [...]trigger.Priority{trigger.High: 1, trigger.Normal: 0, trigger.Low: 2}
+
+func (w *wire) when(n protowire.Number, t *trigger.When) {
+	start, mark := len(w.b), w.open(n)
+	w.int(1, int64(t.Kind))
+	w.str(2, t.DelayText)
+	w.int(3, int64(t.Delay))
+	w.int(4, int64(t.FireAt))
+	w.str(5, t.Local)
+	w.str(6, t.Zone)
+	w.str(7, t.Recurrence)
+	w.str(8, t.Start)
+	w.strs(9, t.Include)
+	w.strs(10, t.Exclude)
+	w.str(11, t.Until)
+	w.int(12, int64(t.Count))
+	w.str(13, t.DST.Gap)
+	w.str(14, t.DST.Overlap)
+	if t.Calendars != nil {
+		cal := w.open(15)
+		w.strs(1, t.Calendars.Names)
+		w.str(2, t.Calendars.On)
+		w.close(cal)
+	}
+	w.closeUnlessEmpty(start, mark)
+}
+
+func (w *wire) callback(n protowire.Number, c *trigger.Callback) {
+	mark := w.open(n)
+	w.str(1, c.URL)
+	w.int(2, int64(c.Timeout))
+	w.durations(3, c.Retry)
+	w.bool(4, c.Retry != nil && len(c.Retry) == 0)
+	w.close(mark)
+}
+
+func (w *wire) durations(n protowire.Number, list []time.Duration) {
+	start, mark := len(w.b), w.open(n)
+	for _, d := range list {
+		w.b = protowire.AppendVarint(w.b, uint64(d))
+	}
+	w.closeUnlessEmpty(start, mark)
+}

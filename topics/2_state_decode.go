@@ -1,0 +1,418 @@
+package topics
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// DecodeState reads what AppendState wrote under key, into a State that
+// shares nothing with b. Bytes of a newer version give an error that wraps
+// ErrNewer; nothing is skipped, because what we skip we would forget when we
+// write the trigger again.
+func DecodeState(key trigger.Key, b []byte) (*trigger.State, error) {
+	s := &trigger.State{Key: key}
+	s.Spec.Priority = trigger.Normal // 0 on the wire
+	if err := decodeState(bytes.Clone(b), s); err != nil {
+		return nil, fmt.Errorf("decode state of %q: %w", key, err)
+	}
+	return s, nil
+}
+
+func decodeState(b []byte, s *trigger.State) error {
+	format := uint64(0)
+	err := fields(b, func(fv fieldValue) error {
+		if fv.num == 1 && fv.typ == protowire.VarintType {
+			format = fv.v
+			return nil
+		}
+		if fv.typ == protowire.BytesType {
+			return decodeStatePart(fv, s)
+		}
+		return decodeStateNumber(fv, s)
+	})
+	if err != nil {
+		return err
+	}
+	return checkFormat(format, stateFormat)
+}
+
+// checkFormat refuses format 0, which nothing ever wrote, and newer ones.
+func checkFormat(have, newest uint64) error {
+	switch {
+	case have > newest:
+		return fmt.Errorf("format %d, this version knows up to %d: %w", have, newest, ErrNewer)
+	case have == 0:
+		return fmt.Errorf("the format is missing")
+	}
+	return nil
+}
+
+func decodeStateNumber(fv fieldValue, s *trigger.State) (err error) {
+	if fv.typ != protowire.VarintType {
+		return fv.unknown("state")
+	}
+	switch fv.num {
+	case 2:
+		var v uint8
+		v, err = fv.enum(uint64(trigger.Erased))
+		s.Status = trigger.Status(v)
+	case 3:
+		s.Revision = int64(fv.v)
+	case 4:
+		s.Seq = int64(fv.v)
+	case 12:
+		s.LastAppend = trigger.Instant(fv.v)
+	case 13:
+		s.CreatedAt = trigger.Instant(fv.v)
+	case 14:
+		s.UpdatedAt = trigger.Instant(fv.v)
+	case 15:
+		s.ForgetAt = trigger.Instant(fv.v)
+	case 17:
+		s.Trimmed = fv.v != 0
+	default:
+		return fv.unknown("state")
+	}
+	return err
+}
+
+func decodeStatePart(fv fieldValue, s *trigger.State) error {
+	switch fv.num {
+	case 5:
+		return decodeLife(fv.p, &s.Life)
+	case 6:
+		return decodeSpec(fv.p, &s.Spec)
+	case 7:
+		return fv.id((*[16]byte)(&s.Hash))
+	case 8:
+		return decodeSeries(fv.p, &s.Series)
+	case 9:
+		s.Live = append(s.Live, trigger.Live{})
+		return decodeLive(fv.p, &s.Live[len(s.Live)-1])
+	case 10:
+		s.Keys = append(s.Keys, trigger.IdempotencyKey{})
+		return decodeIdempotencyKey(fv.p, &s.Keys[len(s.Keys)-1])
+	case 11:
+		s.Done = append(s.Done, trigger.Firing{})
+		return decodeFiring(fv.p, &s.Done[len(s.Done)-1])
+	case 16:
+		return fv.text(&s.Note)
+	}
+	return fv.unknown("state")
+}
+
+func decodeLife(b []byte, l *trigger.Life) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case number | 1:
+			l.Partition = int32(fv.v)
+		case number | 2:
+			l.Offset = int64(fv.v)
+		case number | 3:
+			l.Later = fv.v != 0
+		default:
+			return fv.unknown("life")
+		}
+		return nil
+	})
+}
+
+func decodeSeries(b []byte, s *trigger.Series) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case number | 1:
+			s.At = trigger.Instant(fv.v)
+		case data | 2:
+			return fv.text(&s.Occurrence)
+		case data | 3:
+			return fv.text(&s.Local)
+		case data | 4:
+			return fv.text(&s.Start)
+		case number | 5:
+			s.After = trigger.Instant(fv.v)
+		case data | 6:
+			return fv.text(&s.TZData)
+		case data | 7:
+			return fv.texts(&s.Skip)
+		case number | 8:
+			s.Retry = int(fv.v)
+		default:
+			return fv.unknown("series")
+		}
+		return nil
+	})
+}
+
+func decodeLive(b []byte, l *trigger.Live) error {
+	return fields(b, func(fv fieldValue) (err error) {
+		switch fv.key() {
+		case number | 1:
+			var v uint8
+			v, err = fv.enum(uint64(trigger.LiveRetry))
+			l.Kind = trigger.LiveKind(v)
+		case data | 2:
+			err = fv.text(&l.Occurrence)
+		case number | 3:
+			l.Nominal = trigger.Instant(fv.v)
+		case data | 4:
+			err = fv.text(&l.Local)
+		case number | 5:
+			l.Due = trigger.Instant(fv.v)
+		case number | 6:
+			l.Step = int(fv.v)
+		case number | 7:
+			l.Attempt = int(fv.v)
+		case number | 8:
+			l.Revision = int64(fv.v)
+		case number | 9:
+			l.Accepted = fv.v != 0
+		case data | 10:
+			if l.Was == nil {
+				l.Was = &trigger.Spec{Priority: trigger.Normal}
+			}
+			err = decodeSpec(fv.p, l.Was)
+		default:
+			err = fv.unknown("live")
+		}
+		return err
+	})
+}
+
+func decodeIdempotencyKey(b []byte, k *trigger.IdempotencyKey) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&k.Key)
+		case data | 2:
+			return fv.id((*[16]byte)(&k.Hash))
+		}
+		return fv.unknown("idempotency key")
+	})
+}
+
+func decodeFiring(b []byte, f *trigger.Firing) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&f.Occurrence)
+		case number | 2:
+			f.At = trigger.Instant(fv.v)
+		case number | 3:
+			f.Nominal = trigger.Instant(fv.v)
+		case data | 4:
+			return fv.text(&f.Topic)
+		case number | 5:
+			f.Partition = int32(fv.v)
+		default:
+			return fv.unknown("firing")
+		}
+		return nil
+	})
+}
+
+func decodeSpec(b []byte, s *trigger.Spec) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.typ {
+		case protowire.VarintType:
+			return decodeSpecNumber(fv, s)
+		case protowire.BytesType:
+			return decodeSpecPart(fv, s)
+		}
+		return fv.unknown("spec")
+	})
+}
+
+func decodeSpecNumber(fv fieldValue, s *trigger.Spec) error {
+	switch fv.num {
+	case 9:
+		v, err := fv.enum(2)
+		if err == nil {
+			s.Priority = wirePriority[v]
+		}
+		return err
+	case 10:
+		s.Jitter = time.Duration(fv.v)
+	case 11:
+		s.Expires = time.Duration(fv.v)
+	case 12:
+		v, err := fv.enum(uint64(trigger.SkipMissed))
+		s.Misfire = trigger.Misfire(v)
+		return err
+	case 13:
+		s.FollowUser = fv.v != 0
+	default:
+		return fv.unknown("spec")
+	}
+	return nil
+}
+
+func decodeSpecPart(fv fieldValue, s *trigger.Spec) error {
+	switch fv.num {
+	case 1:
+		return decodeWhen(fv.p, &s.When)
+	case 2:
+		return fv.text(&s.Channel)
+	case 3:
+		return fv.text(&s.UserID)
+	case 4:
+		s.Payload = fv.p[:len(fv.p):len(fv.p)]
+	case 5:
+		return fv.text(&s.ContentType)
+	case 6:
+		return fv.text(&s.TargetKey)
+	case 7:
+		s.Headers = append(s.Headers, trigger.Header{})
+		return decodeHeader(fv.p, &s.Headers[len(s.Headers)-1])
+	case 8:
+		s.Tags = append(s.Tags, trigger.Tag{})
+		return decodeTag(fv.p, &s.Tags[len(s.Tags)-1])
+	case 14:
+		if s.Callback == nil {
+			s.Callback = new(trigger.Callback)
+		}
+		return decodeCallback(fv.p, s.Callback)
+	case 15:
+		return fv.text(&s.CorrelationID)
+	case 16:
+		return fv.text(&s.TraceParent)
+	default:
+		return fv.unknown("spec")
+	}
+	return nil
+}
+
+func decodeHeader(b []byte, h *trigger.Header) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&h.Key)
+		case data | 2:
+			h.Value = fv.p[:len(fv.p):len(fv.p)]
+			return nil
+		}
+		return fv.unknown("header")
+	})
+}
+
+func decodeTag(b []byte, t *trigger.Tag) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&t.Key)
+		case data | 2:
+			return fv.text(&t.Value)
+		}
+		return fv.unknown("tag")
+	})
+}
+
+func decodeCallback(b []byte, c *trigger.Callback) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&c.URL)
+		case number | 2:
+			c.Timeout = time.Duration(fv.v)
+		case number | 3:
+			c.Retry = append(c.Retry, time.Duration(fv.v))
+		case data | 3:
+			return decodeDurations(fv.p, &c.Retry)
+		case number | 4:
+			if fv.v != 0 && c.Retry == nil {
+				c.Retry = []time.Duration{}
+			}
+		default:
+			return fv.unknown("callback")
+		}
+		return nil
+	})
+}
+
+func decodeDurations(b []byte, to *[]time.Duration) error {
+	for len(b) > 0 {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		*to = append(*to, time.Duration(v))
+		b = b[n:]
+	}
+	return nil
+}
+
+func decodeWhen(b []byte, t *trigger.When) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.typ {
+		case protowire.VarintType:
+			return decodeWhenNumber(fv, t)
+		case protowire.BytesType:
+			return decodeWhenText(fv, t)
+		}
+		return fv.unknown("when")
+	})
+}
+
+func decodeWhenNumber(fv fieldValue, t *trigger.When) error {
+	switch fv.num {
+	case 1:
+		v, err := fv.enum(uint64(trigger.WhenRecurrence))
+		t.Kind = trigger.WhenKind(v)
+		return err
+	case 3:
+		t.Delay = time.Duration(fv.v)
+	case 4:
+		t.FireAt = trigger.Instant(fv.v)
+	case 12:
+		t.Count = int(fv.v)
+	default:
+		return fv.unknown("when")
+	}
+	return nil
+}
+
+func decodeWhenText(fv fieldValue, t *trigger.When) error {
+	switch fv.num {
+	case 2:
+		return fv.text(&t.DelayText)
+	case 5:
+		return fv.text(&t.Local)
+	case 6:
+		return fv.text(&t.Zone)
+	case 7:
+		return fv.text(&t.Recurrence)
+	case 8:
+		return fv.text(&t.Start)
+	case 9:
+		return fv.texts(&t.Include)
+	case 10:
+		return fv.texts(&t.Exclude)
+	case 11:
+		return fv.text(&t.Until)
+	case 13:
+		return fv.text(&t.DST.Gap)
+	case 14:
+		return fv.text(&t.DST.Overlap)
+	case 15:
+		if t.Calendars == nil {
+			t.Calendars = new(trigger.Calendars)
+		}
+		return decodeCalendars(fv.p, t.Calendars)
+	}
+	return fv.unknown("when")
+}
+
+func decodeCalendars(b []byte, c *trigger.Calendars) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.texts(&c.Names)
+		case data | 2:
+			return fv.text(&c.On)
+		}
+		return fv.unknown("calendars")
+	})
+}
