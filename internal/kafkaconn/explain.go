@@ -1,0 +1,138 @@
+package kafkaconn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// Connect makes a client and waits until a broker has answered, at most
+// within: unlike kgo.NewClient, which succeeds against nothing. The error is
+// one Explain has worded; the caller closes the client.
+func Connect(ctx context.Context, c *config.Config, within time.Duration, opts ...kgo.Opt) (*kgo.Client, error) {
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("make Kafka client: %w", err)
+	}
+	pingCtx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := cl.Ping(pingCtx); err != nil {
+		cl.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, Explain(c, err)
+	}
+	return cl, nil
+}
+
+// Unreachable says that no broker could be used. Advice says what to change;
+// Err is what the client said.
+type Unreachable struct {
+	Advice string
+	Err    error
+}
+
+func (e *Unreachable) Error() string { return e.Advice }
+func (e *Unreachable) Unwrap() error { return e.Err }
+
+// Explain words an error of connecting or logging in. Other errors come back
+// as they are.
+func Explain(c *config.Config, err error) error {
+	if err == nil {
+		return nil
+	}
+	if advice := advise(c, err); advice != "" {
+		return &Unreachable{Advice: advice, Err: err}
+	}
+	return err
+}
+
+func advise(c *config.Config, err error) string {
+	brokers := strings.Join(c.Brokers, ", ")
+	for _, rule := range []func(*config.Config, string, error) string{adviseLogin, adviseTLS, adviseNetwork} {
+		if advice := rule(c, brokers, err); advice != "" {
+			return advice
+		}
+	}
+	return ""
+}
+
+func adviseLogin(c *config.Config, brokers string, err error) string {
+	s := c.Kafka.SASL
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return fmt.Sprintf("the broker at %s refused user %q: check kafka.sasl.user, kafka.sasl.password and kafka.sasl.mechanism (%s)", brokers, s.User, s.Mechanism)
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one it has (%s)", brokers, s.Mechanism, brokerSays(err))
+	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.TopicAuthorizationFailed):
+		return fmt.Sprintf("the broker at %s does not let user %q do this: it needs an ACL (%s)", brokers, s.User, brokerSays(err))
+	}
+	return ""
+}
+
+// brokerSays is the broker's own sentence, on one line.
+func brokerSays(err error) string { return strings.ReplaceAll(err.Error(), "\n", " ") }
+
+func adviseTLS(c *config.Config, brokers string, err error) string {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Sprintf("the certificate of %s is signed by an authority we do not trust: name its PEM file in kafka.tls.ca", brokers)
+	case errors.As(err, &host):
+		return fmt.Sprintf("the certificate of %s is for another name (%v): dial that name or set kafka.tls.server_name", brokers, host)
+	case errors.As(err, &invalid):
+		return fmt.Sprintf("the certificate of %s cannot be used: %v", brokers, invalid)
+	case errors.As(err, &op) && op.Op == "remote error": // how crypto/tls words the peer's alert
+		return fmt.Sprintf("the broker at %s refused our side of TLS (%v): it may ask for a certificate, kafka.tls.cert and kafka.tls.key", brokers, op.Err)
+	case errors.As(err, &record):
+		return fmt.Sprintf("%s does not speak TLS: it may be the plain port, or set kafka.tls.enabled to false", brokers)
+	}
+	return ""
+}
+
+func adviseNetwork(c *config.Config, brokers string, err error) string {
+	var first *kgo.ErrFirstReadEOF
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &first), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Sprintf("%s hung up at our first word: %s", brokers, firstWord(c))
+	case errors.As(err, &dns):
+		return fmt.Sprintf("the name %q cannot be resolved: check --brokers", dns.Name)
+	case errors.Is(err, context.DeadlineExceeded) && c.Kafka.TLS.Enabled:
+		return fmt.Sprintf("no broker answers at %s in TLS: it may be the plain port (kafka.tls.enabled), or not be there at all", brokers)
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("no broker answers at %s: start one with `waterclock dev`, or name yours with --brokers", brokers)
+	}
+	return ""
+}
+
+// firstWord guesses why a broker closes without an answer.
+func firstWord(c *config.Config) string {
+	var guesses []string
+	if !c.Kafka.TLS.Enabled {
+		guesses = append(guesses, "want TLS (kafka.tls.enabled)")
+	}
+	if s := c.Kafka.SASL; s.Mechanism == "" {
+		guesses = append(guesses, "want a log-in (kafka.sasl.mechanism)")
+	} else {
+		guesses = append(guesses, fmt.Sprintf("refuse user %q (kafka.sasl.user, kafka.sasl.password)", s.User))
+	}
+	return "it may " + strings.Join(guesses, ", or ")
+}
