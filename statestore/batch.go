@@ -1,0 +1,396 @@
+package statestore
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Batch is everything one turn changes. It is applied at once, after Kafka has
+// committed the turn. What Put was given must not change before Commit.
+type Batch struct {
+	store   *Store
+	ops     [len(tables)][]op
+	keys    []byte // of all ops, and the small values
+	counts  counts // change of
+	dueFrom trigger.Instant
+	forFrom trigger.Instant
+	dropped trigger.Instant // DropDueBelow; 0: none
+	gone    []uint64        // hashes of the deleted keys
+	err     error           // the first mistake
+
+	was, is []trigger.Timer
+}
+
+// op is one entry set or deleted. Its key, and its value unless that is the
+// caller's, are in Batch.keys.
+type op struct {
+	order    uint64 // the first 8 bytes after the table's letter: nearly always enough to sort by
+	key      span
+	small    span   // value
+	value    []byte // value of the caller's, if not nil
+	deletion bool
+	seq      uint32 // the last op on a key holds
+}
+
+type span struct{ from, to uint32 }
+
+// NewBatch makes an empty batch.
+func (s *Store) NewBatch() *Batch {
+	b := &Batch{store: s}
+	b.Reset()
+	return b
+}
+
+// Reset empties a batch without applying it. Commit does too, so that one
+// batch serves all turns and its memory is allocated once.
+func (b *Batch) Reset() {
+	for i := range b.ops {
+		clear(b.ops[i])
+		b.ops[i] = b.ops[i][:0]
+	}
+	b.keys, b.gone = b.keys[:0], b.gone[:0]
+	b.counts = counts{}
+	b.dueFrom, b.forFrom, b.dropped = forever, forever, 0
+	b.err = nil
+}
+
+// Put stores a state. old is the row as it is in the store and in this batch;
+// nil when the key is unknown. Of old, Value is not looked at.
+func (b *Batch) Put(old *Row, row Row) {
+	if err := errors.Join(row.check(), b.checkOld(old, row.Key)); err != nil {
+		b.fail(err)
+		return
+	}
+	b.count(&row, 1)
+	b.is = sortedTimers(b.is, row.Timers)
+	to := pointTo(&row, b.is)
+	if old == nil {
+		old = &Row{Key: row.Key}
+		b.was = b.was[:0]
+		b.setPointer(row.Key, to)
+		b.store.known.add(b.store.known.hash(row.Key))
+	} else {
+		b.count(old, -1)
+		b.was = sortedTimers(b.was, old.Timers)
+		if !to.sameAs(pointTo(old, b.was)) {
+			b.setPointer(row.Key, to)
+		}
+	}
+	b.putTimers(&row)
+	b.putDone(old, &row)
+	b.putUser(old, &row)
+	b.putZone(old, &row)
+}
+
+// Delete forgets a trigger; old is as for Put.
+func (b *Batch) Delete(old Row) {
+	if err := b.checkOld(&old, old.Key); err != nil {
+		b.fail(err)
+		return
+	}
+	b.count(&old, -1)
+	b.gone = append(b.gone, b.store.known.hash(old.Key))
+	b.delete(tableKey, func(k []byte) []byte { return appendStateKey(k, old.Key) })
+	none := Row{Key: old.Key}
+	b.was, b.is = sortedTimers(b.was, old.Timers), b.is[:0]
+	b.putTimers(&none)
+	b.putDone(&old, &none)
+	b.putUser(&old, &none)
+	b.putZone(&old, &none)
+}
+
+// checkOld finds out a caller whose idea of the store is wrong, where that is
+// cheap: counts and filter would be wrong for ever.
+func (b *Batch) checkOld(old *Row, key trigger.Key) error {
+	switch {
+	case old == nil:
+		return nil
+	case old.Key != key:
+		return fmt.Errorf("row %q: its old row is of %q", key, old.Key)
+	case !b.store.known.has(b.store.known.hash(key)):
+		return fmt.Errorf("row %q: it is unknown, but an old row is given", key)
+	}
+	return nil
+}
+
+func (b *Batch) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (b *Batch) count(r *Row, by int64) {
+	if r.finished() {
+		b.counts.done += by
+	} else {
+		b.counts.pending += by
+	}
+}
+
+func (b *Batch) setPointer(key trigger.Key, to pointer) {
+	k := b.key(func(k []byte) []byte { return appendStateKey(k, key) })
+	v := b.key(to.appendTo)
+	b.add(tableKey, op{key: k, small: v})
+}
+
+// putTimers turns b.was into b.is in table d. The first timer carries the
+// state.
+func (b *Batch) putTimers(row *Row) {
+	was, is := b.was, b.is
+	for i, j := 0, 0; i < len(was) || j < len(is); {
+		switch c := compareAt(was, i, is, j); {
+		case c < 0:
+			b.deleteTimer(was[i], row.Key)
+			i++
+		case c > 0:
+			b.setTimer(j, row)
+			j++
+		default:
+			if i == 0 || j == 0 {
+				b.setTimer(j, row)
+			}
+			i++
+			j++
+		}
+	}
+}
+
+// compareAt is compareTimers of was[i] and is[j]; a used-up slice is last.
+func compareAt(was []trigger.Timer, i int, is []trigger.Timer, j int) int {
+	switch {
+	case i == len(was):
+		return 1
+	case j == len(is):
+		return -1
+	}
+	return compareTimers(was[i], is[j])
+}
+
+func (b *Batch) setTimer(j int, row *Row) {
+	t := b.is[j]
+	b.dueFrom = min(b.dueFrom, t.Due)
+	o := op{key: b.key(func(k []byte) []byte { return appendTimerKey(k, t, row.Key) })}
+	if j == 0 {
+		o.value = row.Value
+	}
+	b.add(tableDue, o)
+}
+
+func (b *Batch) deleteTimer(t trigger.Timer, key trigger.Key) {
+	b.delete(tableDue, func(k []byte) []byte { return appendTimerKey(k, t, key) })
+}
+
+// putDone keeps table y: an entry as long as ForgetAt is set, with the state
+// unless a timer has it.
+func (b *Batch) putDone(old, row *Row) {
+	was, is := max(old.ForgetAt, 0), max(row.ForgetAt, 0)
+	if old.ForgetAt != 0 && (row.ForgetAt == 0 || was != is) {
+		b.delete(tableDone, func(k []byte) []byte { return appendDoneKey(k, was, old.Key) })
+	}
+	if row.ForgetAt == 0 {
+		return
+	}
+	b.forFrom = min(b.forFrom, is)
+	o := op{key: b.key(func(k []byte) []byte { return appendDoneKey(k, is, row.Key) })}
+	if row.finished() {
+		o.value = row.Value
+	}
+	b.add(tableDone, o)
+}
+
+// putUser keeps the list by user; b.was and b.is are the timers.
+func (b *Batch) putUser(old, row *Row) {
+	was, is := nextDue(b.was), nextDue(b.is)
+	if old.User == row.User && old.Tenant == row.Tenant && was == is {
+		return
+	}
+	if old.User != "" {
+		b.delete(tableUser, func(k []byte) []byte { return appendUserKey(k, old.Tenant, old.User, was, old.Key) })
+	}
+	if row.User != "" {
+		b.set(tableUser, func(k []byte) []byte { return appendUserKey(k, row.Tenant, row.User, is, row.Key) })
+	}
+}
+
+// putZone keeps the list by zone.
+func (b *Batch) putZone(old, row *Row) {
+	if old.Zone == row.Zone {
+		return
+	}
+	if old.Zone != "" {
+		b.delete(tableZone, func(k []byte) []byte { return appendZoneKey(k, old.Zone, old.Key) })
+	}
+	if row.Zone != "" {
+		b.set(tableZone, func(k []byte) []byte { return appendZoneKey(k, row.Zone, row.Key) })
+	}
+}
+
+// SetMeta stores bytes under a name of the caller's. "format" and "counts" are
+// the store's own.
+func (b *Batch) SetMeta(name string, value []byte) {
+	if name == metaFormat || name == metaCounts || name == "" {
+		b.fail(fmt.Errorf("meta name %q is not the caller's", name))
+		return
+	}
+	b.setMeta(name, value)
+}
+
+func (b *Batch) setMeta(name string, value []byte) {
+	b.add(tableMeta, op{key: b.key(func(k []byte) []byte { return append(k, metaKey(name)...) }),
+		small: b.key(func(k []byte) []byte { return append(k, value...) })})
+}
+
+// DropDueBelow says that every timer before due has fired, in this batch or
+// earlier, or is deleted by it: one range deletion takes the place of their
+// single ones. The caller is believed: a timer still waiting before due is lost.
+// Timers this batch sets are kept wherever they are.
+func (b *Batch) DropDueBelow(due trigger.Instant) { b.dropped = max(b.dropped, due) }
+
+// Len is the number of entries set or deleted.
+func (b *Batch) Len() (n int) {
+	for _, ops := range b.ops {
+		n += len(ops)
+	}
+	return n
+}
+
+// key appends bytes to b.keys.
+func (b *Batch) key(appendTo func([]byte) []byte) span {
+	from := len(b.keys)
+	b.keys = appendTo(b.keys)
+	return span{uint32(from), uint32(len(b.keys))}
+}
+
+func (b *Batch) set(t table, appendKey func([]byte) []byte) { b.add(t, op{key: b.key(appendKey)}) }
+
+func (b *Batch) delete(t table, appendKey func([]byte) []byte) {
+	b.add(t, op{key: b.key(appendKey), deletion: true})
+}
+
+func (b *Batch) add(t table, o op) {
+	i := slices.Index(tables[:], t)
+	o.seq = uint32(len(b.ops[i]))
+	o.order = order(b.bytes(o.key)[1:])
+	b.ops[i] = append(b.ops[i], o)
+}
+
+func (b *Batch) bytes(s span) []byte { return b.keys[s.from:s.to:s.to] }
+
+// order is the first 8 bytes of a key as a number.
+func order(k []byte) uint64 {
+	if len(k) >= 8 {
+		return binary.BigEndian.Uint64(k)
+	}
+	var padded [8]byte
+	copy(padded[:], k)
+	return binary.BigEndian.Uint64(padded[:])
+}
+
+// compare sorts ops of one table by key, and by age where the key is the same.
+func (b *Batch) compare(x, y op) int {
+	if x.order != y.order {
+		return cmp.Compare(x.order, y.order)
+	}
+	if c := bytes.Compare(b.bytes(x.key), b.bytes(y.key)); c != 0 {
+		return c
+	}
+	return cmp.Compare(x.seq, y.seq)
+}
+
+// Commit applies the batch, all or nothing, and empties it. It is in the order
+// of keys, which costs Pebble a third less than the order of events. It is
+// not synced: Kafka is the log.
+func (b *Batch) Commit() error {
+	defer b.Reset()
+	err := b.err
+	if err == nil {
+		err = b.store.usable()
+	}
+	if err == nil {
+		err = b.commit()
+	}
+	if err != nil {
+		return failed("commit batch", err)
+	}
+	for _, h := range b.gone {
+		b.store.known.remove(h)
+	}
+	s := b.store
+	s.firstDue = min(max(s.firstDue, b.dropped), b.dueFrom)
+	s.firstFor = min(s.firstFor, b.forFrom)
+	return nil
+}
+
+func (b *Batch) commit() error {
+	total := counts{pending: b.store.counts.pending + b.counts.pending, done: b.store.counts.done + b.counts.done}
+	if total.pending < 0 || total.done < 0 {
+		return fmt.Errorf("counts would be %d pending, %d done: a row was deleted twice", total.pending, total.done)
+	}
+	if b.counts != (counts{}) {
+		b.setMeta(metaCounts, total.encode())
+	}
+	pb := b.store.db.NewBatchWithSize(b.size())
+	defer pb.Close()
+	if b.dropped != 0 {
+		if err := pb.DeleteRange(tableDue.lower(), appendDueKey(nil, b.dropped, ""), nil); err != nil {
+			return err
+		}
+	}
+	for i := range b.ops {
+		if err := b.write(pb, b.ops[i]); err != nil {
+			return err
+		}
+	}
+	if err := pb.Commit(pebble.NoSync); err != nil {
+		return err
+	}
+	b.store.setCounts(total)
+	return nil
+}
+
+// size is about what Pebble's batch will need.
+func (b *Batch) size() int {
+	n := 64 + len(b.keys)
+	for _, ops := range b.ops {
+		n += 8 * len(ops)
+		for _, o := range ops {
+			n += len(o.value)
+		}
+	}
+	return n
+}
+
+// write sorts the ops of one table and gives the last on each key to Pebble.
+func (b *Batch) write(pb *pebble.Batch, ops []op) error {
+	slices.SortFunc(ops, b.compare)
+	for i, o := range ops {
+		key := b.bytes(o.key)
+		if i+1 < len(ops) && o.order == ops[i+1].order && bytes.Equal(key, b.bytes(ops[i+1].key)) {
+			continue
+		}
+		if err := b.writeOp(pb, key, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Batch) writeOp(pb *pebble.Batch, key []byte, o op) error {
+	switch {
+	case o.deletion && table(key[0]) == tableDue && instant(key[1:]) < b.dropped:
+		return nil
+	case o.deletion:
+		return pb.Delete(key, nil)
+	case o.value != nil:
+		return pb.Set(key, o.value, nil)
+	}
+	return pb.Set(key, b.bytes(o.small), nil)
+}

@@ -1,0 +1,42 @@
+package statestore
+
+import (
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ScanForget calls f for each finished trigger whose record ends at or before
+// now, oldest first, until f returns false. value is valid during the call;
+// key is f's to keep. It costs nothing when there is none.
+func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant, key trigger.Key, value []byte) bool) error {
+	if s.firstFor > now {
+		return nil
+	}
+	it, err := s.iter(tableDone, appendDoneKey(nil, s.firstFor, ""))
+	if err != nil {
+		return failed("scan forget", err)
+	}
+	s.firstFor = forever // unless there is one
+	for first := it.First(); it.Valid(); it.Next() {
+		forgetAt, key, ok := splitDoneKey(it.Key())
+		if !ok {
+			return failed("scan forget", joinClose(corrupt("done key %x", it.Key()), it))
+		}
+		if first { // all before it is gone: never walk its tombstones again
+			s.firstFor, first = forgetAt, false
+		}
+		if forgetAt > now || !f(forgetAt, key, it.Value()) {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		s.firstFor = 0
+		return failed("scan forget", err)
+	}
+	return nil
+}
+
+// OldestDone calls f for each finished trigger, those that end first coming
+// first, until f returns false: for eviction when there are too many.
+func (s *Store) OldestDone(f func(forgetAt trigger.Instant, key trigger.Key, value []byte) bool) error {
+	return s.ScanForget(forever, f)
+}

@@ -1,0 +1,158 @@
+package statestore
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// table is the first byte of a key. doc.go draws them.
+type table byte
+
+const (
+	tableDue  table = 'd'
+	tableMeta table = 'm'
+	tableKey  table = 't'
+	tableUser table = 'u'
+	tableDone table = 'y'
+	tableZone table = 'z'
+)
+
+// tables in the order of their bytes, which is the order a batch is written in.
+var tables = [...]table{tableDue, tableMeta, tableKey, tableUser, tableDone, tableZone}
+
+// bounds of all keys of a table.
+func (t table) lower() []byte { return []byte{byte(t)} }
+func (t table) upper() []byte { return []byte{byte(t) + 1} }
+
+// keyEnd ends a trigger key, and a tenant, user or zone: none contains it
+// (trigger.ParseKey refuses control characters; appendName escapes them).
+const keyEnd = 0x00
+
+// NoDue is the next due time, in the list by user, of what has none: paused
+// and finished triggers. They come after all others.
+const NoDue trigger.Instant = math.MaxInt64
+
+// appendInstant spells an instant so that bytes order as time does. Everything
+// before 1970 is long due and counts as 1970; NoDue is above every instant.
+func appendInstant(b []byte, i trigger.Instant) []byte {
+	if i == NoDue {
+		return binary.BigEndian.AppendUint64(b, math.MaxUint64)
+	}
+	return binary.BigEndian.AppendUint64(b, uint64(max(i, 0)))
+}
+
+// instant reads what appendInstant wrote; b has at least 8 bytes.
+func instant(b []byte) trigger.Instant {
+	return trigger.Instant(min(binary.BigEndian.Uint64(b), math.MaxInt64))
+}
+
+// appendName spells a tenant, user or zone so that keyEnd can end it: a byte 0
+// becomes 01 02 and a byte 1 becomes 01 01. Names are hardly ever touched.
+func appendName(b []byte, s string) []byte {
+	if strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, 1) < 0 {
+		return append(append(b, s...), keyEnd)
+	}
+	for i := range len(s) {
+		switch s[i] {
+		case 0:
+			b = append(b, 1, 2)
+		case 1:
+			b = append(b, 1, 1)
+		default:
+			b = append(b, s[i])
+		}
+	}
+	return append(b, keyEnd)
+}
+
+// unname undoes appendName's escapes; s has no keyEnd.
+func unname(s string) string {
+	return strings.NewReplacer("\x01\x02", "\x00", "\x01\x01", "\x01").Replace(s)
+}
+
+func appendDueKey(b []byte, due trigger.Instant, ref string) []byte {
+	b = appendInstant(append(b, byte(tableDue)), due)
+	return append(b, ref...)
+}
+
+func appendTimerKey(b []byte, t trigger.Timer, key trigger.Key) []byte {
+	b = appendInstant(append(b, byte(tableDue)), t.Due)
+	return appendRef(b, t, key)
+}
+
+func appendRef(b []byte, t trigger.Timer, key trigger.Key) []byte {
+	b = append(append(b, byte(t.Priority)), key...)
+	return append(append(b, keyEnd, byte(t.Kind)), t.Occurrence...)
+}
+
+// splitDueKey takes the due time and ref out of a key of table d.
+func splitDueKey(k []byte) (due trigger.Instant, ref []byte, ok bool) {
+	if len(k) < 1+8 || table(k[0]) != tableDue {
+		return 0, nil, false
+	}
+	return instant(k[1:]), k[1+8:], true
+}
+
+// Ref is what follows the due time in the due index: bytes whose order is the
+// order in which timers of one millisecond fire (priority, key, kind,
+// occurrence). The wheel carries them without looking inside.
+func Ref(t trigger.Timer, key trigger.Key) string {
+	return string(appendRef(make([]byte, 0, 3+len(key)+len(t.Occurrence)), t, key))
+}
+
+// ParseRef splits a ref without allocating. ok is false for bytes Ref does not
+// write.
+func ParseRef(ref string) (prio trigger.Priority, key trigger.Key, kind trigger.TimerKind, occurrence string, ok bool) {
+	if len(ref) < 4 || ref[0] > byte(trigger.Low) {
+		return 0, "", 0, "", false
+	}
+	end := strings.IndexByte(ref[1:], keyEnd) + 1
+	if end < 2 || end-1 > trigger.MaxKeyBytes || end+1 >= len(ref) {
+		return 0, "", 0, "", false
+	}
+	kind = trigger.TimerKind(ref[end+1])
+	if kind != trigger.TimerSeries && kind != trigger.TimerLive {
+		return 0, "", 0, "", false
+	}
+	return trigger.Priority(ref[0]), trigger.Key(ref[1:end]), kind, ref[end+2:], true
+}
+
+func appendStateKey(b []byte, key trigger.Key) []byte {
+	return append(append(b, byte(tableKey)), key...)
+}
+
+func appendDoneKey(b []byte, forgetAt trigger.Instant, key trigger.Key) []byte {
+	b = appendInstant(append(b, byte(tableDone)), forgetAt)
+	return append(b, key...)
+}
+
+// splitDoneKey takes a key of table y apart.
+func splitDoneKey(k []byte) (forgetAt trigger.Instant, key trigger.Key, ok bool) {
+	if len(k) < 1+8+1 || table(k[0]) != tableDone {
+		return 0, "", false
+	}
+	return instant(k[1:]), trigger.Key(k[1+8:]), true
+}
+
+// appendUser is the beginning of all entries of a user.
+func appendUser(b []byte, tenant, user string) []byte {
+	return appendName(appendName(append(b, byte(tableUser)), tenant), user)
+}
+
+func appendUserKey(b []byte, tenant, user string, due trigger.Instant, key trigger.Key) []byte {
+	b = appendInstant(appendUser(b, tenant, user), due)
+	return append(b, key...)
+}
+
+func appendZone(b []byte, zone string) []byte {
+	return appendName(append(b, byte(tableZone)), zone)
+}
+
+func appendZoneKey(b []byte, zone string, key trigger.Key) []byte {
+	return append(appendZone(b, zone), key...)
+}
+
+func metaKey(name string) []byte { return []byte(string(tableMeta) + "/" + name) }

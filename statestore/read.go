@@ -1,0 +1,71 @@
+package statestore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Get returns the encoded state of a key, appended to buf[:0]; nil when the
+// key is unknown, which is nearly always decided in memory.
+func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
+	if s.db == nil {
+		return nil, fmt.Errorf("get: %w", ErrClosed)
+	}
+	if !s.known.has(s.known.hash(key)) {
+		return nil, nil
+	}
+	return get(s.db, key, buf)
+}
+
+// get follows a key's pointer. r must not change between the two reads: it is
+// a snapshot, or the owner is the one who asks.
+func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
+	var space [keySpace]byte
+	v, c, err := r.Get(appendStateKey(space[:0], key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failed("get", err)
+	}
+	p, ok := parsePointer(v)
+	if !ok {
+		err = corrupt("the pointer of %q is %x", key, v)
+	} else if p.home == homeHere {
+		buf = append(buf[:0], p.state...)
+	}
+	if err := errors.Join(err, c.Close()); err != nil {
+		return nil, failed("get", err)
+	}
+	if p.home == homeHere {
+		return buf, nil
+	}
+	return getHome(r, p, key, buf)
+}
+
+// getHome reads a state kept in d or y.
+func getHome(r pebble.Reader, p pointer, key trigger.Key, buf []byte) ([]byte, error) {
+	var space [keySpace]byte
+	v, c, err := r.Get(p.appendKey(space[:0], key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, failed("get", corrupt("the state of %q is not at its home", key))
+	}
+	if err != nil {
+		return nil, failed("get", err)
+	}
+	if len(v) == 0 {
+		err = corrupt("the state of %q is empty", key)
+	}
+	buf = append(buf[:0], v...)
+	if err := errors.Join(err, c.Close()); err != nil {
+		return nil, failed("get", err)
+	}
+	return buf, nil
+}
+
+// keySpace has room for nearly all keys; longer ones are allocated.
+const keySpace = 160

@@ -1,0 +1,226 @@
+package statestore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Snapshot is the store as it was when Store.Snapshot was called. It belongs
+// to one goroutine, any one. Close it soon: what it sees is kept on disk.
+type Snapshot struct {
+	store *Store
+	db    *pebble.Snapshot // nil: closed; guarded by store.mu
+}
+
+// Snapshot may be called from any goroutine, while the owner writes or closes.
+// On a closed store every method of the snapshot says ErrClosed.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sn := &Snapshot{store: s}
+	if s.db != nil {
+		sn.db = s.db.NewSnapshot()
+		s.snapshots.add(sn)
+	}
+	return sn
+}
+
+// Close gives the snapshot back. A second Close does nothing.
+func (sn *Snapshot) Close() error {
+	sn.store.mu.RLock()
+	defer sn.store.mu.RUnlock()
+	return sn.store.snapshots.close(sn)
+}
+
+// use runs f while the store stays open.
+func (sn *Snapshot) use(verb string, f func(db *pebble.Snapshot) error) error {
+	sn.store.mu.RLock()
+	defer sn.store.mu.RUnlock()
+	if sn.db == nil {
+		return fmt.Errorf("%s: %w", verb, ErrClosed)
+	}
+	return failed(verb, f(sn.db))
+}
+
+// Get returns the encoded state of a key, appended to buf[:0]; nil when the key
+// is unknown.
+func (sn *Snapshot) Get(key trigger.Key, buf []byte) (value []byte, err error) {
+	err = sn.use("snapshot", func(db *pebble.Snapshot) error {
+		value, err = get(db, key, buf)
+		return err
+	})
+	return value, err
+}
+
+// Counts are the numbers of pending and finished triggers in the snapshot.
+func (sn *Snapshot) Counts() (pending, done int64, err error) {
+	err = sn.use("snapshot: count", func(db *pebble.Snapshot) error {
+		v, c, err := db.Get(metaKey(metaCounts))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		n, ok := parseCounts(v)
+		if !ok {
+			return errors.Join(corrupt("counts are %x", v), c.Close())
+		}
+		pending, done = n.pending, n.done
+		return c.Close()
+	})
+	return pending, done, err
+}
+
+// Scan calls f for each trigger after a key, in the order of keys, until f
+// returns false. value is valid during the call. f must not close the store.
+func (sn *Snapshot) Scan(after trigger.Key, f func(key trigger.Key, value []byte) bool) error {
+	from := appendStateKey(nil, after)
+	if after != "" {
+		from = append(from, 0)
+	}
+	return sn.scan("snapshot: scan", from, tableKey.upper(), func(k []byte) (trigger.Key, bool) {
+		return trigger.Key(k[1:]), len(k) > 1
+	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
+}
+
+// UserCursor is a place in a user's list: the one before everything, or that
+// of the trigger f was last called with.
+type UserCursor struct {
+	Due trigger.Instant // NoDue: paused or finished
+	Key trigger.Key
+}
+
+// ScanUser calls f for each trigger of a user after a place, in the order of
+// their next due time and then key, those without one last, until f returns
+// false. value is valid during the call.
+func (sn *Snapshot) ScanUser(tenant, user string, after UserCursor, f func(at UserCursor, value []byte) bool) error {
+	prefix := appendUser(nil, tenant, user)
+	from := prefix
+	if after != (UserCursor{}) {
+		from = append(appendUserKey(nil, tenant, user, after.Due, after.Key), 0)
+	}
+	head := len(prefix) + 8
+	return sn.scan("snapshot: scan user", from, behind(prefix), func(k []byte) (trigger.Key, bool) {
+		return trigger.Key(k[min(head, len(k)):]), len(k) > head
+	}, func(k []byte, key trigger.Key, value []byte) bool {
+		return f(UserCursor{Due: instant(k[len(prefix):]), Key: key}, value)
+	})
+}
+
+// Zones calls f for each zone that has triggers, until f returns false.
+func (sn *Snapshot) Zones(f func(zone string) bool) error {
+	return sn.use("snapshot: zones", func(db *pebble.Snapshot) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: tableZone.lower(), UpperBound: tableZone.upper()})
+		if err != nil {
+			return err
+		}
+		for it.First(); it.Valid() && !sn.store.closing.Load(); {
+			end := bytes.IndexByte(it.Key(), keyEnd)
+			if end < 1 {
+				return joinClose(corrupt("zone key %x", it.Key()), it)
+			}
+			zone := string(it.Key()[1:end])
+			if !f(unname(zone)) {
+				break
+			}
+			it.SeekGE(append([]byte{byte(tableZone)}, zone+"\x01"...))
+		}
+		return it.Close()
+	})
+}
+
+// ScanZone calls f for each trigger of a zone after a key, in the order of
+// keys, until f returns false. value is valid during the call.
+func (sn *Snapshot) ScanZone(zone string, after trigger.Key, f func(key trigger.Key, value []byte) bool) error {
+	prefix := appendZone(nil, zone)
+	from := appendZoneKey(nil, zone, after)
+	if after != "" {
+		from = append(from, 0)
+	}
+	return sn.scan("snapshot: scan zone", from, behind(prefix), func(k []byte) (trigger.Key, bool) {
+		return trigger.Key(k[len(prefix):]), len(k) > len(prefix)
+	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
+}
+
+// behind is the first key behind all that begin with prefix, which ends in
+// keyEnd.
+func behind(prefix []byte) []byte {
+	b := bytes.Clone(prefix)
+	b[len(b)-1] = keyEnd + 1
+	return b
+}
+
+// scan walks keys of one index in [from, to), takes the trigger key out of
+// each, and calls f with its state.
+func (sn *Snapshot) scan(verb string, from, to []byte, keyOf func(k []byte) (trigger.Key, bool),
+	f func(k []byte, key trigger.Key, value []byte) bool) error {
+	return sn.use(verb, func(db *pebble.Snapshot) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+		if err != nil {
+			return err
+		}
+		var buf []byte
+		for it.First(); it.Valid(); it.Next() {
+			if sn.store.closing.Load() {
+				return joinClose(ErrClosed, it)
+			}
+			key, ok := keyOf(it.Key())
+			if !ok {
+				return joinClose(corrupt("index key %x", it.Key()), it)
+			}
+			if buf, err = get(db, key, buf); err != nil {
+				return joinClose(err, it)
+			}
+			if buf == nil {
+				return joinClose(corrupt("index key %x is of no trigger", it.Key()), it)
+			}
+			if !f(it.Key(), key, buf) {
+				break
+			}
+		}
+		return it.Close()
+	})
+}
+
+// snapshots are those that are open.
+type snapshots struct {
+	mu   sync.Mutex
+	open map[*Snapshot]struct{}
+}
+
+func (ss *snapshots) add(sn *Snapshot) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.open == nil {
+		ss.open = map[*Snapshot]struct{}{}
+	}
+	ss.open[sn] = struct{}{}
+}
+
+// close closes one; the store stays open meanwhile.
+func (ss *snapshots) close(sn *Snapshot) error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if sn.db == nil {
+		return nil
+	}
+	delete(ss.open, sn)
+	err := sn.db.Close()
+	sn.db = nil
+	return failed("close snapshot", err)
+}
+
+// closeAll closes all; nobody else uses the store meanwhile.
+func (ss *snapshots) closeAll() (errs []error) {
+	for sn := range ss.open {
+		errs = append(errs, ss.close(sn))
+	}
+	return errs
+}

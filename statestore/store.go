@@ -1,0 +1,309 @@
+package statestore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Options of a store.
+type Options struct {
+	// Dir holds the store and nothing else. It is created.
+	Dir string
+
+	// FS is where Dir is. nil means the disk.
+	FS vfs.FS
+
+	// Cache is shared by the stores of a process. nil means one of the
+	// store's own, of CacheBytes.
+	Cache *Cache
+
+	// CacheBytes sizes the store's own cache. 0 means 64 MiB. Memtables are
+	// reserved out of the cache: it must be well above twice MemTableBytes
+	// for each store that shares it.
+	CacheBytes int64
+
+	// MemTableBytes is how much is collected before it is written to a sorted
+	// file. 0 means 16 MiB; 64 KiB to 1 GiB.
+	MemTableBytes int
+
+	// DisableWAL leaves out Pebble's own log. A crash then loses what was not
+	// yet in a sorted file, in whole batches, and more of topic state is read
+	// again; a clean Close loses nothing.
+	DisableWAL bool
+
+	// MaxKeys is for how many keys the filter in memory (about 2.2 to 4.4
+	// bytes each) has room before it grows by a second one. 0 means 65,536,
+	// or twice what the store holds when it is opened.
+	MaxKeys int
+
+	// Logger hears of damage and of background errors. nil means nobody.
+	Logger *slog.Logger
+}
+
+const (
+	defaultCacheBytes    = 64 << 20
+	defaultMemTableBytes = 16 << 20
+	minMemTableBytes     = 64 << 10
+	maxMemTableBytes     = 1 << 30
+	defaultMaxKeys       = 1 << 16
+)
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = defaultCacheBytes
+	}
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = defaultMemTableBytes
+	}
+	if o.MaxKeys == 0 {
+		o.MaxKeys = defaultMaxKeys
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Validate joins everything that is wrong with the options.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Dir == "" {
+		errs = append(errs, errors.New("Dir is empty"))
+	}
+	if o.CacheBytes < 0 {
+		errs = append(errs, fmt.Errorf("CacheBytes is %d: it must not be negative", o.CacheBytes))
+	}
+	if n := o.MemTableBytes; n != 0 && (n < minMemTableBytes || n > maxMemTableBytes) {
+		errs = append(errs, fmt.Errorf("MemTableBytes is %d: it must be %d to %d", n, minMemTableBytes, maxMemTableBytes))
+	}
+	if o.MaxKeys < 0 {
+		errs = append(errs, fmt.Errorf("MaxKeys is %d: it must not be negative", o.MaxKeys))
+	}
+	return errors.Join(errs...)
+}
+
+// Cache holds blocks of sorted files for all stores of a process.
+type Cache struct{ blocks *pebble.Cache }
+
+// NewCache makes a cache. Stores hold on to it: Close it at any time.
+func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
+
+// Close gives the cache up once the last store that uses it is closed.
+func (c *Cache) Close() { c.blocks.Unref() }
+
+// Store is what one partition remembers. It belongs to the partition's
+// goroutine; only Snapshot, Stats and the methods of a Snapshot may be called
+// from others.
+type Store struct {
+	opts   Options
+	damage atomic.Pointer[error] // found by Pebble in the background
+
+	known    *filter
+	counts   counts
+	firstDue trigger.Instant // no entry of d is before it
+	firstFor trigger.Instant // no entry of y is before it
+
+	mu        sync.RWMutex // write: db is opened or closed; read: others use it
+	db        *pebble.DB   // nil: closed
+	closing   atomic.Bool  // running scans of others shall end
+	snapshots snapshots
+	stats     atomic.Pointer[counts] // for other goroutines
+}
+
+// Open opens or creates a store. After an error that is ErrCorrupt or
+// ErrFormat the caller quarantines the directory and opens an empty store.
+func Open(o Options) (*Store, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{opts: o.withDefaults()}
+	if err := s.open(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	}
+	return s, nil
+}
+
+// open fills everything that depends on the directory.
+func (s *Store) open() error {
+	s.damage.Store(nil)
+	db, err := openPebble(s.opts, s.damaged)
+	if err != nil {
+		return err
+	}
+	s.db = db
+	if err := s.load(); err != nil {
+		s.db = nil
+		return errors.Join(err, failed("close", db.Close()))
+	}
+	s.closing.Store(false)
+	return nil
+}
+
+// load reads what is kept in memory.
+func (s *Store) load() error {
+	s.firstDue, s.firstFor = 0, 0
+	if err := s.checkFormat(); err != nil {
+		return err
+	}
+	if err := s.loadCounts(); err != nil {
+		return err
+	}
+	return s.loadFilter()
+}
+
+// loadFilter reads all keys: it takes about 0.2 s a million.
+func (s *Store) loadFilter() error {
+	total := s.counts.pending + s.counts.done
+	s.known = newFilter(max(s.opts.MaxKeys, int(2*total)))
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: tableKey.lower(), UpperBound: tableKey.upper()})
+	if err != nil {
+		return failed("read keys", err)
+	}
+	n := int64(0)
+	for it.First(); it.Valid(); it.Next() {
+		s.known.add(s.known.hash(trigger.Key(it.Key()[1:])))
+		n++
+	}
+	if err := it.Close(); err != nil {
+		return failed("read keys", err)
+	}
+	if n != total {
+		return corrupt("%d keys where %d are counted", n, total)
+	}
+	return nil
+}
+
+// Close writes what is in memory to disk, ends running scans, and closes. A
+// second Close does nothing.
+func (s *Store) Close() error {
+	if err := s.close(); err != nil {
+		return fmt.Errorf("close store %s: %w", s.opts.Dir, err)
+	}
+	return nil
+}
+
+func (s *Store) close() error {
+	s.closing.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.db == nil {
+		return nil
+	}
+	errs := s.snapshots.closeAll()
+	if s.opts.DisableWAL {
+		errs = append(errs, failed("flush", s.db.Flush()))
+	}
+	errs = append(errs, failed("close", s.db.Close()))
+	s.db = nil
+	return errors.Join(errs...)
+}
+
+// Wipe forgets everything and leaves an empty store open. Snapshots taken
+// before say ErrClosed.
+func (s *Store) Wipe() error {
+	err := s.close()
+	if err == nil {
+		err = s.opts.FS.RemoveAll(s.opts.Dir)
+	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err = s.open()
+	}
+	if err != nil {
+		return fmt.Errorf("wipe store %s: %w", s.opts.Dir, err)
+	}
+	return nil
+}
+
+// Checkpoint writes a copy of the store into dir, which must not exist. Sorted
+// files are linked rather than copied where the file system can.
+func (s *Store) Checkpoint(dir string) error {
+	if s.db == nil {
+		return fmt.Errorf("checkpoint: %w", ErrClosed)
+	}
+	if s.opts.DisableWAL {
+		if err := s.db.Flush(); err != nil {
+			return failed("checkpoint: flush", err)
+		}
+	}
+	return failed("checkpoint", s.db.Checkpoint(dir, pebble.WithFlushedWAL()))
+}
+
+// Stats are numbers for people.
+type Stats struct {
+	DiskBytes    uint64 // files, live and about to be removed
+	MemoryBytes  uint64 // memtables
+	Pending      int64  // triggers with timers, or paused: exact
+	Done         int64  // finished triggers: exact
+	Compactions  int64
+	L0Sublevels  int
+	CacheHits    int64 // of the whole shared cache
+	CacheMisses  int64
+	FilterBytes  int64
+	WriteAmpl    float64
+	OpenIterator int64
+}
+
+// Stats may be called from any goroutine; it is zero once closed.
+func (s *Store) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.db == nil {
+		return Stats{}
+	}
+	m, c := s.db.Metrics(), s.stats.Load()
+	total := m.Total()
+	return Stats{
+		DiskBytes:    m.DiskSpaceUsage(),
+		MemoryBytes:  m.MemTable.Size,
+		Pending:      c.pending,
+		Done:         c.done,
+		Compactions:  m.Compact.Count,
+		L0Sublevels:  int(m.Levels[0].Sublevels),
+		CacheHits:    m.BlockCache.Hits,
+		CacheMisses:  m.BlockCache.Misses,
+		FilterBytes:  c.filterBytes,
+		WriteAmpl:    total.WriteAmp(),
+		OpenIterator: m.TableIters,
+	}
+}
+
+// PendingCount is how many triggers have timers or are paused.
+func (s *Store) PendingCount() int64 { return s.counts.pending }
+
+// DoneCount is how many finished triggers are remembered.
+func (s *Store) DoneCount() int64 { return s.counts.done }
+
+// damaged is called by Pebble when a checksum does not match.
+func (s *Store) damaged(err error) {
+	s.damage.CompareAndSwap(nil, &err)
+	s.opts.Logger.Error("the state store is damaged", "dir", s.opts.Dir, "err", err)
+}
+
+// usable is asked before a batch is written: what was found damaged in the
+// background must not be built upon.
+func (s *Store) usable() error {
+	if s.db == nil {
+		return ErrClosed
+	}
+	if err := s.damage.Load(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, *err)
+	}
+	return nil
+}
+
+// forever is after every instant.
+const forever = trigger.Instant(math.MaxInt64)
