@@ -11,6 +11,9 @@ import (
 // stateFormat is the newest State.format this version writes and reads.
 const stateFormat = 1
 
+// lastLiveKind is the highest kind the schema knows.
+const lastLiveKind = trigger.LiveRunNow
+
 // AppendState appends the value of a trigger's record on topic state
 // (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on
 // a State that Step cannot have made: an unknown status or enum, or a string
@@ -36,7 +39,7 @@ func checkEnums(s *trigger.State) error {
 	}
 	for i := range s.Live {
 		l := &s.Live[i]
-		if l.Kind > trigger.LiveRetry {
+		if l.Kind > lastLiveKind {
 			return fmt.Errorf("live kind %d does not exist", l.Kind)
 		}
 		if l.Was != nil {
@@ -107,6 +110,9 @@ func (w *wire) series(n protowire.Number, s *trigger.Series) {
 	w.str(6, s.TZData)
 	w.strs(7, s.Skip)
 	w.int(8, int64(s.Retry))
+	w.int(9, s.Jitter)
+	w.int(10, int64(s.Told))
+	w.int(11, int64(s.RetryAt))
 	w.closeUnlessEmpty(start, mark)
 }
 
@@ -126,6 +132,7 @@ func (w *wire) live(n protowire.Number, l *trigger.Live) {
 		w.spec(l.Was)
 		w.close(was)
 	}
+	w.int(11, int64(l.EmitRetry))
 	w.close(mark)
 }
 

@@ -140,6 +140,12 @@ func decodeSeries(b []byte, s *trigger.Series) error {
 			return fv.texts(&s.Skip)
 		case number | 8:
 			s.Retry = int(fv.v)
+		case number | 9:
+			s.Jitter = int64(fv.v)
+		case number | 10:
+			s.Told = trigger.Instant(fv.v)
+		case number | 11:
+			s.RetryAt = trigger.Instant(fv.v)
 		default:
 			return fv.unknown("series")
 		}
@@ -152,7 +158,7 @@ func decodeLive(b []byte, l *trigger.Live) error {
 		switch fv.key() {
 		case number | 1:
 			var v uint8
-			v, err = fv.enum(uint64(trigger.LiveRetry))
+			v, err = fv.enum(uint64(lastLiveKind))
 			l.Kind = trigger.LiveKind(v)
 		case data | 2:
 			err = fv.text(&l.Occurrence)
@@ -175,6 +181,8 @@ func decodeLive(b []byte, l *trigger.Live) error {
 				l.Was = &trigger.Spec{Priority: trigger.Normal}
 			}
 			err = decodeSpec(fv.p, l.Was)
+		case number | 11:
+			l.EmitRetry = int(fv.v)
 		default:
 			err = fv.unknown("live")
 		}

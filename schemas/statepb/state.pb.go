@@ -270,6 +270,7 @@ const (
 	LiveKind_LIVE_KIND_SNOOZED     LiveKind = 1
 	LiveKind_LIVE_KIND_IN_FLIGHT   LiveKind = 2
 	LiveKind_LIVE_KIND_RETRY       LiveKind = 3
+	LiveKind_LIVE_KIND_RUN_NOW     LiveKind = 4
 )
 
 // Enum value maps for LiveKind.
@@ -279,12 +280,14 @@ var (
 		1: "LIVE_KIND_SNOOZED",
 		2: "LIVE_KIND_IN_FLIGHT",
 		3: "LIVE_KIND_RETRY",
+		4: "LIVE_KIND_RUN_NOW",
 	}
 	LiveKind_value = map[string]int32{
 		"LIVE_KIND_UNSPECIFIED": 0,
 		"LIVE_KIND_SNOOZED":     1,
 		"LIVE_KIND_IN_FLIGHT":   2,
 		"LIVE_KIND_RETRY":       3,
+		"LIVE_KIND_RUN_NOW":     4,
 	}
 )
 
@@ -1105,6 +1108,9 @@ type Series struct {
 	Tzdata        string                 `protobuf:"bytes,6,opt,name=tzdata,proto3" json:"tzdata,omitempty"`
 	Skip          []string               `protobuf:"bytes,7,rep,name=skip,proto3" json:"skip,omitempty"`
 	Retry         int64                  `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
+	Jitter        int64                  `protobuf:"varint,9,opt,name=jitter,proto3" json:"jitter,omitempty"` // milliseconds
+	Told          int64                  `protobuf:"varint,10,opt,name=told,proto3" json:"told,omitempty"`
+	RetryAt       int64                  `protobuf:"varint,11,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1201,27 @@ func (x *Series) GetRetry() int64 {
 	return 0
 }
 
+func (x *Series) GetJitter() int64 {
+	if x != nil {
+		return x.Jitter
+	}
+	return 0
+}
+
+func (x *Series) GetTold() int64 {
+	if x != nil {
+		return x.Told
+	}
+	return 0
+}
+
+func (x *Series) GetRetryAt() int64 {
+	if x != nil {
+		return x.RetryAt
+	}
+	return 0
+}
+
 // Live is an occurrence with a timer of its own.
 type Live struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1208,6 +1235,7 @@ type Live struct {
 	Revision      int64                  `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
 	Accepted      bool                   `protobuf:"varint,9,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	Was           *Spec                  `protobuf:"bytes,10,opt,name=was,proto3" json:"was,omitempty"` // present where the trigger was replaced since
+	EmitRetry     int64                  `protobuf:"varint,11,opt,name=emit_retry,json=emitRetry,proto3" json:"emit_retry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1310,6 +1338,13 @@ func (x *Live) GetWas() *Spec {
 		return x.Was
 	}
 	return nil
+}
+
+func (x *Live) GetEmitRetry() int64 {
+	if x != nil {
+		return x.EmitRetry
+	}
+	return 0
 }
 
 type IdempotencyKey struct {
@@ -1881,7 +1916,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x12\x14\n" +
 	"\x05retry\x18\x03 \x03(\x03R\x05retry\x12\x19\n" +
-	"\bno_retry\x18\x04 \x01(\bR\anoRetry\"\xbc\x01\n" +
+	"\bno_retry\x18\x04 \x01(\bR\anoRetry\"\x83\x02\n" +
 	"\x06Series\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x1e\n" +
 	"\n" +
@@ -1892,7 +1927,11 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x05after\x18\x05 \x01(\x03R\x05after\x12\x16\n" +
 	"\x06tzdata\x18\x06 \x01(\tR\x06tzdata\x12\x12\n" +
 	"\x04skip\x18\a \x03(\tR\x04skip\x12\x14\n" +
-	"\x05retry\x18\b \x01(\x03R\x05retry\"\xa2\x02\n" +
+	"\x05retry\x18\b \x01(\x03R\x05retry\x12\x16\n" +
+	"\x06jitter\x18\t \x01(\x03R\x06jitter\x12\x12\n" +
+	"\x04told\x18\n" +
+	" \x01(\x03R\x04told\x12\x19\n" +
+	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xc1\x02\n" +
 	"\x04Live\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.LiveKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -1906,7 +1945,9 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\brevision\x18\b \x01(\x03R\brevision\x12\x1a\n" +
 	"\baccepted\x18\t \x01(\bR\baccepted\x12%\n" +
 	"\x03was\x18\n" +
-	" \x01(\v2\x13.waterclock.v1.SpecR\x03was\"6\n" +
+	" \x01(\v2\x13.waterclock.v1.SpecR\x03was\x12\x1d\n" +
+	"\n" +
+	"emit_retry\x18\v \x01(\x03R\temitRetry\"6\n" +
 	"\x0eIdempotencyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x86\x01\n" +
@@ -1975,12 +2016,13 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\aMisfire\x12\x15\n" +
 	"\x11MISFIRE_FIRE_ONCE\x10\x00\x12\x14\n" +
 	"\x10MISFIRE_FIRE_ALL\x10\x01\x12\x10\n" +
-	"\fMISFIRE_SKIP\x10\x02*j\n" +
+	"\fMISFIRE_SKIP\x10\x02*\x81\x01\n" +
 	"\bLiveKind\x12\x19\n" +
 	"\x15LIVE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LIVE_KIND_SNOOZED\x10\x01\x12\x17\n" +
 	"\x13LIVE_KIND_IN_FLIGHT\x10\x02\x12\x13\n" +
-	"\x0fLIVE_KIND_RETRY\x10\x03B2Z0github.com/waterclock/waterclock/schemas/statepbb\x06proto3"
+	"\x0fLIVE_KIND_RETRY\x10\x03\x12\x15\n" +
+	"\x11LIVE_KIND_RUN_NOW\x10\x04B2Z0github.com/waterclock/waterclock/schemas/statepbb\x06proto3"
 
 var (
 	file_waterclock_v1_state_proto_rawDescOnce sync.Once

@@ -1,0 +1,318 @@
+package topics
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Bounds on text fields, in bytes.
+const (
+	maxText = 255
+	maxNote = 1024
+	maxURL  = 2048
+)
+
+// build checks the fields of the draft and turns them into c.
+func (d *draft) build(c *trigger.Command) {
+	if d.err != nil {
+		return
+	}
+	c.IfRevision = d.number(fIfRevision, 1<<53)
+	c.Actor = d.string(fActor, maxText)
+	switch c.Op {
+	case trigger.OpRegister:
+		d.buildRegister(c)
+	case trigger.OpReschedule:
+		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: d.string(fCorrelationID, maxText)}
+	case trigger.OpSnooze:
+		d.buildSnooze(c)
+	case trigger.OpSkip, trigger.OpAck:
+		c.Occurrence = d.string(fOccurrence, maxText)
+	case trigger.OpPause, trigger.OpResume:
+		c.Note = d.string(fNote, maxNote)
+	case trigger.OpRezone:
+		c.Zone = d.zone()
+		if !d.seen.has(fTimezone) {
+			d.refuse(trigger.CodeInvalid, "timezone", "rezone needs a timezone")
+		}
+	case trigger.OpRedrive:
+		d.buildRedrive(c)
+	}
+}
+
+func (d *draft) buildRegister(c *trigger.Command) {
+	if d.seen.has(fEscalation) {
+		d.refuse(trigger.CodeUnsupported, "escalation", "escalation is not supported by this release")
+		return
+	}
+	s := d.content()
+	s.When = d.when()
+	s.Jitter = d.duration(fJitter)
+	s.Expires = d.duration(fExpiresAfter)
+	s.Misfire = trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
+	s.FollowUser = d.bool(fFollowUser)
+	c.Spec = s
+	c.IdempotencyKey = d.string(fIdempotencyKey, maxText)
+	c.IfAbsent = d.bool(fIfAbsent)
+	d.checkTogether(c)
+	if d.err == nil {
+		c.Hash = contentHash(s)
+	}
+}
+
+// checkTogether refuses fields that are right alone and wrong together.
+func (d *draft) checkTogether(c *trigger.Command) {
+	s := c.Spec
+	switch {
+	case s.Jitter > 0 && s.Priority == trigger.High:
+		d.refuse(trigger.CodeInvalid, "jitter", "priority high is never spread: leave out jitter, or the priority")
+	case d.seen.has(fExpiresAfter) && s.Expires == 0:
+		d.refuse(trigger.CodeInvalid, "expires_after", "expires_after must be longer than 0")
+	case c.IfAbsent && c.IfRevision != 0:
+		d.refuse(trigger.CodeInvalid, "if_absent", "if_absent and if_revision exclude each other")
+	case s.FollowUser && s.When.Zone == "":
+		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user needs a local time with a timezone")
+	case s.FollowUser && s.UserID == "":
+		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user needs a user_id")
+	case s.Channel == channelWebhook && s.Callback == nil:
+		d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
+	case s.Channel != channelWebhook && s.Callback != nil:
+		d.refuse(trigger.CodeInvalid, "callback", "a callback goes to channel webhook")
+	}
+}
+
+// channelWebhook is the channel a callback goes to, and the default beside
+// one; defaultChannel is the default without.
+const (
+	channelWebhook = "webhook"
+	defaultChannel = "default"
+)
+
+// content is the fields a register and a redrive share.
+func (d *draft) content() *trigger.Spec {
+	s := &trigger.Spec{
+		Channel:       d.channel(),
+		UserID:        d.string(fUserID, maxText),
+		TargetKey:     d.string(fTargetKey, maxText),
+		Headers:       d.headers,
+		Tags:          d.tags,
+		Priority:      d.priority(),
+		CorrelationID: d.string(fCorrelationID, maxText),
+		TraceParent:   d.traceParent,
+		ContentType:   d.contentType,
+	}
+	sortTags(s.Tags)
+	s.Payload = d.payloadBytes()
+	if s.ContentType == "" {
+		s.ContentType = contentTypeOf(s.Payload)
+	}
+	if d.seen.has(fCallback) {
+		s.Callback = d.callback()
+	}
+	return s
+}
+
+func (d *draft) payloadBytes() []byte {
+	if d.seen.has(fPayloadBase64) {
+		d.unwrapPayload()
+	}
+	if len(d.payload) > d.limits.Payload {
+		d.refuse(trigger.CodeTooLarge, "payload", fmt.Sprintf("the payload has %d bytes; at most %d", len(d.payload), d.limits.Payload))
+	}
+	return d.payload
+}
+
+func (d *draft) unwrapPayload() {
+	text := strings.TrimRight(d.text[fPayloadBase64], "=")
+	switch {
+	case d.seen.has(fPayload):
+		d.refuse(trigger.CodeInvalid, "payload_base64", "give payload or payload_base64, not both")
+		return
+	case base64.RawStdEncoding.DecodedLen(len(text)) > d.limits.Payload:
+		d.refuse(trigger.CodeTooLarge, "payload", fmt.Sprintf("the payload has over %d bytes", d.limits.Payload))
+		return
+	}
+	payload, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		d.refuse(trigger.CodeInvalid, "payload_base64", "payload_base64 is not base64")
+	}
+	d.payload = payload
+}
+
+// contentTypeOf is what a payload is taken for if no content-type header says.
+func contentTypeOf(payload []byte) string {
+	switch {
+	case len(payload) == 0:
+		return ""
+	case jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true)):
+		return "application/json"
+	}
+	return "application/octet-stream"
+}
+
+func (d *draft) channel() string {
+	name := d.text[fChannel]
+	switch {
+	case !d.seen.has(fChannel) && d.seen.has(fCallback):
+		return channelWebhook
+	case !d.seen.has(fChannel):
+		return defaultChannel
+	case !validChannel(name):
+		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit")
+	}
+	return name
+}
+
+// validChannel is [a-z0-9][a-z0-9._-]{0,48}.
+func validChannel(s string) bool { return len(s) <= 49 && ValidName(s) }
+
+// priority maps the order the choices are named in to the domain's numbers.
+func (d *draft) priority() trigger.Priority {
+	return [...]trigger.Priority{trigger.Normal, trigger.High, trigger.Low}[d.choice(fPriority, "normal", "high", "low")]
+}
+
+// Bounds on a callback.
+const (
+	maxCallbackTimeout = time.Minute
+	maxCallbackRetries = 32
+	maxCallbackWait    = 30 * 24 * time.Hour
+)
+
+func (d *draft) callback() *trigger.Callback {
+	c := &trigger.Callback{URL: d.callbackURL(), Timeout: d.duration(fTimeout)}
+	if d.seen.has(fTimeout) && (c.Timeout <= 0 || c.Timeout > maxCallbackTimeout) {
+		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout is over 0 and at most 1m")
+	}
+	if !d.seen.has(fRetry) {
+		return c
+	}
+	if len(d.retry) > maxCallbackRetries {
+		d.refuse(trigger.CodeInvalid, "callback", "callback.retry has at most 32 entries")
+		return c
+	}
+	c.Retry = make([]time.Duration, 0, len(d.retry))
+	for _, text := range d.retry {
+		c.Retry = append(c.Retry, d.wait(text))
+	}
+	return c
+}
+
+func (d *draft) wait(text string) time.Duration {
+	w, err := calendar.ParseDuration(text)
+	if err != nil {
+		d.refuseError("callback", err)
+	} else if w > maxCallbackWait {
+		d.refuse(trigger.CodeInvalid, "callback", "callback.retry waits at most 30 days each")
+	}
+	return w
+}
+
+// callbackURL checks the form of a URL. Whether its origin is allowed is the
+// webhook worker's and the gateway's to say.
+func (d *draft) callbackURL() string {
+	text := d.string(fURL, maxURL)
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		d.refuse(trigger.CodeInvalid, "callback", "callback needs a url")
+	case err != nil:
+		d.refuse(trigger.CodeInvalid, "callback", "callback.url is no URL")
+	case u.User != nil:
+		d.refuse(trigger.CodeForbiddenURL, "callback", "a callback.url with user info is never called")
+	case u.Scheme != "http" && u.Scheme != "https":
+		d.refuse(trigger.CodeForbiddenURL, "callback", "callback.url begins with https://, or http:// where that is allowed")
+	case u.Hostname() == "":
+		d.refuse(trigger.CodeInvalid, "callback", "callback.url has no host")
+	}
+	return text
+}
+
+func (d *draft) buildSnooze(c *trigger.Command) {
+	if d.seen.has(fFor) == d.seen.has(fUntil) {
+		d.refuse(trigger.CodeConflictingTime, "for", "a snooze has either for or until")
+		return
+	}
+	if d.seen.has(fFor) {
+		c.For = d.duration(fFor)
+		return
+	}
+	at := d.moment(fUntil)
+	if at.local == "" {
+		d.checkRange(fUntil, at.instant)
+	}
+	c.Until, c.UntilLocal = at.instant, at.local
+}
+
+// buildRedrive checks what RedriveCommand wrote; Redrive has all of it.
+func (d *draft) buildRedrive(c *trigger.Command) {
+	c.Spec = d.content()
+	f := d.fire(c.Spec)
+	if f.Key != c.Key {
+		d.refuse(trigger.CodeInvalid, "due_id", "due_id is of another trigger than the record key")
+	}
+	c.Occurrence = f.Occurrence
+}
+
+// string is a text field's value, checked; "" if it was not given.
+func (d *draft) string(f field, limit int) string {
+	s := d.text[f]
+	switch {
+	case !d.seen.has(f):
+		return ""
+	case s == "":
+		d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is empty: leave it out")
+	case len(s) > limit:
+		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s has %d bytes; at most %d", fieldTable[f].name, len(s), limit))
+	case !printable(s):
+		d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" has a control character")
+	}
+	return s
+}
+
+// choice is the place of the field's value among names, 0 if it was not given.
+func (d *draft) choice(f field, names ...string) int {
+	if !d.seen.has(f) {
+		return 0
+	}
+	for i, name := range names {
+		if d.text[f] == name {
+			return i
+		}
+	}
+	d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is one of "+strings.Join(names, ", "))
+	return 0
+}
+
+func (d *draft) bool(f field) bool { return d.choice(f, "false", "true") == 1 }
+
+// number is a whole number from 1 to limit, 0 if it was not given.
+func (d *draft) number(f field, limit int64) int64 {
+	if !d.seen.has(f) {
+		return 0
+	}
+	n, err := strconv.ParseInt(d.text[f], 10, 64)
+	if err != nil || n < 1 || n > limit {
+		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s is a whole number from 1 to %d", fieldTable[f].name, limit))
+	}
+	return n
+}
+
+// duration is 0 to 10 years; 0 if it was not given.
+func (d *draft) duration(f field) time.Duration {
+	if !d.seen.has(f) {
+		return 0
+	}
+	v, err := calendar.ParseDuration(d.text[f])
+	if err != nil {
+		d.refuseError(f.path(), err)
+	}
+	return v
+}

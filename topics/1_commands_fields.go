@@ -1,0 +1,285 @@
+package topics
+
+import (
+	"math/bits"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// field is a field of a command, by its place in fieldTable. Scalars come
+// first, so that their texts are an array.
+type field uint8
+
+const (
+	fOp field = iota
+	fChannel
+	fUserID
+	fDelay
+	fFireAt
+	fTimezone
+	fRecurrence
+	fStart
+	fUntil
+	fCount
+	fTargetKey
+	fPriority
+	fJitter
+	fExpiresAfter
+	fMisfire
+	fFollowUser
+	fCorrelationID
+	fIfRevision
+	fIfAbsent
+	fIdempotencyKey
+	fFor
+	fOccurrence
+	fNote
+	fActor
+	fDueID
+	fAttempt
+	fScheduledAt
+	fLocalTime
+	fExpiresAt
+	fRevision
+	fPayloadBase64
+	fGap
+	fOverlap
+	fOn
+	fURL
+	fTimeout
+	scalarCount
+)
+
+const (
+	fPayload field = scalarCount + iota
+	fHeaders
+	fTags
+	fInclude
+	fExclude
+	fDST
+	fCalendars
+	fCallback
+	fRetry
+	fNames
+	fEscalation
+	fieldCount
+)
+
+// fieldKind says which JSON a field takes.
+type fieldKind uint8
+
+const (
+	kindText   fieldKind = iota // a string
+	kindTime                    // a string, or a number standing for its digits
+	kindNumber                  // a number
+	kindBool
+	kindPart // an object, a list, or the payload
+)
+
+// fieldDef is a field as the contract has it. A field with an owner stands in
+// that object instead of at the top.
+type fieldDef struct {
+	name  string
+	kind  fieldKind
+	owner field // 0 (fOp): the top
+}
+
+var fieldTable = [fieldCount]fieldDef{
+	fOp:             {name: "op"},
+	fChannel:        {name: "channel"},
+	fUserID:         {name: "user_id"},
+	fDelay:          {name: "delay", kind: kindTime},
+	fFireAt:         {name: "fire_at", kind: kindTime},
+	fTimezone:       {name: "timezone"},
+	fRecurrence:     {name: "recurrence"},
+	fStart:          {name: "start", kind: kindTime},
+	fUntil:          {name: "until", kind: kindTime},
+	fCount:          {name: "count", kind: kindNumber},
+	fTargetKey:      {name: "target_key"},
+	fPriority:       {name: "priority"},
+	fJitter:         {name: "jitter", kind: kindTime},
+	fExpiresAfter:   {name: "expires_after", kind: kindTime},
+	fMisfire:        {name: "misfire"},
+	fFollowUser:     {name: "follow_user", kind: kindBool},
+	fCorrelationID:  {name: "correlation_id"},
+	fIfRevision:     {name: "if_revision", kind: kindNumber},
+	fIfAbsent:       {name: "if_absent", kind: kindBool},
+	fIdempotencyKey: {name: "idempotency_key"},
+	fFor:            {name: "for", kind: kindTime},
+	fOccurrence:     {name: "occurrence"},
+	fNote:           {name: "note"},
+	fActor:          {name: "actor"},
+	fDueID:          {name: "due_id"},
+	fAttempt:        {name: "attempt", kind: kindNumber},
+	fScheduledAt:    {name: "scheduled_at", kind: kindTime},
+	fLocalTime:      {name: "local_time"},
+	fExpiresAt:      {name: "expires_at", kind: kindTime},
+	fRevision:       {name: "revision", kind: kindNumber},
+	fPayloadBase64:  {name: "payload_base64"},
+	fPayload:        {name: "payload", kind: kindPart},
+	fHeaders:        {name: "headers", kind: kindPart},
+	fTags:           {name: "tags", kind: kindPart},
+	fInclude:        {name: "include", kind: kindPart},
+	fExclude:        {name: "exclude", kind: kindPart},
+	fDST:            {name: "dst", kind: kindPart},
+	fCalendars:      {name: "calendars", kind: kindPart},
+	fCallback:       {name: "callback", kind: kindPart},
+	fEscalation:     {name: "escalation", kind: kindPart},
+
+	fGap:     {name: "gap", owner: fDST},
+	fOverlap: {name: "overlap", owner: fDST},
+	fNames:   {name: "names", kind: kindPart, owner: fCalendars},
+	fOn:      {name: "on", owner: fCalendars},
+	fURL:     {name: "url", owner: fCallback},
+	fTimeout: {name: "timeout", kind: kindTime, owner: fCallback},
+	fRetry:   {name: "retry", kind: kindPart, owner: fCallback},
+}
+
+// path names a field for an error: callback.timeout is the callback's fault.
+func (f field) path() string {
+	if owner := fieldTable[f].owner; owner != 0 {
+		return fieldTable[owner].name
+	}
+	return fieldTable[f].name
+}
+
+// fieldSet is a set of fields.
+type fieldSet uint64
+
+func setOf(fs ...field) (s fieldSet) {
+	for _, f := range fs {
+		s |= 1 << f
+	}
+	return s
+}
+
+func (s fieldSet) has(f field) bool { return s&(1<<f) != 0 }
+func (s fieldSet) first() field     { return field(bits.TrailingZeros64(uint64(s))) }
+
+func (s *fieldSet) set(f field, to bool) {
+	if to {
+		*s |= 1 << f
+	}
+}
+
+var (
+	everyOp    = setOf(fOp, fIfRevision, fCorrelationID, fActor)
+	timeFields = setOf(fDelay, fFireAt, fTimezone, fRecurrence, fStart, fUntil, fCount, fInclude, fExclude,
+		fDST, fGap, fOverlap, fCalendars, fNames, fOn)
+	contentFields = setOf(fChannel, fUserID, fPayload, fPayloadBase64, fTargetKey, fHeaders, fTags, fPriority,
+		fCallback, fURL, fTimeout, fRetry)
+	registerFields = setOf(fJitter, fExpiresAfter, fMisfire, fFollowUser, fIfAbsent, fIdempotencyKey, fEscalation)
+	redriveFields  = setOf(fDueID, fAttempt, fScheduledAt, fLocalTime, fExpiresAt, fRevision)
+)
+
+// fieldsOf is the fields that mean something beside each op.
+var fieldsOf = [...]fieldSet{
+	trigger.OpRegister:   everyOp | timeFields | contentFields | registerFields,
+	trigger.OpCancel:     everyOp,
+	trigger.OpReschedule: everyOp | timeFields,
+	trigger.OpSnooze:     everyOp | setOf(fFor, fUntil),
+	trigger.OpSkip:       everyOp | setOf(fOccurrence),
+	trigger.OpPause:      everyOp | setOf(fNote),
+	trigger.OpResume:     everyOp | setOf(fNote),
+	trigger.OpRunNow:     everyOp,
+	trigger.OpRezone:     everyOp | setOf(fTimezone),
+	trigger.OpAck:        everyOp | setOf(fOccurrence),
+	trigger.OpRedrive:    everyOp | contentFields | redriveFields,
+	trigger.OpErase:      everyOp,
+}
+
+// Look-ups by name: of the objects fields stand in (the top is fOp), and of
+// headers.
+var (
+	fieldsByName   = indexFields()
+	fieldsByHeader = indexHeaders()
+)
+
+func indexFields() map[field]map[string]field {
+	index := make(map[field]map[string]field)
+	for f, def := range fieldTable {
+		if index[def.owner] == nil {
+			index[def.owner] = make(map[string]field)
+		}
+		index[def.owner][def.name] = field(f)
+	}
+	return index
+}
+
+// indexHeaders gives every scalar of the top a header; the callback's URL has
+// one too. The payload is the record's value.
+func indexHeaders() map[string]field {
+	index := map[string]field{"wc-callback-url": fURL}
+	for f, def := range fieldTable {
+		if def.owner == 0 && field(f) < scalarCount && field(f) != fPayloadBase64 {
+			index[headerName(def.name)] = field(f)
+		}
+	}
+	return index
+}
+
+func headerName(name string) string {
+	return commandPrefix + strings.ReplaceAll(name, "_", "-")
+}
+
+// otherNames are what other products call our fields.
+var otherNames = map[string]string{
+	"at": "fire_at", "when": "fire_at", "run_at": "fire_at", "scheduled_at": "fire_at", "in": "delay", "after": "delay",
+	"delay_seconds": "delay", "delayseconds": "delay", "fireat": "fire_at", "callback_url": "callback", "callbackurl": "callback",
+	"url": "callback", "webhook": "callback", "tz": "timezone", "time_zone": "timezone", "zone": "timezone",
+	"rrule": "recurrence", "cron": "recurrence", "rule": "recurrence", "schedule": "recurrence", "every": "recurrence",
+	"repeat": "recurrence", "data": "payload", "body": "payload", "message": "payload", "value": "payload", "end": "until",
+	"exdate": "exclude", "rdate": "include", "ttl": "expires_after", "user": "user_id", "labels": "tags",
+}
+
+// unknown says that a name is not known and which known one is near it. Names
+// come from outside: only their beginning is compared and repeated.
+func unknown(what, name string, known []string) string {
+	name = clip(name, 48)
+	msg := quoteForPerson(name) + " is no " + what
+	if near := nearest(name, known); near != "" {
+		return msg + "; did you mean " + near + "?"
+	}
+	return msg
+}
+
+func nearest(name string, known []string) string {
+	lower := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
+	best, distance := "", len(lower)/3+1
+	for _, k := range known {
+		if n := levenshtein.ComputeDistance(lower, k); n <= distance && (best == "" || n < distance) {
+			best, distance = k, n
+		}
+	}
+	return best
+}
+
+func quoteForPerson(s string) string { return string(appendString(nil, s)) }
+
+// unknownField refuses a field of an object: owner is fOp for the top.
+func (d *draft) unknownField(owner field, name string) {
+	prefix, known := "", make([]string, 0, fieldCount)
+	for f, def := range fieldTable {
+		if def.owner == owner && !redriveFields.has(field(f)) {
+			known = append(known, def.name)
+		}
+	}
+	if owner != fOp {
+		prefix = fieldTable[owner].name + "."
+	}
+	d.refuse(trigger.CodeUnknownField, prefix+clip(name, 64), d.describeUnknown(owner, name, known))
+}
+
+func (d *draft) describeUnknown(owner field, name string, known []string) string {
+	if owner == fOp {
+		if other := otherNames[strings.ToLower(name)]; other != "" {
+			return quoteForPerson(name) + " is no field; did you mean " + other + "?"
+		}
+		if name == "id" || name == "key" || name == "trigger_id" {
+			return quoteForPerson(name) + " is no field: the trigger's id is the record's key"
+		}
+	}
+	return unknown("field", name, known)
+}

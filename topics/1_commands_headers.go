@@ -1,0 +1,145 @@
+package topics
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// readHeaders takes the fields from a record's headers, where they spell the
+// command, and in either spelling the user's own headers, which travel to the
+// due event. ce_ headers are dropped: the due event has its own. So are wcx-
+// ones, which are ours.
+func (d *draft) readHeaders(headers []trigger.Header, spelled bool) {
+	fromFields := len(d.headers)
+	for i := range headers {
+		h := &headers[i]
+		switch {
+		case spelled && hasPrefixFold(h.Key, commandPrefix):
+			d.readFieldHeader(h)
+		case !slices.ContainsFunc(d.headers[:fromFields], func(f trigger.Header) bool { return f.Key == h.Key }):
+			d.addHeader(h.Key, h.Value)
+		}
+	}
+	d.checkHeaders()
+}
+
+func (d *draft) readFieldHeader(h *trigger.Header) {
+	f, ok := fieldsByHeader[h.Key]
+	switch {
+	case !ok:
+		d.unknownHeader(h.Key)
+	case d.seen.has(f):
+		d.refuse(trigger.CodeInvalid, f.path(), "header "+h.Key+" is given twice")
+	case !utf8.Valid(h.Value):
+		d.refuse(trigger.CodeInvalid, f.path(), "header "+h.Key+" is not UTF-8")
+	default:
+		d.text[f] = string(h.Value)
+		d.seen.set(f, true)
+		d.seen.set(fCallback, f == fURL)
+	}
+}
+
+func (d *draft) unknownHeader(key string) {
+	name := strings.ReplaceAll(strings.ToLower(key[len(commandPrefix):]), "-", "_")
+	f, known := fieldsByName[fOp][name]
+	switch {
+	case known && fieldsByHeader[headerName(name)] == f && f < scalarCount && f != fPayloadBase64:
+		d.refuse(trigger.CodeUnknownField, clip(key, 64), "write the header "+headerName(name)+", in lower case and with '-'")
+	case known && (f == fPayload || f == fPayloadBase64):
+		d.refuse(trigger.CodeInvalid, name, "beside wc- headers the payload is the record's value")
+	case known:
+		d.refuse(trigger.CodeInvalid, name, name+" is no scalar: it needs the JSON spelling")
+	default:
+		d.unknownField(fOp, name)
+	}
+}
+
+// addHeader keeps a header for the due event. Two have places of their own.
+func (d *draft) addHeader(key string, value []byte) {
+	switch {
+	case strings.HasPrefix(key, eventPrefix), hasPrefixFold(key, enginePrefix):
+	case key == traceParent:
+		d.once(&d.traceParent, key, value)
+	case strings.EqualFold(key, contentType):
+		d.once(&d.contentType, key, value)
+	default:
+		d.headers = append(d.headers, trigger.Header{Key: key, Value: value})
+	}
+}
+
+// maxNamedHeader bounds content-type and traceparent.
+const maxNamedHeader = 255
+
+// once takes the first of two headers with a meaning; a garbled one is none,
+// because tracing must never refuse a command.
+func (d *draft) once(to *string, key string, value []byte) {
+	if *to == "" && len(value) <= maxNamedHeader && utf8.Valid(value) && printable(string(value)) {
+		*to = string(value)
+	}
+}
+
+func (d *draft) addHeaderField(name, value string) {
+	if slices.ContainsFunc(d.headers, func(h trigger.Header) bool { return h.Key == name }) {
+		d.refuse(trigger.CodeInvalid, "headers", "header "+quoteForPerson(clip(name, 48))+" is given twice")
+		return
+	}
+	if hasPrefixFold(name, commandPrefix) {
+		d.refuse(trigger.CodeInvalid, "headers", "names that begin with wc- are commands': "+quoteForPerson(clip(name, 48)))
+		return
+	}
+	d.addHeader(name, []byte(value))
+}
+
+func (d *draft) checkHeaders() {
+	size := len(d.contentType) + len(d.traceParent)
+	for i := range d.headers {
+		h := &d.headers[i]
+		size += len(h.Key) + len(h.Value)
+		if h.Key == "" || !utf8.ValidString(h.Key) {
+			d.refuse(trigger.CodeInvalid, "headers", "a header has no name, or one that is not UTF-8")
+		}
+	}
+	if len(d.headers) > d.limits.Headers {
+		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("%d headers of your own; at most %d", len(d.headers), d.limits.Headers))
+	}
+	if size > d.limits.HeaderBytes {
+		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("headers of your own take %d bytes; at most %d", size, d.limits.HeaderBytes))
+	}
+}
+
+// Bounds on tags.
+const (
+	maxTags     = 32
+	maxTagKey   = 64
+	maxTagValue = 256
+)
+
+func (d *draft) addTag(key, value string) {
+	switch {
+	case key == "" || len(key) > maxTagKey || strings.ContainsRune(key, ':') || !printable(key):
+		d.refuse(trigger.CodeInvalid, "tags", "a tag's name has 1 to 64 bytes, no ':' and no control characters")
+	case len(value) > maxTagValue || !printable(value):
+		d.refuse(trigger.CodeInvalid, "tags", "a tag's value has at most 256 bytes and no control characters")
+	case len(d.tags) == maxTags:
+		d.refuse(trigger.CodeTooLarge, "tags", "a trigger has at most 32 tags")
+	case slices.ContainsFunc(d.tags, func(t trigger.Tag) bool { return t.Key == key }):
+		d.refuse(trigger.CodeInvalid, "tags", "tag "+quoteForPerson(key)+" is given twice")
+	default:
+		d.tags = append(d.tags, trigger.Tag{Key: key, Value: value})
+	}
+}
+
+// printable says that s has no control characters, C1 ones included.
+func printable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < 0x20 || c == 0x7f || (c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,288 @@
+package topics
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// objectReader reads JSON objects straight from a record's value. Names given
+// twice are found by the caller: inside the payload they are the user's
+// affair.
+type objectReader struct {
+	dec jsontext.Decoder
+	buf bytes.Buffer
+}
+
+var objectReaders = sync.Pool{New: func() any { return new(objectReader) }}
+
+// readObject fills the draft from the JSON spelling. It returns false, with
+// the fault noted, where the value is not one JSON object.
+func (d *draft) readObject(value []byte) bool {
+	trimmed := bytes.TrimLeft(value, " \t\r\n")
+	if len(trimmed) == 0 || trimmed[0] != '{' {
+		d.notACommand("the value is no JSON object, and there is no wc- header")
+		return false
+	}
+	if d.tooDeep(value) {
+		return false
+	}
+	r := objectReaders.Get().(*objectReader)
+	defer objectReaders.Put(r)
+	r.buf = *bytes.NewBuffer(value)
+	r.dec.Reset(&r.buf, jsontext.AllowDuplicateNames(true))
+	err := d.readFields(&r.dec, fOp)
+	if err == nil {
+		err = expectEnd(&r.dec)
+	}
+	r.buf = bytes.Buffer{}
+	if err != nil {
+		d.notACommand("the value begins like a JSON object but is none: " + syntaxFault(err))
+		return false
+	}
+	return true
+}
+
+var errTrailing = errors.New("something stands behind the object")
+
+func expectEnd(dec *jsontext.Decoder) error {
+	if _, err := dec.ReadToken(); err != io.EOF {
+		return errTrailing
+	}
+	return nil
+}
+
+// syntaxFault says where the JSON breaks, without repeating any of it.
+func syntaxFault(err error) string {
+	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return fmt.Sprintf("at byte %d", fault.ByteOffset)
+	}
+	return err.Error()
+}
+
+// tooDeep refuses JSON nested deeper than the limit. Most values have fewer
+// brackets than that in all, which a fast count shows.
+func (d *draft) tooDeep(value []byte) bool {
+	limit := d.limits.Depth
+	if bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= limit || depth(value) <= limit {
+		return false
+	}
+	d.refuse(trigger.CodeInvalid, "payload", fmt.Sprintf("the JSON is nested more than %d deep", limit))
+	return true
+}
+
+// depth is how deep brackets outside of strings nest.
+func depth(value []byte) (deepest int) {
+	open, inString := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			open++
+			deepest = max(deepest, open)
+		case c == '}' || c == ']':
+			open--
+		}
+	}
+	return deepest
+}
+
+// readFields reads one object whose fields are those of owner. Only syntax
+// stops it; any other fault is noted and the value skipped.
+func (d *draft) readFields(dec *jsontext.Decoder, owner field) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	var given fieldSet
+	known := fieldsByName[owner]
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		f, ok := known[string(unquoted(name))]
+		switch {
+		case !ok:
+			d.unknownField(owner, string(unquoted(name)))
+			err = dec.SkipValue()
+		case given.has(f):
+			d.refuse(trigger.CodeInvalid, fieldTable[f].name, fieldTable[f].name+" is given twice")
+			err = dec.SkipValue()
+		default:
+			given.set(f, true)
+			err = d.readValue(dec, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}
+
+// unquoted is the text of a JSON string; it aliases raw if there is nothing to
+// unescape.
+func unquoted(raw jsontext.Value) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1]
+	}
+	b, _ := jsontext.AppendUnquote(nil, raw) // the decoder has found it valid
+	return b
+}
+
+func (d *draft) readValue(dec *jsontext.Decoder, f field) error {
+	kind := dec.PeekKind()
+	if kind == 'n' { // null is absent, as serializers write it
+		return dec.SkipValue()
+	}
+	if f >= scalarCount {
+		return d.readPart(dec, f, kind)
+	}
+	if !fieldTable[f].kind.takes(kind) {
+		d.wrongType(f, fieldTable[f].kind.String())
+		return dec.SkipValue()
+	}
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if kind == '"' {
+		raw = unquoted(raw)
+	}
+	d.text[f] = string(raw)
+	d.seen.set(f, true)
+	return nil
+}
+
+func (k fieldKind) takes(kind jsontext.Kind) bool {
+	switch k {
+	case kindText:
+		return kind == '"'
+	case kindTime:
+		return kind == '"' || kind == '0'
+	case kindNumber:
+		return kind == '0'
+	}
+	return kind == 't' || kind == 'f'
+}
+
+func (k fieldKind) String() string {
+	return [...]string{kindText: "a string", kindTime: "a string or a number", kindNumber: "a number",
+		kindBool: "true or false", kindPart: "an object or a list"}[k]
+}
+
+func (d *draft) wrongType(f field, want string) {
+	d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" must be "+want)
+}
+
+// readPart reads the fields that are objects, lists, or the payload.
+func (d *draft) readPart(dec *jsontext.Decoder, f field, kind jsontext.Kind) error {
+	d.seen.set(f, true)
+	switch f {
+	case fPayload:
+		return d.readPayload(dec)
+	case fEscalation:
+		return dec.SkipValue()
+	case fInclude:
+		return d.readList(dec, f, kind, &d.include)
+	case fExclude:
+		return d.readList(dec, f, kind, &d.exclude)
+	case fNames:
+		return d.readList(dec, f, kind, &d.calendarNames)
+	case fRetry:
+		return d.readList(dec, f, kind, &d.retry)
+	}
+	if kind != '{' {
+		d.wrongType(f, "an object")
+		return dec.SkipValue()
+	}
+	switch f {
+	case fHeaders:
+		return d.readTexts(dec, f, d.addHeaderField)
+	case fTags:
+		return d.readTexts(dec, f, d.addTag)
+	}
+	return d.readFields(dec, f)
+}
+
+func (d *draft) readPayload(dec *jsontext.Decoder) error {
+	raw, err := dec.ReadValue()
+	d.payload = raw[:len(raw):len(raw)]
+	return err
+}
+
+// maxListItems bounds a list before it is read whole; each field has a bound
+// of its own below it.
+const maxListItems = 513
+
+func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to *[]string) error {
+	if kind != '[' {
+		d.wrongType(f, "a list of strings")
+		return dec.SkipValue()
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	list := []string{}
+	for dec.PeekKind() != ']' {
+		text, ok, err := d.readItem(dec, f)
+		if err != nil {
+			return err
+		}
+		if ok && len(list) < maxListItems {
+			list = append(list, text)
+		}
+	}
+	*to = list
+	_, err := dec.ReadToken()
+	return err
+}
+
+// readItem reads a string; retry's durations may be numbers too.
+func (d *draft) readItem(dec *jsontext.Decoder, f field) (text string, ok bool, err error) {
+	kind := dec.PeekKind()
+	if kind != '"' && !(kind == '0' && f == fRetry) {
+		d.wrongType(f, "a list of strings")
+		return "", false, dec.SkipValue()
+	}
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return "", false, err
+	}
+	if kind == '"' {
+		raw = unquoted(raw)
+	}
+	return string(raw), true, nil
+}
+
+// readTexts reads an object of strings, each name once.
+func (d *draft) readTexts(dec *jsontext.Decoder, f field, add func(name, value string)) error {
+	if _, err := dec.ReadToken(); err != nil {
+		return err
+	}
+	for dec.PeekKind() != '}' {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		name := string(unquoted(raw))
+		text, ok, err := d.readItem(dec, f)
+		if err != nil {
+			return err
+		}
+		if ok {
+			add(name, text)
+		}
+	}
+	_, err := dec.ReadToken()
+	return err
+}

@@ -1,0 +1,268 @@
+package topics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Bounds on time fields.
+const (
+	maxPast    = 365 * day       // fire_at: over a year ago is a mistake
+	maxAhead   = 100 * 366 * day // fire_at: the horizon
+	maxRule    = 512             // bytes of rule text
+	maxDates   = 512             // include and exclude together
+	maxCount   = 100_000
+	maxZone    = 64
+	zoneSlack  = 26 * time.Hour // a wall time's instant is not known here: no offset is larger
+	maxCalName = 16             // calendars a trigger may name
+)
+
+// when reads the time fields: exactly one of delay, fire_at and recurrence,
+// where fire_at beside recurrence is its start and include alone is one too.
+func (d *draft) when() (w trigger.When) {
+	recurring := d.seen.has(fRecurrence) || d.seen.has(fInclude)
+	d.checkOneTime(recurring)
+	w.DST = d.dst()
+	w.Calendars = d.calendars()
+	zone := d.zone()
+	switch {
+	case d.err != nil:
+	case recurring:
+		d.recurrence(&w, zone)
+	case d.seen.has(fDelay):
+		w.Kind, w.DelayText, w.Delay = trigger.WhenDelay, d.text[fDelay], d.duration(fDelay)
+	default:
+		d.fireAt(&w, zone)
+	}
+	return w
+}
+
+func (d *draft) checkOneTime(recurring bool) {
+	delay, fireAt := d.seen.has(fDelay), d.seen.has(fFireAt)
+	switch {
+	case delay && fireAt:
+		d.refuse(trigger.CodeConflictingTime, "fire_at", "delay and fire_at exclude each other")
+	case delay && recurring:
+		d.refuse(trigger.CodeConflictingTime, "recurrence", "delay and recurrence exclude each other")
+	case fireAt && d.seen.has(fStart):
+		d.refuse(trigger.CodeConflictingTime, "start", "fire_at beside recurrence is its start: give one of them")
+	case !delay && !fireAt && !recurring:
+		d.refuse(trigger.CodeConflictingTime, "fire_at", "give one of delay, fire_at and recurrence")
+	}
+	if extra := d.seen & setOf(fStart, fUntil, fCount, fExclude); extra != 0 && !recurring {
+		d.refuse(trigger.CodeInvalid, extra.first().path(), fieldTable[extra.first()].name+" needs a recurrence")
+	}
+}
+
+func (d *draft) fireAt(w *trigger.When, zone string) {
+	at := d.moment(fFireAt)
+	switch {
+	case d.err != nil:
+	case at.local == "":
+		w.Kind, w.FireAt = trigger.WhenInstant, at.instant
+		d.checkRange(fFireAt, at.instant)
+		if w.Calendars != nil {
+			d.refuse(trigger.CodeInvalid, "calendars", "calendars need a local time with a timezone")
+		}
+	case zone == "":
+		d.refuse(trigger.CodeInvalid, "timezone", "a local fire_at needs a timezone, or write an offset or Z behind it")
+	default:
+		w.Kind, w.Local, w.Zone = trigger.WhenLocal, at.local, zone
+		d.checkLocalRange(at.wall)
+	}
+}
+
+// checkRange holds an instant against the command's append time.
+func (d *draft) checkRange(f field, at trigger.Instant) {
+	switch ahead := at.Sub(d.from.Append); {
+	case d.err != nil:
+	case at < d.from.Append && ahead < -maxPast:
+		d.refuse(trigger.CodeInThePast, f.path(), fieldTable[f].name+" is over a year ago")
+	case at > d.from.Append && (ahead > maxAhead || ahead < 0):
+		d.refuse(trigger.CodeBeyondHorizon, f.path(), fieldTable[f].name+" is over 100 years ahead")
+	}
+}
+
+// checkLocalRange refuses wall times that are out of range in any zone; the
+// rest is for who resolves them.
+func (d *draft) checkLocalRange(wall calendar.Wall) {
+	if ahead := trigger.Instant(wall).Sub(d.from.Append); ahead > 0 {
+		d.checkRange(fFireAt, trigger.Instant(wall).Add(-zoneSlack))
+	} else {
+		d.checkRange(fFireAt, trigger.Instant(wall).Add(zoneSlack))
+	}
+}
+
+func (d *draft) recurrence(w *trigger.When, zone string) {
+	w.Kind, w.Zone = trigger.WhenRecurrence, zone
+	if d.seen.has(fRecurrence) {
+		w.Recurrence = d.rule()
+	}
+	w.Start = d.momentText(fStart) + d.momentText(fFireAt) // at most one of them is given
+	w.Until = d.momentText(fUntil)
+	w.Include, w.Exclude = d.dates(fInclude, d.include), d.dates(fExclude, d.exclude)
+	if len(w.Include)+len(w.Exclude) > maxDates {
+		d.refuse(trigger.CodeInvalidRule, "include", "include and exclude have at most 512 dates together")
+	}
+	if d.seen.has(fInclude) && len(w.Include) == 0 && w.Recurrence == "" {
+		d.refuse(trigger.CodeConflictingTime, "include", "include is empty, and there is no recurrence")
+	}
+	w.Count = int(d.number(fCount, maxCount))
+}
+
+// rule is the rule's text; the calendar says what it means.
+func (d *draft) rule() string {
+	s := d.text[fRecurrence]
+	switch {
+	case s == "":
+		d.refuse(trigger.CodeInvalidRule, "recurrence", "recurrence is empty")
+	case len(s) > maxRule:
+		d.refuse(trigger.CodeInvalidRule, "recurrence", fmt.Sprintf("recurrence has %d bytes; at most %d", len(s), maxRule))
+	case !printable(s):
+		d.refuse(trigger.CodeInvalidRule, "recurrence", "recurrence has a control character: it is one line, without RDATE or EXDATE")
+	}
+	return s
+}
+
+// dates checks a list of dates, local date-times and instants, and keeps them
+// as they were written.
+func (d *draft) dates(f field, list []string) []string {
+	for _, s := range list {
+		_, dateErr := calendar.ParseDate(s)
+		if _, err := parseMoment(s); err != nil && dateErr != nil {
+			d.refuse(trigger.CodeInvalid, f.path(), quoteForPerson(clip(s, 40))+" is no date, local date-time or instant")
+		}
+	}
+	return list
+}
+
+// zone checks the form of the timezone; whether it exists depends on the tz
+// database in force.
+func (d *draft) zone() string {
+	s := d.text[fTimezone]
+	switch {
+	case !d.seen.has(fTimezone):
+		return ""
+	case s == "":
+		d.refuse(trigger.CodeUnknownZone, "timezone", "timezone is empty: write an IANA name such as Europe/Berlin")
+	case !zoneName(s):
+		d.refuse(trigger.CodeUnknownZone, "timezone", quoteForPerson(clip(s, 40))+" is no IANA name such as Europe/Berlin; an offset is not a zone")
+	}
+	return s
+}
+
+func zoneName(s string) bool {
+	if len(s) > maxZone {
+		return false
+	}
+	for i, c := range []byte(s) {
+		letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+		inside := c >= '0' && c <= '9' || c == '_' || c == '-' || c == '+' || c == '/'
+		if !letter && (i == 0 || !inside) {
+			return false
+		}
+	}
+	return true
+}
+
+// dst maps the defaults to "", which is how the domain writes them.
+func (d *draft) dst() trigger.DST {
+	gaps, overlaps := [...]string{"", "skip"}, [...]string{"", "second", "both"}
+	return trigger.DST{
+		Gap:     gaps[d.choice(fGap, "shift", "skip")],
+		Overlap: overlaps[d.choice(fOverlap, "first", "second", "both")],
+	}
+}
+
+func (d *draft) calendars() *trigger.Calendars {
+	if !d.seen.has(fCalendars) {
+		return nil
+	}
+	names := [...]string{"skip", "next_business_day", "previous_business_day"}
+	c := &trigger.Calendars{Names: d.calendarNames, On: names[d.choice(fOn, names[:]...)]}
+	if len(c.Names) == 0 || len(c.Names) > maxCalName {
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars.names has 1 to 16 names")
+	}
+	for _, name := range c.Names {
+		if !ValidName(name) {
+			d.refuse(trigger.CodeInvalid, "calendars", quoteForPerson(clip(name, 40))+" is no calendar name")
+		}
+	}
+	if d.seen.has(fDelay) {
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars mean nothing beside a delay")
+	}
+	return c
+}
+
+// moment is a point in time as it was written: an instant, or a wall time
+// whose zone stands elsewhere.
+type moment struct {
+	instant trigger.Instant
+	wall    calendar.Wall
+	local   string // canonical; "" for instants
+}
+
+func (m moment) String() string {
+	if m.local != "" {
+		return m.local
+	}
+	return m.instant.String()
+}
+
+func (d *draft) moment(f field) moment {
+	m, err := parseMoment(d.text[f])
+	if err != nil {
+		d.refuseError(f.path(), err)
+	}
+	return m
+}
+
+// momentText is the canonical text of a moment, "" if it was not given.
+func (d *draft) momentText(f field) string {
+	if !d.seen.has(f) {
+		return ""
+	}
+	return d.moment(f).String()
+}
+
+// parseMoment reads a local date-time, or what calendar.ParseInstant reads.
+// Which of them it is shows in its shape; a wrong one is told what it lacks.
+func parseMoment(s string) (moment, error) {
+	if _, err := calendar.ParseDate(s); err == nil || wallShaped(s) {
+		wall, err := calendar.ParseWall(s)
+		return moment{wall: wall, local: wall.String()}, err
+	}
+	at, err := calendar.ParseInstant(s)
+	return moment{instant: trigger.Instant(at)}, err
+}
+
+// wallShaped says that s is long enough for a date-time and ends without an
+// offset.
+func wallShaped(s string) bool {
+	const minutes = len("2026-11-20T09:00")
+	return len(s) >= minutes && s[10] == 'T' && !strings.ContainsAny(s[minutes:], "Zz+-")
+}
+
+// refuseError refuses with what another parser found, under our field's name.
+func (d *draft) refuseError(f string, err error) {
+	if d.err == nil {
+		d.err = fieldError(f, err)
+	}
+}
+
+// fieldError turns an error of calendar or of this package into one about
+// field f.
+func fieldError(f string, err error) *trigger.Error {
+	if e, ok := errors.AsType[*calendar.Error](err); ok {
+		return fail(trigger.Code(e.Code), f, e.Msg)
+	}
+	if e, ok := errors.AsType[*trigger.Error](err); ok {
+		return fail(e.Code, f, e.Msg)
+	}
+	return &trigger.Error{Code: trigger.CodeInvalid, Field: f, Msg: "it cannot be read", Err: err}
+}

@@ -1,0 +1,346 @@
+package topics
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// DueType is the ce_type of every due event.
+const DueType = "waterclock.due.v1"
+
+// The headers of a due event, in the order they are written (CONTRACT
+// section 3). The two wcx- ones are for our own channel workers, which need
+// what the payload does not say; the user's headers come last.
+const (
+	ceSpecVersion = "ce_specversion"
+	ceID          = "ce_id"
+	ceSource      = "ce_source"
+	ceType        = "ce_type"
+	ceSubject     = "ce_subject"
+	ceTime        = "ce_time"
+	ceFired       = "ce_wcfired"
+	ceRevision    = "ce_wcrevision"
+	ceAttempt     = "ce_wcattempt"
+	ceStep        = "ce_wcstep"
+	ceLocalTime   = "ce_wclocaltime"
+	ceUser        = "ce_wcuser"
+	ceExpiry      = "ce_expirytime"
+	ceBasis       = "ce_wcbasis"
+	contentType   = "content-type"
+	traceParent   = "traceparent"
+	dueCallback   = enginePrefix + "callback" // {"url","timeout"}, channel webhook
+	dueTags       = enginePrefix + "tags"     // {"type":"…"}
+)
+
+// DueEnv is what a due event says of the engine that emits it. Both are the
+// same for all events of one turn.
+type DueEnv struct {
+	Cluster string // ce_source is /waterclock/<Cluster>
+	Basis   string // ce_wcbasis: what had been applied when this was decided
+}
+
+// Basis spells ce_wcbasis: term.seq.commandsOffset.receiptsOffset.controlOffset.
+func Basis(term, seq, commands, receipts, control int64) string {
+	b := make([]byte, 0, 48)
+	for i, n := range [...]int64{term, seq, commands, receipts, control} {
+		if i > 0 {
+			b = append(b, '.')
+		}
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return string(b)
+}
+
+// DueRecord is the due event of f: key, value and headers for the caller to
+// produce to f's channel. The value is the payload as registered, zero length
+// and never nil if there is none. Value and user headers alias f.Spec.
+func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigger.Header) {
+	w := newDueWriter(f, env)
+	w.text(ceSpecVersion, "1.0")
+	w.id(f)
+	w.two(ceSource, "/waterclock/", env.Cluster)
+	w.text(ceType, DueType)
+	w.text(ceSubject, string(f.Key))
+	w.instant(ceTime, f.Nominal)
+	w.instant(ceFired, f.Fired)
+	w.number(ceRevision, f.Revision)
+	w.number(ceAttempt, int64(f.Attempt))
+	w.number(ceStep, int64(f.Step))
+	w.optional(ceLocalTime, f.Local)
+	w.optional(ceUser, f.Spec.UserID)
+	if f.Expires != 0 {
+		w.instant(ceExpiry, f.Expires)
+	}
+	w.optional(ceBasis, env.Basis)
+	w.optional(contentType, f.Spec.ContentType)
+	w.optional(traceParent, f.Spec.TraceParent)
+	w.workers(f.Spec)
+	return w.key(f), dueValue(f.Spec.Payload), append(w.headers, f.Spec.Headers...)
+}
+
+// dueWriter packs all values of a record's headers into one buffer. The
+// buffer may grow while it is written: slices of the old one stay valid.
+type dueWriter struct {
+	b       []byte
+	headers []trigger.Header
+}
+
+func newDueWriter(f *trigger.Fire, env DueEnv) dueWriter {
+	s := f.Spec
+	n := 200 + 3*len(f.Key) + len(f.Occurrence) + len(env.Cluster) + len(env.Basis) + len(f.Local) +
+		len(s.UserID) + len(s.ContentType) + len(s.TraceParent) + len(s.TargetKey)
+	return dueWriter{b: make([]byte, 0, n), headers: make([]trigger.Header, 0, 20+len(s.Headers))}
+}
+
+// end makes a header of what was appended since start.
+func (w *dueWriter) end(key string, start int) {
+	w.headers = append(w.headers, trigger.Header{Key: key, Value: w.b[start:len(w.b):len(w.b)]})
+}
+
+func (w *dueWriter) text(key, v string) { w.two(key, v, "") }
+
+func (w *dueWriter) two(key, v1, v2 string) {
+	start := len(w.b)
+	w.b = append(append(w.b, v1...), v2...)
+	w.end(key, start)
+}
+
+func (w *dueWriter) optional(key, v string) {
+	if v != "" {
+		w.text(key, v)
+	}
+}
+
+func (w *dueWriter) number(key string, v int64) {
+	start := len(w.b)
+	w.b = strconv.AppendInt(w.b, v, 10)
+	w.end(key, start)
+}
+
+func (w *dueWriter) instant(key string, v trigger.Instant) {
+	start := len(w.b)
+	w.b = appendInstant(w.b, v)
+	w.end(key, start)
+}
+
+func (w *dueWriter) id(f *trigger.Fire) {
+	start := len(w.b)
+	w.b = append(append(w.b, f.Key...), '@')
+	w.b = append(append(w.b, f.Occurrence...), '#')
+	w.b = strconv.AppendInt(w.b, int64(f.Step), 10)
+	w.end(ceID, start)
+}
+
+func (w *dueWriter) workers(s *trigger.Spec) {
+	if s.Callback != nil {
+		start := len(w.b)
+		w.b = appendCallback(w.b, s.Callback)
+		w.end(dueCallback, start)
+	}
+	if len(s.Tags) > 0 {
+		start := len(w.b)
+		w.b = appendTags(w.b, s.Tags)
+		w.end(dueTags, start)
+	}
+}
+
+func (w *dueWriter) key(f *trigger.Fire) []byte {
+	start := len(w.b)
+	if f.Spec.TargetKey != "" {
+		w.b = append(w.b, f.Spec.TargetKey...)
+	} else {
+		w.b = append(w.b, f.Key...)
+	}
+	return w.b[start:len(w.b):len(w.b)]
+}
+
+func dueValue(payload []byte) []byte {
+	if payload == nil {
+		return []byte{}
+	}
+	return payload
+}
+
+func appendCallback(b []byte, c *trigger.Callback) []byte {
+	b = appendString(append(b, `{"url":`...), c.URL)
+	if c.Timeout > 0 {
+		b = append(b, `,"timeout":"`...)
+		b = strconv.AppendInt(b, c.Timeout.Milliseconds(), 10)
+		b = append(b, `ms"`...)
+	}
+	return append(b, '}')
+}
+
+func appendTags(b []byte, tags []trigger.Tag) []byte {
+	b = append(b, '{')
+	for i := range tags {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, tags[i].Key), ':')
+		b = appendString(b, tags[i].Value)
+	}
+	return append(b, '}')
+}
+
+// ParseDueID splits a ce_id. The occurrence has neither '@' nor '#', the key
+// may have both, so it is read from its end.
+func ParseDueID(id string) (key trigger.Key, occurrence string, step int, err error) {
+	hash := strings.LastIndexByte(id, '#')
+	if hash < 0 {
+		return "", "", 0, dueIDError("has no #step")
+	}
+	at := strings.LastIndexByte(id[:hash], '@')
+	if at < 0 || at+1 == hash {
+		return "", "", 0, dueIDError("has no @occurrence")
+	}
+	n, good := parseNumber(id[hash+1:], 16)
+	if !good {
+		return "", "", 0, dueIDError("has no number behind the #")
+	}
+	key, err = trigger.ParseKey([]byte(id[:at]))
+	if err != nil {
+		return "", "", 0, dueIDError("does not begin with a trigger key")
+	}
+	return key, id[at+1 : hash], int(n), nil
+}
+
+func dueIDError(what string) error {
+	return fail(trigger.CodeInvalid, "due_id", "due_id is <trigger key>@<occurrence>#<step>; this one "+what)
+}
+
+// Due is a due event as a channel worker reads it. Text it cannot parse is
+// left zero: workers need the id, the payload and where to send it.
+type Due struct {
+	Fire  trigger.Fire // Spec has what a due event carries
+	Basis string
+	Tags  map[string]string
+}
+
+// DecodeDue reads a due event, or a dead letter, which has the same headers.
+// The channel is the caller's to know: it is in the topic's name, and in a
+// dead letter's wc-error-channel. Payload and header values alias rec.
+func DecodeDue(rec *Record) (*Due, error) {
+	spec := &trigger.Spec{Priority: trigger.Normal, Payload: rec.Value}
+	d := &Due{Fire: trigger.Fire{Spec: spec}}
+	id := ""
+	for i := range rec.Headers {
+		h := &rec.Headers[i]
+		if h.Key == ceID {
+			id = string(h.Value)
+		}
+		d.read(h)
+	}
+	if id == "" {
+		return nil, fail(trigger.CodeInvalid, "", "the record has no ce_id: it is not a due event")
+	}
+	key, occurrence, step, err := ParseDueID(id)
+	if err != nil {
+		return nil, err
+	}
+	d.Fire.Key, d.Fire.Occurrence, d.Fire.Step = key, occurrence, step
+	if string(rec.Key) != string(key) {
+		spec.TargetKey = string(rec.Key)
+	}
+	return d, nil
+}
+
+func (d *Due) read(h *trigger.Header) {
+	f, v := &d.Fire, string(h.Value)
+	switch h.Key {
+	case ceTime:
+		f.Nominal = parseWritten(v)
+	case ceFired:
+		f.Fired = parseWritten(v)
+	case ceRevision:
+		f.Revision, _ = parseNumber(v, 63)
+	case ceAttempt:
+		n, _ := parseNumber(v, 31)
+		f.Attempt = int(n)
+	case ceLocalTime:
+		f.Local = v
+	case ceUser:
+		f.Spec.UserID = v
+	case ceExpiry:
+		f.Expires = parseWritten(v)
+	case ceBasis:
+		d.Basis = v
+	case contentType:
+		f.Spec.ContentType = v
+	case traceParent:
+		f.Spec.TraceParent = v
+	case dueCallback:
+		f.Spec.Callback = readCallback(h.Value)
+	case dueTags:
+		_ = json.Unmarshal(h.Value, &d.Tags)
+		f.Spec.Tags = sortedTags(d.Tags)
+	case headerErrorChannel:
+		f.Channel = v
+	case deadTargetKey:
+		f.Spec.TargetKey = v
+	default:
+		if !reservedHeader(h.Key) {
+			f.Spec.Headers = append(f.Spec.Headers, *h)
+		}
+	}
+}
+
+// reservedHeader tells our own headers on due events and dead letters from
+// the user's.
+func reservedHeader(key string) bool {
+	return strings.HasPrefix(key, eventPrefix) || strings.HasPrefix(key, enginePrefix) || strings.HasPrefix(key, commandPrefix)
+}
+
+func readCallback(b []byte) *trigger.Callback {
+	var c struct{ URL, Timeout string }
+	if json.Unmarshal(b, &c) != nil {
+		return nil
+	}
+	timeout, _ := time.ParseDuration(c.Timeout)
+	return &trigger.Callback{URL: c.URL, Timeout: timeout}
+}
+
+func sortedTags(m map[string]string) []trigger.Tag {
+	if len(m) == 0 {
+		return nil
+	}
+	tags := make([]trigger.Tag, 0, len(m))
+	for k, v := range m {
+		tags = append(tags, trigger.Tag{Key: k, Value: v})
+	}
+	sortTags(tags)
+	return tags
+}
+
+func sortTags(tags []trigger.Tag) {
+	slices.SortFunc(tags, func(a, b trigger.Tag) int { return strings.Compare(a.Key, b.Key) })
+}
+
+// parseWritten reads an instant as appendInstant spells it, 0 if it is none.
+func parseWritten(s string) trigger.Instant {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return 0
+	}
+	return trigger.At(t)
+}
+
+// appendInstant is RFC 3339 with milliseconds in UTC.
+func appendInstant(b []byte, i trigger.Instant) []byte { return i.AppendTo(b) }
+
+// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+func appendString(b []byte, s string) []byte {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			b, _ = jsontext.AppendQuote(b, s) // its only error is invalid UTF-8, which it has replaced
+			return b
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}

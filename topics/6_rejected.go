@@ -1,0 +1,91 @@
+package topics
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// What was wrong, on records of rejected and dead-letter.
+const (
+	errorPrefix        = commandPrefix + "error-"
+	headerErrorCode    = errorPrefix + "code"
+	headerErrorDetail  = errorPrefix + "detail"
+	headerErrorField   = errorPrefix + "field"
+	headerErrorChannel = errorPrefix + "channel" // dead letters: where it was to go
+	headerSource       = commandPrefix + "source"
+	deadTargetKey      = enginePrefix + "target-key" // dead letters: the due record's key, if not the trigger's
+)
+
+// maxErrorDetail bounds wc-error-detail in bytes.
+const maxErrorDetail = 1024
+
+// RejectedRecord is what goes to topic rejected for a command that cannot be
+// obeyed: its bytes and headers as they were, and what was wrong. Headers of
+// an earlier rejection, and the engine's own, are not repeated. wc-source is
+// where rec says it stands: give a forwarded record its first append's.
+func RejectedRecord(rec *Record, e *trigger.Error) (key, value []byte, headers []trigger.Header) {
+	headers = make([]trigger.Header, 0, len(rec.Headers)+4)
+	for _, h := range rec.Headers {
+		if !ofRejection(h.Key) {
+			headers = append(headers, h)
+		}
+	}
+	headers = append(headers, header(headerErrorCode, string(e.Code)), header(headerErrorDetail, clip(e.Msg, maxErrorDetail)))
+	if e.Field != "" {
+		headers = append(headers, header(headerErrorField, e.Field))
+	}
+	return rec.Key, rec.Value, append(headers, header(headerSource, Source(rec.Topic, rec.Partition, rec.Offset)))
+}
+
+func ofRejection(key string) bool {
+	return strings.HasPrefix(key, errorPrefix) || key == headerSource || strings.HasPrefix(key, enginePrefix)
+}
+
+// DeadLetterRecord is the due event nobody could deliver, under the trigger's
+// key, and why.
+func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, headers []trigger.Header) {
+	_, value, headers = DueRecord(&d.Fire, env)
+	headers = append(headers, header(headerErrorCode, d.Code), header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
+	if d.Fire.Channel != "" {
+		headers = append(headers, header(headerErrorChannel, d.Fire.Channel))
+	}
+	if d.Fire.Spec.TargetKey != "" {
+		headers = append(headers, header(deadTargetKey, d.Fire.Spec.TargetKey))
+	}
+	return []byte(d.Fire.Key), value, headers
+}
+
+// DecodeDeadLetter reads what DeadLetterRecord made.
+func DecodeDeadLetter(rec *Record) (*trigger.DeadLetter, error) {
+	due, err := DecodeDue(rec)
+	if err != nil {
+		return nil, err
+	}
+	d := &trigger.DeadLetter{Fire: due.Fire}
+	for i := range rec.Headers {
+		switch h := &rec.Headers[i]; h.Key {
+		case headerErrorCode:
+			d.Code = string(h.Value)
+		case headerErrorDetail:
+			d.Detail = string(h.Value)
+		}
+	}
+	return d, nil
+}
+
+func header(key, value string) trigger.Header {
+	return trigger.Header{Key: key, Value: []byte(value)}
+}
+
+// clip cuts s to at most n bytes, at a rune's end.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,132 @@
+package topics
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Names spells the topics' names.
+type Names struct {
+	Prefix string // setting topics.prefix; "" means "waterclock."
+}
+
+func (n Names) join(name string) string {
+	if n.Prefix == "" {
+		return "waterclock." + name
+	}
+	return n.Prefix + name
+}
+
+func (n Names) Commands() string   { return n.join("commands") }
+func (n Names) Receipts() string   { return n.join("receipts") }
+func (n Names) State() string      { return n.join("state") }
+func (n Names) Events() string     { return n.join("events") }
+func (n Names) Rejected() string   { return n.join("rejected") }
+func (n Names) DeadLetter() string { return n.join("dead-letter") }
+func (n Names) Control() string    { return n.join("control") }
+
+// Due is the topic of a channel without a topic of its own.
+func (n Names) Due(channel string) string { return n.join("due." + channel) }
+
+// HighLane is where priority high goes for a channel that has the lane.
+func HighLane(topic string) string { return topic + ".high" }
+
+// Channel is the channel a due topic is of: the inverse of Due, "" if it is
+// none. For a high lane it is "<channel>.high".
+func (n Names) Channel(topic string) string {
+	channel, ok := strings.CutPrefix(topic, n.join("due."))
+	if !ok {
+		return ""
+	}
+	return channel
+}
+
+// Topic is one topic as it must be. Configs has every setting that matters to
+// a promise, by Kafka's name.
+type Topic struct {
+	Name        string
+	Partitions  int32
+	Replication int16
+	Configs     map[string]string
+	Why         string // who writes and reads it, for people
+
+	// keep is what losing records here would lose; "" where Kafka may drop
+	// what it likes.
+	keep string
+}
+
+// Kafka's names of the settings the catalogue speaks of.
+const (
+	cfgCleanup       = "cleanup.policy"
+	cfgRetention     = "retention.ms"
+	cfgRetentionSize = "retention.bytes"
+	cfgMinCompaction = "min.compaction.lag.ms"
+	cfgMaxCompaction = "max.compaction.lag.ms"
+	cfgTimestamp     = "message.timestamp.type"
+	cfgCompression   = "compression.type"
+	cfgMaxMessage    = "max.message.bytes"
+	cfgMinISR        = "min.insync.replicas"
+	cfgDeleteAfter   = "delete.retention.ms"
+)
+
+const (
+	day = 24 * time.Hour
+
+	// A record of rejected or dead-letter is a command's with headers
+	// added, so it must be allowed more than a command's broker default.
+	maxCommandBytes  = 1 << 20
+	maxRejectedBytes = 2 << 20
+	maxControlBytes  = 4 << 20 // a tz database
+)
+
+// Catalogue is every topic, channels' due topics last in the order given.
+// Settings are the contract's; a caller with other wishes (events kept for
+// longer) changes Configs before Plan.
+func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
+	ts := []Topic{
+		{Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys", Configs: map[string]string{
+			cfgCleanup: "compact,delete", cfgRetention: ms(30 * day), cfgMinCompaction: ms(7 * day), cfgMaxCompaction: ms(8 * day),
+			cfgMaxMessage: strconv.Itoa(maxCommandBytes), cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events", Configs: map[string]string{
+			cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}},
+		{Name: n.State(), keep: "triggers", Why: "the engine's memory: restore reads it", Configs: map[string]string{
+			cfgCleanup: "compact", cfgDeleteAfter: ms(day), cfgMaxCompaction: ms(8 * day),
+			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink", Configs: map[string]string{
+			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgCompression: "zstd", cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why", Configs: map[string]string{
+			cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
+		{Name: n.DeadLetter(), keep: "dead letters", Why: "due events nobody could deliver", Configs: map[string]string{
+			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
+		{Name: n.Control(), Partitions: 1, keep: "settings", Why: "tz database and calendars, switched at an offset", Configs: map[string]string{
+			cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes)}},
+	}
+	for _, c := range channels {
+		ts = append(ts, DueTopic(n.Due(c), partitions, replication))
+	}
+	for i := range ts {
+		ts[i].fill(partitions, replication)
+	}
+	return ts
+}
+
+// DueTopic is the topic of a channel, whatever its name.
+func DueTopic(name string, partitions int32, replication int16) Topic {
+	t := Topic{Name: name, keep: "due events", Why: "due events, for the channel's team", Configs: map[string]string{
+		cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}}
+	t.fill(partitions, replication)
+	return t
+}
+
+func (t *Topic) fill(partitions int32, replication int16) {
+	if t.Partitions == 0 {
+		t.Partitions = partitions
+	}
+	t.Replication = replication
+	if replication >= 3 {
+		t.Configs[cfgMinISR] = "2" // acks=all must outlive one broker
+	}
+}
+
+func ms(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
