@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# A real Kafka (KRaft, every node broker and controller) without Docker.
+#
+#   kafka.sh start                start the nodes, wait until they answer, print WATERCLOCK_TEST_KAFKA=...
+#   kafka.sh stop [n] | kill9 [n] SIGTERM (controlled shutdown) or SIGKILL, one node or all
+#   kafka.sh restart n            start a stopped or killed node again
+#   kafka.sh pause n | cont n     SIGSTOP, SIGCONT: a frozen machine
+#   kafka.sh isolate n | rejoin n         NETNS=1: node n loses or regains everybody
+#   kafka.sh cut a b | mend a b           NETNS=1: a and b lose each other, clients see both
+#   kafka.sh status | env | clean         clean also removes the data
+#   kafka.sh prepare | run n      what start is made of; run stays in the foreground and becomes the node
+#
+# Read by start and prepare, and remembered until clean:
+#   NODES=1|3              replication factor and min ISR follow
+#   KAFKA_PORTS="p ..."    a port per node, p+1 its controller, p+2 its SASL_SSL listener; default free ones
+#   KAFKA_HEAP=768m
+#   NETNS=1                each node in a network namespace (root): 10.77.0.11 to .13
+#   SECURE=1               adds a SASL_SSL listener (SCRAM-SHA-512) and ACLs; users admin, engine, intruder,
+#                          password <user>-secret. The PLAINTEXT listener stays, a super user for the tests.
+#   KAFKA_EXTRA="k=v;k=v"  more of server.properties
+. "$(dirname "$0")/common.sh"
+ROOT="$SVC_HOME/kafka"
+SETTINGS="$ROOT/settings"
+if [ -f "$SETTINGS" ]; then . "$SETTINGS"; fi
+NODES=${NODES:-1} KAFKA_PORTS=${KAFKA_PORTS:-} KAFKA_HEAP=${KAFKA_HEAP:-768m}
+NETNS=${NETNS:-0} SECURE=${SECURE:-0} KAFKA_EXTRA=${KAFKA_EXTRA:-}
+
+main() {
+  local command=${1:-start}; [ $# -eq 0 ] || shift
+  case $command in
+    start) prepare; for i in $(nodes); do launch "$i"; done; for i in $(nodes); do ready "$i"; done; print_env ;;
+    prepare) prepare; print_env ;;
+    run) run "$1" ;;
+    restart) launch "$1"; ready "$1" ;;
+    stop) for i in $(nodes "$@"); do stop_pid "$(dir "$i")/pid" TERM 40; say "kafka-$i stopped"; done ;;
+    kill9) for i in $(nodes "$@"); do stop_pid "$(dir "$i")/pid" KILL 10; say "kafka-$i killed"; done ;;
+    pause) kill -STOP "$(pid_of "$(dir "$1")/pid")" ;;
+    cont) kill -CONT "$(pid_of "$(dir "$1")/pid")" ;;
+    isolate) need_netns; ip link set "wcv$1" down ;;
+    rejoin) need_netns; ip link set "wcv$1" up ;;
+    cut) need_netns; blackhole add "$1" "$2" ;;
+    mend) need_netns; blackhole del "$1" "$2" ;;
+    status) for i in $(nodes); do status "$i"; done ;;
+    env) print_env ;;
+    clean) for i in $(nodes); do stop_pid "$(dir "$i")/pid" KILL 10; done; net_down; remove_ours ;;
+    *) die "unknown command $command" ;;
+  esac
+}
+
+# --- a cluster -----------------------------------------------------------------
+
+prepare() {
+  need_java 17 up
+  "$HERE/fetch.sh" kafka
+  mkdir -p "$ROOT"
+  [ -n "$KAFKA_PORTS" ] || KAFKA_PORTS=$(for i in $(nodes); do free_port; done | tr '\n' ' ')
+  for v in NODES KAFKA_PORTS KAFKA_HEAP NETNS SECURE KAFKA_EXTRA; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
+  net_up
+  certificates
+  for i in $(nodes); do configure "$i"; format "$i" & done
+  local failed=0 job; for job in $(jobs -p); do wait "$job" || failed=1; done
+  [ $failed = 0 ] || die "a node could not be formatted"
+}
+
+launch() {
+  local d; d=$(dir "$1")
+  if alive "$(pid_of "$d/pid")"; then say "kafka-$1 runs already"; return 0; fi
+  ! port_taken "$(host "$1")" "$(port "$1")" "$(netns "$1")" || die "$(host "$1"):$(port "$1") is taken: set KAFKA_PORTS"
+  setsid nohup "$0" run "$1" > /dev/null 2>&1 < /dev/null &
+  echo $! > "$d/pid"
+}
+
+# run becomes the node: whoever started this script has the node's process.
+run() {
+  local d prefix=(); d=$(dir "$1")
+  [ "$NETNS" = 0 ] || prefix=(ip netns exec "$(netns "$1")")
+  more_files
+  # A log per life: readiness is read from it, and the last life's is kept for the post-mortem.
+  [ ! -s "$d/logs/server.log" ] || mv "$d/logs/server.log" "$d/logs/server.$(date +%H%M%S.%N).log"
+  exec "${prefix[@]}" "$JAVA" "-Xms256m" "-Xmx$KAFKA_HEAP" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
+    -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -XX:+ExitOnOutOfMemoryError \
+    -Djava.awt.headless=true "-Djava.io.tmpdir=$d/tmp" "${LOGGING[@]}" "-Dkafka.logs.dir=$d/logs" \
+    -cp "$JARS/*" kafka.Kafka "$d/server.properties" > "$d/logs/stdout.log" 2>&1 < /dev/null
+}
+
+ready() { wait_ready "kafka-$1" "$(dir "$1")/pid" "$(dir "$1")/logs/stdout.log" 90 answers "$1"; }
+answers() {
+  grep -qs 'Kafka Server started' "$(dir "$1")/logs/server.log" && probe_kafka "$(host "$1")" "$(port "$1")" "$(netns "$1")"
+}
+
+status() {
+  local pid; pid=$(pid_of "$(dir "$1")/pid")
+  if ! alive "$pid"; then echo "kafka-$1 is down"; return; fi
+  echo "kafka-$1 process $pid $(answers "$1" && echo answers || echo silent) $(awk '/VmRSS/ {print int($2/1024) " MiB"}' "/proc/$pid/status")"
+}
+
+print_env() {
+  echo "WATERCLOCK_TEST_KAFKA=$(for i in $(nodes); do echo "$(host "$i"):$(port "$i")"; done | paste -sd,)"
+  [ "$SECURE" = 0 ] || echo "WATERCLOCK_TEST_KAFKA_SASL_SSL=$(for i in $(nodes); do echo "$(host "$i"):$(($(port "$i") + 2))"; done | paste -sd,)"
+  [ "$SECURE" = 0 ] || echo "WATERCLOCK_TEST_KAFKA_CA=$ROOT/tls/ca.pem"
+}
+
+# --- a node ----------------------------------------------------------------------
+
+JARS="$SVC_CACHE/kafka-$KAFKA_VERSION"
+LOGGING=("-Dlog4j2.configurationFile=$HERE/conf/kafka-log4j2.properties")
+
+nodes() { if [ $# -gt 0 ]; then echo "$1"; else seq 1 "$NODES"; fi; }
+dir() { echo "$ROOT/node-$1"; }
+host() { if [ "$NETNS" = 1 ]; then echo "10.77.0.1$1"; else echo 127.0.0.1; fi; }
+port() { echo "$KAFKA_PORTS" | cut -d' ' -f"$1"; }
+netns() { if [ "$NETNS" = 1 ]; then echo "wc$1"; fi; }
+
+configure() {
+  local d h p replicas=$NODES min=1 secure=; d=$(dir "$1") h=$(host "$1") p=$(port "$1")
+  [ "$NODES" -lt 3 ] || min=2
+  [ "$SECURE" = 0 ] || secure=",SASL_SSL://$h:$((p + 2))"
+  mkdir -p "$d/data" "$d/logs" "$d/tmp"
+  {
+    cat <<P
+process.roles=broker,controller
+node.id=$1
+# Static voters: every node is then formatted by the same command.
+controller.quorum.voters=$(for i in $(nodes); do echo "$i@$(host "$i"):$(($(port "$i") + 1))"; done | paste -sd,)
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://$h:$p,CONTROLLER://$h:$((p + 1))$secure
+advertised.listeners=PLAINTEXT://$h:$p$secure
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL
+log.dirs=$d/data
+num.partitions=4
+default.replication.factor=$replicas
+min.insync.replicas=$min
+auto.create.topics.enable=false
+unclean.leader.election.enable=false
+# The internal topics too, or one node accepts connections and every group and transaction hangs.
+offsets.topic.replication.factor=$replicas
+offsets.topic.num.partitions=6
+transaction.state.log.replication.factor=$replicas
+transaction.state.log.min.isr=$min
+transaction.state.log.num.partitions=6
+share.coordinator.state.topic.replication.factor=$replicas
+share.coordinator.state.topic.min.isr=$min
+share.coordinator.state.topic.num.partitions=3
+# What operators of Waterclock are told to set: docker-compose.yml has the same. Its .max.ms
+# stays: it bounds the broker's retrying, and where that ends clients back off for 250 ms and more.
+add.partitions.to.txn.retry.backoff.ms=1
+# Time-outs that tests wait for are short: of transactions, nodes and replicas.
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+transaction.max.timeout.ms=900000
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=1000
+replica.lag.time.max.ms=6000
+log.retention.check.interval.ms=5000
+log.cleaner.backoff.ms=1000
+# Small: the cleaner's buffer is 128 MiB of heap by default, each index 10 MiB of disk.
+log.cleaner.dedupe.buffer.size=33554432
+log.cleaner.threads=1
+log.segment.bytes=67108864
+log.index.size.max.bytes=1048576
+num.network.threads=2
+num.io.threads=4
+num.replica.fetchers=1
+P
+    [ "$SECURE" = 0 ] || cat <<P
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.type=PEM
+ssl.keystore.location=$ROOT/tls/node-$1.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$ROOT/tls/ca.pem
+ssl.client.auth=none
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+# ANONYMOUS is everybody on the PLAINTEXT listener: the nodes, and tests that set the scene.
+super.users=User:ANONYMOUS;User:admin
+allow.everyone.if.no.acl.found=false
+P
+    echo "$KAFKA_EXTRA" | tr ';' '\n'
+  } > "$d/server.properties"
+}
+
+# format makes the data directory, and the first SCRAM users: later it would take a client that is one.
+format() {
+  local d users=(); d=$(dir "$1")
+  [ ! -f "$d/data/meta.properties" ] || return 0
+  if [ "$SECURE" = 1 ]; then
+    for u in admin engine intruder; do users+=(--add-scram "SCRAM-SHA-512=[name=$u,password=$u-secret]"); done
+  fi
+  "$JAVA" -Xmx256m -XX:TieredStopAtLevel=1 "${LOGGING[@]}" "-Dkafka.logs.dir=$d/logs" -cp "$JARS/*" kafka.tools.StorageTool \
+    format --cluster-id V2F0ZXJjbG9ja1Rlc3QwMA --config "$d/server.properties" --ignore-formatted "${users[@]}" \
+    > "$d/logs/format.log" 2>&1 || { cat "$d/logs/format.log" >&2; return 1; }
+}
+
+# certificates makes an authority and a PEM key store (PKCS #8 key, then the chain) per node.
+certificates() {
+  local t="$ROOT/tls"
+  if [ "$SECURE" = 0 ] || [ -f "$t/ca.pem" ]; then return 0; fi
+  command -v openssl >/dev/null || die "no openssl: type  apt-get install -y openssl"
+  mkdir -p "$t"
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=waterclock-test -keyout "$t/ca.key" -out "$t/ca.pem" 2>/dev/null
+  for i in $(nodes); do
+    openssl req -newkey rsa:2048 -nodes -subj "/CN=kafka-$i" -keyout "$t/$i.key" -out "$t/$i.csr" 2>/dev/null
+    openssl x509 -req -in "$t/$i.csr" -CA "$t/ca.pem" -CAkey "$t/ca.key" -CAcreateserial -days 30 \
+      -extfile <(echo "subjectAltName=IP:$(host "$i"),DNS:localhost") -out "$t/$i.crt" 2>/dev/null
+    { openssl pkcs8 -topk8 -nocrypt -in "$t/$i.key"; cat "$t/$i.crt" "$t/ca.pem"; } > "$t/node-$i.pem"
+  done
+}
+
+# --- network namespaces ------------------------------------------------------------
+
+need_netns() { [ "$NETNS" = 1 ] || die "only where the cluster was started with NETNS=1"; }
+
+net_up() {
+  [ "$NETNS" = 1 ] || return 0
+  [ "$(id -u)" = 0 ] || die "NETNS=1 needs root"
+  if ! ip link show wcbr >/dev/null 2>&1; then
+    ip link add wcbr type bridge
+    ip addr add 10.77.0.1/24 dev wcbr
+    ip link set wcbr up
+  fi
+  for i in $(nodes); do
+    ! ip netns list | grep -qw "wc$i" || continue
+    ip netns add "wc$i"
+    ip link add "wcv$i" type veth peer name eth0 netns "wc$i"
+    ip link set "wcv$i" master wcbr up
+    ip netns exec "wc$i" ip addr add "$(host "$i")/24" dev eth0
+    ip netns exec "wc$i" ip link set eth0 up
+    ip netns exec "wc$i" ip link set lo up
+  done
+}
+
+net_down() {
+  [ "$NETNS" = 1 ] || return 0
+  for i in $(nodes); do ip netns del "wc$i" 2>/dev/null || true; done
+  ip link del wcbr 2>/dev/null || true
+}
+
+blackhole() { # add|del a b
+  ip netns exec "$(netns "$2")" ip route "$1" blackhole "$(host "$3")/32"
+  ip netns exec "$(netns "$3")" ip route "$1" blackhole "$(host "$2")/32"
+}
+
+main "$@"
