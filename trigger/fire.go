@@ -161,3 +161,55 @@ func (d *decision) remember(f Firing) {
 		s.Done = s.Done[len(s.Done)-keepFirings:]
 	}
 }
+
+// How long an occurrence whose due topic refuses it is tried again: 2 s, 4 s …
+// 5 min, about 20 minutes in all.
+const (
+	maxEmitRetries = 10
+	firstEmitRetry = 2000   // ms
+	maxEmitRetry   = 300000 // ms
+)
+
+// Postpone puts a timer off because its due topic refuses records, and gives
+// the occurrence up when that has lasted too long. Nothing of it was emitted.
+func (m *Machine) Postpone(s *State, t Timer, now Instant, reason string) Outcome {
+	d := m.begin(s, now)
+	if t.Kind == TimerSeries {
+		d.postponeSeries(reason)
+	} else if i := s.liveAt(t); i >= 0 {
+		d.postponeLive(i, reason)
+	}
+	return d.finish()
+}
+
+func (d *decision) postponeSeries(reason string) {
+	s := d.s
+	if s.Series.Retry < maxEmitRetries {
+		s.Series.RetryAt = d.now + emitBackoff(s.Series.Retry)
+		s.Series.Retry++
+		d.out.Changed = true
+		return
+	}
+	l := d.seriesOccurrence()
+	d.advance()
+	d.bury(&l, "due_topic", reason)
+	d.settleAfterFailure()
+}
+
+func (d *decision) postponeLive(i int, reason string) {
+	s := d.s
+	s.Live = slices.Clone(s.Live)
+	l := &s.Live[i]
+	if l.EmitRetry < maxEmitRetries {
+		l.Due = d.now + emitBackoff(l.EmitRetry)
+		l.EmitRetry++
+		d.out.Changed = true
+		return
+	}
+	dead := *l
+	s.Live = slices.Delete(s.Live, i, i+1)
+	d.bury(&dead, "due_topic", reason)
+	d.settleAfterFailure()
+}
+
+func emitBackoff(tries int) Instant { return min(Instant(firstEmitRetry)<<tries, maxEmitRetry) }

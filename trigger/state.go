@@ -105,6 +105,7 @@ type Live struct {
 	Revision   int64 // fired with
 	Accepted   bool
 	Was        *Spec // content it was fired with, when the trigger was replaced since
+	EmitRetry  int   // failed attempts to emit the due record
 }
 
 // LiveKind says what a live occurrence waits for.

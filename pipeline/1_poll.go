@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// input is what a turn begins with.
+type input struct {
+	records []*kgo.Record
+	fire    trigger.Instant // timers up to here may go; 0: none may
+	beat    bool            // commit although nothing happened
+}
+
+func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !in.beat }
+
+// poll waits for commands, receipts, or the next due time whose read barrier
+// has passed. An empty input means: come again.
+func (p *Partition) poll(ctx context.Context) (input, error) {
+	p.opts.Listener.Step(p.id, "poll")
+	if err := p.pace.wait(ctx, p.opts.Now()); err != nil {
+		return input{}, err
+	}
+	if err := p.hydrate(); err != nil {
+		return input{}, err
+	}
+	records, err := p.kafka.poll(ctx, p.patience(), p.opts.MaxTurnRecords)
+	if err != nil {
+		return input{}, err
+	}
+	p.barrier.read(records, p)
+	in := input{records: records}
+	now := p.now()
+	if p.dueBy(now) {
+		if in.fire, err = p.barrier.passed(ctx, p, len(records) == 0); err != nil {
+			return input{}, err
+		}
+	}
+	in.beat = p.mustBeat(now)
+	if in.empty() {
+		p.settled()
+	}
+	return in, nil
+}
+
+// now is the time that decides what is due.
+func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
+
+func (p *Partition) dueBy(now trigger.Instant) bool {
+	due, ok := p.wheel.Next()
+	return ok && trigger.Instant(due) <= now
+}
+
+// patience is how long poll may wait: until the next timer, the next look at
+// the due index, the next done record to forget, or the heartbeat.
+func (p *Partition) patience() time.Duration {
+	now := p.now()
+	wait := time.Until(p.clock.committed.Add(p.opts.Heartbeat))
+	if p.mustBeat(now) {
+		return 0
+	}
+	next := p.hydrated.Due - trigger.Instant(hydrateAhead.Milliseconds())
+	if due, ok := p.wheel.Next(); ok {
+		next = min(next, trigger.Instant(due))
+	}
+	if next <= now {
+		return p.barrier.patience()
+	}
+	wait = min(wait, next.Sub(now))
+	if forget := p.forgetDue(); forget != 0 {
+		wait = min(wait, max(forget.Sub(now), 100*time.Millisecond))
+	}
+	return max(wait, 0)
+}
+
+// mustBeat says that a turn is owed although nothing happened: the heartbeat
+// of an idle partition, a clock that must be compared, records to forget.
+func (p *Partition) mustBeat(now trigger.Instant) bool {
+	if time.Since(p.clock.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
+		return true
+	}
+	forget := p.forgetDue()
+	return forget != 0 && forget <= now && time.Since(p.clock.committed) >= forgetInterval
+}
+
+// How the wheel is kept full: a chunk of the due index at a time, so that no
+// single look stalls the turn, and well ahead of the hand.
+const (
+	hydrateAhead = 2 * time.Minute
+	hydrateChunk = 20_000
+	wheelEntries = 1 << 20
+)
+
+// everything sorts after every ref.
+const everything = "\xff"
+
+// hydrate copies the near part of the due index into the wheel.
+func (p *Partition) hydrate() error {
+	now := int64(p.now())
+	if p.wheel.Len() >= wheelEntries || int64(p.hydrated.Due) >= now+hydrateAhead.Milliseconds() {
+		return nil
+	}
+	p.wheel.Advance(min(now, p.handBefore()), func(int64, string) bool { return false })
+	end := p.wheel.End() - 1
+	n := 0
+	stopped := false
+	err := p.store.ScanDue(p.hydrated, func(due trigger.Instant, ref string) bool {
+		if int64(due) > end || n == hydrateChunk {
+			stopped = n == hydrateChunk
+			return false
+		}
+		p.wheel.Add(int64(due), ref)
+		p.hydrated = statestore.DueKey{Due: due, Ref: ref}
+		n++
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if !stopped {
+		p.hydrated = statestore.DueKey{Due: trigger.Instant(end), Ref: everything}
+	}
+	return nil
+}
+
+// handBefore is the newest time the wheel's hand can move to without passing
+// a timer that has not fired.
+func (p *Partition) handBefore() int64 {
+	if due, ok := p.wheel.Next(); ok {
+		return due - 1
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,239 @@
+package pipeline
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// apply obeys commands and receipts in the order of their logs.
+func (p *Partition) apply(t *turn, in input) error {
+	p.opts.Listener.Step(p.id, "apply")
+	commands, receipts := p.opts.Names.Commands(), p.opts.Names.Receipts()
+	for _, r := range in.records {
+		var err error
+		switch r.Topic {
+		case commands:
+			err = p.applyCommand(t, r)
+		case receipts:
+			err = p.applyReceipt(t, r)
+		}
+		if err != nil {
+			return fmt.Errorf("%s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
+		}
+	}
+	t.source = ""
+	return nil
+}
+
+// applyCommand routes one record: skip, forward, reject or obey. Whatever it
+// is, the partition moves on.
+func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
+	if r.Offset < t.progress.NextCommand {
+		return nil
+	}
+	t.progress.NextCommand = r.Offset + 1
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	t.commands++
+	if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
+		p.forward.push(r, home)
+		p.opts.Listener.Forwarded(1)
+		return nil
+	}
+	rec := record(r)
+	origin, again, err := p.origin(t, rec)
+	if err != nil || again {
+		return err
+	}
+	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+	cmd, err := topics.DecodeCommand(rec, p.opts.Limits, origin)
+	if err != nil {
+		return p.refuse(t, rec, asError(err))
+	}
+	return p.obey(t, rec, cmd)
+}
+
+// origin says where a forwarded command first stood; nil for a direct one.
+// again is true for a copy of one that was applied already.
+func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, again bool, err error) {
+	f, ok, err := topics.Forwarded(rec)
+	if err != nil || !ok || f.Partition == p.id || f.Partition < 0 || f.Partition >= p.opts.Partitions {
+		return nil, false, nil // no or impossible headers: a direct command
+	}
+	genuine, err := p.genuine(t.ctx, rec.Topic, f, rec.Timestamp)
+	if err != nil || !genuine {
+		return nil, false, err
+	}
+	source := p.mapKey(rec.Topic, f.Partition)
+	if f.Offset <= applied(t.progress.Applied, source) {
+		return nil, true, nil
+	}
+	t.progress.Applied = with(t.progress.Applied, source, f.Offset)
+	return f.Origin(), false, nil
+}
+
+func applied(m map[int32]int64, partition int32) int64 {
+	if o, ok := m[partition]; ok {
+		return o
+	}
+	return -1
+}
+
+// with copies a small map and sets one element: the committed progress is not
+// touched by a turn that may still fail.
+func with(m map[int32]int64, k int32, v int64) map[int32]int64 {
+	next := make(map[int32]int64, len(m)+1)
+	for a, b := range m {
+		next[a] = b
+	}
+	next[k] = v
+	return next
+}
+
+// obey decides a well-formed command.
+func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) error {
+	if err := p.admit(t, cmd); err != nil {
+		return p.refuse(t, rec, err)
+	}
+	e, err := p.load(t, cmd.Key)
+	if err != nil {
+		return err
+	}
+	out := p.machine.Apply(e.state, cmd, t.now)
+	p.perform(t, e, &out)
+	result := "ok"
+	if out.Rejected != nil {
+		result = string(out.Rejected.Code)
+		p.reject(t, rec, out.Rejected)
+	}
+	p.opts.Listener.Command(cmd.Op.String(), result)
+	p.answer(t, rec, e, &out)
+	return nil
+}
+
+// admit checks what only the engine knows: channels and limits.
+func (p *Partition) admit(t *turn, cmd *trigger.Command) *trigger.Error {
+	if cmd.Op != trigger.OpRegister {
+		return nil
+	}
+	if p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
+		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " + strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
+	}
+	return p.admitChannel(t, cmd.Spec.Channel)
+}
+
+// maxChannels bounds the channels that auto_create makes (CONTRACT "Channels").
+const maxChannels = 100
+
+func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
+	if p.channels[name] || p.opts.Channels.Known(name) {
+		return nil
+	}
+	if !p.opts.Channels.AutoCreate() {
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "channel " + strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
+	}
+	if len(p.channels) >= maxChannels {
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "100 channels exist already; configure this one under channels." + name}
+	}
+	settings := p.opts.Channels.Settings(name)
+	if err := p.dueTopics.ensure(t.ctx, settings.Topic); err != nil {
+		p.log.Warn("the due topic of a new channel cannot be made; its triggers will wait", "channel", name, "error", err)
+	}
+	p.channels[name] = true
+	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)
+	return nil
+}
+
+// refuse rejects a record that could not be decoded or admitted.
+func (p *Partition) refuse(t *turn, rec *topics.Record, refusal *trigger.Error) error {
+	e := &entry{key: trigger.Key(rec.Key)}
+	if key, err := trigger.ParseKey(rec.Key); err == nil {
+		if e, err = p.load(t, key); err != nil {
+			return err
+		}
+	}
+	out := p.machine.Reject(e.state, refusal, "")
+	p.perform(t, e, &out)
+	p.reject(t, rec, refusal)
+	p.opts.Listener.Command("", string(refusal.Code))
+	p.answer(t, rec, e, &out)
+	return nil
+}
+
+// reject writes the original bytes to topic rejected.
+func (p *Partition) reject(t *turn, rec *topics.Record, refusal *trigger.Error) {
+	key, value, headers := topics.RejectedRecord(rec, refusal)
+	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+}
+
+// applyReceipt takes what a channel says became of a due event.
+func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
+	if r.Offset < t.progress.NextReceipt {
+		return nil
+	}
+	t.progress.NextReceipt = r.Offset + 1
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
+		p.forward.push(r, home)
+		p.opts.Listener.Forwarded(1)
+		return nil
+	}
+	rec := record(r)
+	if _, again, err := p.origin(t, rec); err != nil || again {
+		return err
+	}
+	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+	receipt, err := topics.DecodeReceipt(rec)
+	if err != nil {
+		return p.refuse(t, rec, asError(err))
+	}
+	e, err := p.load(t, receipt.Key)
+	if err != nil {
+		return err
+	}
+	out := p.machine.Receive(e.state, received(receipt, rec.Timestamp), t.now)
+	p.perform(t, e, &out)
+	return nil
+}
+
+// received is a receipt as the state machine takes it: what waits counts from
+// its append, not from what its writer's clock says.
+func received(r *topics.Receipt, appended trigger.Instant) *trigger.Receipt {
+	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome))
+	return &trigger.Receipt{Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
+		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: appended}
+}
+
+func record(r *kgo.Record) *topics.Record {
+	rec := &topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key, Value: r.Value}
+	if len(r.Headers) > 0 {
+		rec.Headers = make([]trigger.Header, len(r.Headers))
+		for i, h := range r.Headers {
+			rec.Headers[i] = trigger.Header{Key: h.Key, Value: h.Value}
+		}
+	}
+	return rec
+}
+
+func kgoHeaders(headers []trigger.Header) []kgo.RecordHeader {
+	out := make([]kgo.RecordHeader, len(headers))
+	for i, h := range headers {
+		out[i] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
+	}
+	return out
+}
+
+func asError(err error) *trigger.Error {
+	if e, ok := err.(*trigger.Error); ok {
+		return e
+	}
+	return &trigger.Error{Code: trigger.CodeInvalid, Msg: err.Error()}
+}

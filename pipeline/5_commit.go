@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// commit makes the turn true: state and progress, the end of the transaction,
+// and only then the store.
+func (p *Partition) commit(t *turn) error {
+	batch := p.store.NewBatch()
+	if err := p.writeState(t, batch); err != nil {
+		return fmt.Errorf("write state: %w", err)
+	}
+	last, err := p.writeProgress(t)
+	if err != nil {
+		return fmt.Errorf("write progress: %w", err)
+	}
+	p.opts.Listener.Step(p.id, "flush")
+	if err := p.kafka.flush(t.ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	p.opts.Listener.Step(p.id, "end")
+	start := time.Now()
+	if err := p.kafka.commit(t.ctx); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	p.opts.Listener.Step(p.id, "committed")
+	if err := p.remember(t, batch, last); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	p.opts.Listener.Step(p.id, "stored")
+	p.progress = t.progress
+	p.clock.compare(last.Timestamp, p.opts.Now())
+	p.pace.committed(time.Since(start))
+	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
+	p.publish(t)
+	return nil
+}
+
+// writeState produces the final state of every trigger touched, in the order
+// they were first touched, and collects the same for the store.
+func (p *Partition) writeState(t *turn, batch *statestore.Batch) error {
+	for _, e := range t.order {
+		if !e.dirty {
+			continue
+		}
+		r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: []byte(e.key)}
+		if e.state == nil {
+			p.produce(t, r) // a tombstone: forgotten
+			if e.before != nil {
+				batch.Delete(*e.before)
+			}
+			continue
+		}
+		value, err := topics.AppendState(nil, e.state)
+		if err != nil {
+			return fmt.Errorf("encode state of %q: %w", e.key, err)
+		}
+		r.Value = value
+		p.produce(t, r)
+		batch.Put(e.before, *row(e.state, value))
+	}
+	return nil
+}
+
+// writeProgress produces the record that says how far everything is. It is the
+// last of the turn, so whoever sees it has seen all of the turn.
+func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
+	t.progress.EventUS = t.micros
+	t.progress.At = t.now
+	t.progress.Forwarded = p.owed()
+	t.progress.Manifest = t.manifest.counts()
+	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
+		return nil, err
+	}
+	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
+	p.kafka.produce(t.ctx, r)
+	return r, nil
+}
+
+// Meta names in the store.
+const (
+	metaProgress = "progress"
+	metaPosition = "position" // next offset of topic state to read
+	metaCursor   = "cursor"   // no timer lies below it
+)
+
+// remember applies the turn to the store. No fsync: Kafka is the log.
+func (p *Partition) remember(t *turn, batch *statestore.Batch, last *kgo.Record) error {
+	batch.SetMeta(metaProgress, t.encoded)
+	batch.SetMeta(metaPosition, number(last.Offset+1))
+	batch.SetMeta(metaCursor, number(int64(p.cursor())))
+	return batch.Commit()
+}
+
+// cursor is the earliest due time that may still be in the due index.
+func (p *Partition) cursor() trigger.Instant {
+	cursor := p.hydrated.Due
+	if due, ok := p.wheel.Next(); ok {
+		cursor = min(cursor, trigger.Instant(due))
+	}
+	return cursor
+}

@@ -1,0 +1,258 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// barrier keeps the promise that an acknowledged cancel wins: before anything
+// due at T fires, everything that Kafka had in commands and receipts when
+// asked at or after T has been read. One answer serves everything due up to
+// the moment it was asked at.
+//
+// The end asked for is the high watermark, not the last stable offset: behind
+// a foreign producer's open transaction an acknowledged cancel is invisible.
+// Such a transaction holds firing back for at most BarrierMaxHold, once per
+// stable offset; a mere backlog is read, however long it is.
+type barrier struct {
+	asked trigger.Instant
+	ends  positions // high watermarks when asked
+	at    positions // next offset to read
+
+	idle    int       // polls in a row that brought nothing
+	held    time.Time // since when an open transaction holds us; zero: it does not
+	pardon  positions // stable offsets that were waited for long enough
+	checked time.Time
+}
+
+// positions are offsets of commands and receipts.
+type positions struct{ commands, receipts int64 }
+
+func (b *barrier) start(at positions) { *b = barrier{at: at, pardon: positions{-1, -1}} }
+
+// read notes what was polled.
+func (b *barrier) read(records []*kgo.Record, p *Partition) {
+	if len(records) > 0 {
+		b.idle = 0
+	}
+	for _, r := range records {
+		if r.Topic == p.opts.Names.Commands() {
+			b.at.commands = r.Offset + 1
+		} else if r.Topic == p.opts.Names.Receipts() {
+			b.at.receipts = r.Offset + 1
+		}
+	}
+}
+
+// patience is how long a poll may wait while something is due.
+func (b *barrier) patience() time.Duration {
+	if b.reached() {
+		return 0
+	}
+	return 2 * time.Millisecond
+}
+
+func (b *barrier) reached() bool {
+	return b.at.commands >= b.ends.commands && b.at.receipts >= b.ends.receipts
+}
+
+// passed returns the instant up to which timers may fire now; 0 if they have
+// to wait for what is still to be read.
+func (b *barrier) passed(ctx context.Context, p *Partition, idle bool) (trigger.Instant, error) {
+	due, _ := p.wheel.Next()
+	if b.asked < trigger.Instant(due) {
+		if err := b.ask(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	if !b.reached() && idle {
+		b.idle++
+		if err := b.look(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	if !b.reached() {
+		return 0, nil
+	}
+	if !b.held.IsZero() {
+		p.opts.Listener.BarrierHeld(p.id, time.Since(b.held))
+		b.held = time.Time{}
+	}
+	return b.asked, nil
+}
+
+// ask takes the high watermarks. The clock is read before the question: what
+// was acknowledged until then is below the answer.
+func (b *barrier) ask(ctx context.Context, p *Partition) error {
+	now := p.now()
+	var ends positions
+	var err error
+	if ends.commands, _, err = p.kafka.listOffset(ctx, p.opts.Names.Commands(), p.id, readUncommitted, latest); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	if ends.receipts, _, err = p.kafka.listOffset(ctx, p.opts.Names.Receipts(), p.id, readUncommitted, latest); err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	b.asked, b.ends = now, ends
+	return nil
+}
+
+// lookInterval bounds how often a partition that waits asks why.
+const lookInterval = 10 * time.Millisecond
+
+// look finds out why nothing comes although the end is not reached: the rest
+// is compacted or aborted and will never be delivered, or a foreign
+// transaction is open.
+func (b *barrier) look(ctx context.Context, p *Partition) error {
+	if b.idle < 2 || time.Since(b.checked) < lookInterval {
+		return nil
+	}
+	b.checked = time.Now()
+	if err := b.lookAt(ctx, p, p.opts.Names.Commands(), &b.at.commands, b.ends.commands, &b.pardon.commands); err != nil {
+		return err
+	}
+	return b.lookAt(ctx, p, p.opts.Names.Receipts(), &b.at.receipts, b.ends.receipts, &b.pardon.receipts)
+}
+
+func (b *barrier) lookAt(ctx context.Context, p *Partition, topic string, at *int64, end int64, pardon *int64) error {
+	if *at >= end {
+		return nil
+	}
+	stable, _, err := p.kafka.listOffset(ctx, topic, p.id, readCommitted, latest)
+	if err != nil {
+		return fmt.Errorf("barrier: %w", err)
+	}
+	if *at < stable {
+		next, err := p.kafka.skipHidden(ctx, topic, p.id, *at)
+		if err != nil {
+			return fmt.Errorf("barrier: %w", err)
+		}
+		*at = max(*at, min(next, stable))
+	}
+	if *at < stable || *at >= end {
+		return nil
+	}
+	return b.hold(p, stable, end, at, pardon)
+}
+
+// hold waits for a foreign open transaction, but not for ever: then firing
+// goes on behind its back, and it is counted.
+func (b *barrier) hold(p *Partition, stable, end int64, at, pardon *int64) error {
+	if b.held.IsZero() {
+		b.held = time.Now()
+	}
+	if stable > *pardon && time.Since(b.held) < p.opts.BarrierMaxHold {
+		return nil
+	}
+	*pardon = stable
+	// Only this answer is forgiven: the position stays, and what the
+	// transaction commits later is read as always.
+	if at == &b.at.commands {
+		b.ends.commands = *at
+	} else {
+		b.ends.receipts = *at
+	}
+	p.log.Warn("firing past a foreign open transaction", "stable_offset", stable, "high_watermark", end, "held", time.Since(b.held))
+	return nil
+}
+
+// skipHidden asks for what lies at an offset and returns the offset after what
+// no reader will ever be given there: aborted records, markers, batches that
+// compaction emptied. kgo drops fetches without visible records, so over such
+// a tail its position would never reach the end.
+func (s *session) skipHidden(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
+	id, err := topicID(ctx, s.cl, topic)
+	if err != nil {
+		return 0, err
+	}
+	leader, _, err := s.cl.PartitionLeader(topic, partition)
+	if err != nil {
+		return 0, fmt.Errorf("leader of %s/%d: %w", topic, partition, err)
+	}
+	resp, err := fetchRequest(topic, id, partition, offset).RequestWith(ctx, s.cl.Broker(int(leader)))
+	if err != nil {
+		return 0, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
+	}
+	for _, t := range resp.Topics {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.ErrorCode == 0 {
+				return hiddenThrough(p, offset), nil
+			}
+		}
+	}
+	return offset, nil
+}
+
+func fetchRequest(topic string, id [16]byte, partition int32, offset int64) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, readCommitted
+	req.SessionEpoch = -1 // no session
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic, rt.TopicID = topic, id
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, offset, 4<<20
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+// Record batch header (KIP-98): offsets of the fields we look at.
+const (
+	batchLength      = 8
+	batchAttributes  = 21
+	batchLastDelta   = 23
+	batchProducerID  = 43
+	batchNumRecords  = 57
+	batchHeader      = 61
+	attrTransaction  = 0x10
+	attrControl      = 0x20
+	batchLengthStart = 12 // the length counts from here
+)
+
+// hiddenThrough is the end of the run of invisible batches at offset.
+func hiddenThrough(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
+	b := p.RecordBatches
+	if len(b) < batchHeader {
+		return max(offset, p.LastStableOffset) // nothing is left up to there
+	}
+	next := offset
+	for len(b) >= batchHeader {
+		size := batchLengthStart + int(binary.BigEndian.Uint32(b[batchLength:]))
+		if !hidden(b, p.AbortedTransactions) {
+			return next
+		}
+		next = int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:])) + 1
+		if size <= 0 || size > len(b) {
+			return next
+		}
+		b = b[size:]
+	}
+	return next
+}
+
+func hidden(b []byte, aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction) bool {
+	attributes := binary.BigEndian.Uint16(b[batchAttributes:])
+	if attributes&attrControl != 0 || binary.BigEndian.Uint32(b[batchNumRecords:]) == 0 {
+		return true
+	}
+	if attributes&attrTransaction == 0 {
+		return false
+	}
+	base, producer := int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[batchProducerID:]))
+	for _, a := range aborted {
+		// A later, committed transaction of the same producer looks alike
+		// here; calling it visible is the safe mistake only if it is: so an
+		// aborted one counts for its own first batch alone.
+		if a.ProducerID == producer && a.FirstOffset == base {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,36 @@
+// Package pipeline is the machine: commands become due events, exactly once.
+//
+// # One turn
+//
+// One goroutine owns one partition: one Pebble store, one timing wheel, one
+// transactional producer. It turns and turns, and a turn happens entirely or
+// not at all:
+//
+//	1_poll     commands and receipts, or the next due time, whichever is first
+//	           (barrier.go: before anything due at T may fire, everything that
+//	           Kafka had acknowledged at T has been read)
+//	2_apply    decide each command; the overlay remembers, nothing is written
+//	3_advance  the wheel says which timers are due
+//	4_emit     decide each again against the state, and make the due events
+//	5_commit   state, then progress, then EndTransaction; only then Pebble
+//
+// # What a crash does
+//
+//	before EndTransaction          the broker aborts; the turn never happened
+//	EndTransaction answered late   restore.go reads the log and knows
+//	before the Pebble batch        restore.go replays the turn from topic state
+//	in the Pebble batch            it is atomic; as before or as after
+//	the disk is gone, or too old   the store is rebuilt from topic state alone
+//
+// # Who is right
+//
+// Kafka is. The store is a cache of topic state, the wheel a cache of the
+// store. Any error, and any answer that leaves a doubt, drops overlay, wheel,
+// client and store, and opens the partition again: there is no other recovery.
+//
+// # Who may write
+//
+// InitProducerID on "<group>-<partition>" is the lock. The consumer group only
+// hints at who should own what; a frozen owner that wakes up is fenced by the
+// broker, whatever it believes.
+package pipeline

@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// How done records end: a few in every turn, and at least this often when
+// nothing else happens.
+const (
+	forgetInterval = 5 * time.Second
+	forgetChunk    = 2000
+)
+
+// forget drops done records whose horizon has passed, and the oldest ones
+// beyond the bound.
+func (p *Partition) forget(t *turn) error {
+	over := p.store.DoneCount() - p.opts.MaxDone
+	until := t.now
+	if over > 0 {
+		until = maxInstant
+	}
+	n, evicted := 0, 0
+	err := p.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
+		early := at > t.now
+		if n >= forgetChunk || (early && int64(evicted) >= over) {
+			return false
+		}
+		e, err := p.load(t, key)
+		if err != nil || e.state == nil || e.state.ForgetAt != at {
+			return err == nil
+		}
+		e.state, e.timers, e.dirty = nil, nil, true
+		n++
+		if early {
+			evicted++
+		}
+		return true
+	})
+	if evicted > 0 {
+		p.opts.Listener.DoneEvicted(evicted)
+	}
+	return err
+}
+
+const maxInstant = trigger.Instant(1<<63 - 1)
+
+// forgetDue is when the oldest done record ends; 0 without any. It looks at
+// most every forgetInterval.
+func (p *Partition) forgetDue() trigger.Instant {
+	if time.Since(p.looked) < forgetInterval {
+		return p.oldest
+	}
+	p.looked, p.oldest = time.Now(), 0
+	err := p.store.OldestDone(func(at trigger.Instant, _ trigger.Key, _ []byte) bool {
+		p.oldest = at
+		return false
+	})
+	if err != nil {
+		p.log.Warn("looking for the oldest done record failed", "error", err)
+	}
+	return p.oldest
+}

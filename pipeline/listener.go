@@ -1,0 +1,38 @@
+package pipeline
+
+import (
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Listener hears what partitions do: metrics and tests stand behind it. Calls
+// come from the partitions' goroutines; an implementation must be quick and
+// safe for concurrent use.
+type Listener interface {
+	Command(op, result string)
+	Forwarded(n int)
+	Fired(channel string, p trigger.Priority, late time.Duration)
+	Turn(partition int32, records int, took time.Duration)
+	Aborted(partition int32, reason string)
+	BarrierHeld(partition int32, took time.Duration)
+	Restored(partition int32, records int64, took time.Duration)
+	DoneEvicted(n int)
+	Misfired(policy string, n int)
+	// Step is called at every named step of the turn: failpoints in tests.
+	Step(partition int32, step string)
+}
+
+// NoListener hears nothing.
+type NoListener struct{}
+
+func (NoListener) Command(string, string)                        {}
+func (NoListener) Forwarded(int)                                 {}
+func (NoListener) Fired(string, trigger.Priority, time.Duration) {}
+func (NoListener) Turn(int32, int, time.Duration)                {}
+func (NoListener) Aborted(int32, string)                         {}
+func (NoListener) BarrierHeld(int32, time.Duration)              {}
+func (NoListener) Restored(int32, int64, time.Duration)          {}
+func (NoListener) DoneEvicted(int)                               {}
+func (NoListener) Misfired(string, int)                          {}
+func (NoListener) Step(int32, string)                            {}

@@ -1,0 +1,46 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"sort"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// manifest is what a turn wrote, per topic: how many records, and a digest of
+// their keys and values in order. A checker can tell a torn transaction by it.
+type manifest struct{ byTopic map[string]*tally }
+
+type tally struct {
+	records int
+	digest  uint64
+}
+
+func (m *manifest) reset() { m.byTopic = map[string]*tally{} }
+
+// add folds a record in: digest = xxhash64(digest ‖ xxhash64(key) ‖ xxhash64(value)).
+func (m *manifest) add(r *kgo.Record) {
+	t := m.byTopic[r.Topic]
+	if t == nil {
+		t = &tally{}
+		m.byTopic[r.Topic] = t
+	}
+	var b [24]byte
+	binary.BigEndian.PutUint64(b[0:], t.digest)
+	binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(r.Key))
+	binary.BigEndian.PutUint64(b[16:], xxhash.Sum64(r.Value))
+	t.records, t.digest = t.records+1, xxhash.Sum64(b[:])
+}
+
+// counts lists the topics by name, so that the same turn gives the same bytes.
+func (m *manifest) counts() []topics.TopicCount {
+	out := make([]topics.TopicCount, 0, len(m.byTopic))
+	for name, t := range m.byTopic {
+		out = append(out, topics.TopicCount{Topic: name, Records: t.records, Digest: t.digest})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Topic < out[j].Topic })
+	return out
+}

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Options configure the engine of one process.
+type Options struct {
+	Kafka      []kgo.Opt    // how to reach the brokers: seeds, TLS, SASL
+	Names      topics.Names // topic names
+	Partitions int32        // P of every topic
+	Group      string       // consumer group and prefix of transactional ids; "waterclock"
+	InstanceID string       // static membership; "" is dynamic
+	Cluster    string       // ce_source is /waterclock/<cluster>; "default"
+	Address    string       // where gateways reach this process's owners; published in progress
+
+	Dir     string            // stores live in <Dir>/<partition>
+	Cache   *statestore.Cache // shared by all partitions; nil makes one
+	StoreFS vfs.FS            // nil is the disk; tests bring a memory that can crash
+
+	Limits   topics.Limits
+	Machine  trigger.Machine // settings of every decision; its DuePartition is set per partition
+	Channels Channels
+
+	ManageTopics bool  // create missing due topics
+	Replication  int16 // of topics it creates; -1 the broker's default
+
+	EventsPayload bool // payload in registered and replaced events
+
+	// MaxTurnRecords bounds the commands read and the timers fired in one
+	// turn. 0 means 5,000.
+	MaxTurnRecords int
+	// MinInterval is the least time from the start of one turn to the next.
+	// 0 means adaptive; negative means none.
+	MinInterval time.Duration
+	// BarrierMaxHold is how long a foreign producer's open transaction on
+	// commands may hold firing back, once per stable offset. 0 means 10 s.
+	BarrierMaxHold time.Duration
+	// MaxPending bounds the triggers one partition will hold; registers beyond
+	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
+	MaxPending int64
+	// MaxDone bounds the done records of one partition, oldest out first;
+	// dedup.max_per_partition. 0 means 5,000,000.
+	MaxDone int64
+	// MaxAway is how old a local store may be before it is rebuilt rather than
+	// resumed: half of delete.retention.ms of topic state. 0 means 12 h.
+	MaxAway time.Duration
+	// AcceptGap lets a partition resume although commands were lost to
+	// retention or compaction since it last ran.
+	AcceptGap bool
+	// OpenAtOnce bounds the partitions opened side by side. 0 means 4.
+	OpenAtOnce int
+	// SessionTimeout is how long the group waits for a silent member. 0 means 6 s.
+	SessionTimeout time.Duration
+	// TransactionTimeout is how long the broker waits for a silent owner. 0 means 10 s.
+	TransactionTimeout time.Duration
+	// Heartbeat is how often an idle partition commits, so that its
+	// transactional id does not expire. 0 means 1 h.
+	Heartbeat time.Duration
+	// FetchMaxWait is how long a broker holds an empty fetch. 0 means 5 s.
+	FetchMaxWait time.Duration
+
+	Now      func() time.Time // nil means time.Now; for clock-fault tests
+	Logger   *slog.Logger
+	Listener Listener
+}
+
+// Channels is what the engine knows of channel settings.
+type Channels interface {
+	// Settings of a channel by name, also of one never configured.
+	Settings(name string) ChannelSettings
+	// Known says whether the name is configured.
+	Known(name string) bool
+	// AutoCreate says whether unknown channels are created on first use.
+	AutoCreate() bool
+}
+
+// ChannelSettings are the settings of one channel.
+type ChannelSettings struct {
+	trigger.Channel
+	ByKey    bool // partitioning: by_key
+	HighLane bool // priority high goes to <topic>.high
+}
+
+func (o Options) withDefaults() Options {
+	def(&o.Group, "waterclock")
+	def(&o.Cluster, "default")
+	def(&o.MaxTurnRecords, 5000)
+	def(&o.BarrierMaxHold, 10*time.Second)
+	def(&o.MaxPending, 5_000_000)
+	def(&o.MaxDone, 5_000_000)
+	def(&o.MaxAway, 12*time.Hour)
+	def(&o.OpenAtOnce, 4)
+	def(&o.SessionTimeout, 6*time.Second)
+	def(&o.TransactionTimeout, 10*time.Second)
+	def(&o.Heartbeat, time.Hour)
+	def(&o.FetchMaxWait, 5*time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Listener == nil {
+		o.Listener = NoListener{}
+	}
+	def(&o.Machine.Horizon, 24*time.Hour)
+	def(&o.Machine.MisfireAfter, time.Minute)
+	def(&o.Machine.MaxCatchUp, 1000)
+	return o
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// turnFloor is the least interval of adaptive pacing. One partition's turns
+// follow each other at once; the more partitions share brokers, the more each
+// leaves between its own.
+func (o *Options) turnFloor() time.Duration {
+	return time.Duration(o.Partitions/8) * time.Millisecond
+}
+
+// Validate joins every problem into one error.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Partitions < 1 {
+		errs = append(errs, fmt.Errorf("partitions: %d, must be at least 1", o.Partitions))
+	}
+	if o.Dir == "" {
+		errs = append(errs, errors.New("data_dir is empty"))
+	}
+	if o.Channels == nil {
+		errs = append(errs, errors.New("no channel settings"))
+	}
+	if o.MaxTurnRecords < 1 {
+		errs = append(errs, fmt.Errorf("turn.max_records: %d, must be at least 1", o.MaxTurnRecords))
+	}
+	return errors.Join(errs...)
+}

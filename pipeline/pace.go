@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+)
+
+// pace spaces the turns of one partition. Transactions per second are what a
+// broker runs out of first: with many partitions on one broker, turns begun
+// back to back saturate it, and everybody's latency with it. The interval
+// grows when EndTransaction slows down and shrinks when it is quick.
+type pace struct {
+	fixed    time.Duration // > 0: the operator's choice; < 0: none
+	floor    time.Duration // grows with the partitions this process owns
+	interval time.Duration
+	start    time.Time
+}
+
+// maxInterval bounds what adapting may add to a due event's lateness.
+const maxInterval = 100 * time.Millisecond
+
+// wait sleeps until the next turn may begin.
+func (p *pace) wait(ctx context.Context, now time.Time) error {
+	d := p.next() - time.Since(p.start)
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pace) next() time.Duration {
+	switch {
+	case p.fixed > 0:
+		return p.fixed
+	case p.fixed < 0:
+		return 0
+	}
+	return max(p.floor, p.interval)
+}
+
+func (p *pace) begun(time.Time) { p.start = time.Now() }
+
+// committed adapts the interval to how long the broker took: multiplicative
+// up, additive down.
+func (p *pace) committed(took time.Duration) {
+	switch {
+	case took > 50*time.Millisecond:
+		p.interval = min(max(2*p.interval, 2*time.Millisecond), maxInterval)
+	case p.interval > 0:
+		p.interval = max(0, p.interval-time.Millisecond)
+	}
+}

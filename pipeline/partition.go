@@ -1,0 +1,257 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+	"github.com/waterclock/waterclock/wheel"
+)
+
+// Partition turns the hand of one partition. One transactional producer, so
+// one transaction per turn; one goroutine, so no lock below but for readers.
+type Partition struct {
+	opts    *Options
+	id      int32
+	log     *slog.Logger
+	kafka   *session
+	store   *statestore.Store
+	machine trigger.Machine
+
+	wheel    *wheel.Wheel
+	hydrated statestore.DueKey // every timer up to here is in the wheel
+
+	progress topics.Progress // as committed
+	barrier  barrier
+	forward  *forwarder
+	clock    clock
+	sick     map[string]*sickness // due topics that refuse records
+	channels map[string]bool      // channels in use
+
+	oldest trigger.Instant // when the oldest done record ends, as of looked
+	looked time.Time
+
+	dueTopics  *dueTopics
+	sourceEnds map[route]int64 // how far other partitions' commands are known to reach
+	pace       pace
+
+	view view // what readers may see
+}
+
+// turn is one transaction under way: its clock, its overlay, its output.
+type turn struct {
+	now      trigger.Instant
+	micros   int64 // event_us of the last fact
+	progress topics.Progress
+	overlay  map[trigger.Key]*entry
+	order    []*entry // first touch first: the order state is written in
+	ctx      context.Context
+	reader   *statestore.DueReader
+	records  int // produced
+	commands int
+	fires    int
+	source   string // of the command or receipt being applied
+	outcomes []outcome
+	manifest manifest
+	encoded  []byte // progress
+}
+
+// entry is one trigger touched in a turn.
+type entry struct {
+	key    trigger.Key
+	before *statestore.Row // nil: unknown
+	state  *trigger.State  // nil: unknown
+	timers []trigger.Timer // of state, as they are in the wheel
+	dirty  bool
+}
+
+// run turns until ctx ends or something fails; the caller opens again.
+func (p *Partition) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := p.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// turn is the life of a trigger, in the order the files are numbered. It
+// happens entirely or not at all.
+func (p *Partition) turn(ctx context.Context) error {
+	in, err := p.poll(ctx) // 1_poll.go     waits until the next due time
+	if err != nil {
+		return fmt.Errorf("poll: %w", err)
+	}
+	if in.empty() {
+		return nil
+	}
+	t, err := p.begin(ctx) // the only clock read of the turn
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer t.close()
+	err = p.decide(t, in)
+	if err == nil {
+		err = p.commit(t) // 5_commit.go   Kafka, then Pebble
+	}
+	if err != nil {
+		p.giveUp(t, err)
+		return err
+	}
+	return nil
+}
+
+// decide is the middle of the turn: no waiting, and nothing seen outside.
+func (p *Partition) decide(t *turn, in input) error {
+	if err := p.apply(t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
+		return fmt.Errorf("apply: %w", err)
+	}
+	due, err := p.advance(t, in) // 3_advance.go  moves the hand to the newest time the barrier has passed
+	if err != nil {
+		return fmt.Errorf("advance: %w", err)
+	}
+	if err := p.emit(t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
+		return fmt.Errorf("emit: %w", err)
+	}
+	return p.forget(t)
+}
+
+func (p *Partition) begin(ctx context.Context) (*turn, error) {
+	p.opts.Listener.Step(p.id, "begin")
+	if err := p.kafka.begin(); err != nil {
+		return nil, err
+	}
+	now := p.opts.Now()
+	t := &turn{
+		ctx:      ctx,
+		now:      trigger.At(now),
+		micros:   max(p.progress.EventUS, now.UnixMicro()-1),
+		progress: p.progress,
+		overlay:  map[trigger.Key]*entry{},
+		reader:   p.store.NewDueReader(),
+	}
+	t.progress.Seq++
+	t.manifest.reset()
+	p.pace.begun(now)
+	return t, nil
+}
+
+func (t *turn) close() { t.reader.Close() }
+
+// giveUp aborts what was begun. The partition is opened again afterwards.
+func (p *Partition) giveUp(t *turn, err error) {
+	p.opts.Listener.Aborted(p.id, abortReason(err))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	defer cancel()
+	p.kafka.abort(ctx)
+}
+
+// load finds a trigger in the overlay, else in the store.
+func (p *Partition) load(t *turn, key trigger.Key) (*entry, error) {
+	if e := t.overlay[key]; e != nil {
+		return e, nil
+	}
+	value, err := p.store.Get(key, nil)
+	if err != nil {
+		return nil, fmt.Errorf("get %q: %w", key, err)
+	}
+	return p.enter(t, key, value)
+}
+
+// enter puts a stored value into the overlay.
+func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error) {
+	e := &entry{key: key}
+	if value != nil {
+		s, err := topics.DecodeState(key, value)
+		if err != nil {
+			return nil, fmt.Errorf("decode state of %q: %w", key, err)
+		}
+		e.state = s
+		e.before = row(s, nil)
+		e.timers = e.before.Timers
+	}
+	t.overlay[key] = e
+	t.order = append(t.order, e)
+	return e, nil
+}
+
+// row is what the store indexes of a state.
+func row(s *trigger.State, value []byte) *statestore.Row {
+	return &statestore.Row{
+		Key:      s.Key,
+		Value:    value,
+		Timers:   s.Timers(nil),
+		ForgetAt: s.ForgetAt,
+		Tenant:   s.Key.Tenant(),
+		User:     s.Spec.UserID,
+		Zone:     s.Spec.When.Zone,
+	}
+}
+
+// perform takes what was decided about one trigger into the turn.
+func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
+	for i := range out.Facts {
+		p.tell(t, e.key, &out.Facts[i])
+	}
+	for i := range out.Fires {
+		p.send(t, &out.Fires[i])
+	}
+	for i := range out.Dead {
+		p.bury(t, &out.Dead[i])
+	}
+	if !out.Changed {
+		return
+	}
+	e.state, e.dirty = out.State, true
+	timers := out.State.Timers(nil)
+	for _, tm := range timers {
+		if !contains(e.timers, tm) {
+			p.arm(e.key, tm)
+		}
+	}
+	e.timers = timers
+}
+
+func contains(timers []trigger.Timer, t trigger.Timer) bool {
+	for i := range timers {
+		if timers[i] == t {
+			return true
+		}
+	}
+	return false
+}
+
+// arm puts a timer into the wheel if it lies in the part of the due index that
+// is there already; else hydrate brings it when its time comes near.
+func (p *Partition) arm(key trigger.Key, tm trigger.Timer) {
+	ref := statestore.Ref(tm, key)
+	if tm.Due < p.hydrated.Due || (tm.Due == p.hydrated.Due && ref <= p.hydrated.Ref) {
+		if !p.wheel.Add(int64(tm.Due), ref) {
+			p.hydrated = statestore.DueKey{Due: min(p.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
+		}
+	}
+}
+
+// tell writes a fact to topic events.
+func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
+	t.micros++
+	value := topics.AppendEvent(nil, key, f, topics.EventEnv{
+		Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
+	})
+	p.produce(t, &kgo.Record{Topic: p.opts.Names.Events(), Partition: p.id, Key: []byte(key), Value: value})
+	if f.Type == trigger.Misfired {
+		p.opts.Listener.Misfired(f.Reason, f.Count)
+	}
+}
+
+func (p *Partition) produce(t *turn, r *kgo.Record) {
+	t.records++
+	t.manifest.add(r)
+	p.kafka.produce(t.ctx, r)
+}

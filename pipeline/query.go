@@ -1,0 +1,241 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Status is what a partition says of itself.
+type Status struct {
+	Partition      int32
+	Owner          string
+	Term           int64
+	CommandsOffset int64 // next to read
+	CommandsLag    int64
+	Pending        int64
+	Done           int64
+	FiredThrough   trigger.Instant // everything due up to here has fired
+	OldestOverdue  time.Duration
+	ClockOffset    time.Duration
+	Restored       int64 // records read of topic state, while restoring
+	Ready          bool
+	StoreBytes     int64 // on disk
+	Turns          int64
+}
+
+// Decided is what became of one command: what a gateway answers a caller.
+type Decided struct {
+	State    *trigger.State // as the command left it; nil for an unknown key
+	Rejected *trigger.Error
+	Facts    []trigger.FactType
+}
+
+// keepDecided bounds how many outcomes a partition remembers for gateways.
+const keepDecided = 1 << 14
+
+// decided remembers the outcomes of the latest commands by their first
+// append. It is a convenience with a bound: what it lost can be read from the
+// trigger itself.
+type decided struct {
+	mu    sync.Mutex
+	by    map[origin]Decided
+	order []origin
+}
+
+// origin is where a command was first appended: what its producer knows.
+type origin struct {
+	partition int32
+	offset    int64
+}
+
+// outcome waits in the turn until it is committed.
+type outcome struct {
+	at      origin
+	decided Decided
+}
+
+func (d *decided) add(outcomes []outcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range outcomes {
+		if len(d.order) >= keepDecided {
+			delete(d.by, d.order[0])
+			d.order = d.order[1:]
+		}
+		d.by[o.at] = o.decided
+		d.order = append(d.order, o.at)
+	}
+}
+
+func (d *decided) get(at origin) (Decided, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o, ok := d.by[at]
+	return o, ok
+}
+
+// HeaderAsk marks a command whose producer will ask for its outcome: only
+// those are remembered.
+const HeaderAsk = "wcx-ask"
+
+// answer notes the outcome of a command somebody will ask for.
+func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.Outcome) {
+	asked := false
+	for _, h := range rec.Headers {
+		asked = asked || h.Key == HeaderAsk
+	}
+	if !asked {
+		return
+	}
+	at := origin{rec.Partition, rec.Offset}
+	if f, ok, err := topics.Forwarded(rec); ok && err == nil {
+		at = origin{f.Partition, f.Offset}
+	}
+	d := Decided{Rejected: out.Rejected}
+	if e.state != nil {
+		s := *e.state
+		d.State = &s
+	}
+	for _, f := range out.Facts {
+		d.Facts = append(d.Facts, f.Type)
+	}
+	t.outcomes = append(t.outcomes, outcome{at, d})
+}
+
+// view is what other goroutines may see of a partition.
+type view struct {
+	mu      sync.RWMutex
+	store   *statestore.Store // nil: closed
+	changed chan struct{}     // closed and replaced at every commit
+	read    int64             // commands below it are decided and in the store
+	status  Status
+	decided decided
+}
+
+func (v *view) start(p *Partition) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
+	v.fill(p)
+}
+
+// shut makes readers go elsewhere; it waits for those under way.
+func (v *view) shut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.store = nil
+	v.status.Ready = false
+	if v.changed != nil {
+		close(v.changed)
+		v.changed = nil
+	}
+}
+
+// publish shows a committed turn to readers.
+func (p *Partition) publish(t *turn) {
+	p.view.decided.add(t.outcomes)
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	p.view.fill(p)
+	close(p.view.changed)
+	p.view.changed = make(chan struct{})
+}
+
+// settled shows how far reading got when there was nothing to decide: markers
+// and aborted records move the position without a turn.
+func (p *Partition) settled() {
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	if p.view.read < p.barrier.at.commands {
+		p.view.read = p.barrier.at.commands
+		close(p.view.changed)
+		p.view.changed = make(chan struct{})
+	}
+	p.view.status.OldestOverdue = p.overdue()
+	p.view.status.FiredThrough = p.firedThrough()
+}
+
+func (v *view) fill(p *Partition) {
+	v.read = max(v.read, p.progress.NextCommand, p.barrier.at.commands)
+	v.status = Status{
+		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
+		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
+		FiredThrough: p.firedThrough(), OldestOverdue: p.overdue(), ClockOffset: p.clock.offset, Ready: true,
+	}
+}
+
+func (p *Partition) firedThrough() trigger.Instant {
+	now := p.now()
+	if due, ok := p.wheel.Next(); ok {
+		return min(now, trigger.Instant(due)-1)
+	}
+	return min(now, p.hydrated.Due)
+}
+
+func (p *Partition) overdue() time.Duration {
+	if due, ok := p.wheel.Next(); ok {
+		return max(0, p.now().Sub(trigger.Instant(due)))
+	}
+	return 0
+}
+
+// errNotOwner sends a reader to whoever owns the partition now.
+var errNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
+
+// await waits until every command acknowledged before the call is decided and
+// in the store: the read barrier of readers.
+func (p *Partition) await(ctx context.Context, cl *kgo.Client) error {
+	end, _, err := listOffset(ctx, cl, p.opts.Names.Commands(), p.id, readCommitted, latest)
+	if err != nil {
+		return fmt.Errorf("read barrier: %w", err)
+	}
+	return p.awaitOffset(ctx, end)
+}
+
+// awaitOffset waits until commands below offset are decided.
+func (p *Partition) awaitOffset(ctx context.Context, offset int64) error {
+	for {
+		p.view.mu.RLock()
+		read, changed := p.view.read, p.view.changed
+		p.view.mu.RUnlock()
+		if changed == nil {
+			return errNotOwner
+		}
+		if read >= offset {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// snapshot is a consistent look at the store.
+func (p *Partition) snapshot() (*statestore.Snapshot, error) {
+	p.view.mu.RLock()
+	defer p.view.mu.RUnlock()
+	if p.view.store == nil {
+		return nil, errNotOwner
+	}
+	return p.view.store.Snapshot(), nil
+}
+
+func (p *Partition) status() Status {
+	p.view.mu.RLock()
+	defer p.view.mu.RUnlock()
+	s := p.view.status
+	if p.view.store != nil {
+		s.StoreBytes = int64(p.view.store.Stats().DiskBytes)
+	}
+	return s
+}

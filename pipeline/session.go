@@ -1,0 +1,196 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// session is one partition's conversation with Kafka: one client that reads
+// committed records of its partition of commands and receipts, and writes
+// them one transaction a turn.
+type session struct {
+	cl   *kgo.Client
+	part int32
+
+	mu  sync.Mutex
+	err error // first failed produce of the transaction
+}
+
+// retryBackoff replaces kgo's 250 ms that double: a broker busy with the
+// markers of our last transaction answers within milliseconds.
+func retryBackoff(tries int) time.Duration {
+	return min(time.Duration(tries*tries)*5*time.Millisecond, time.Second)
+}
+
+func openSession(o *Options, partition int32) (*session, error) {
+	opts := append([]kgo.Opt{
+		kgo.TransactionalID(fmt.Sprintf("%s-%d", o.Group, partition)),
+		kgo.TransactionTimeout(o.TransactionTimeout),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
+		kgo.FetchMaxWait(o.FetchMaxWait),
+		kgo.FetchMaxPartitionBytes(4 << 20),
+		kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(1 << 20),
+		kgo.ProducerBatchMaxBytes(1 << 20),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MaxProduceRequestsInflightPerBroker(1), // KAFKA-18202: none may overtake a refused first batch
+		kgo.RetryBackoffFn(retryBackoff),
+		kgo.MetadataMaxAge(5 * time.Second),
+		kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a gap is an error, never a jump
+		kgo.UnknownTopicRetries(2),
+		kgo.DisableClientMetrics(),
+	}, o.Kafka...)
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	return &session{cl: cl, part: partition}, nil
+}
+
+func (s *session) close() { s.cl.Close() }
+
+// follow begins to read a partition at an offset.
+func (s *session) follow(topic string, partition int32, offset int64) {
+	s.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}})
+}
+
+// poll returns what there is, waiting until the deadline for the first record.
+func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kgo.Record, error) {
+	var fs kgo.Fetches
+	if wait <= 0 {
+		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
+	} else {
+		pctx, cancel := context.WithTimeout(ctx, wait)
+		fs = s.cl.PollRecords(pctx, most)
+		cancel()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, fe := range fs.Errors() {
+		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) {
+			continue
+		}
+		return nil, &fetchError{fe.Topic, fe.Partition, fe.Err}
+	}
+	return fs.Records(), nil
+}
+
+// fetchError says where a fetch failed.
+type fetchError struct {
+	topic     string
+	partition int32
+	err       error
+}
+
+func (e *fetchError) Error() string {
+	return fmt.Sprintf("fetch %s/%d: %v", e.topic, e.partition, e.err)
+}
+func (e *fetchError) Unwrap() error { return e.err }
+
+func (s *session) begin() error {
+	s.err = nil
+	return s.cl.BeginTransaction()
+}
+
+// produce buffers a record of the transaction; its error surfaces in commit.
+func (s *session) produce(ctx context.Context, r *kgo.Record) { s.cl.Produce(ctx, r, s.promise) }
+
+func (s *session) promise(r *kgo.Record, err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = &produceError{r.Topic, r.Partition, err}
+	}
+}
+
+// produceError says which topic refused a record.
+type produceError struct {
+	topic     string
+	partition int32
+	err       error
+}
+
+func (e *produceError) Error() string {
+	return fmt.Sprintf("produce to %s/%d: %v", e.topic, e.partition, e.err)
+}
+func (e *produceError) Unwrap() error { return e.err }
+
+// flush waits until the broker has every record of the transaction.
+func (s *session) flush(ctx context.Context) error {
+	if err := s.cl.Flush(ctx); err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *session) commit(ctx context.Context) error {
+	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("end transaction: %w", err)
+	}
+	return nil
+}
+
+// abort gives a turn up cleanly, so that a well-known failure does not leave
+// the transaction to its time-out.
+func (s *session) abort(ctx context.Context) {
+	if err := s.cl.AbortBufferedRecords(ctx); err == nil {
+		_ = s.cl.EndTransaction(ctx, kgo.TryAbort)
+	}
+}
+
+// Isolation levels and special timestamps of ListOffsets.
+const (
+	readUncommitted = 0
+	readCommitted   = 1
+	latest          = -1
+	earliest        = -2
+	maxTimestamp    = -3
+)
+
+// listOffset asks the leader of one partition for an offset.
+func (s *session) listOffset(ctx context.Context, topic string, partition int32, isolation int8, timestamp int64) (int64, trigger.Instant, error) {
+	return listOffset(ctx, s.cl, topic, partition, isolation, timestamp)
+}
+
+func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32, isolation int8, timestamp int64) (int64, trigger.Instant, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	req.IsolationLevel = isolation
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Partition, rp.Timestamp = partition, timestamp
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, 0, fmt.Errorf("list offsets of %s/%d: empty answer", topic, partition)
+	}
+	p := &resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, err)
+	}
+	return p.Offset, trigger.Instant(p.Timestamp), nil
+}
