@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// api calls the HTTP API at --url.
+type api struct {
+	base   string
+	key    string
+	client *http.Client
+}
+
+// answerWithin bounds a call that is not a stream: the API itself answers
+// within 2 s.
+const answerWithin = 15 * time.Second
+
+func newAPI(c *config.Config) *api {
+	return &api{base: strings.TrimSuffix(c.URL, "/"), key: c.APIKey, client: &http.Client{}}
+}
+
+// triggerPath is the URL of a trigger. The verb follows the last ':', so one
+// in the id is encoded too.
+func triggerPath(key string) string {
+	return "/v1/triggers/" + strings.ReplaceAll(url.PathEscape(key), ":", "%3A")
+}
+
+func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
+
+// call sends a request with a JSON body, or none for nil. The error of a
+// status of 400 and above is the problem the API describes.
+func (a *api) call(ctx context.Context, method, path string, header http.Header, body any) (status int, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	resp, err := a.send(ctx, method, path, header, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the answer of %s: %w", a.base, err)
+	}
+	if resp.StatusCode >= 400 {
+		return resp.StatusCode, nil, problem(resp, answer)
+	}
+	return resp.StatusCode, answer, nil
+}
+
+// get is call for a JSON value.
+func (a *api) get(ctx context.Context, path string, into any) error {
+	_, answer, err := a.call(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(answer))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return fmt.Errorf("%s does not answer like Waterclock's API: %w", a.base, err)
+	}
+	return nil
+}
+
+func (a *api) send(ctx context.Context, method, path string, header http.Header, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("spell the request: %w", err)
+		}
+		content = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, content)
+	if err != nil {
+		return nil, usagef("--url %s: %v", a.base, err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if body != nil && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.key != "" {
+		req.Header.Set("Authorization", "Bearer "+a.key)
+	}
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	return resp, nil
+}
+
+// explain words an API that is not there.
+func (a *api) explain(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return &failure{Exit: exitFailed, Msg: fmt.Sprintf(
+			"no API answers at %s: start one with `waterclock dev`, or name yours with --url", a.base)}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return failf("%s has not answered within %s", a.base, answerWithin)
+	}
+	return err
+}
+
+// problem reads RFC 9457 problem details.
+func problem(resp *http.Response, body []byte) error {
+	var p struct{ Code, Detail, Title, Field string }
+	if json.Unmarshal(body, &p) != nil || p.Code == "" && p.Title == "" && p.Detail == "" {
+		p.Detail = strings.TrimSpace(string(body))
+	}
+	if p.Detail == "" {
+		p.Detail = p.Title
+	}
+	if p.Code == "" {
+		p.Code = strings.ToLower(strings.ReplaceAll(http.StatusText(resp.StatusCode), " ", "_"))
+	}
+	if p.Field != "" {
+		p.Code += " (" + p.Field + ")"
+	}
+	return &failure{Exit: exitOfStatus(resp.StatusCode, p.Code), Msg: strings.TrimSuffix(p.Code+": "+p.Detail, ": ")}
+}
+
+func exitOfStatus(status int, code string) int {
+	switch status {
+	case http.StatusNotFound, http.StatusGone:
+		return exitNotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return exitConflict
+	}
+	code, _, _ = strings.Cut(code, " ")
+	return exitOfCode(trigger.Code(code))
+}
+
+// follow reads server-sent events until done says so, the server ends the
+// stream, or ctx ends.
+func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) bool) error {
+	header := http.Header{"Accept": {"text/event-stream"}}
+	resp, err := a.send(ctx, http.MethodGet, path, header, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		return problem(resp, body)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 4<<20) // an event holds a payload of up to 512 KiB
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data:")
+		if !ok {
+			continue
+		}
+		var e topics.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return fmt.Errorf("read an event of %s: %w", a.base, err)
+		}
+		if done(&e) {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("follow %s: %w", a.base, err)
+	}
+	return failf("%s ended the stream of events", a.base)
+}

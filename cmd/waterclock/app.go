@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+)
+
+// stdio is the process around a run; tests bring their own.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+	env      []string // as os.Environ gives it
+}
+
+// app is what the verbs share: the command line's settings and the output.
+type app struct {
+	io         stdio
+	out        *output
+	flags      *config.Flags
+	configFile string
+	started    bool // a verb was reached: the command line itself was right
+}
+
+func newApp(io stdio) *app {
+	return &app{io: io, out: &output{w: io.out}, flags: config.NewFlags()}
+}
+
+// bindGlobal adds the flags every verb has.
+func (a *app) bindGlobal(root *cobra.Command) {
+	fs := root.PersistentFlags()
+	a.flags.Bind(fs, "brokers", "url", "data_dir")
+	a.flags.BindSet(fs)
+	fs.StringVar(&a.configFile, "config", "", "settings `file`, YAML (or WATERCLOCK_CONFIG)")
+	fs.StringVarP(&a.out.format, "output", "o", "", "table, json or ndjson (or WATERCLOCK_OUTPUT; default table)")
+	fs.StringVar(&a.out.filter, "jq", "", "print what this jq `filter` makes of each JSON result")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
+	a.out.fallback = a.env("OUTPUT")
+}
+
+// env is WATERCLOCK_<name>.
+func (a *app) env(name string) string {
+	prefix := "WATERCLOCK_" + name + "="
+	for _, pair := range a.io.env {
+		if v, ok := strings.CutPrefix(pair, prefix); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// config loads the settings: for `dev` with its defaults. Warnings go to
+// standard error.
+func (a *app) config(dev bool) (*config.Config, error) {
+	c, err := a.loadConfig(dev)
+	if err != nil {
+		return nil, &failure{Exit: exitUsage, Msg: "settings are wrong", Err: indented{err}}
+	}
+	for _, w := range c.Warnings {
+		fmt.Fprintln(a.io.err, "waterclock: warning:", w)
+	}
+	return c, nil
+}
+
+func (a *app) loadConfig(dev bool) (*config.Config, error) {
+	file := a.configFile
+	if file == "" {
+		file = a.env("CONFIG")
+	}
+	return config.Load(config.Options{File: file, Env: a.io.env, Flags: a.flags.Values(), Dev: dev})
+}
+
+// indented prints each line of an error on one of its own.
+type indented struct{ error }
+
+func (e indented) Error() string { return "\n  " + strings.ReplaceAll(e.error.Error(), "\n", "\n  ") }
+func (e indented) Unwrap() error { return e.error }
+
+// log writes to standard error as the settings say.
+func (a *app) log(c *config.Config) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // config has checked it
+	o := &slog.HandlerOptions{Level: level}
+	if c.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(a.io.err, o))
+	}
+	return slog.New(slog.NewTextHandler(a.io.err, o))
+}
+
+// connectWithin bounds how long a verb waits for the first broker.
+const connectWithin = 6 * time.Second
+
+// kafka connects to the brokers. The client of a verb says nothing unless
+// log.level is debug: its retries are our errors, worded once.
+func (a *app) kafka(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*kgo.Client, error) {
+	var log *slog.Logger
+	if c.Log.Level == "debug" {
+		log = a.log(c)
+	}
+	opts, err := kafkaconn.Options(c, "waterclock-cli", log)
+	if err != nil {
+		return nil, err
+	}
+	return kafkaconn.Connect(ctx, c, connectWithin, append(opts, extra...)...)
+}
+
+// note says something to the person at the terminal; scripts that read
+// standard output never see it.
+func (a *app) note(format string, args ...any) {
+	fmt.Fprintf(a.io.err, format+"\n", args...)
+}
+
+// readArgument is the text of a flag's value: itself, @file, or - for
+// standard input. inFile says that it did not stand on the command line.
+func (a *app) readArgument(arg string) (content []byte, inFile bool, err error) {
+	switch {
+	case arg == "-":
+		content, err = io.ReadAll(a.io.in)
+		return content, true, err
+	case strings.HasPrefix(arg, "@"):
+		content, err = os.ReadFile(arg[1:])
+		return content, true, err
+	}
+	return []byte(arg), false, nil
+}

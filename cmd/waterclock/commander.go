@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// wish is one command for one trigger: the contract's fields beside op.
+type wish struct {
+	Key    string
+	Op     trigger.Op
+	Fields map[string]any
+}
+
+// decision is what the engine made of a wish.
+type decision struct {
+	TriggerID string `json:"trigger_id"`
+	Op        string `json:"op"`
+	Decided   bool   `json:"decided"` // false: durable, and the engine has yet to decide
+	Result    string `json:"result"`  // the type of the event, such as trigger.registered
+	State     string `json:"state,omitempty"`
+	Revision  int64  `json:"revision,omitempty"`
+	FireAt    string `json:"fire_at,omitempty"`
+	LocalTime string `json:"local_time,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	Source    string `json:"source,omitempty"` // topic/partition/offset of the command
+}
+
+// commander carries wishes to the engine and comes back with its decision.
+// Do's error has the exit code; it is nil for a wish that is durable but
+// undecided. AwaitFiring follows a Do of the same key, and returns the event
+// of the next firing.
+type commander interface {
+	Do(ctx context.Context, w wish) (decision, error)
+	AwaitFiring(ctx context.Context, d decision) (*topics.Event, error)
+	Close()
+}
+
+// commander is Kafka, unless the user named the API more explicitly than the
+// brokers: by a stronger source.
+func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
+	if rank(c.Source("url")) > rank(c.Source("brokers")) {
+		return &httpCommander{api: newAPI(c)}, nil
+	}
+	return newKafkaCommander(ctx, a, c, wait)
+}
+
+func rank(s config.Source) int {
+	return map[string]int{"default": 0, "file": 1, "env": 2, "flag": 3}[s.Kind]
+}
+
+// decide fills a decision from the event that tells it. The error is the
+// engine's refusal.
+func (d *decision) decide(e *topics.Event) error {
+	d.Decided, d.Result = true, e.Type
+	d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.State, e.Revision, e.ScheduledAt, e.LocalTime, e.Reason
+	switch trigger.FactType(e.Type) {
+	case trigger.Rejected:
+		return refused(e.Reason, e.Detail)
+	case trigger.CancelTooLate:
+		return tooLate(e)
+	}
+	return nil
+}
+
+// tooLate words a cancel that changed nothing.
+func tooLate(e *topics.Event) error {
+	if e.Reason == "unknown" {
+		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("%s: there is no such trigger", e.Trigger)}
+	}
+	msg := fmt.Sprintf("%s: too late to cancel, it has fired", e.Trigger)
+	if e.DueTopic != "" && e.DuePartition != nil {
+		msg += fmt.Sprintf(": %s is on %s, partition %d", e.Occurrence, e.DueTopic, *e.DuePartition)
+	}
+	return &failure{Exit: exitConflict, Msg: msg}
+}
+
+// firing says whether an event ends the wait for a firing: with the firing,
+// or because there will be none.
+func firing(e *topics.Event) (done bool, err error) {
+	switch trigger.FactType(e.Type) {
+	case trigger.OccurrenceFired:
+		return true, nil
+	case trigger.CancelledFact, trigger.ErasedFact, trigger.OccurrenceExpired, trigger.FailedFact, trigger.Completed:
+		return true, &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s did not fire: %s", e.Trigger, e.Type)}
+	}
+	return false, nil
+}
+
+// commandFlags are what every verb that writes a command has.
+type commandFlags struct {
+	wait       time.Duration
+	ifRevision int64
+	revision   bool // --if-revision makes sense for this verb
+}
+
+func (f *commandFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision; 0 to write and go")
+	if f.revision {
+		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
+	}
+}
+
+// verb makes the command of a simple verb: KEY…, each the same wish.
+func (a *app) verb(op trigger.Op, use, short string, f *commandFlags, fields func() (map[string]any, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use + " KEY...",
+		Short: short,
+		Args:  keysArg,
+		RunE: func(cmd *cobra.Command, keys []string) error {
+			body := map[string]any{}
+			var err error
+			if fields != nil {
+				if body, err = fields(); err != nil {
+					return err
+				}
+			}
+			if f.ifRevision != 0 {
+				body["if_revision"] = f.ifRevision
+			}
+			return a.doAll(cmd.Context(), f, op, keys, body)
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+// keysArg wants at least one key that may be a trigger's.
+func keysArg(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef("%s needs the KEY of a trigger", cmd.CommandPath())
+	}
+	for _, key := range args {
+		if _, err := trigger.ParseKey([]byte(key)); err != nil {
+			return usagef("%q is no trigger key: %v", key, err)
+		}
+	}
+	return nil
+}
+
+// oneKey is keysArg for exactly one.
+func oneKey(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usagef("%s takes one KEY, not %d", cmd.CommandPath(), len(args))
+	}
+	return keysArg(cmd, args)
+}
+
+// doAll sends the same wish for each key, goes on after a refusal, and joins
+// what was refused.
+func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []string, fields map[string]any) error {
+	c, err := a.config(false)
+	if err != nil {
+		return err
+	}
+	to, err := a.commander(ctx, c, f.wait)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	var failed []error
+	for _, key := range keys {
+		d, err := to.Do(ctx, wish{Key: key, Op: op, Fields: fields})
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if err := a.printDecision(d, f); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// printDecision prints one decision; of an undecided wish it says what that
+// means.
+func (a *app) printDecision(d decision, f *commandFlags) error {
+	if !d.Decided && f.wait > 0 {
+		a.note("%s: the command is durable, but the engine has not decided within %s: is one running?", d.TriggerID, f.wait)
+	}
+	revision := ""
+	if d.Revision > 0 {
+		revision = strconv.FormatInt(d.Revision, 10)
+	}
+	return a.out.record(d, [][2]string{{"trigger", d.TriggerID}, {"result", d.Result}, {"state", d.State},
+		{"revision", revision}, {"fires at", d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// httpCommander sends wishes through the HTTP API, which answers with the
+// engine's decision (CONTRACT section 6).
+type httpCommander struct{ api *api }
+
+func (h *httpCommander) Close() {}
+
+func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
+	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: "command.accepted"}
+	method, path := route(w)
+	status, body, err := h.api.call(ctx, method, path, conditions(w), fieldsOf(w))
+	if err != nil {
+		return d, err
+	}
+	d.Decided = status != http.StatusAccepted
+	if d.Decided {
+		d.Result = "decided"
+	}
+	var answer struct {
+		State     string `json:"state"`
+		Revision  int64  `json:"revision"`
+		FireAt    string `json:"fire_at"`
+		NextAt    string `json:"next_fire_at"`
+		LocalTime string `json:"local_time"`
+	}
+	if len(body) > 0 && json.Unmarshal(body, &answer) == nil {
+		d.State, d.Revision, d.LocalTime = answer.State, answer.Revision, answer.LocalTime
+		if d.FireAt = answer.NextAt; d.FireAt == "" {
+			d.FireAt = answer.FireAt
+		}
+	}
+	return d, nil
+}
+
+// route is the method and path of an op.
+func route(w wish) (method, path string) {
+	path = triggerPath(w.Key)
+	switch w.Op {
+	case trigger.OpRegister:
+		return http.MethodPut, path
+	case trigger.OpReschedule:
+		return http.MethodPatch, path
+	case trigger.OpCancel:
+		return http.MethodDelete, path
+	case trigger.OpRunNow:
+		return http.MethodPost, path + ":run"
+	}
+	return http.MethodPost, path + ":" + w.Op.String()
+}
+
+// timeFields are those of which a merge patch must take away the others.
+var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude"}
+
+// fieldsOf is the body: the fields without those HTTP has headers for. A
+// reschedule is a merge patch, so time fields not given are taken away.
+func fieldsOf(w wish) any {
+	if w.Op == trigger.OpCancel {
+		return nil
+	}
+	body := map[string]any{}
+	if w.Op == trigger.OpReschedule {
+		for _, name := range timeFields {
+			body[name] = nil
+		}
+	}
+	for name, v := range w.Fields {
+		if name != "if_revision" && name != "if_absent" && name != "idempotency_key" {
+			body[name] = v
+		}
+	}
+	return body
+}
+
+// conditions are the fields HTTP has headers for.
+func conditions(w wish) http.Header {
+	h := http.Header{}
+	if rev, ok := w.Fields["if_revision"].(int64); ok {
+		h.Set("If-Match", etag(rev))
+	}
+	if w.Fields["if_absent"] == true {
+		h.Set("If-None-Match", "*")
+	}
+	if key, ok := w.Fields["idempotency_key"].(string); ok {
+		h.Set("Idempotency-Key", key)
+	}
+	if w.Op == trigger.OpReschedule {
+		h.Set("Content-Type", "application/merge-patch+json")
+	}
+	return h
+}
+
+func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
+	var found *topics.Event
+	var ended error
+	err := h.api.follow(ctx, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
+		if e.Revision < d.Revision { // of before
+			return false
+		}
+		done, err := firing(e)
+		if done {
+			found, ended = e, err
+		}
+		return done
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, ended
+}

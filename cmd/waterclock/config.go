@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+)
+
+func newConfig(a *app) *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Show or check the settings", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(newConfigShow(a), newConfigValidate(a))
+	return cmd
+}
+
+func newConfigShow(a *app) *cobra.Command {
+	var dev, changed bool
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Print every setting, its value and where it came from; secrets are masked",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.config(dev)
+			if err != nil {
+				return err
+			}
+			return a.printSettings(c, changed)
+		},
+	}
+	cmd.Flags().BoolVar(&dev, "dev", false, "with the defaults of waterclock dev")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only what is no default")
+	return cmd
+}
+
+func (a *app) printSettings(c *config.Config, changed bool) error {
+	var shown []config.Value
+	var items []any
+	for _, v := range c.Values() {
+		if !changed || v.Source != "default" {
+			shown = append(shown, v)
+			items = append(items, v)
+		}
+	}
+	return a.out.list(items, []string{"setting", "value", "source"}, func(i int) []string {
+		return []string{shown[i].Key, shown[i].Value, shown[i].Source}
+	})
+}
+
+func newConfigValidate(a *app) *cobra.Command {
+	var serve bool
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check the settings and name everything that is wrong at once",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.loadConfig(false)
+			if err == nil {
+				err = a.checkMore(c, serve)
+			}
+			if err != nil {
+				return &failure{Exit: exitFailed, Msg: "settings are wrong", Err: indented{err}}
+			}
+			return a.out.record(map[string]any{"ok": true, "warnings": append([]string{}, c.Warnings...)}, validRows(c))
+		},
+	}
+	cmd.Flags().BoolVar(&serve, "serve", false, "check what serve needs, too")
+	return cmd
+}
+
+// checkMore reads the files settings name, and looks at what serve needs.
+func (a *app) checkMore(c *config.Config, serve bool) error {
+	if _, err := kafkaconn.Options(c, "check", nil); err != nil {
+		return err
+	}
+	if c.Cassandra.TLS.Enabled {
+		if _, err := kafkaconn.TLS("cassandra.tls", c.Cassandra.TLS); err != nil {
+			return err
+		}
+	}
+	if serve {
+		return c.CheckServe()
+	}
+	return nil
+}
+
+func validRows(c *config.Config) [][2]string {
+	rows := [][2]string{{"ok", fmt.Sprintf("%d settings", len(c.Values()))}}
+	for _, w := range c.Warnings {
+		rows = append(rows, [2]string{"warning", w})
+	}
+	return rows
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// The exit codes (CONTRACT section 7).
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitConflict = 4
+)
+
+// failure is the only error a verb makes itself: a sentence that says what to
+// do, and the exit code. Err is the cause, if there is one.
+type failure struct {
+	Exit int
+	Msg  string
+	Err  error
+}
+
+func (f *failure) Error() string {
+	switch {
+	case f.Err == nil:
+		return f.Msg
+	case f.Msg == "":
+		return f.Err.Error()
+	}
+	return f.Msg + ": " + f.Err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.Err }
+
+func usagef(format string, args ...any) error {
+	return &failure{Exit: exitUsage, Msg: fmt.Sprintf(format, args...)}
+}
+
+func failf(format string, args ...any) error {
+	return &failure{Exit: exitFailed, Msg: fmt.Sprintf(format, args...)}
+}
+
+// refused is what the engine or the API said no to, by its code.
+func refused(code, msg string) error {
+	if msg == "" {
+		msg = "no reason given"
+	}
+	return &failure{Exit: exitOfCode(trigger.Code(code)), Msg: code + ": " + msg}
+}
+
+// exitOfCode sorts the contract's codes into exit codes: what is not there,
+// what stands in the way, and everything else.
+func exitOfCode(code trigger.Code) int {
+	switch code {
+	case trigger.CodeNotFound:
+		return exitNotFound
+	case trigger.CodeConflict, trigger.CodeIdempotencyConflict, trigger.CodeAlreadyFired, trigger.CodeSuperseded:
+		return exitConflict
+	}
+	return exitFailed
+}
+
+// exitOf is the exit code of an error. Of several joined ones the first with
+// a code of its own counts.
+func exitOf(err error) int {
+	var f *failure
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &f):
+		return f.Exit
+	}
+	return exitFailed
+}
+
+// interrupted says that the user, not a fault, ended a wait.
+func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// pageSize is how many triggers one request asks for.
+const pageSize = 500
+
+type listFlags struct {
+	state, user, channel, from, to string
+	tags                           []string
+	limit                          int
+}
+
+func newList(a *app) *cobra.Command {
+	f := &listFlags{}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List triggers",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			return a.list(cmd.Context(), newAPI(c), f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.state, "state", "", "only in this state: pending, paused, in_flight, fired, failed, cancelled, expired")
+	fs.StringVar(&f.user, "user", "", "only of this user")
+	fs.StringVar(&f.channel, "channel", "", "only of this channel")
+	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name:value`; may be repeated")
+	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
+	fs.StringVar(&f.to, "to", "", "only due before this `time`")
+	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most so many; 0 for all")
+	return cmd
+}
+
+func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
+	var items []any
+	cursor := ""
+	for f.limit <= 0 || len(items) < f.limit {
+		var page struct {
+			Items      []map[string]any `json:"items"`
+			NextCursor string           `json:"next_cursor"`
+		}
+		if err := from.get(ctx, "/v1/triggers?"+f.query(cursor, len(items)).Encode(), &page); err != nil {
+			return err
+		}
+		for _, t := range page.Items {
+			items = append(items, t)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if f.limit > 0 && len(items) >= f.limit {
+		items = items[:f.limit]
+		if cursor != "" {
+			a.note("there are more than %d: see them with --limit 0", f.limit)
+		}
+	}
+	return a.out.list(items, []string{"trigger", "state", "next", "channel", "user", "recurrence"}, func(i int) []string {
+		t := items[i].(map[string]any)
+		next := cell(t["next_fire_at"])
+		if next == "" {
+			next = cell(t["fire_at"])
+		}
+		return []string{cell(t["trigger_id"]), cell(t["state"]), next, cell(t["channel"]), cell(t["user_id"]), cell(t["recurrence"])}
+	})
+}
+
+// query is that of the next page, have items after the first.
+func (f *listFlags) query(cursor string, have int) url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"state": f.state, "user_id": f.user, "channel": f.channel,
+		"from": f.from, "to": f.to, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	q["tag"] = f.tags
+	limit := pageSize
+	if f.limit > 0 {
+		limit = min(limit, f.limit-have)
+	}
+	q.Set("limit", strconv.Itoa(limit))
+	return q
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/itchyny/gojq"
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+var outputFormats = []string{"table", "json", "ndjson"}
+
+// output prints results in the format the user asked for. --jq makes of a
+// table JSON, since a filter has no columns.
+type output struct {
+	w        io.Writer
+	format   string
+	fallback string // format where no flag was given
+	filter   string
+	code     *gojq.Code
+}
+
+// prepare checks what the flags said.
+func (o *output) prepare() error {
+	if o.format == "" {
+		o.format = o.fallback
+	}
+	if o.format == "" {
+		o.format = "table"
+	}
+	known := false
+	for _, f := range outputFormats {
+		known = known || f == o.format
+	}
+	if !known {
+		return usagef("-o %s: write table, json or ndjson", o.format)
+	}
+	return o.compile()
+}
+
+func (o *output) compile() error {
+	if o.filter == "" {
+		return nil
+	}
+	query, err := gojq.Parse(o.filter)
+	if err == nil {
+		o.code, err = gojq.Compile(query)
+	}
+	if err != nil {
+		return usagef("--jq: %v", err)
+	}
+	if o.format == "table" {
+		o.format = "json"
+	}
+	return nil
+}
+
+// record prints one thing; as a table, the rows of names and values that say
+// something.
+func (o *output) record(v any, rows [][2]string) error {
+	if o.format != "table" {
+		return o.json(v)
+	}
+	t := o.table()
+	for _, r := range rows {
+		if r[1] != "" {
+			t.AppendRow(table.Row{r[0], clean(r[1])})
+		}
+	}
+	_, err := fmt.Fprintln(o.w, trimRight(t.Render()))
+	return err
+}
+
+// list prints many things: a table with a header, a JSON array, or a line
+// each. items must be JSON values in their order, row their cells.
+func (o *output) list(items []any, header []string, row func(i int) []string) error {
+	switch o.format {
+	case "ndjson":
+		for _, item := range items {
+			if err := o.json(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "json":
+		if items == nil {
+			items = []any{}
+		}
+		return o.json(items)
+	}
+	t := o.table()
+	t.AppendHeader(cells(header))
+	for i := range items {
+		t.AppendRow(cells(row(i)))
+	}
+	_, err := fmt.Fprintln(o.w, trimRight(t.Render()))
+	return err
+}
+
+// item prints one of a stream as soon as it comes.
+func (o *output) item(v any, line func() string) error {
+	if o.format != "table" {
+		return o.json(v)
+	}
+	_, err := fmt.Fprintln(o.w, clean(line()))
+	return err
+}
+
+// json prints a value, or what the filter makes of it: strings bare, as jq -r
+// does, other results as JSON.
+func (o *output) json(v any) error {
+	if o.code == nil {
+		return o.encode(v)
+	}
+	plain, err := plainJSON(v)
+	if err != nil {
+		return err
+	}
+	for results := o.code.Run(plain); ; {
+		result, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, failed := result.(error); failed {
+			return failf("--jq: %v", err)
+		}
+		if err := o.filtered(result); err != nil {
+			return err
+		}
+	}
+}
+
+func (o *output) filtered(result any) error {
+	if s, ok := result.(string); ok {
+		_, err := fmt.Fprintln(o.w, s)
+		return err
+	}
+	b, err := gojq.Marshal(result)
+	if err == nil {
+		_, err = fmt.Fprintln(o.w, string(b))
+	}
+	return err
+}
+
+// encode writes JSON with characters as they are: indented for people, a line
+// for ndjson.
+func (o *output) encode(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if o.format == "json" {
+		enc.SetIndent("", "  ")
+	}
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err := o.w.Write(b.Bytes())
+	return err
+}
+
+// plainJSON is v as gojq wants it: maps, slices, strings and numbers. Numbers
+// keep their digits.
+func plainJSON(v any) (any, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write JSON: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var out any
+	if err := dec.Decode(&out); err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	return out, nil
+}
+
+// table is one without lines, for eyes and for cut(1).
+func (o *output) table() table.Writer {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Options = table.OptionsNoBordersAndSeparators
+	t.SetStyle(style)
+	return t
+}
+
+// trimRight drops the padding behind the last column.
+func trimRight(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func cells(texts []string) table.Row {
+	row := make(table.Row, len(texts))
+	for i, s := range texts {
+		row[i] = clean(s)
+	}
+	return row
+}
+
+// clean shows control characters instead of obeying them: what a producer
+// wrote must not move the cursor of whoever looks at it.
+func clean(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }

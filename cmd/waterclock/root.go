@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// group headings of the help page.
+const (
+	groupRun      = "run"
+	groupTriggers = "triggers"
+	groupLook     = "look"
+	groupOperate  = "operate"
+)
+
+// verbs is every command of the first level, in the order of the help page.
+var verbs = []struct {
+	group string
+	make  func(*app) *cobra.Command
+}{
+	{groupTriggers, newSchedule},
+	{groupTriggers, newReschedule},
+	{groupTriggers, newCancel},
+	{groupTriggers, newSnooze},
+	{groupTriggers, newSkip},
+	{groupTriggers, newPause},
+	{groupTriggers, newResume},
+	{groupTriggers, newRunNow},
+	{groupTriggers, newRezone},
+	{groupTriggers, newAck},
+	{groupTriggers, newErase},
+	{groupLook, newGet},
+	{groupLook, newList},
+	{groupLook, newWatch},
+	{groupLook, newExplain},
+	{groupLook, newEvents},
+	{groupLook, newDue},
+	{groupOperate, newConfig},
+	{groupOperate, newVersion},
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, io stdio) int {
+	a := newApp(io)
+	root := newRoot(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !a.started { // cobra refused the command line before any verb ran
+		err = &failure{Exit: exitUsage, Err: err}
+	}
+	if err != nil {
+		fmt.Fprintln(io.err, "waterclock:", err)
+	}
+	return exitOf(err)
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "waterclock",
+		Short:         "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
+		Version:       buildVersion(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.started = true
+			return a.out.prepare()
+		},
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.io.in)
+	root.SetOut(a.io.out)
+	root.SetErr(a.io.err)
+	a.bindGlobal(root)
+	for _, g := range []*cobra.Group{
+		{ID: groupRun, Title: "Run:"}, {ID: groupTriggers, Title: "Triggers:"},
+		{ID: groupLook, Title: "Look:"}, {ID: groupOperate, Title: "Operate:"},
+	} {
+		root.AddGroup(g)
+	}
+	for _, v := range verbs {
+		cmd := v.make(a)
+		cmd.GroupID = v.group
+		root.AddCommand(cmd)
+	}
+	return root
+}

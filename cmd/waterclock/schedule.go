@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// scheduleFlags are the fields of a register beside the time.
+type scheduleFlags struct {
+	commandFlags
+	when timeFlags
+
+	channel, data, user, target, priority  string
+	jitter, expires, misfire, callback     string
+	correlation, idempotency               string
+	tags, headers                          []string
+	ifAbsent, followUser, waitForTheFiring bool
+}
+
+func newSchedule(a *app) *cobra.Command {
+	f := &scheduleFlags{commandFlags: commandFlags{revision: true}}
+	cmd := &cobra.Command{
+		Use:   "schedule KEY (--in DURATION | --at TIME [--tz ZONE] | --every RULE)",
+		Short: "Create or replace a trigger",
+		Example: `  waterclock schedule hold-8c4 --in 7m --channel orders --data '{"holdId":"h_8c4"}'
+  waterclock schedule pills --every 'FREQ=DAILY' --start 2026-11-20T09:00 --tz America/New_York --channel push --user u_81
+  waterclock schedule demo --in 2s --wait`,
+		Args: oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			fields, err := f.fields(a)
+			if err != nil {
+				return err
+			}
+			return a.schedule(cmd.Context(), f, wish{Key: args[0], Op: trigger.OpRegister, Fields: fields})
+		},
+	}
+	f.bindAll(cmd)
+	return cmd
+}
+
+func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
+	f.bind(cmd)
+	f.when.bind(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&f.channel, "channel", "", "where the due event goes (default \"default\")")
+	fs.StringVar(&f.data, "data", "", "payload: `JSON`, @file, or - for standard input")
+	fs.StringVar(&f.user, "user", "", "`user` it is for")
+	fs.StringVar(&f.target, "target-key", "", "`key` of the due record (default the trigger's)")
+	fs.StringVar(&f.priority, "priority", "", "high, normal or low")
+	fs.StringVar(&f.jitter, "jitter", "", "spread over a `duration`")
+	fs.StringVar(&f.expires, "expires-after", "", "`duration` after which it is too late to be of use")
+	fs.StringVar(&f.misfire, "misfire", "", "what becomes of missed occurrences: fire_all, fire_once or skip")
+	fs.StringVar(&f.callback, "callback-url", "", "`URL` to post to, on channel webhook")
+	fs.StringVar(&f.correlation, "correlation-id", "", "`id` that events carry")
+	fs.StringVar(&f.idempotency, "idempotency-key", "", "`key` under which a repeat changes nothing")
+	fs.StringArrayVar(&f.tags, "tag", nil, "label, `name=value`; may be repeated")
+	fs.StringArrayVar(&f.headers, "header", nil, "header of the due event, `name=value`; may be repeated")
+	fs.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such trigger")
+	fs.BoolVar(&f.followUser, "follow-user", false, "move with the user's zone")
+	fs.BoolVar(&f.waitForTheFiring, "wait", false, "wait until it fires and print that event")
+}
+
+// fields is the register command.
+func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
+	out, err := f.when.fields()
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range map[string]string{"channel": f.channel, "user_id": f.user, "target_key": f.target,
+		"priority": f.priority, "jitter": f.jitter, "expires_after": f.expires, "misfire": f.misfire,
+		"correlation_id": f.correlation, "idempotency_key": f.idempotency} {
+		put(out, name, value)
+	}
+	if f.callback != "" {
+		out["callback"] = map[string]any{"url": f.callback}
+		if f.channel == "" {
+			out["channel"] = "webhook"
+		}
+	}
+	if f.ifRevision != 0 {
+		out["if_revision"] = f.ifRevision
+	}
+	if f.ifAbsent {
+		out["if_absent"] = true
+	}
+	if f.followUser {
+		out["follow_user"] = true
+	}
+	if err := putPairs(out, "tags", "--tag", f.tags); err != nil {
+		return nil, err
+	}
+	if err := putPairs(out, "headers", "--header", f.headers); err != nil {
+		return nil, err
+	}
+	return out, f.putData(a, out)
+}
+
+func putPairs(fields map[string]any, name, flag string, pairs []string) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	m := map[string]string{}
+	for _, p := range pairs {
+		k, v, found := strings.Cut(p, "=")
+		if !found || k == "" {
+			return usagef("%s %s: write name=value", flag, p)
+		}
+		m[k] = v
+	}
+	fields[name] = m
+	return nil
+}
+
+// putData puts the payload: JSON as it is, a file's other bytes as base64.
+// What is typed must be JSON, because a forgotten quote is likelier there.
+func (f *scheduleFlags) putData(a *app, fields map[string]any) error {
+	if f.data == "" {
+		return nil
+	}
+	content, inFile, err := a.readArgument(f.data)
+	switch {
+	case err != nil:
+		return usagef("--data: %v", err)
+	case json.Valid(content):
+		fields["payload"] = json.RawMessage(content)
+	case inFile:
+		fields["payload_base64"] = base64.StdEncoding.EncodeToString(content)
+	default:
+		return usagef("--data is no JSON: quote text ('\"hello\"'), or name a file of other bytes with @file")
+	}
+	return nil
+}
+
+func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
+	c, err := a.config(false)
+	if err != nil {
+		return err
+	}
+	to, err := a.commander(ctx, c, f.wait)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	d, err := to.Do(ctx, w)
+	if err != nil {
+		return err
+	}
+	if !f.waitForTheFiring {
+		return a.printDecision(d, &f.commandFlags)
+	}
+	a.note("%s: %s, fires at %s", d.TriggerID, d.Result, d.FireAt)
+	e, err := to.AwaitFiring(ctx, d)
+	if err != nil {
+		return err
+	}
+	return a.printEvent(e)
+}

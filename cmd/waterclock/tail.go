@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// tailFlags say from where and how far to read topics.
+type tailFlags struct {
+	fromBeginning, noFollow bool
+	partition               int32
+	n                       int
+}
+
+func (f *tailFlags) bind(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.BoolVar(&f.fromBeginning, "from-beginning", false, "what is there already, too")
+	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at what is the end now")
+	fs.Int32Var(&f.partition, "partition", -1, "only this partition")
+	fs.IntVarP(&f.n, "number", "n", 0, "stop after so many; 0 for no end")
+}
+
+// tail reads committed records of topics and gives each to show, which says
+// whether it counted. It ends after n that did, at the end with noFollow, or
+// when the user interrupts, which is no failure.
+func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags, show func(*kgo.Record) (bool, error)) error {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(time.Second))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	span, err := f.span(ctx, kadm.NewClient(cl), topics)
+	if err != nil {
+		return err
+	}
+	cl.AddConsumePartitions(span.start)
+	a.note("reading %s", span)
+	seen := 0
+	for !f.noFollow || !span.done() {
+		fetches := cl.PollFetches(ctx)
+		if interrupted(ctx) {
+			return nil
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("read %s: %w", span, err)
+		}
+		for it := fetches.RecordIter(); !it.Done(); {
+			r := it.Next()
+			span.passed(r)
+			if r.Attrs.IsControl() || f.noFollow && !span.within(r) {
+				continue
+			}
+			counted, err := show(r)
+			if err != nil {
+				return err
+			}
+			if counted {
+				seen++
+			}
+			if f.n > 0 && seen >= f.n {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// span is the part of the topics a tail reads: per partition from start, and
+// with noFollow to end, the last stable offset when it began.
+type span struct {
+	topics []string
+	start  map[string]map[int32]kgo.Offset
+	end    map[string]map[int32]int64
+	next   map[string]map[int32]int64
+}
+
+func (s *span) String() string {
+	n := 0
+	for _, ps := range s.start {
+		n += len(ps)
+	}
+	return fmt.Sprintf("%v, %d partitions", s.topics, n)
+}
+
+func (f *tailFlags) span(ctx context.Context, admin *kadm.Client, topics []string) (*span, error) {
+	first, err := admin.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("find the start of %v: %w", topics, err)
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("find the end of %v: %w", topics, err)
+	}
+	s := &span{topics: topics, start: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{}, next: map[string]map[int32]int64{}}
+	found := false
+	for _, topic := range topics {
+		s.start[topic], s.end[topic], s.next[topic] = map[int32]kgo.Offset{}, map[int32]int64{}, map[int32]int64{}
+		for p, end := range ends[topic] {
+			if f.partition >= 0 && p != f.partition {
+				continue
+			}
+			if end.Err != nil {
+				return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no topic %s", topic), Err: end.Err}
+			}
+			found = true
+			from := end.Offset
+			if low, ok := first.Lookup(topic, p); ok && f.fromBeginning {
+				from = low.Offset
+			}
+			s.start[topic][p], s.end[topic][p], s.next[topic][p] = kgo.NewOffset().At(from), end.Offset, from
+		}
+	}
+	if !found {
+		return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf("%v has no such partition", topics)}
+	}
+	return s, nil
+}
+
+func (s *span) passed(r *kgo.Record)      { s.next[r.Topic][r.Partition] = r.Offset + 1 }
+func (s *span) within(r *kgo.Record) bool { return r.Offset < s.end[r.Topic][r.Partition] }
+
+// done says that every partition has been read to its end.
+func (s *span) done() bool {
+	for topic, ps := range s.end {
+		for p, end := range ps {
+			if s.next[topic][p] < end {
+				return false
+			}
+		}
+	}
+	return true
+}

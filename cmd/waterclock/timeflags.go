@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// timeFlags say when: what schedule, reschedule and preview have in common.
+type timeFlags struct {
+	in, at, zone, every string
+	start, until        string
+	count               int
+	include, exclude    []string
+	gap, overlap        string
+}
+
+func (f *timeFlags) bind(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.in, "in", "", "after a `duration`: 7m, 1h30m, 2d")
+	fs.StringVar(&f.at, "at", "", "at a `time`: 2026-11-20T09:00:00Z, or 2026-11-20T09:00 with --tz")
+	fs.StringVar(&f.zone, "tz", "", "`zone` of wall times: America/New_York")
+	fs.StringVar(&f.every, "every", "", "again and again: 15m, '0 9 * * 1-5', @daily, 'FREQ=WEEKLY;BYDAY=MO' (`rule`)")
+	fs.StringVar(&f.start, "start", "", "first `time` a rule may fire")
+	fs.StringVar(&f.until, "until", "", "last `time` a rule may fire")
+	fs.IntVar(&f.count, "count", 0, "how often a rule fires")
+	fs.StringArrayVar(&f.include, "include", nil, "an extra `date` or time; may be repeated")
+	fs.StringArrayVar(&f.exclude, "exclude", nil, "a `date` or time to leave out; may be repeated")
+	fs.StringVar(&f.gap, "dst-gap", "", "a wall time the clock skips: shift or skip")
+	fs.StringVar(&f.overlap, "dst-overlap", "", "a wall time that comes twice: first, second or both")
+}
+
+// fields are the contract's time fields. Exactly one of --in, --at, --every
+// is wanted.
+func (f *timeFlags) fields() (map[string]any, error) {
+	ways := 0
+	for _, way := range []string{f.in, f.at, f.every} {
+		if way != "" {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, usagef("say when, with exactly one of --in, --at and --every")
+	}
+	out := map[string]any{}
+	put(out, "delay", f.in)
+	put(out, "fire_at", f.at)
+	put(out, "recurrence", rule(f.every))
+	put(out, "timezone", f.zone)
+	put(out, "start", f.start)
+	put(out, "until", f.until)
+	if f.count != 0 {
+		out["count"] = f.count
+	}
+	if len(f.include) > 0 {
+		out["include"] = f.include
+	}
+	if len(f.exclude) > 0 {
+		out["exclude"] = f.exclude
+	}
+	dst := map[string]any{}
+	put(dst, "gap", f.gap)
+	put(dst, "overlap", f.overlap)
+	if len(dst) > 0 {
+		out["dst"] = dst
+	}
+	return out, nil
+}
+
+// put sets a field that was given.
+func put(fields map[string]any, name, value string) {
+	if value != "" {
+		fields[name] = value
+	}
+}
+
+// rule spells out what --every abbreviates: a bare duration, five cron
+// fields, @daily.
+func rule(s string) string {
+	switch {
+	case s == "" || strings.HasPrefix(s, "cron:") || strings.HasPrefix(s, "every:"):
+		return s
+	case strings.HasPrefix(s, "@") || len(strings.Fields(s)) == 5 && !strings.Contains(s, "="):
+		return "cron:" + s
+	}
+	if _, err := config.ParseDuration(s); err == nil {
+		return "every:" + s
+	}
+	return s
+}
