@@ -1,0 +1,68 @@
+package calendar
+
+import (
+	"time"
+)
+
+// walked is how many occurrences or days Period looks at. Rules repeat; only
+// calendar freaks have their closest pair further on.
+const walked = 128
+
+// Period is the shortest distance between two occurrences of the rule, before
+// clock changes and without include; 0 if it fires at most once. Distances
+// within a day are exact; those between days are the least of the first 128.
+func (r *Rule) Period() time.Duration {
+	switch r.kind {
+	case onInterval:
+		if r.untilAt-r.startAt < r.step {
+			return 0
+		}
+		return time.Duration(r.step) * time.Millisecond
+	case onGrid:
+		return r.closest(func(t int64) (int64, bool, error) { return r.grid.next(r.zone, t) },
+			ceilDiv(r.startAt-r.subMs, 1000), floorDiv(r.untilAt, 1000))
+	case onWalls:
+		if r.walls.pos == nil {
+			return r.closestWall()
+		}
+		return r.closest(r.walls.next, ceilDiv(int64(r.startWall)-r.subMs, 1000), floorDiv(int64(r.lastWall), 1000))
+	}
+	return 0
+}
+
+// closest walks a sequence of seconds.
+func (r *Rule) closest(next func(int64) (int64, bool, error), from, last int64) time.Duration {
+	var best, prev int64
+	for i := range walked {
+		t, ok, err := next(from)
+		if !ok || err != nil || t > last {
+			break
+		}
+		if i > 0 && (best == 0 || t-prev < best) {
+			best = t - prev
+		}
+		prev, from = t, t+1
+	}
+	return time.Duration(best) * time.Second
+}
+
+// closestWall compares times within a day, and the last of one day with the
+// first of the next that counts.
+func (r *Rule) closestWall() time.Duration {
+	t := r.walls.times
+	within, last := t.spread()
+	days := r.closest(func(day int64) (int64, bool, error) {
+		d, ok, err := r.walls.days.next(int(day), int(day)+cycleDays)
+		return int64(d), ok, err
+	}, int64(r.startWall.Date()), int64(min(r.lastWall, Wall(maxInstant)).Date())) / time.Second
+	between := int64(days)*secondsPerDay - int64(last-t.first())
+	switch {
+	case r.lastWall == r.startWall:
+		return 0
+	case days == 0:
+		return time.Duration(within) * time.Second
+	case within == 0 || between < int64(within):
+		return time.Duration(between) * time.Second
+	}
+	return time.Duration(within) * time.Second
+}

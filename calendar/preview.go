@@ -1,0 +1,357 @@
+package calendar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+)
+
+// PreviewRequest is the body of POST /v1/preview (CONTRACT section 6). Texts
+// that may also be JSON numbers (fire_at, delay, after) are kept as written.
+type PreviewRequest struct {
+	ID         json.RawMessage
+	FireAt     string
+	Recurrence string
+	Delay      string
+	Start      string
+	Timezone   string
+	Include    []string
+	Exclude    []string
+	Until      string
+	Count      int
+	DST        DST
+	Calendars  *CalendarRule
+	After      string
+	N          int
+
+	given map[string]bool // which fields the body has
+}
+
+// PreviewResponse is the answer.
+type PreviewResponse struct {
+	ID          json.RawMessage     `json:"id,omitempty"`
+	Occurrences []PreviewOccurrence `json:"occurrences"`
+}
+
+// PreviewOccurrence is one line of the answer: the instant in UTC, what
+// clocks in the zone show then, and what happened to the wall time, if anything.
+type PreviewOccurrence struct {
+	At    string `json:"at"`
+	Local string `json:"local"`
+	Note  string `json:"note,omitempty"`
+}
+
+const (
+	previewDefaultN = 10
+	previewMaxN     = 1000
+)
+
+// CalendarSource finds a named holiday calendar.
+type CalendarSource func(name string) (DateSet, bool)
+
+// Preview answers a body at a given now (unix ms). It refuses what has no
+// meaning, and applies no tenant limits; times may be past. The response
+// carries the body's id also beside an error.
+func Preview(zs *Zones, body []byte, now int64) (PreviewResponse, *Error) {
+	return PreviewWith(zs, nil, body, now)
+}
+
+// PreviewWith is Preview with a source of named calendars.
+func PreviewWith(zs *Zones, calendars CalendarSource, body []byte, now int64) (PreviewResponse, *Error) {
+	resp := PreviewResponse{Occurrences: []PreviewOccurrence{}}
+	req, err := parsePreview(body, calendars)
+	resp.ID = req.ID
+	if err == nil {
+		err = req.answer(zs, now, &resp)
+	}
+	if err == nil {
+		return resp, nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		e = fail(CodeInvalid, "", "%v", err)
+	}
+	return PreviewResponse{ID: resp.ID}, e
+}
+
+// answer fills the response. `after` is the clock of the question: a rule
+// without start begins there, a delay counts from there.
+func (q *PreviewRequest) answer(zs *Zones, now int64, resp *PreviewResponse) error {
+	if err := q.checkFields(); err != nil {
+		return err
+	}
+	after, err := q.after(zs, now)
+	if err != nil {
+		return err
+	}
+	if !q.recurs() {
+		return q.answerOnce(zs, after, resp)
+	}
+	start := q.Start
+	if q.given["fire_at"] {
+		start = q.FireAt
+	}
+	r, err := Compile(zs, Spec{
+		Recurrence: q.Recurrence, Start: start, Zone: q.Timezone,
+		Include: q.Include, Exclude: q.Exclude, Until: q.Until, Count: q.Count,
+		DST: q.DST, Calendars: q.Calendars, Append: after, Limits: Limits{}.Preview(),
+	})
+	if err != nil {
+		return err
+	}
+	list, err := r.Between(after, maxInstant, q.N)
+	for _, o := range list {
+		resp.add(r.zone, o)
+	}
+	return err
+}
+
+func (r *PreviewResponse) add(z *Zone, o Occurrence) {
+	r.Occurrences = append(r.Occurrences, PreviewOccurrence{At: utcString(o.At), Local: z.format(o.At), Note: o.Note})
+}
+
+// answerOnce previews a one-shot. An instant that is past is shown all the
+// same, unless the body itself says after when.
+func (q *PreviewRequest) answerOnce(zs *Zones, after int64, resp *PreviewResponse) error {
+	name := q.Timezone
+	if name == "" {
+		name = "UTC"
+	}
+	z, err := zs.Lookup(name)
+	if err != nil {
+		return err
+	}
+	o := Occurrence{Elapsed: true}
+	switch {
+	case q.given["delay"]:
+		d, err := ParseDuration(q.Delay)
+		if err != nil {
+			return in("delay", err)
+		}
+		o.At = after + d.Milliseconds()
+		resp.add(z, o)
+		return nil
+	case isInstant(q.FireAt):
+		if o.At, err = ParseInstant(q.FireAt); err != nil {
+			return in("fire_at", err)
+		}
+	case q.Timezone == "":
+		if _, err := ParseWall(q.FireAt); err != nil {
+			return in("fire_at", err)
+		}
+		return fail(CodeInvalid, "timezone", "a local fire_at needs a timezone, or an offset such as Z")
+	default:
+		if o, err = ResolveAt(zs, q.FireAt, name, q.DST); err != nil {
+			return err
+		}
+	}
+	if !q.given["after"] || o.At > after {
+		resp.add(z, o)
+	}
+	return nil
+}
+
+// recurs tells a recurrence from a one-shot; dates in include alone recur too.
+func (q *PreviewRequest) recurs() bool {
+	return q.given["recurrence"] || q.given["include"] && !q.given["delay"] && !q.given["fire_at"]
+}
+
+// checkFields finds fields that exclude each other.
+func (q *PreviewRequest) checkFields() error {
+	has := func(f string) bool { return q.given[f] }
+	switch {
+	case has("timezone") && q.Timezone == "":
+		return fail(CodeUnknownZone, "timezone", "is empty; leave it out for UTC, or name a zone such as America/New_York")
+	case !has("delay") && !has("fire_at") && !has("recurrence") && !has("include"):
+		return fail(CodeConflictingTime, "recurrence", "one of fire_at, recurrence and delay is needed")
+	case has("delay") && (has("fire_at") || has("recurrence") || has("include")):
+		return fail(CodeConflictingTime, "delay", "delay excludes fire_at, recurrence and include")
+	case has("fire_at") && has("start"):
+		return fail(CodeConflictingTime, "start", "fire_at beside a recurrence means start; give one of them")
+	case has("fire_at") && has("include") && !has("recurrence"):
+		return fail(CodeConflictingTime, "fire_at", "fire_at excludes include; list all dates in include")
+	}
+	if q.recurs() {
+		return nil
+	}
+	for _, f := range []string{"start", "exclude", "until", "count", "calendars"} {
+		if has(f) {
+			return fail(CodeConflictingTime, f, "%s needs a recurrence", f)
+		}
+	}
+	return nil
+}
+
+// after reads the exclusive bound; a local one is read in the timezone.
+func (q *PreviewRequest) after(zs *Zones, now int64) (int64, error) {
+	if !q.given["after"] {
+		return now, nil
+	}
+	w, err := parseWhen(q.After)
+	if err != nil {
+		return 0, in("after", err)
+	}
+	if w.kind == isAt {
+		return w.at, nil
+	}
+	if w.kind == isDay {
+		return 0, fail(CodeInvalid, "after", "%s is a bare date; write %sT00:00:00Z", clip(q.After), q.After)
+	}
+	name := q.Timezone
+	if name == "" {
+		name = "UTC"
+	}
+	z, err := zs.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return z.ResolveFirst(w.wall), nil
+}
+
+// parsePreview reads a body strictly: one JSON object, known fields, each once.
+func parsePreview(body []byte, calendars CalendarSource) (*PreviewRequest, error) {
+	q := &PreviewRequest{N: previewDefaultN, given: map[string]bool{}}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return q, fail(CodeInvalid, "", "the body is not a JSON object")
+	}
+	var first error // go on after an error: the id may stand behind it
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return q, fail(CodeInvalid, "", "the body is not JSON: %v", err)
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return q, fail(CodeInvalid, "", "the body is not JSON: %v", err)
+		}
+		if err := q.set(t.(string), raw, calendars); err != nil && first == nil {
+			first = err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return q, fail(CodeInvalid, "", "the body is not JSON: %v", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return q, fail(CodeInvalid, "", "something follows the JSON object")
+	}
+	return q, first
+}
+
+var previewFields = []string{"id", "fire_at", "recurrence", "delay", "start", "timezone", "include", "exclude",
+	"until", "count", "dst", "calendars", "after", "n"}
+
+// set reads one field. null counts as absent.
+func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars CalendarSource) error {
+	if !slices.Contains(previewFields, name) {
+		return fail(CodeUnknownField, name, "%s is not a field%s", clip(name), didYouMean(name, previewFields))
+	}
+	if string(raw) == "null" {
+		return nil
+	}
+	if q.given[name] {
+		return fail(CodeInvalid, name, "%s stands twice", name)
+	}
+	q.given[name] = true
+	texts := map[string]*string{"recurrence": &q.Recurrence, "start": &q.Start, "timezone": &q.Timezone, "until": &q.Until}
+	numbers := map[string]*string{"fire_at": &q.FireAt, "delay": &q.Delay, "after": &q.After}
+	switch to := texts[name]; {
+	case to != nil:
+		return readText(to, raw, name, false)
+	case numbers[name] != nil:
+		return readText(numbers[name], raw, name, true)
+	}
+	switch name {
+	case "id":
+		q.ID = raw
+		return nil
+	case "include":
+		return readTexts(&q.Include, raw, name)
+	case "exclude":
+		return readTexts(&q.Exclude, raw, name)
+	case "count":
+		return readWhole(&q.Count, raw, name, 1<<40)
+	case "n":
+		return readWhole(&q.N, raw, name, previewMaxN)
+	case "dst":
+		return q.readDST(raw)
+	}
+	return q.readCalendars(raw, calendars)
+}
+
+// readText reads a JSON string; with number also a plain JSON number.
+func readText(to *string, raw json.RawMessage, field string, number bool) error {
+	if number && len(raw) > 0 && raw[0] >= '0' && raw[0] <= '9' {
+		*to = string(raw)
+		return nil
+	}
+	if json.Unmarshal(raw, to) != nil {
+		return fail(CodeInvalid, field, "%s is not a string", clip(string(raw)))
+	}
+	if *to == "" && field != "timezone" {
+		return fail(CodeInvalid, field, "is empty")
+	}
+	return nil
+}
+
+func readTexts(to *[]string, raw json.RawMessage, field string) error {
+	if json.Unmarshal(raw, to) != nil {
+		return fail(CodeInvalid, field, "is not a list of strings")
+	}
+	return nil
+}
+
+func readWhole(to *int, raw json.RawMessage, field string, most int) error {
+	if json.Unmarshal(raw, to) != nil || *to < 1 || *to > most {
+		return fail(CodeInvalid, field, "is %s; write a whole number from 1 to %d", clip(string(raw)), most)
+	}
+	return nil
+}
+
+func (q *PreviewRequest) readDST(raw json.RawMessage) error {
+	var d struct {
+		Gap     string `json:"gap"`
+		Overlap string `json:"overlap"`
+	}
+	if err := strict(raw, &d); err != nil {
+		return fail(CodeInvalid, "dst", `is not {"gap":"shift|skip","overlap":"first|second|both"}: %v`, err)
+	}
+	var err error
+	q.DST, err = ParseDST(d.Gap, d.Overlap)
+	return err
+}
+
+func (q *PreviewRequest) readCalendars(raw json.RawMessage, source CalendarSource) error {
+	var c struct {
+		Names []string `json:"names"`
+		On    string   `json:"on"`
+	}
+	if err := strict(raw, &c); err != nil {
+		return fail(CodeInvalid, "calendars", `is not {"names":["…"],"on":"skip"}: %v`, err)
+	}
+	q.Calendars = &CalendarRule{Names: c.Names, On: c.On}
+	for _, name := range c.Names {
+		if source == nil {
+			return fail(CodeUnsupported, "calendars", "named calendars are not at hand here")
+		}
+		set, ok := source(name)
+		if !ok {
+			return fail(CodeInvalid, "calendars", "there is no calendar %s", clip(name))
+		}
+		q.Calendars.Sets = append(q.Calendars.Sets, set)
+	}
+	return nil
+}
+
+func strict(raw json.RawMessage, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(to)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
