@@ -28,6 +28,7 @@ func (p *Partition) commit(t *turn) error {
 	}
 	p.opts.Listener.Step(p.id, "end")
 	start := time.Now()
+	p.view.end()
 	if err := p.kafka.commit(t.ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}

@@ -26,7 +26,7 @@ type barrier struct {
 	ends  positions // high watermarks when asked
 	at    positions // next offset to read
 
-	idle    int       // polls in a row that brought nothing
+	idle    time.Time // since when polls bring nothing; zero: they do
 	held    time.Time // since when an open transaction holds us; zero: it does not
 	pardon  positions // stable offsets that were waited for long enough
 	checked time.Time
@@ -40,7 +40,7 @@ func (b *barrier) start(at positions) { *b = barrier{at: at, pardon: positions{-
 // read notes what was polled.
 func (b *barrier) read(records []*kgo.Record, p *Partition) {
 	if len(records) > 0 {
-		b.idle = 0
+		b.idle = time.Time{}
 	}
 	for _, r := range records {
 		if r.Topic == p.opts.Names.Commands() {
@@ -73,7 +73,9 @@ func (b *barrier) passed(ctx context.Context, p *Partition, idle bool) (trigger.
 		}
 	}
 	if !b.reached() && idle {
-		b.idle++
+		if b.idle.IsZero() {
+			b.idle = time.Now()
+		}
 		if err := b.look(ctx, p); err != nil {
 			return 0, err
 		}
@@ -104,14 +106,15 @@ func (b *barrier) ask(ctx context.Context, p *Partition) error {
 	return nil
 }
 
-// lookInterval bounds how often a partition that waits asks why.
-const lookInterval = 10 * time.Millisecond
+// lookInterval bounds how often a partition that waits asks why, and how long
+// it waits before it first does.
+const lookInterval = 25 * time.Millisecond
 
 // look finds out why nothing comes although the end is not reached: the rest
 // is compacted or aborted and will never be delivered, or a foreign
 // transaction is open.
 func (b *barrier) look(ctx context.Context, p *Partition) error {
-	if b.idle < 2 || time.Since(b.checked) < lookInterval {
+	if time.Since(b.idle) < lookInterval || time.Since(b.checked) < lookInterval {
 		return nil
 	}
 	b.checked = time.Now()
@@ -168,15 +171,15 @@ func (b *barrier) hold(p *Partition, stable, end int64, at, pardon *int64) error
 // compaction emptied. kgo drops fetches without visible records, so over such
 // a tail its position would never reach the end.
 func (s *session) skipHidden(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
-	id, err := topicID(ctx, s.cl, topic)
+	t, err := topicMetadata(ctx, s.cl, topic)
 	if err != nil {
 		return 0, err
 	}
-	leader, _, err := s.cl.PartitionLeader(topic, partition)
-	if err != nil {
-		return 0, fmt.Errorf("leader of %s/%d: %w", topic, partition, err)
+	leader := leaderOf(t, partition)
+	if leader < 0 {
+		return offset, nil // an election: look again
 	}
-	resp, err := fetchRequest(topic, id, partition, offset).RequestWith(ctx, s.cl.Broker(int(leader)))
+	resp, err := fetchRequest(topic, t.TopicID, partition, offset).RequestWith(ctx, s.cl.Broker(int(leader)))
 	if err != nil {
 		return 0, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
 	}
@@ -188,6 +191,15 @@ func (s *session) skipHidden(ctx context.Context, topic string, partition int32,
 		}
 	}
 	return offset, nil
+}
+
+func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
+	for i := range t.Partitions {
+		if t.Partitions[i].Partition == partition {
+			return t.Partitions[i].Leader
+		}
+	}
+	return -1
 }
 
 func fetchRequest(topic string, id [16]byte, partition int32, offset int64) *kmsg.FetchRequest {

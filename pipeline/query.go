@@ -116,6 +116,7 @@ type view struct {
 	store   *statestore.Store // nil: closed
 	changed chan struct{}     // closed and replaced at every commit
 	read    int64             // commands below it are decided and in the store
+	ending  bool              // a transaction is being ended: others may see it before the store has it
 	status  Status
 	decided decided
 }
@@ -145,8 +146,17 @@ func (p *Partition) publish(t *turn) {
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
 	p.view.fill(p)
+	p.view.ending = false
 	close(p.view.changed)
 	p.view.changed = make(chan struct{})
+}
+
+// end marks the moment from which a reader of topics may know more than the
+// store: readers wait for publish.
+func (v *view) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ending = true
 }
 
 // settled shows how far reading got when there was nothing to decide: markers
@@ -204,12 +214,12 @@ func (p *Partition) await(ctx context.Context, cl *kgo.Client) error {
 func (p *Partition) awaitOffset(ctx context.Context, offset int64) error {
 	for {
 		p.view.mu.RLock()
-		read, changed := p.view.read, p.view.changed
+		read, changed, ending := p.view.read, p.view.changed, p.view.ending
 		p.view.mu.RUnlock()
 		if changed == nil {
 			return errNotOwner
 		}
-		if read >= offset {
+		if read >= offset && !ending {
 			return nil
 		}
 		select {

@@ -105,21 +105,29 @@ func (p *Partition) topicIDs(ctx context.Context) ([2][16]byte, error) {
 }
 
 func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
+	t, err := topicMetadata(ctx, cl, topic)
+	if err != nil {
+		return [16]byte{}, err
+	}
+	return t.TopicID, nil
+}
+
+func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
 	rt.Topic = kmsg.StringPtr(topic)
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return [16]byte{}, fmt.Errorf("metadata of %s: %w", topic, err)
+		return nil, fmt.Errorf("metadata of %s: %w", topic, err)
 	}
 	if len(resp.Topics) != 1 {
-		return [16]byte{}, fmt.Errorf("metadata of %s: empty answer", topic)
+		return nil, fmt.Errorf("metadata of %s: empty answer", topic)
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return [16]byte{}, fmt.Errorf("metadata of %s: %w", topic, err)
+		return nil, fmt.Errorf("metadata of %s: %w", topic, err)
 	}
-	return resp.Topics[0].TopicID, nil
+	return &resp.Topics[0], nil
 }
 
 // openStore opens the store, or begins an empty one where it cannot be
