@@ -33,46 +33,46 @@ var ErrGap = errors.New("commands are missing")
 //  3. commit a nonce to topic state: whatever lies before it is settled
 //  4. read topic state from the stored position until the nonce
 //  5. fill the wheel; go on reading commands where progress says
-func open(ctx context.Context, o *Options, id int32, due *dueTopics, sick map[string]*sickness) (p *Partition, err error) {
-	p = &Partition{
+func open(ctx context.Context, o *Options, id int32, due *dueTopics, sick map[string]*sickness) (*Partition, error) {
+	p := &Partition{
 		opts: o, id: id, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: sick,
 		channels: map[string]bool{}, sourceEnds: map[route]int64{}, wheel: wheel.New(wheel.Options{MaxEntries: wheelEntries}, o.Now().UnixMilli()),
 		pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
 	p.machine.DuePartition = id
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
-	if p.kafka, err = openSession(o, id); err != nil {
-		return nil, err
-	}
-	ids, err := p.topicIDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.openStore(o, ids); err != nil {
-		return nil, err
-	}
-	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
-		return nil, fmt.Errorf("take ownership: %w", err)
-	}
-	nonce, err := p.writeNonce(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("commit nonce: %w", err)
-	}
-	if err := p.restore(ctx, nonce); err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
-	}
-	if p.forward, err = newForwarder(o, p.log); err != nil {
-		return nil, err
-	}
-	if err := p.resume(ctx, ids); err != nil {
+	if err := p.open(ctx); err != nil {
+		p.close()
 		return nil, err
 	}
 	p.view.start(p)
 	return p, nil
+}
+
+func (p *Partition) open(ctx context.Context) (err error) {
+	if p.kafka, err = openSession(p.opts, p.id); err != nil {
+		return err
+	}
+	ids, err := p.topicIDs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.openStore(ids); err != nil {
+		return err
+	}
+	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("take ownership: %w", err)
+	}
+	nonce, err := p.writeNonce(ctx)
+	if err != nil {
+		return fmt.Errorf("commit nonce: %w", err)
+	}
+	if err := p.restore(ctx, nonce); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if p.forward, err = newForwarder(p.opts, p.log); err != nil {
+		return err
+	}
+	return p.resume(ctx, ids)
 }
 
 func (p *Partition) close() {
@@ -132,13 +132,13 @@ func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.Met
 
 // openStore opens the store, or begins an empty one where it cannot be
 // trusted: damaged, of other topics, or older than tombstones are kept.
-func (p *Partition) openStore(o *Options, ids [2][16]byte) error {
+func (p *Partition) openStore(ids [2][16]byte) error {
 	dir := filepath.Join(p.opts.Dir, strconv.Itoa(int(p.id)))
 	so := statestore.Options{Dir: dir, Cache: p.opts.Cache, Logger: p.log, FS: p.opts.StoreFS}
 	st, err := statestore.Open(so)
 	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
 		p.log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", err)
-		if _, err := statestore.QuarantineFS(storeFS(o.StoreFS), dir); err != nil {
+		if _, err := statestore.QuarantineFS(storeFS(p.opts.StoreFS), dir); err != nil {
 			return fmt.Errorf("quarantine store: %w", err)
 		}
 		st, err = statestore.Open(so)
