@@ -1,0 +1,318 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kbin"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// listener hands kfake connections that speak through us.
+type listener struct {
+	net.Listener
+	b *Broker
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		l.b.ready()
+		c := &conn{Conn: nc, b: l.b}
+		if l.b.conns.add(c) {
+			return c, nil
+		}
+		nc.Close()
+	}
+}
+
+// conn sees each request whole before kfake does, and each answer whole
+// before the client does. kfake reads a frame by two reads, its length and
+// its body, and writes an answer by one write; TestFraming holds it to that.
+//
+// kfake reads one request ahead, but handles a connection's requests one at a
+// time and answers in order.
+type conn struct {
+	net.Conn
+	b *Broker
+
+	body int // length of the body to come; 0 between frames
+
+	mu    sync.Mutex
+	calls []*call // read and not answered, oldest first
+	idle  *sync.Cond
+	queue []answer
+	bytes int // in queue
+	dead  error
+}
+
+// call is a request on its way.
+type call struct {
+	key     int16
+	version int16
+	corr    int32
+	produce *produceCall
+	end     *endCall
+	silent  bool     // acks=0: the client expects no answer
+	writes  []target // what must be durable before it is answered
+}
+
+// answer is a response that waits for the disk.
+type answer struct {
+	frame []byte
+	after *round
+}
+
+const (
+	maxQueueBytes  = 8 << 20
+	maxQueueFrames = 256
+)
+
+var (
+	errFrame   = errors.New("request is not of the Kafka protocol")
+	errTooLong = errors.New("request is too long")
+)
+
+func (c *conn) Read(p []byte) (int, error) {
+	if c.body == 0 {
+		return c.readSize(p)
+	}
+	if len(p) < c.body {
+		return 0, fmt.Errorf("read %d bytes of a request of %d: kfake frames otherwise than we know", len(p), c.body)
+	}
+	body := p[:c.body]
+	c.body = 0
+	n, err := io.ReadFull(c.Conn, body)
+	if err == nil {
+		err = c.request(body)
+	}
+	return n, err
+}
+
+func (c *conn) readSize(p []byte) (int, error) {
+	if len(p) != 4 {
+		return 0, fmt.Errorf("read %d bytes of a length of 4: kfake frames otherwise than we know", len(p))
+	}
+	n, err := io.ReadFull(c.Conn, p)
+	if err != nil {
+		return n, err
+	}
+	switch size := binary.BigEndian.Uint32(p); {
+	case size < 8:
+		return 0, errFrame
+	case uint64(size) > uint64(c.b.opts.MaxRequestBytes):
+		return 0, errTooLong
+	default:
+		c.body = int(size)
+	}
+	return n, nil
+}
+
+// request looks at a request before kfake does. It may change it in place,
+// keeping its length, and may wait.
+func (c *conn) request(body []byte) error {
+	r := kbin.Reader{Src: body}
+	cl := &call{key: r.Int16(), version: r.Int16(), corr: r.Int32()}
+	r.NullableString() // client id
+	req := kmsg.RequestForKey(cl.key)
+	if req == nil {
+		return errFrame
+	}
+	req.SetVersion(cl.version)
+	if req.IsFlexible() {
+		kmsg.SkipTags(&r)
+	}
+	if !r.Ok() {
+		return errFrame
+	}
+	if err := c.b.inspect(c, cl, req, body, r.Src); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, cl)
+	return c.dead
+}
+
+// settled waits until every request before this one is answered.
+func (c *conn) settled() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle == nil {
+		c.idle = sync.NewCond(&c.mu)
+	}
+	for len(c.calls) > 0 && c.dead == nil {
+		c.idle.Wait()
+	}
+	return c.dead
+}
+
+// Write takes one answer of kfake's.
+func (c *conn) Write(frame []byte) (int, error) {
+	n := len(frame)
+	cl, err := c.answered(frame)
+	if err != nil {
+		return 0, err
+	}
+	frame, after := c.b.respond(cl, frame)
+	if err := c.b.fatal.get(); err != nil {
+		c.Close()
+		return 0, err // it may tell of what was not written
+	}
+	if cl.silent {
+		frame = nil
+	}
+	if err := c.send(frame, after); err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func (c *conn) answered(frame []byte) (*call, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dead != nil {
+		return nil, c.dead
+	}
+	if len(c.calls) == 0 || len(frame) < 8 || int32(binary.BigEndian.Uint32(frame[4:])) != c.calls[0].corr {
+		return nil, errors.New("answer without its request: kfake answers otherwise than we know")
+	}
+	cl := c.calls[0]
+	c.calls = c.calls[1:]
+	if c.idle != nil {
+		c.idle.Broadcast()
+	}
+	return cl, nil
+}
+
+// send writes the frame at once if nothing holds it back, and queues it
+// otherwise, so that kfake can take the connection's next request.
+func (c *conn) send(frame []byte, after *round) error {
+	c.mu.Lock()
+	if len(c.queue) == 0 && after == nil {
+		c.mu.Unlock() // only kfake's writer sends, so nobody overtakes
+		_, err := c.Conn.Write(frame)
+		return err
+	}
+	if c.idle == nil {
+		c.idle = sync.NewCond(&c.mu)
+	}
+	for c.dead == nil && len(c.queue) > 0 && (c.bytes+len(frame) > maxQueueBytes || len(c.queue) >= maxQueueFrames) {
+		c.idle.Wait()
+	}
+	defer c.mu.Unlock()
+	if c.dead != nil {
+		return c.dead
+	}
+	c.bytes += len(frame)
+	c.queue = append(c.queue, answer{append([]byte(nil), frame...), after})
+	if len(c.queue) == 1 {
+		go c.drain()
+	}
+	return nil
+}
+
+// drain writes the queue, in order, until it is empty.
+func (c *conn) drain() {
+	for {
+		c.mu.Lock()
+		a, dead := c.queue[0], c.dead
+		c.mu.Unlock()
+		if dead != nil {
+			return
+		}
+		if err := a.release(c.Conn); err != nil {
+			c.Close()
+			return
+		}
+		c.mu.Lock()
+		c.queue[0] = answer{}
+		c.queue = c.queue[1:]
+		c.bytes -= len(a.frame)
+		left := len(c.queue)
+		if c.idle != nil {
+			c.idle.Broadcast()
+		}
+		c.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}
+
+func (a answer) release(w io.Writer) error {
+	if a.after != nil {
+		<-a.after.done
+		if a.after.err != nil {
+			return a.after.err
+		}
+	}
+	if len(a.frame) == 0 {
+		return nil
+	}
+	_, err := w.Write(a.frame)
+	return err
+}
+
+func (c *conn) Close() error {
+	c.mu.Lock()
+	if c.dead == nil {
+		c.dead = net.ErrClosed
+	}
+	if c.idle != nil {
+		c.idle.Broadcast()
+	}
+	for _, cl := range c.calls {
+		if cl.produce != nil {
+			c.b.tickets.take(cl.produce.ticket)
+		}
+	}
+	c.mu.Unlock()
+	c.b.conns.remove(c)
+	return c.Conn.Close()
+}
+
+// conns are the open connections.
+type conns struct {
+	mu   sync.Mutex
+	max  int // -1: no bound
+	shut bool
+	set  map[*conn]struct{}
+}
+
+func (s *conns) add(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shut || s.max >= 0 && len(s.set) >= s.max {
+		return false
+	}
+	s.set[c] = struct{}{}
+	return true
+}
+
+func (s *conns) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.set, c)
+}
+
+// closeAll closes every connection, and every later one.
+func (s *conns) closeAll() {
+	s.mu.Lock()
+	s.shut = true
+	open := make([]*conn, 0, len(s.set))
+	for c := range s.set {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	for _, c := range open {
+		c.Close()
+	}
+}

@@ -1,0 +1,271 @@
+package broker
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// inspect is called with each request, on its connection's goroutine, before
+// kfake reads it. rest is the body behind the header.
+func (b *Broker) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) error {
+	switch req := req.(type) {
+	case *kmsg.ProduceRequest:
+		return b.inspectProduce(cl, req, body, rest)
+	case *kmsg.EndTxnRequest:
+		if req.ReadFrom(rest) != nil {
+			return errFrame
+		}
+		return b.inspectEnd(c, cl, req)
+	}
+	cl.writes = b.writtenBy(cl.key)
+	return nil
+}
+
+// writtenBy names the files that an answer to a request of this key vouches for.
+func (b *Broker) writtenBy(key int16) []target {
+	if b.syncer == nil {
+		return nil
+	}
+	switch kmsg.Key(key) {
+	case kmsg.OffsetCommit, kmsg.OffsetDelete, kmsg.DeleteGroups:
+		return []target{b.groupsLog()}
+	case kmsg.InitProducerID:
+		return []target{b.pidsLog()}
+	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
+		kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials:
+		return []target{{b.data, aDir}} // kfake syncs the file, not its name
+	}
+	return nil
+}
+
+// reveals says whether an answer shows what others have written: it then
+// waits until that cannot be lost any more.
+func reveals(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ListOffsets, kmsg.OffsetFetch, kmsg.OffsetForLeaderEpoch, kmsg.DescribeProducers:
+		return true
+	}
+	return false
+}
+
+func (b *Broker) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
+	cl.end = &endCall{outcome: outcome{pid: req.ProducerID, epoch: req.ProducerEpoch}}
+	if b.syncer == nil && b.data == "" {
+		return nil
+	}
+	if !req.Commit {
+		if b.syncer != nil {
+			cl.writes = []target{b.pidsLog()}
+		}
+		return nil
+	}
+	if err := c.settled(); err != nil {
+		return err
+	}
+	e, targets, err := b.txns.prepare(req)
+	if err != nil {
+		b.fail(err)
+		return err
+	}
+	if e == nil {
+		return nil
+	}
+	cl.end = e
+	if b.syncer == nil {
+		return nil
+	}
+	return b.syncer.wait(targets...)
+}
+
+// respond is called with each of kfake's answers. The answer it returns goes
+// to the client after that round, if there is one.
+func (b *Broker) respond(cl *call, frame []byte) ([]byte, *round) {
+	switch {
+	case cl.produce != nil:
+		frame = b.respondProduce(cl, frame)
+	case cl.key == int16(kmsg.Fetch):
+		b.respondFetch(frame, cl, new(kmsg.FetchResponse))
+	case cl.key == int16(kmsg.ShareFetch):
+		b.respondFetch(frame, cl, new(kmsg.ShareFetchResponse))
+	case cl.end != nil:
+		b.respondEnd(cl, frame)
+	default:
+		b.respondAdmin(cl)
+	}
+	if b.syncer == nil || len(cl.writes) == 0 && !reveals(cl.key) {
+		return frame, nil
+	}
+	return frame, b.syncer.ticket(cl.writes)
+}
+
+// parse reads an answer; the flexible versions put one empty tag section
+// before the body (KIP-482).
+func parse(frame []byte, cl *call, resp kmsg.Response) (head int, ok bool) {
+	resp.SetVersion(cl.version)
+	head = 8
+	if resp.IsFlexible() {
+		head++
+	}
+	return head, len(frame) >= head && resp.ReadFrom(frame[head:]) == nil
+}
+
+func (b *Broker) respondProduce(cl *call, frame []byte) []byte {
+	resp := kmsg.NewPtrProduceResponse()
+	head, ok := parse(frame, cl, resp)
+	if !ok {
+		return frame
+	}
+	cl.produce.answerProduce(resp)
+	out := resp.AppendTo(append(make([]byte, 0, len(frame)+64), frame[:head]...))
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
+}
+
+// respondFetch changes fetched batches where they lie in the frame.
+func (b *Broker) respondFetch(frame []byte, cl *call, resp kmsg.Response) {
+	if _, ok := parse(frame, cl, resp); !ok {
+		return
+	}
+	switch resp := resp.(type) {
+	case *kmsg.FetchResponse:
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				publish(resp.Topics[i].Partitions[j].RecordBatches)
+			}
+		}
+	case *kmsg.ShareFetchResponse:
+		for i := range resp.Topics {
+			for j := range resp.Topics[i].Partitions {
+				publish(resp.Topics[i].Partitions[j].Records)
+			}
+		}
+	}
+}
+
+func (b *Broker) respondEnd(cl *call, frame []byte) {
+	resp := kmsg.NewPtrEndTxnResponse()
+	_, ok := parse(frame, cl, resp)
+	e := cl.end
+	if err := b.txns.ended(e.outcome.pid, e.outcome.epoch, e.logged(), ok && resp.ErrorCode == 0); err != nil {
+		b.fail(err)
+	}
+}
+
+// logged returns e if it was written down.
+func (e *endCall) logged() *endCall {
+	if e.outcome.kind == 0 {
+		return nil
+	}
+	return e
+}
+
+func (b *Broker) respondAdmin(cl *call) {
+	switch kmsg.Key(cl.key) {
+	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs:
+		b.topics.forget()
+	}
+}
+
+// hook installs what runs in kfake's loop, between requests.
+func (b *Broker) hook(c *kfake.Cluster) {
+	b.control(c, kmsg.Produce, func(req kmsg.Request) kmsg.Response {
+		b.onProduce(req.(*kmsg.ProduceRequest))
+		return nil
+	})
+	b.control(c, kmsg.TxnOffsetCommit, func(req kmsg.Request) kmsg.Response {
+		b.txns.committed(req.(*kmsg.TxnOffsetCommitRequest))
+		return nil
+	})
+	b.control(c, kmsg.EndTxn, func(req kmsg.Request) kmsg.Response {
+		end := req.(*kmsg.EndTxnRequest)
+		b.txns.handling(end.ProducerID, end.ProducerEpoch)
+		return nil
+	})
+	b.control(c, kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {
+		init := req.(*kmsg.InitProducerIDRequest)
+		if init.TransactionalID == nil {
+			return nil
+		}
+		if err := b.txns.fence(*init.TransactionalID); err != nil {
+			b.fail(err)
+		}
+		return nil
+	})
+	b.control(c, kmsg.DeleteRecords, func(req kmsg.Request) kmsg.Response {
+		if err := b.onDeleteRecords(req.(*kmsg.DeleteRecordsRequest)); err != nil {
+			b.fail(err)
+			return failedDelete(req.(*kmsg.DeleteRecordsRequest))
+		}
+		return nil
+	})
+}
+
+// control runs fn before each request of the key. kfake remembers the last
+// request of every connection it ever had, per control function, so from time
+// to time the function is dropped and added afresh.
+func (b *Broker) control(c *kfake.Cluster, key kmsg.Key, fn func(kmsg.Request) kmsg.Response) {
+	var (
+		calls int
+		run   func(kmsg.Request) (kmsg.Response, error, bool)
+	)
+	run = func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if calls++; calls >= 1000 {
+			calls = 0
+			c.DropControl()
+			c.ControlKey(int16(key), run)
+		} else {
+			c.KeepControl()
+		}
+		resp := fn(req)
+		return resp, nil, resp != nil
+	}
+	c.ControlKey(int16(key), run)
+}
+
+func failedDelete(req *kmsg.DeleteRecordsRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
+	for _, rt := range req.Topics {
+		st := kmsg.NewDeleteRecordsResponseTopic()
+		st.Topic = rt.Topic
+		for _, rp := range rt.Partitions {
+			sp := kmsg.NewDeleteRecordsResponseTopicPartition()
+			sp.Partition = rp.Partition
+			sp.ErrorCode = kerr.KafkaStorageError.Code
+			st.Partitions = append(st.Partitions, sp)
+		}
+		resp.Topics = append(resp.Topics, st)
+	}
+	return resp
+}
+
+// tickets number produce calls between a connection and kfake's loop.
+type tickets struct {
+	mu   sync.Mutex
+	last int32
+	open map[int32]*produceCall
+}
+
+func (ts *tickets) next() int32 {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.last++
+	return ts.last
+}
+
+func (ts *tickets) put(pc *produceCall) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.open[pc.ticket] = pc
+}
+
+func (ts *tickets) take(n int32) *produceCall {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	pc := ts.open[n]
+	delete(ts.open, n)
+	return pc
+}

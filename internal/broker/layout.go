@@ -1,0 +1,116 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Names in Options.Dir; docs/formats/broker.md draws the directory.
+const (
+	lockFile    = "LOCK"
+	versionFile = "VERSION"
+	outcomeFile = "outcomes.log"
+	floorsFile  = "floors.json"
+	cleanedFile = "cleaned.json"
+	cleanDir    = "cleaning"
+	dataDir     = "kfake"
+)
+
+const (
+	// layoutVersion is the version of everything in Options.Dir but kfake's
+	// own files.
+	layoutVersion = 1
+	// kfakeFormat is kfake's currentPersistVersion, which meta.json names.
+	kfakeFormat = 1
+	// KfakeVersion is the module version whose files we know how to repair.
+	// Whoever changes it reads persist.go anew, and runs the golden tests.
+	KfakeVersion = "v0.0.0-20260918054303-01f206a7e32c"
+)
+
+func versionText() string {
+	return fmt.Sprintf("waterclock-broker %d kfake %d %s\n", layoutVersion, kfakeFormat, KfakeVersion)
+}
+
+// checkVersion refuses a directory that others wrote, and signs a new one.
+func checkVersion(dir string) error {
+	path := filepath.Join(dir, versionFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return signVersion(dir, path)
+	}
+	if err != nil {
+		return err
+	}
+	if err := parseVersion(string(raw), dir); err != nil {
+		return err
+	}
+	return checkKfakeFormat(dir)
+}
+
+func signVersion(dir, path string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != lockFile && e.Name() != versionFile+".tmp" {
+			return fmt.Errorf("%s holds %s but no %s file, so this broker did not write it: choose an empty directory", dir, e.Name(), versionFile)
+		}
+	}
+	return replaceFile(path, []byte(versionText()))
+}
+
+func parseVersion(text, dir string) error {
+	var layout, format int
+	var kfake string
+	if n, _ := fmt.Sscanf(strings.TrimSpace(text), "waterclock-broker %d kfake %d %s", &layout, &format, &kfake); n < 3 {
+		return fmt.Errorf("%s in %s is not readable: restore it, or move the directory away to start anew", versionFile, dir)
+	}
+	if layout > layoutVersion || format > kfakeFormat {
+		return fmt.Errorf("%s was written by a newer waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
+	}
+	if layout < layoutVersion || format < kfakeFormat {
+		return fmt.Errorf("%s was written by an older waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version and export, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
+	}
+	return nil
+}
+
+// checkKfakeFormat reads what kfake itself says of its files.
+func checkKfakeFormat(dir string) error {
+	raw, err := os.ReadFile(filepath.Join(dir, dataDir, "meta.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var meta struct{ Version int }
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return fmt.Errorf("%s/meta.json is damaged, restore it from a backup: %w", dataDir, err)
+	}
+	if meta.Version != kfakeFormat {
+		return fmt.Errorf("%s/%s is in kfake format %d and this waterclock knows %d: run the version that wrote it, or move the directory away to start anew", dir, dataDir, meta.Version, kfakeFormat)
+	}
+	return nil
+}
+
+// lockDir keeps a second broker out. The lock goes with the process.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s is in use by another broker: stop it first", dir)
+		}
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, nil
+}

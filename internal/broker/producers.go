@@ -1,0 +1,194 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// producerIdle is how long a producer that is not transactional is known
+// after its last batch (Kafka: producer.id.expiration.ms).
+const producerIdle = 24 * time.Hour
+
+// lastEpoch is where a producer id is used up; kfake gives the transactional
+// id a new one then.
+const lastEpoch = math.MaxInt16 - 1
+
+// pidTable is what pids.log amounts to.
+type pidTable struct {
+	byID map[int64]*producer
+}
+
+type producer struct {
+	id      int64
+	epoch   int16
+	txnID   string
+	timeout int32
+	commit  bool // the last transaction was committed
+}
+
+func readPids(entries []pidEntry) *pidTable {
+	t := &pidTable{byID: map[int64]*producer{}}
+	for _, e := range entries {
+		p := t.byID[e.PID]
+		switch {
+		case e.Type == "init":
+			p = &producer{id: e.PID, txnID: e.TxID, timeout: e.Timeout}
+			t.byID[e.PID] = p
+		case p == nil:
+			continue
+		}
+		p.epoch = e.Epoch
+		if e.Commit != nil {
+			p.commit = *e.Commit
+		}
+	}
+	t.dropReplaced(entries)
+	return t
+}
+
+// dropReplaced forgets ids that were used up: the transactional id lives on
+// under its newest.
+func (t *pidTable) dropReplaced(entries []pidEntry) {
+	newest := map[string]int64{}
+	for _, e := range entries {
+		if e.Type == "init" && e.TxID != "" {
+			newest[e.TxID] = e.PID
+		}
+	}
+	for id, p := range t.byID {
+		if p.txnID != "" && newest[p.txnID] != id {
+			delete(t.byID, id)
+		}
+	}
+}
+
+// restoreProducers brings pids.log and seq_windows.json up to what the
+// segments and outcomes show. A producer whose transaction we aborted is
+// fenced: were its epoch left, it could go on and commit the other half.
+func (r *repairer) restoreProducers(context.Context) error {
+	path := filepath.Join(r.data, "pids.log")
+	entries, _, err := loadLog[pidEntry](path)
+	if err != nil {
+		return err
+	}
+	r.pids = readPids(entries)
+	for _, p := range r.parts {
+		for pid, epoch := range p.epochs {
+			r.pids.wrote(pid, epoch)
+		}
+	}
+	for i := range r.outcomes {
+		if o := &r.outcomes[i]; o.kind == kindCommit && !r.takenBack(i) && !r.refuted(o) {
+			r.pids.committed(o)
+		}
+	}
+	for txn, committed := range r.ended {
+		if !committed {
+			r.pids.fence(txn)
+		}
+	}
+	windows := r.windows()
+	if err := r.writeWindows(windows); err != nil {
+		return err
+	}
+	return storeLog(path, r.pids.entries(windows))
+}
+
+// wrote raises the epoch to one a producer was seen to write with.
+func (t *pidTable) wrote(pid int64, epoch int16) {
+	p := t.byID[pid]
+	if p == nil {
+		p = &producer{id: pid}
+		t.byID[pid] = p
+	}
+	p.epoch = max(p.epoch, epoch)
+}
+
+// committed makes a retry of the EndTxn request succeed, as it would have.
+func (t *pidTable) committed(o *outcome) {
+	p := t.byID[o.pid]
+	if p == nil || p.epoch != o.epoch {
+		return
+	}
+	p.commit = true
+	if o.bumps && p.epoch < lastEpoch {
+		p.epoch++
+	}
+}
+
+func (t *pidTable) fence(txn endedTxn) {
+	p := t.byID[txn.pid]
+	if p == nil || p.epoch > txn.epoch {
+		return
+	}
+	p.commit = false
+	if p.epoch < lastEpoch {
+		p.epoch++
+		return
+	}
+	delete(t.byID, p.id)
+	heir := *p
+	heir.id, heir.epoch = t.newID(), 0
+	t.byID[heir.id] = &heir
+}
+
+func (t *pidTable) newID() int64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:])
+		id := int64(binary.BigEndian.Uint64(b[:]) >> 1)
+		if t.byID[id] == nil {
+			return id
+		}
+	}
+}
+
+// entries lists transactional producers, and others that have a window.
+func (t *pidTable) entries(windows []seqWindowJSON) []pidEntry {
+	active := map[int64]bool{}
+	for _, w := range windows {
+		active[w.PID] = true
+	}
+	var out []pidEntry
+	for _, p := range t.byID {
+		if p.txnID == "" && !active[p.id] {
+			continue
+		}
+		e := pidEntry{Type: "init", PID: p.id, Epoch: p.epoch, TxID: p.txnID, Timeout: p.timeout}
+		if p.txnID != "" {
+			e.Commit = &p.commit
+		}
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b pidEntry) int { return int(min(max(a.PID-b.PID, -1), 1)) })
+	return out
+}
+
+func (r *repairer) windows() []seqWindowJSON {
+	var out []seqWindowJSON
+	oldest := r.now.Add(-producerIdle).UnixMilli()
+	for _, p := range r.parts {
+		for pid, w := range p.seqs {
+			known := r.pids.byID[pid]
+			if w.at < oldest && (known == nil || known.txnID == "") {
+				continue
+			}
+			out = append(out, w.json(pid, p.topic.Name, p.partition))
+		}
+	}
+	return out
+}
+
+func (r *repairer) writeWindows(windows []seqWindowJSON) error {
+	raw, err := json.Marshal(seqWindowsJSON{Version: kfakeFormat, Windows: windows})
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(r.data, "seq_windows.json"), raw)
+}

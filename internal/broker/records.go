@@ -1,0 +1,126 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+var (
+	errNullKey = errors.New("compacted topic cannot accept message without key")
+	errRecord  = errors.New("record is malformed")
+)
+
+// records returns the batch's records, decompressed.
+func (b batch) records() ([]byte, error) {
+	codec := kgo.CompressionCodecType(b.attrs() & attrCodec)
+	if codec == 0 {
+		return b[batchHeader:], nil
+	}
+	raw, err := kgo.DefaultDecompressor().Decompress(b[batchHeader:], codec)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errRecord, err)
+	}
+	return raw, nil
+}
+
+// check walks the records as Kafka's LogValidator does before it appends
+// them: a batch that a consumer cannot decode would stop its partition. bad
+// is the index of the record that err is about.
+func (b batch) check(keyed bool) (bad int, err error) {
+	raw, err := b.records()
+	if err != nil {
+		return 0, err
+	}
+	for i := range int(b.count()) {
+		rec, rest, ok := nextRecord(raw)
+		if !ok || int(rec.delta) != i {
+			return i, errRecord
+		}
+		if keyed && rec.key == nil {
+			return i, errNullKey
+		}
+		raw = rest
+	}
+	if len(raw) > 0 {
+		return int(b.count()), errRecord
+	}
+	return 0, nil
+}
+
+// record is one record of a batch, aliasing its bytes.
+type record struct {
+	raw       []byte // all of it, with its length
+	timeDelta int64
+	delta     int32
+	key       []byte // nil is null
+	null      bool   // the value is
+}
+
+// nextRecord cuts the first record off raw:
+//
+//	length varint | attributes 1 | timestamp delta varint | offset delta varint
+//	key | value | header count varint | (key | value)…
+//
+// where key and value are a varint length, -1 for null, and that many bytes.
+func nextRecord(raw []byte) (rec record, rest []byte, ok bool) {
+	n, w := binary.Varint(raw)
+	if w <= 0 || n < 1 || n > int64(len(raw)-w) {
+		return rec, nil, false
+	}
+	end := w + int(n)
+	v := varints{src: raw[w+1 : end]}
+	rec.raw = raw[:end:end]
+	rec.timeDelta = v.next()
+	delta := v.next()
+	rec.delta = int32(delta)
+	rec.key = v.bytes(true)
+	rec.null = v.bytes(true) == nil
+	for headers := v.bounded(int64(len(v.src))); headers > 0 && !v.bad; headers-- {
+		v.bytes(false)
+		v.bytes(true)
+	}
+	return rec, raw[end:], !v.bad && len(v.src) == 0 && delta == int64(rec.delta) && delta >= 0
+}
+
+// varints takes zigzag varints and what they measure off src.
+type varints struct {
+	src []byte
+	bad bool
+}
+
+func (v *varints) next() int64 {
+	n, w := binary.Varint(v.src)
+	if v.bad || w <= 0 {
+		v.bad = true
+		return 0
+	}
+	v.src = v.src[w:]
+	return n
+}
+
+func (v *varints) bounded(max int64) int64 {
+	n := v.next()
+	if n < 0 || n > max {
+		v.bad = true
+		return 0
+	}
+	return n
+}
+
+// bytes returns nil for null, where null is allowed.
+func (v *varints) bytes(nullable bool) []byte {
+	n := v.next()
+	if n == -1 && nullable {
+		return nil
+	}
+	if v.bad || n < 0 || n > int64(len(v.src)) {
+		v.bad = true
+		return nil
+	}
+	b := v.src[:n:n]
+	v.src = v.src[n:]
+	return b
+}

@@ -1,0 +1,369 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// repaired is what Start needs to know of a repaired directory.
+type repaired struct {
+	newest map[string]int64 // partition directory to its newest segment
+	floors *floors
+}
+
+// repairer makes a directory what kfake would have left had it been closed,
+// with every transaction ended. It may be killed at any step and run again.
+type repairer struct {
+	opts Options
+	log  *slog.Logger
+	dir  string // Options.Dir
+	data string // kfake's
+	now  time.Time
+
+	topics   []topicJSON
+	outcomes []outcome
+	floors   *floors
+	parts    []*part
+	pids     *pidTable
+
+	ended map[endedTxn]bool // what was decided about open transactions: committed?
+}
+
+type part struct {
+	topic     topicJSON
+	partition int32
+	*partScan
+}
+
+type endedTxn struct {
+	pid   int64
+	epoch int16
+}
+
+func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) {
+	r := &repairer{
+		opts: o, log: log, dir: o.Dir, data: filepath.Join(o.Dir, dataDir),
+		now: time.Now(), ended: map[endedTxn]bool{},
+	}
+	for _, step := range []struct {
+		verb string
+		do   func(context.Context) error
+	}{
+		{"clear leftovers", r.clear},
+		{"read topics", r.readTopics},
+		{"read outcomes", r.readOutcomes},
+		{"scan segments", r.scan},
+		{"end transactions", r.endOpen},
+		{"restore group offsets", r.restoreGroups},
+		{"restore producers", r.restoreProducers},
+		{"trim", r.trim},
+		{"compact", r.compact},
+		{"write snapshots", r.snapshot},
+	} {
+		if err := ctx.Err(); err != nil {
+			return repaired{}, err
+		}
+		if err := step.do(ctx); err != nil {
+			return repaired{}, fmt.Errorf("%s: %w", step.verb, err)
+		}
+	}
+	return repaired{r.newest(), r.floors}, nil
+}
+
+// clear removes temporary files, finishes or undoes a compaction that was cut
+// short, and drops what kfake keeps of a clean stop: every transaction is
+// ended here, so nothing of it may come back to life.
+func (r *repairer) clear(context.Context) error {
+	if err := os.MkdirAll(filepath.Join(r.data, "partitions"), 0o700); err != nil {
+		return err
+	}
+	if err := finishCleaning(r.dir, r.data); err != nil {
+		return err
+	}
+	for _, pattern := range []string{r.dir + "/*.tmp", r.data + "/*.tmp", r.data + "/partitions/*/*.tmp"} {
+		old, _ := filepath.Glob(pattern)
+		for _, path := range old {
+			if err := removeIf(path); err != nil {
+				return err
+			}
+		}
+	}
+	return removeIf(filepath.Join(r.data, "session_state.json"))
+}
+
+func (r *repairer) readTopics(context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(r.data, "topics.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return r.withoutTopics()
+	}
+	if err != nil {
+		return err
+	}
+	var t topicsJSON
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return fmt.Errorf("topics.json is damaged, restore it from a backup: %w", err)
+	}
+	slices.SortFunc(t.Topics, func(a, b topicJSON) int { return strings.Compare(a.Name, b.Name) })
+	r.topics = t.Topics
+	return r.dropStrangers()
+}
+
+func (r *repairer) withoutTopics() error {
+	entries, err := os.ReadDir(filepath.Join(r.data, "partitions"))
+	if err == nil && len(entries) > 0 {
+		return errors.New("topics.json is missing beside partitions with data: restore it from a backup, or delete the broker directory to start anew")
+	}
+	return err
+}
+
+// dropStrangers removes partitions of topics that do not exist: kfake deletes
+// the topic last, and would give an heir of the same name the old records.
+func (r *repairer) dropStrangers() error {
+	known := map[string]bool{}
+	for _, t := range r.topics {
+		for p := range t.Partitions {
+			known[filepath.Base(partitionDir(r.data, t.Name, int32(p)))] = true
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(r.data, "partitions"))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if known[e.Name()] {
+			continue
+		}
+		r.log.Warn("removing records of a deleted topic", "directory", e.Name())
+		if err := os.RemoveAll(filepath.Join(r.data, "partitions", e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *repairer) readOutcomes(context.Context) error {
+	raw, err := os.ReadFile(filepath.Join(r.dir, outcomeFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if r.outcomes, _, err = readOutcomes(raw); err != nil {
+		return fmt.Errorf("%s: %w", outcomeFile, err)
+	}
+	r.floors, err = loadFloors(filepath.Join(r.dir, floorsFile))
+	return err
+}
+
+func (r *repairer) scan(ctx context.Context) error {
+	watched := map[int64]bool{}
+	for _, o := range r.outcomes {
+		watched[o.pid] = true
+	}
+	for _, t := range r.topics {
+		for p := range int32(t.Partitions) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			s, err := scanPartition(partitionDir(r.data, t.Name, p), watched)
+			if err != nil {
+				return err
+			}
+			r.parts = append(r.parts, &part{t, p, s})
+		}
+	}
+	return nil
+}
+
+// endOpen writes the marker of every transaction that has none.
+func (r *repairer) endOpen(context.Context) error {
+	commits, aborts := 0, 0
+	for _, p := range r.parts {
+		for _, pid := range p.sortedOpen() {
+			open := p.open[pid]
+			commit := r.decided(p, pid, open)
+			if err := p.close(pid, open.epoch, commit, r.now.UnixMilli()); err != nil {
+				return err
+			}
+			r.ended[endedTxn{pid, open.epoch}] = commit
+			if commit {
+				commits++
+			} else {
+				aborts++
+			}
+		}
+	}
+	if commits+aborts > 0 {
+		r.log.Info("ended transactions that were open when the broker stopped", "committed", commits, "aborted", aborts)
+	}
+	return nil
+}
+
+// decided says whether an open transaction of one partition was committed:
+// an outcome says so that lists the partition, was written behind the data,
+// and was not taken back.
+func (r *repairer) decided(p *part, pid int64, open *openData) bool {
+	for i := len(r.outcomes) - 1; i >= 0; i-- {
+		o := &r.outcomes[i]
+		if o.pid != pid || o.epoch != open.epoch {
+			continue
+		}
+		if o.kind == kindAbort {
+			return false
+		}
+		end, ok := o.tail(p)
+		if ok && open.at.before(end) {
+			return !r.refuted(o)
+		}
+		return false
+	}
+	return false
+}
+
+func (o *outcome) tail(p *part) (position, bool) {
+	for _, t := range o.parts {
+		if t.topic == p.topic.Name && t.partition == p.partition {
+			return position{t.base, t.size}, true
+		}
+	}
+	return position{}, false
+}
+
+// refuted says whether kfake aborted the transaction after all: its timeout
+// ran out between our writing and kfake's reading. Then one of its partitions
+// has an ABORT marker where the COMMIT marker belongs, or pids.log has the
+// timeout.
+func (r *repairer) refuted(o *outcome) bool {
+	for _, p := range r.parts {
+		end, ok := o.tail(p)
+		if !ok {
+			continue
+		}
+		for _, e := range p.seen {
+			if e.pid == o.pid && e.data && !e.at.before(end) {
+				return !e.commit
+			}
+		}
+	}
+	return r.timedOut(o)
+}
+
+func (r *repairer) timedOut(o *outcome) bool {
+	entries, _, err := loadLog[pidEntry](filepath.Join(r.data, "pids.log"))
+	if err != nil {
+		return false // restoreProducers reports it
+	}
+	for _, e := range entries {
+		if e.Type == "timeout" && e.PID == o.pid && e.Epoch == o.epoch+1 {
+			return true
+		}
+	}
+	return false
+}
+
+// restoreGroups cuts a torn end off groups.log and adds offsets of committed
+// transactions that kfake did not get to.
+func (r *repairer) restoreGroups(context.Context) error {
+	path := filepath.Join(r.data, "groups.log")
+	entries, torn, err := loadLog[groupEntry](path)
+	if err != nil {
+		return err
+	}
+	type key struct {
+		group, topic string
+		part         int32
+	}
+	latest := map[key]int64{}
+	for _, e := range entries {
+		if e.Type == "commit" && e.LastCommit != nil {
+			latest[key{e.Group, e.Topic, e.Part}] = *e.LastCommit
+		}
+	}
+	added := 0
+	for i := range r.outcomes {
+		o := &r.outcomes[i]
+		if o.kind != kindCommit || len(o.offsets) == 0 || r.takenBack(i) || r.refuted(o) {
+			continue
+		}
+		for _, g := range o.offsets {
+			if at, ok := latest[key{g.group, g.topic, g.partition}]; ok && at >= o.at {
+				continue
+			}
+			entries = append(entries, groupEntry{
+				Type: "commit", Group: g.group, Topic: g.topic, Part: g.partition,
+				Offset: g.offset, Epoch: g.leaderEpoch, Metadata: g.metadata, LastCommit: &o.at,
+			})
+			added++
+		}
+	}
+	if !torn && added == 0 {
+		return nil
+	}
+	return storeLog(path, entries)
+}
+
+// takenBack says whether an abort follows outcome i.
+func (r *repairer) takenBack(i int) bool {
+	for _, o := range r.outcomes[i+1:] {
+		if o.kind == kindAbort && o.pid == r.outcomes[i].pid && o.epoch == r.outcomes[i].epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot writes index and snapshot.json of every partition.
+func (r *repairer) snapshot(context.Context) error {
+	for _, p := range r.parts {
+		if err := p.writeSnapshot(r.now); err != nil {
+			return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
+		}
+	}
+	return nil
+}
+
+func (p *part) writeSnapshot(now time.Time) error {
+	if len(p.segments) == 0 {
+		return removeIf(filepath.Join(p.dir, "snapshot.json"))
+	}
+	s := snapshotJSON{
+		Version:          kfakeFormat,
+		HighWatermark:    p.end,
+		LastStableOffset: p.end,
+		LogStartOffset:   p.start,
+		Epoch:            p.epoch,
+		MaxTimestamp:     p.lastTime,
+		CreatedAt:        now.UTC().Format(time.RFC3339Nano),
+		Segments:         []segmentJSON{},
+	}
+	for _, a := range p.aborted {
+		s.AbortedTxns = append(s.AbortedTxns, abortedJSON{a.pid, a.first, a.last})
+	}
+	for _, seg := range p.segments {
+		if err := p.index(seg); err != nil {
+			return err
+		}
+		s.Segments = append(s.Segments, segmentJSON{BaseOffset: seg.base, Size: seg.size, MinEpoch: p.epoch, MaxEpoch: p.epoch})
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(p.dir, "snapshot.json"), raw)
+}
+
+func (r *repairer) newest() map[string]int64 {
+	newest := map[string]int64{}
+	for _, p := range r.parts {
+		if n := len(p.segments); n > 0 {
+			newest[p.dir] = p.segments[n-1].base
+		}
+	}
+	return newest
+}
