@@ -1,0 +1,68 @@
+package cassandra
+
+import (
+	"context"
+
+	"github.com/gocql/gocql"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// erasure is one trigger.erased: what is to be forgotten, up to when.
+type erasure struct {
+	tenant, key string
+	us          int64
+}
+
+const (
+	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at FROM events_by_trigger
+ WHERE tenant = ? AND trigger = ? AND era = ? AND event_us <= ?`
+
+	// Empty values rather than DELETE: they end with their rows and leave no
+	// tombstone, and as they carry the erasure's timestamp, what is replayed
+	// afterwards stays blank. An UPDATE makes no row that was not there.
+	blankEvent = `UPDATE events_by_trigger USING TIMESTAMP ? AND TTL ? SET
+ user_id = '', detail = '', correlation_id = '', tags = {}, payload = '', payload_base64 = ''
+ WHERE tenant = ? AND trigger = ? AND era = ? AND event_us = ? AND seq = ?`
+)
+
+// erase blanks the content of every row of a trigger written before it was
+// erased: its events, era by era, and the minutes they speak of.
+func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure) error {
+	eras, _, err := s.erasOf(ctx, session, e.tenant, e.key)
+	if err != nil {
+		return err
+	}
+	for _, era := range eras {
+		w := &writes{s: s, now: s.opts.Now().Unix()}
+		minutes := map[sinks.MinuteKey]bool{}
+		if err := w.blankEra(ctx, session, e, era, minutes); err != nil {
+			return err
+		}
+		for k := range minutes {
+			row := sinks.MinuteErased(e.us, k, s.opts.Retention)
+			w.putMinute(k, &row)
+		}
+		if err := s.runAll(ctx, session, w.statements); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writes) blankEra(ctx context.Context, session *gocql.Session, e erasure, era int, minutes map[sinks.MinuteKey]bool) error {
+	it := session.Query(selectForErase, e.tenant, e.key, era, e.us).WithContext(ctx).PageSize(1000).Iter()
+	var us, seq, due, before int64
+	for it.Scan(&us, &seq, &due, &before) {
+		if ttl, ok := w.ttl(sinks.EventUntil(us, w.s.opts.Retention).Unix()); ok {
+			w.add(blankEvent, e.us, ttl, e.tenant, e.key, era, us, seq)
+		}
+		for _, at := range []int64{due, before} {
+			if at != 0 {
+				minutes[sinks.MinuteKey{Due: trigger.Instant(at), Tenant: e.tenant, Trigger: e.key}] = true
+			}
+		}
+	}
+	return it.Close()
+}

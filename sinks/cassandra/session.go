@@ -1,0 +1,159 @@
+package cassandra
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gocql/gocql"
+
+	"github.com/waterclock/waterclock/sinks"
+)
+
+// link holds the session, makes it when it is first needed, and replaces it
+// when it has gone too long without a success.
+type link[S interface{ Close() }] struct {
+	create func(context.Context) (S, error)
+	after  time.Duration
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	session S
+	have    bool
+	closed  bool
+	good    time.Time // of the last success, or of the session's making
+}
+
+var errClosed = errors.New("history store is closed")
+
+// get returns the session there is, or makes one.
+func (l *link[S]) get(ctx context.Context) (s S, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return s, errClosed
+	}
+	if l.have {
+		return l.session, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	if s, err = l.create(ctx); err != nil {
+		return s, fmt.Errorf("connect to Cassandra: %w", err)
+	}
+	l.session, l.have, l.good = s, true, l.now()
+	return s, nil
+}
+
+// report says how a call went; after too long without a success the session
+// is closed, and the next get makes another.
+func (l *link[S]) report(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.have:
+	case err == nil:
+		l.good = l.now()
+	case l.now().Sub(l.good) > l.after:
+		l.log.Warn("history: no success for too long; making another session", "since", l.good, "err", err)
+		l.drop()
+	}
+}
+
+func (l *link[S]) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.have {
+		l.drop()
+	}
+}
+
+func (l *link[S]) drop() {
+	var none S
+	l.session.Close()
+	l.session, l.have = none, false
+}
+
+// cluster is the driver's configuration for our options.
+func cluster(o Options) (*gocql.ClusterConfig, error) {
+	hosts, port, err := splitHosts(o.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	c := gocql.NewCluster(hosts...)
+	c.ProtoVersion = 4 // unset values, and what every server since 2.2 speaks
+	c.Port = port
+	c.Timeout, c.WriteTimeout, c.ConnectTimeout = o.Timeout, o.Timeout, o.Timeout
+	c.Consistency, c.SerialConsistency = gocql.LocalQuorum, gocql.LocalSerial
+	c.DefaultTimestamp = false // ours are in the statements
+	c.DefaultIdempotence = true
+	c.ReconnectInterval = 5 * time.Second
+	c.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 2, Interval: 500 * time.Millisecond}
+	c.SocketKeepalive = 15 * time.Second
+	c.Logger = driverLog{o.Logger}
+	c.PoolConfig.HostSelectionPolicy = hostPolicy(o.LocalDC)
+	if o.Username != "" {
+		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Username, Password: o.Password}
+	}
+	if o.TLS != nil {
+		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: !o.TLS.InsecureSkipVerify}
+	}
+	return c, nil
+}
+
+// A write goes to a replica; with a local data centre, to one there.
+func hostPolicy(localDC string) gocql.HostSelectionPolicy {
+	fallback := gocql.RoundRobinHostPolicy()
+	if localDC != "" {
+		fallback = gocql.DCAwareRoundRobinPolicy(localDC)
+	}
+	return gocql.TokenAwareHostPolicy(fallback)
+}
+
+const defaultPort = 9042
+
+// splitHosts takes the ports off; they must agree, as the driver has one.
+func splitHosts(in []string) (hosts []string, port int, err error) {
+	for _, h := range in {
+		host, p := h, defaultPort
+		if name, text, err := net.SplitHostPort(h); err == nil {
+			if p, err = strconv.Atoi(text); err != nil || p < 1 || p > 65535 {
+				return nil, 0, fmt.Errorf("%q: %q is not a port", h, text)
+			}
+			host = name
+		}
+		if host == "" {
+			return nil, 0, fmt.Errorf("%q: no host", h)
+		}
+		if port != 0 && p != port {
+			return nil, 0, fmt.Errorf("ports %d and %d: the driver takes one for all hosts", port, p)
+		}
+		hosts, port = append(hosts, host), p
+	}
+	return hosts, port, nil
+}
+
+// unavailable marks what another try may cure: everything but a statement the
+// server did not understand, which no release of ours should send.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, errClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sinks.ErrUnavailable, err)
+}
+
+type driverLog struct{ log *slog.Logger }
+
+func (d driverLog) Print(v ...any) { d.log.Debug("history: driver: " + fmt.Sprint(v...)) }
+func (d driverLog) Printf(f string, v ...any) {
+	d.log.Debug("history: driver: " + fmt.Sprintf(f, v...))
+}
+func (d driverLog) Println(v ...any) { d.log.Debug("history: driver: " + fmt.Sprintln(v...)) }

@@ -1,0 +1,28 @@
+// Package embedded keeps the history in a local Pebble directory: the same
+// answers as sinks/cassandra for a process that has no Cassandra.
+//
+// # Keyspace
+//
+// Texts in keys are escaped so that they sort by their bytes and end
+// unmistakably (0x00 is written 00 FF, the end 00 01); integers are big endian
+// with the sign bit flipped.
+//
+//	e tenant trigger event_us seq           partition offset, event as JSON
+//	x event_us tenant trigger seq           (empty)      the same events by age, for retention
+//	s tenant trigger                        StateRow     field by field, as JSON
+//	m due_ms tenant trigger                 MinuteRow    field by field, as JSON
+//	p partition                             next_offset event_us
+//	v                                       format, 1
+//
+// # Who is right
+//
+// The events topic. The rows of a batch and its offsets are one Pebble batch,
+// so after a crash the directory is the fold of a prefix of the log and the
+// projector goes on where it ends; nothing is synced. A directory found
+// corrupt is set aside, and a new one filled from the log.
+//
+// # Bounds
+//
+// Rows end by age as in Cassandra; a sweep removes them. Where events take up
+// more than MaxBytes on disk the oldest go earlier.
+package embedded

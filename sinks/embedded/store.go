@@ -1,0 +1,150 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+
+	"github.com/waterclock/waterclock/sinks"
+)
+
+// Store is a sinks.History in a directory.
+type Store struct {
+	opts Options
+	db   *pebble.DB
+
+	write sync.Mutex // one batch at a time: rows are read, merged and written
+
+	open    sync.RWMutex // held while the database is used; Close takes it whole
+	closed  bool
+	stop    chan struct{}
+	sweeper sync.WaitGroup
+}
+
+var _ sinks.History = (*Store)(nil)
+
+// formatVersion is the keyspace drawn in doc.go.
+const formatVersion = "1"
+
+// ErrClosed is returned by every method after Close.
+var ErrClosed = errors.New("history store is closed")
+
+// Open opens or makes the directory. One that Pebble finds corrupt is renamed
+// to <dir>.corrupt-<time> and an empty one takes its place, which the projector
+// then fills from the log.
+func Open(opts Options) (*Store, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts.withDefaults(), stop: make(chan struct{})}
+	if err := s.openOrReplace(); err != nil {
+		return nil, err
+	}
+	if err := s.checkFormat(); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	if s.opts.SweepEvery > 0 {
+		s.sweeper.Go(s.sweepOften)
+	}
+	return s, nil
+}
+
+func (s *Store) openOrReplace() (err error) {
+	if s.db, err = s.openDB(); err == nil || !pebble.IsCorruptionError(err) {
+		return wrap("open history", err)
+	}
+	aside := fmt.Sprintf("%s.corrupt-%d", s.opts.Dir, s.opts.Now().Unix())
+	s.opts.Logger.Error("history: directory is corrupt; set aside, filling a new one from the log", "to", aside, "err", err)
+	if err := s.opts.FS.Rename(s.opts.Dir, aside); err != nil {
+		return fmt.Errorf("set corrupt history aside: %w", err)
+	}
+	s.db, err = s.openDB()
+	return wrap("open history", err)
+}
+
+func (s *Store) openDB() (*pebble.DB, error) {
+	if err := s.opts.FS.MkdirAll(s.opts.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	cache := pebble.NewCache(s.opts.CacheBytes)
+	defer cache.Unref() // the database holds its own reference
+	o := &pebble.Options{
+		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
+		MemTableSize: 8 << 20, MaxOpenFiles: 256, Logger: quiet{s.opts.Logger},
+		LoggerAndTracer: nil,
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].Compression = func() *block.CompressionProfile { return block.GoodCompression }
+	}
+	return pebble.Open(s.opts.Dir, o)
+}
+
+func (s *Store) checkFormat() error {
+	v, closer, err := s.db.Get([]byte(keyFormat))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return wrap("write format", s.db.Set([]byte(keyFormat), []byte(formatVersion), pebble.NoSync))
+	}
+	if err != nil {
+		return fmt.Errorf("read format: %w", err)
+	}
+	defer closer.Close()
+	if string(v) != formatVersion {
+		return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove the directory and it is filled again from the log",
+			s.opts.Dir, v, formatVersion)
+	}
+	return nil
+}
+
+// OwnsOffsets: the offsets are in the same batch as the rows.
+func (s *Store) OwnsOffsets() bool { return true }
+
+// Close waits for running calls and closes the directory. Calling it again
+// does nothing.
+func (s *Store) Close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.stop)
+	s.sweeper.Wait()
+	return wrap("close history", s.db.Close())
+}
+
+// enter guards a call against Close.
+func (s *Store) enter() error {
+	s.open.RLock()
+	if s.closed {
+		s.open.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.open.RUnlock() }
+
+func (s *Store) retention() time.Duration { return s.opts.Retention }
+
+func wrap(verb string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", verb, err)
+}
+
+// quiet passes on only what Pebble calls errors.
+type quiet struct {
+	log interface{ Error(string, ...any) }
+}
+
+func (q quiet) Infof(string, ...any)           {}
+func (q quiet) Errorf(format string, a ...any) { q.log.Error("history: " + fmt.Sprintf(format, a...)) }
+func (q quiet) Fatalf(format string, a ...any) { q.Errorf(format, a...); os.Exit(1) }

@@ -1,0 +1,163 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// sweepBatch bounds the deletes written at once.
+const sweepBatch = 10_000
+
+func (s *Store) sweepOften() {
+	tick := time.NewTicker(s.opts.SweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		if err := s.sweep(); err != nil {
+			s.opts.Logger.Error("history: sweep", "err", err)
+		}
+	}
+}
+
+// Sweep removes the rows that have expired, and then the oldest events while
+// they take up more than MaxBytes. It is called by itself every SweepEvery.
+func (s *Store) Sweep() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	return s.sweep()
+}
+
+func (s *Store) sweep() error {
+	cutoff := s.opts.Now().Add(-s.retention()).UnixMicro()
+	if err := s.dropEvents(func(us int64, _ int) bool { return us <= cutoff }); err != nil {
+		return fmt.Errorf("sweep events: %w", err)
+	}
+	if err := s.dropExpiredRows(); err != nil {
+		return fmt.Errorf("sweep rows: %w", err)
+	}
+	return wrap("sweep to size", s.dropToSize())
+}
+
+// dropEvents removes events from the oldest on, while more says so.
+func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
+	d := s.newDrops()
+	prefix := []byte{tableByAge}
+	err := s.scan(prefix, after(prefix), func(k, _ []byte) error {
+		tenant, key, at, err := parseAgeKey(k)
+		if err != nil {
+			return err
+		}
+		if !more(at.EventUS, d.n) {
+			return errStop
+		}
+		d.n++
+		return d.drop(k, eventKey(tenant, key, at))
+	})
+	if err != nil {
+		return err
+	}
+	return d.commit()
+}
+
+// dropExpiredRows holds Apply back, which might otherwise bring a row to life
+// between our look at it and its deletion.
+func (s *Store) dropExpiredRows() error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	now, d := s.opts.Now().Unix(), s.newDrops()
+	prefix := []byte{tableState}
+	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
+		var row sinks.StateRow
+		if err := json.Unmarshal(v, &row); err != nil {
+			return err
+		}
+		if row.State.Live(now) || slices.ContainsFunc(erasOf(&row), func(c sinks.Cell[bool]) bool { return c.Live(now) }) {
+			return nil
+		}
+		return d.drop(k)
+	})
+	if err != nil {
+		return err
+	}
+	oldest := trigger.At(s.opts.Now().Add(-s.retention()))
+	err = s.scan([]byte{tableMinute}, minutePrefix(oldest), func(k, v []byte) error {
+		var row sinks.MinuteRow
+		if err := json.Unmarshal(v, &row); err != nil || row.State.Live(now) {
+			return err
+		}
+		return d.drop(k)
+	})
+	if err != nil {
+		return err
+	}
+	return d.commit()
+}
+
+func erasOf(row *sinks.StateRow) (cells []sinks.Cell[bool]) {
+	for _, c := range row.Eras {
+		cells = append(cells, c)
+	}
+	return cells
+}
+
+// dropToSize brings the events to nine tenths of MaxBytes, by their average
+// size, and lets Pebble give the space back.
+func (s *Store) dropToSize() error {
+	lo, hi := []byte{tableEvents}, after([]byte{tableEvents})
+	used, err := s.db.EstimateDiskUsage(lo, hi)
+	if err != nil || s.opts.MaxBytes < 0 || int64(used) <= s.opts.MaxBytes {
+		return err
+	}
+	count := 0
+	if err := s.scan([]byte{tableByAge}, after([]byte{tableByAge}), func(_, _ []byte) error { count++; return nil }); err != nil {
+		return err
+	}
+	drop := count - int(float64(count)*0.9*float64(s.opts.MaxBytes)/float64(used))
+	s.opts.Logger.Info("history: over its size; dropping the oldest events", "bytes", used, "events", drop)
+	if err := s.dropEvents(func(_ int64, dropped int) bool { return dropped < drop }); err != nil {
+		return err
+	}
+	return s.db.Compact(context.Background(), lo, hi, false)
+}
+
+// drops deletes in batches.
+type drops struct {
+	s   *Store
+	out *pebble.Batch
+	n   int
+}
+
+func (s *Store) newDrops() *drops { return &drops{s: s, out: s.db.NewBatch()} }
+
+func (d *drops) drop(keys ...[]byte) error {
+	for _, k := range keys {
+		if err := d.out.Delete(k, nil); err != nil {
+			return err
+		}
+	}
+	if d.out.Count() < sweepBatch {
+		return nil
+	}
+	return d.commit()
+}
+
+func (d *drops) commit() error {
+	err := d.out.Commit(pebble.NoSync)
+	d.out.Close()
+	d.out = d.s.db.NewBatch()
+	return err
+}

@@ -1,0 +1,271 @@
+package sinks
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Cell is one field of a row: what the event at US said, kept until Until
+// (seconds since 1970; a row's expiry is that of its events). The zero cell is
+// a field nobody spoke of.
+type Cell[T any] struct {
+	US    int64 `json:"u"`
+	Until int64 `json:"e"`
+	V     T     `json:"v"`
+}
+
+// Newer is the cell the later event wrote.
+func (c Cell[T]) Newer(o Cell[T]) Cell[T] {
+	if o.US > c.US {
+		return o
+	}
+	return c
+}
+
+// Live says whether the cell was written and has not expired at now (seconds).
+func (c Cell[T]) Live(now int64) bool { return c.US > 0 && c.Until > now }
+
+// StateRow is a row of trigger_state: per field the newest word.
+type StateRow struct {
+	State         Cell[string]            `json:",omitzero"`
+	PreviousState Cell[string]            `json:",omitzero"`
+	Type          Cell[string]            `json:",omitzero"`
+	Reason        Cell[string]            `json:",omitzero"`
+	Revision      Cell[int64]             `json:",omitzero"`
+	Seq           Cell[int64]             `json:",omitzero"`
+	ScheduledAt   Cell[trigger.Instant]   `json:",omitzero"`
+	Occurrence    Cell[string]            `json:",omitzero"`
+	LocalTime     Cell[string]            `json:",omitzero"`
+	Timezone      Cell[string]            `json:",omitzero"`
+	Channel       Cell[string]            `json:",omitzero"`
+	UserID        Cell[string]            `json:",omitzero"`
+	CorrelationID Cell[string]            `json:",omitzero"`
+	Attempt       Cell[int64]             `json:",omitzero"`
+	Tags          Cell[map[string]string] `json:",omitzero"`
+	ErasedUS      Cell[int64]             `json:",omitzero"`
+	Eras          map[int]Cell[bool]      `json:",omitempty"` // in which months the trigger has events
+}
+
+// Merge adds what another row knows. It is associative, commutative and
+// idempotent; that is why replay is harmless.
+func (r *StateRow) Merge(o *StateRow) {
+	r.State, r.PreviousState = r.State.Newer(o.State), r.PreviousState.Newer(o.PreviousState)
+	r.Type, r.Reason = r.Type.Newer(o.Type), r.Reason.Newer(o.Reason)
+	r.Revision, r.Seq = r.Revision.Newer(o.Revision), r.Seq.Newer(o.Seq)
+	r.ScheduledAt, r.Occurrence = r.ScheduledAt.Newer(o.ScheduledAt), r.Occurrence.Newer(o.Occurrence)
+	r.LocalTime, r.Timezone = r.LocalTime.Newer(o.LocalTime), r.Timezone.Newer(o.Timezone)
+	r.Channel, r.UserID = r.Channel.Newer(o.Channel), r.UserID.Newer(o.UserID)
+	r.CorrelationID, r.Attempt = r.CorrelationID.Newer(o.CorrelationID), r.Attempt.Newer(o.Attempt)
+	r.Tags, r.ErasedUS = r.Tags.Newer(o.Tags), r.ErasedUS.Newer(o.ErasedUS)
+	for era, c := range o.Eras {
+		if r.Eras == nil {
+			r.Eras = map[int]Cell[bool]{}
+		}
+		r.Eras[era] = r.Eras[era].Newer(c)
+	}
+}
+
+// At is the row as a reader sees it at now; ok is false once its state is gone.
+func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok bool) {
+	sec := now.Unix()
+	if !r.State.Live(sec) {
+		return s, false
+	}
+	s = TriggerState{Tenant: tenant, Trigger: key,
+		State: r.State.V, PreviousState: r.PreviousState.at(sec), Type: r.Type.at(sec), Reason: r.Reason.at(sec),
+		Revision: r.Revision.at(sec), Seq: r.Seq.at(sec), EventUS: r.State.US,
+		ScheduledAt: r.ScheduledAt.at(sec), Occurrence: r.Occurrence.at(sec), LocalTime: r.LocalTime.at(sec),
+		Timezone: r.Timezone.at(sec), Channel: r.Channel.at(sec), UserID: r.UserID.at(sec),
+		CorrelationID: r.CorrelationID.at(sec), Attempt: int(r.Attempt.at(sec)), Tags: r.Tags.at(sec), ErasedUS: r.ErasedUS.at(sec)}
+	if len(s.Tags) == 0 {
+		s.Tags = nil // an erasure's word
+	}
+	return s, true
+}
+
+func (c Cell[T]) at(now int64) (v T) {
+	if c.Live(now) {
+		return c.V
+	}
+	return v
+}
+
+// StateOf is what one event says about its trigger.
+func StateOf(e *topics.Event, retention time.Duration) StateRow {
+	at := stamp{e.EventUS, StateUntil(e, retention).Unix()}
+	r := StateRow{Eras: map[int]Cell[bool]{EraOf(e.EventUS): cell(at, true)}}
+	if e.State == "" {
+		return r // a fact about a trigger nobody knows
+	}
+	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type), cell(at, e.Reason)
+	r.Revision, r.Seq = cell(at, e.Revision), cell(at, e.Seq)
+	if tellsPlan(e) {
+		r.ScheduledAt, r.Occurrence = said(at, InstantOf(e.ScheduledAt)), said(at, e.Occurrence)
+		r.LocalTime = said(at, e.LocalTime)
+	}
+	r.Timezone, r.Channel, r.UserID = said(at, e.Timezone), said(at, e.Channel), said(at, e.UserID)
+	r.CorrelationID, r.Attempt = said(at, e.CorrelationID), said(at, int64(e.Attempt))
+	if len(e.Tags) > 0 {
+		r.Tags = cell(at, e.Tags)
+	}
+	if e.Type == string(trigger.ErasedFact) {
+		r.UserID, r.CorrelationID, r.Tags = cell(at, ""), cell(at, ""), cell(at, map[string]string{})
+		r.ErasedUS = cell(at, e.EventUS)
+	}
+	return r
+}
+
+type stamp struct{ us, until int64 }
+
+func cell[T any](s stamp, v T) Cell[T] { return Cell[T]{s.us, s.until, v} }
+
+// said is the cell of a field that events leave out when it is empty.
+func said[T comparable](s stamp, v T) Cell[T] {
+	var zero T
+	if v == zero {
+		return Cell[T]{}
+	}
+	return cell(s, v)
+}
+
+// tellsPlan says that scheduled_at is the time of an occurrence of the plan,
+// not that of a retry or of what a late cancel has missed.
+func tellsPlan(e *topics.Event) bool {
+	switch trigger.FactType(e.Type) {
+	case trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed,
+		trigger.CancelledFact, trigger.Snoozed, trigger.OccurrenceFired, trigger.OccurrenceExpired:
+		return e.ScheduledAt != ""
+	}
+	return false
+}
+
+// MinuteKey names an entry of triggers_by_minute.
+type MinuteKey struct {
+	Due             trigger.Instant
+	Tenant, Trigger string
+}
+
+// MinuteRow is an entry's fields: per field the newest word.
+type MinuteRow struct {
+	State      Cell[string] `json:",omitzero"`
+	Occurrence Cell[string] `json:",omitzero"`
+	Channel    Cell[string] `json:",omitzero"`
+	UserID     Cell[string] `json:",omitzero"`
+	FiredUS    Cell[int64]  `json:",omitzero"`
+}
+
+// Merge adds what another row knows; see StateRow.Merge.
+func (r *MinuteRow) Merge(o *MinuteRow) {
+	r.State, r.Occurrence = r.State.Newer(o.State), r.Occurrence.Newer(o.Occurrence)
+	r.Channel, r.UserID = r.Channel.Newer(o.Channel), r.UserID.Newer(o.UserID)
+	r.FiredUS = r.FiredUS.Newer(o.FiredUS)
+}
+
+// At is the entry as a reader sees it at now; ok is false once it is gone.
+func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
+	sec := now.Unix()
+	if !r.State.Live(sec) {
+		return e, false
+	}
+	return MinuteEntry{Due: k.Due, Tenant: k.Tenant, Trigger: k.Trigger, Occurrence: r.Occurrence.at(sec),
+		State: r.State.V, Channel: r.Channel.at(sec), UserID: r.UserID.at(sec), FiredUS: r.FiredUS.at(sec), EventUS: r.State.US}, true
+}
+
+// minuteStates says what an event makes of the entry at its scheduled_at.
+var minuteStates = map[trigger.FactType]string{
+	trigger.Registered: "PENDING", trigger.Replaced: "PENDING", trigger.Rescheduled: "PENDING",
+	trigger.Snoozed: "PENDING", trigger.Resumed: "PENDING", trigger.PausedFact: "PAUSED",
+	trigger.CancelledFact: "CANCELLED", trigger.FailedFact: "FAILED", trigger.DeadLettered: "FAILED",
+	trigger.Skipped: "SKIPPED", trigger.OccurrenceFired: "FIRED", trigger.OccurrenceExpired: "EXPIRED",
+}
+
+// minuteMoved is the state of an entry whose occurrence now stands elsewhere.
+const minuteMoved = "MOVED"
+
+// MinutesOf gives an event's words on triggers_by_minute to put: at most one
+// on the entry it plans or ends, and one on the entry that it moved away from.
+func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, MinuteRow)) {
+	state, ok := minuteStates[trigger.FactType(e.Type)]
+	if !ok {
+		return
+	}
+	due, before := InstantOf(e.ScheduledAt), InstantOf(e.PreviousScheduled)
+	if e.State == trigger.Paused.String() && state == "PENDING" {
+		state = "PAUSED" // rescheduled while paused: the pause is kept
+	}
+	if due != 0 {
+		at := stamp{e.EventUS, minuteUntil(e.EventUS, due, retention)}
+		row := MinuteRow{State: cell(at, state), Occurrence: said(at, e.Occurrence), Channel: said(at, e.Channel), UserID: said(at, e.UserID)}
+		if state == "FIRED" {
+			row.FiredUS = cell(at, e.EventUS)
+		}
+		put(MinuteKey{due, e.Tenant, e.Trigger}, row)
+	}
+	if before != 0 && before != due {
+		at := stamp{e.EventUS, minuteUntil(e.EventUS, before, retention)}
+		put(MinuteKey{before, e.Tenant, e.Trigger}, MinuteRow{State: cell(at, minuteMoved)})
+	}
+}
+
+// MinuteErased blanks an entry's content as of an erase.
+func MinuteErased(erasedUS int64, k MinuteKey, retention time.Duration) MinuteRow {
+	return MinuteRow{UserID: cell(stamp{erasedUS, minuteUntil(erasedUS, k.Due, retention)}, "")}
+}
+
+func minuteUntil(us int64, due trigger.Instant, retention time.Duration) int64 {
+	return max(us/1e6, int64(due)/1000) + int64(retention/time.Second)
+}
+
+// MinuteOf is the minute since 1970 that an instant falls in.
+func MinuteOf(i trigger.Instant) int64 { return int64(i) / 60_000 }
+
+// Shards is how many partitions one minute is spread over, so that the top of
+// an hour is not one hot partition.
+const Shards = 64
+
+// ShardOf is the trigger's shard: FNV-1a of its key.
+func ShardOf(key string) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int(h.Sum32() % Shards)
+}
+
+// EraOf is the UTC month of an event as yyyymm. It bounds a partition of
+// events_by_trigger: a trigger at the shortest period of a minute, with four
+// events an occurrence, has some 175,000 rows an era.
+func EraOf(eventUS int64) int {
+	y, m, _ := time.UnixMicro(eventUS).UTC().Date()
+	return y*100 + int(m)
+}
+
+// EventUntil is when an event's row ends: its age reaches the retention.
+func EventUntil(eventUS int64, retention time.Duration) time.Time {
+	return time.UnixMicro(eventUS).Add(retention)
+}
+
+// minLiveState is how long the state of a trigger that still lives is kept
+// after its last event: a yearly reminder is silent for a year.
+const minLiveState = 400 * 24 * time.Hour
+
+// StateUntil is when an event's word on its trigger's state ends. A living
+// trigger is kept past its plan, for at least 400 days.
+func StateUntil(e *topics.Event, retention time.Duration) time.Time {
+	until := EventUntil(e.EventUS, retention)
+	if status, ok := trigger.ParseStatus(e.State); !ok || status.Finished() {
+		return until
+	}
+	from := time.UnixMicro(e.EventUS)
+	if due := InstantOf(e.ScheduledAt); due != 0 && due.Time().After(from) {
+		from = due.Time()
+	}
+	return from.Add(max(retention, minLiveState))
+}
+
+// Blank removes an event's content: what trigger.erased forgets.
+func Blank(e *topics.Event) {
+	e.UserID, e.Detail, e.CorrelationID, e.PayloadBase64 = "", "", "", ""
+	e.Tags, e.Payload = nil, nil
+}

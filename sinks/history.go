@@ -1,0 +1,145 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// History is where the projection lives. sinks/cassandra and sinks/embedded
+// implement it; sinks/sinktest is what both must do. All methods may be called
+// concurrently.
+type History interface {
+	Writer
+	Reader
+	Close() error
+}
+
+// Writer is the projector's side.
+type Writer interface {
+	// Apply makes the rows of a batch durable. It may be given the same records
+	// again, in other batches and in another order, and the result is the same.
+	// After an error some of the rows may be there: apply the batch again.
+	Apply(ctx context.Context, batch []EventRecord) error
+
+	// Progress is how far every partition of the topic is.
+	Progress(ctx context.Context) (map[int32]Progress, error)
+
+	// OwnsOffsets says that Progress is written in one step with the rows, so it,
+	// and not the consumer group, says where to go on.
+	OwnsOffsets() bool
+}
+
+// Reader is the side of gateways and consoles. Names are the events' own:
+// tenant and trigger as they stand in the event, the trigger with its tenant's
+// prefix.
+type Reader interface {
+	// Events lists what happened to one trigger, in the order it happened.
+	Events(ctx context.Context, q EventQuery) (EventPage, error)
+
+	// Trigger is the latest known state; ok is false for a trigger never heard
+	// of, or whose row has outlived the retention.
+	Trigger(ctx context.Context, tenant, key string) (s TriggerState, ok bool, err error)
+
+	// ByMinute lists what was planned for one minute, by due time, tenant, trigger.
+	ByMinute(ctx context.Context, q MinuteQuery) (MinutePage, error)
+}
+
+// ErrUnavailable is wrapped by every error that another try may cure: the
+// projector waits and applies the batch again.
+var ErrUnavailable = errors.New("history store unavailable")
+
+// EventRecord is one record of the events topic. Poison marks a record that is
+// no event: it has a position and nothing else.
+type EventRecord struct {
+	topics.Event
+	Partition int32
+	Offset    int64
+	Poison    bool
+}
+
+// Progress is where a partition's projection stands: Next is the offset of the
+// first record not yet applied, EventUS the event_us of the newest event that is.
+type Progress struct {
+	Next    int64
+	EventUS int64
+}
+
+// EventQuery asks for a page of one trigger's events.
+type EventQuery struct {
+	Tenant, Trigger string
+	After           EventCursor // exclusive; the zero cursor is before the first (with Newest: after the last)
+	Limit           int         // 1 to 1000; 0 means 100
+	Newest          bool        // newest first
+}
+
+// EventPage is a page and where the next begins; Next is zero on the last.
+type EventPage struct {
+	Events []EventRecord
+	Next   EventCursor
+}
+
+// TriggerState is the newest word on a trigger. A field is what the newest
+// event that had it said.
+type TriggerState struct {
+	Tenant, Trigger      string
+	State, PreviousState string
+	Type                 string // of the event that set State
+	Reason               string // of that event
+	Revision, Seq        int64
+	EventUS              int64           // of that event
+	ScheduledAt          trigger.Instant // the last plan or firing told; 0 none
+	Occurrence           string
+	LocalTime, Timezone  string
+	Channel, UserID      string
+	CorrelationID        string
+	Attempt              int
+	Tags                 map[string]string
+	ErasedUS             int64 // events at or before it have no content any more; 0 never erased
+}
+
+// MinuteQuery asks for a page of one minute.
+type MinuteQuery struct {
+	Minute int64 // minutes since 1970 UTC
+	Shards []int // 0 to 63; nil means all
+	After  MinuteCursor
+	Limit  int // 1 to 1000; 0 means 100
+}
+
+// MinutePage is a page and where the next begins; Next is zero on the last.
+type MinutePage struct {
+	Entries []MinuteEntry
+	Next    MinuteCursor
+}
+
+// MinuteEntry is one planned instant of one trigger. Two occurrences of a
+// trigger that fall on the same millisecond share an entry.
+type MinuteEntry struct {
+	Due             trigger.Instant
+	Tenant, Trigger string
+	Occurrence      string
+	State           string // PENDING PAUSED MOVED SKIPPED CANCELLED FIRED EXPIRED FAILED
+	Channel, UserID string
+	FiredUS         int64 // event_us of the last firing; 0 not fired
+	EventUS         int64 // of the event that set State
+}
+
+// Limits of a page.
+const (
+	defaultPage = 100
+	MaxPage     = 1000
+)
+
+// PageSize is the limit a query asks for, within bounds.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return defaultPage
+	}
+	return min(limit, MaxPage)
+}
+
+// MaxRetention bounds how long rows may be kept: Cassandra's TTL ends at 20 years.
+const MaxRetention = 10 * 365 * 24 * time.Hour

@@ -1,0 +1,94 @@
+package sinks
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// watchLag measures, on its own, how far the owned partitions are behind. It
+// must not wait for the projector, which stands still while the sink is away.
+func (p *Projector) watchLag(ctx context.Context) {
+	admin := kadm.NewClient(p.client)
+	for sleep(ctx, p.opts.LagEvery) {
+		if err := p.measureLag(ctx, admin); err != nil && ctx.Err() == nil {
+			p.opts.Logger.Warn("history: measure lag", "err", err)
+		}
+	}
+}
+
+// measureLag compares with the last stable offset: what open transactions
+// hold back is nobody's to project yet.
+func (p *Projector) measureLag(ctx context.Context, admin *kadm.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.learnPositions(ctx, admin); err != nil {
+		return err
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, p.opts.Topic)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for partition, next := range p.owned {
+		if end, ok := ends.Lookup(p.opts.Topic, partition); ok && end.Err == nil && next != unknown {
+			p.opts.Hooks.Lag(partition, max(0, end.Offset-next))
+		}
+	}
+	return nil
+}
+
+// learnPositions asks where the partitions begin of which no record has come
+// yet: the group's offset, or the sink's, or else the log's beginning.
+func (p *Projector) learnPositions(ctx context.Context, admin *kadm.Client) error {
+	if !p.anyUnknown() {
+		return nil
+	}
+	starts, err := admin.ListStartOffsets(ctx, p.opts.Topic)
+	if err != nil {
+		return err
+	}
+	at, err := p.positions(ctx, admin)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for partition, next := range p.owned {
+		if start, ok := starts.Lookup(p.opts.Topic, partition); ok && start.Err == nil && next == unknown {
+			p.owned[partition] = max(start.Offset, at[partition])
+		}
+	}
+	return nil
+}
+
+func (p *Projector) positions(ctx context.Context, admin *kadm.Client) (map[int32]int64, error) {
+	at := map[int32]int64{}
+	if p.sink.OwnsOffsets() {
+		progress, err := p.sink.Progress(ctx)
+		for partition, pr := range progress {
+			at[partition] = pr.Next
+		}
+		return at, err
+	}
+	offsets, err := admin.FetchOffsets(ctx, p.opts.Group)
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == p.opts.Topic {
+			at[o.Partition] = o.At
+		}
+	})
+	return at, err
+}
+
+func (p *Projector) anyUnknown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, next := range p.owned {
+		if next == unknown {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,227 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Projector carries the event log into a sink: poll, apply, commit, one batch
+// at a time. It is a member of a consumer group; several of them share the
+// partitions.
+type Projector struct {
+	opts   Options
+	sink   Writer
+	client *kgo.Client
+
+	mu    sync.Mutex
+	owned map[int32]int64 // the offset to apply next; unknown (-1) until something was
+}
+
+// NewProjector joins nothing yet; Run does.
+func NewProjector(sink Writer, opts Options) (*Projector, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	return &Projector{opts: opts.withDefaults(), sink: sink, owned: map[int32]int64{}}, nil
+}
+
+// Run projects until ctx ends; then it returns nil. While the sink is away it
+// holds one batch and what is fetched ahead of it, and tries on. It returns an
+// error only where trying on cannot help: bad options, refused credentials.
+func (p *Projector) Run(ctx context.Context) error {
+	if err := p.connect(); err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer p.client.Close()
+	lagDone := make(chan struct{})
+	watchCtx, stop := context.WithCancel(ctx)
+	go func() { defer close(lagDone); p.watchLag(watchCtx) }()
+	defer func() { stop(); <-lagDone }()
+	for ctx.Err() == nil {
+		b, err := p.poll(ctx)
+		if err != nil {
+			return fmt.Errorf("poll: %w", err)
+		}
+		for _, part := range b.split(p.opts.MaxRecords, p.opts.MaxBytes) {
+			if !p.apply(ctx, part.events) {
+				return nil // ctx ended; whoever is next applies it
+			}
+			p.commit(ctx, part)
+		}
+	}
+	return nil
+}
+
+const unknown = -1
+
+func (p *Projector) connect() (err error) {
+	opts := append([]kgo.Opt{}, p.opts.Kafka...)
+	opts = append(opts,
+		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxBytes(p.opts.MaxBuffered), kgo.FetchMaxPartitionBytes(max(1, p.opts.MaxBuffered/4)),
+		kgo.OnPartitionsAssigned(p.assigned), kgo.OnPartitionsRevoked(p.revoked), kgo.OnPartitionsLost(p.revoked),
+	)
+	if p.sink.OwnsOffsets() {
+		opts = append(opts, kgo.AdjustFetchOffsetsFn(p.resumeFromSink))
+	}
+	p.client, err = kgo.NewClient(opts...)
+	return err
+}
+
+func (p *Projector) assigned(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, partition := range topics[p.opts.Topic] {
+		p.owned[partition] = unknown
+	}
+}
+
+// revoked may interrupt an apply. That one's writes are harmless, since the
+// next owner makes the same rows; its commit is left out, since it would move
+// the next owner's offset back.
+func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, partition := range topics[p.opts.Topic] {
+		delete(p.owned, partition)
+		p.opts.Hooks.Lag(partition, 0)
+	}
+}
+
+// resumeFromSink puts the sink's own position in the place of the group's. A
+// sink that is new, or was emptied, starts at the beginning of the log.
+func (p *Projector) resumeFromSink(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	progress, err := p.sink.Progress(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read progress: %w", err)
+	}
+	for partition := range offsets[p.opts.Topic] {
+		from := kgo.NewOffset().AtStart()
+		if at, ok := progress[partition]; ok {
+			from = kgo.NewOffset().At(at.Next)
+		}
+		offsets[p.opts.Topic][partition] = from.WithEpoch(-1)
+	}
+	return offsets, nil
+}
+
+// poll waits for records. Errors that pass are logged and polled over.
+func (p *Projector) poll(ctx context.Context) (*fetched, error) {
+	b := &fetched{}
+	f := p.client.PollRecords(ctx, p.opts.MaxRecords)
+	if f.IsClientClosed() || ctx.Err() != nil {
+		return b, nil
+	}
+	var fatal error
+	f.EachError(func(_ string, partition int32, err error) {
+		if isRefusal(err) {
+			fatal = errors.Join(fatal, err)
+			return
+		}
+		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
+	})
+	f.EachPartition(func(t kgo.FetchTopicPartition) { p.take(b, t.FetchPartition) })
+	return b, fatal
+}
+
+// isRefusal says that the broker has understood us and says no for good.
+func isRefusal(err error) bool {
+	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed) ||
+		errors.Is(err, kerr.SaslAuthenticationFailed)
+}
+
+// take decodes one partition's records. Transaction markers have offsets and
+// say nothing; they count, or the lag would never reach 0.
+func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
+	for _, r := range fp.Records {
+		rec := EventRecord{Partition: r.Partition, Offset: r.Offset}
+		if r.Attrs.IsControl() {
+			rec.Poison = true
+		} else if e, err := DecodeEvent(r.Value, r.Timestamp); err != nil {
+			rec.Poison = true
+			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset", r.Offset, "err", err)
+			p.opts.Hooks.Skipped(r.Partition, r.Offset, err)
+		} else {
+			rec.Event = e
+		}
+		b.add(rec, r)
+	}
+}
+
+// minChunk is how small a refused batch is cut; a sink that cannot take even
+// that within Attempt is away, not slow.
+const minChunk = 16
+
+// apply returns true once the batch is durable, false when ctx has ended first.
+// A refused batch is tried again in halves, so that a sink too slow for the
+// whole of it within Attempt still gets on.
+func (p *Projector) apply(ctx context.Context, events []EventRecord) bool {
+	wait, chunk, tries, started := p.opts.RetryMin, len(events), 0, time.Now()
+	for rest := events; len(rest) > 0; {
+		n := min(chunk, len(rest))
+		err := p.try(ctx, rest[:n])
+		if err == nil {
+			rest, wait, tries = rest[n:], p.opts.RetryMin, 0
+			continue
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		tries++
+		p.opts.Hooks.Retry(tries, err)
+		p.opts.Logger.Warn("history: apply; will try again", "attempt", tries, "wait", wait, "err", err)
+		if !sleep(ctx, wait) {
+			return false
+		}
+		wait, chunk = min(2*wait, p.opts.RetryMax), max(minChunk, n/2)
+	}
+	p.opts.Hooks.Applied(len(events), time.Since(started))
+	return true
+}
+
+func (p *Projector) try(ctx context.Context, events []EventRecord) error {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Attempt)
+	defer cancel()
+	return p.sink.Apply(ctx, events)
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// commit tells the group. A commit that fails costs a replay, not a row.
+func (p *Projector) commit(ctx context.Context, part batch) {
+	heads := maps.Clone(part.heads)
+	p.mu.Lock()
+	for partition, r := range part.heads {
+		if _, ok := p.owned[partition]; ok {
+			p.owned[partition] = r.Offset + 1
+		} else {
+			delete(heads, partition)
+		}
+	}
+	p.mu.Unlock()
+	records := make([]*kgo.Record, 0, len(heads))
+	for _, r := range heads {
+		records = append(records, r)
+	}
+	if err := p.client.CommitRecords(ctx, records...); err != nil && ctx.Err() == nil {
+		p.opts.Logger.Warn("history: commit", "err", err)
+	}
+}
