@@ -154,7 +154,7 @@ func (d *draft) opByHeaders(value []byte) trigger.Op {
 }
 
 func (d *draft) opByObject() trigger.Op {
-	if !d.seen.has(fOp) {
+	if !d.seen.has(fOp) && (d.err == nil || d.err.Field != "op") {
 		d.notACommand("the value is a JSON object without \"op\", and there is no wc- header")
 		return 0
 	}
@@ -164,11 +164,14 @@ func (d *draft) opByObject() trigger.Op {
 // notACommand overrules any other fault: what is no command has no fields.
 func (d *draft) notACommand(msg string) { d.err = fail(trigger.CodeNotACommand, "", msg) }
 
-// op reads the op and refuses fields that mean nothing beside it.
+// op reads the op and refuses fields that mean nothing beside it. An unknown
+// op overrules a fault in a field: which fields there are depends on it.
 func (d *draft) op() trigger.Op {
 	op, ok := trigger.ParseOp(d.text[fOp])
+	if !ok && (d.err == nil || d.seen.has(fOp)) {
+		d.err = fail(trigger.CodeUnknownOp, "op", unknown("op", d.text[fOp], trigger.OpNames()))
+	}
 	if !ok {
-		d.refuse(trigger.CodeUnknownOp, "op", unknown("op", d.text[fOp], trigger.OpNames()))
 		return 0
 	}
 	if extra := d.seen &^ fieldsOf[op]; extra != 0 {

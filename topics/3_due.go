@@ -81,7 +81,8 @@ func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigge
 	w.optional(contentType, f.Spec.ContentType)
 	w.optional(traceParent, f.Spec.TraceParent)
 	w.workers(f.Spec)
-	return w.key(f), dueValue(f.Spec.Payload), append(w.headers, f.Spec.Headers...)
+	w.own(f.Spec.Headers)
+	return w.key(f), notNull(f.Spec.Payload), w.headers
 }
 
 // dueWriter packs all values of a record's headers into one buffer. The
@@ -160,11 +161,19 @@ func (w *dueWriter) key(f *trigger.Fire) []byte {
 	return w.b[start:len(w.b):len(w.b)]
 }
 
-func dueValue(payload []byte) []byte {
-	if payload == nil {
+// own adds the user's headers. One without a value has an empty one: topic
+// state does not tell it from null, and a restart must not change an event.
+func (w *dueWriter) own(headers []trigger.Header) {
+	for _, h := range headers {
+		w.headers = append(w.headers, trigger.Header{Key: h.Key, Value: notNull(h.Value)})
+	}
+}
+
+func notNull(v []byte) []byte {
+	if v == nil {
 		return []byte{}
 	}
-	return payload
+	return v
 }
 
 func appendCallback(b []byte, c *trigger.Callback) []byte {
