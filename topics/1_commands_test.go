@@ -307,7 +307,9 @@ func TestBothSpellings(t *testing.T) {
 			}},
 		{"defaults written out", register(`"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once","dst":{"gap":"shift","overlap":"first"}`),
 			command("", "wc-delay=7m"),
-			func(c *trigger.Command) bool { return c.Spec.Priority == trigger.Normal && c.Spec.When.DST == trigger.DST{} }},
+			func(c *trigger.Command) bool {
+				return c.Spec.Priority == trigger.Normal && c.Spec.When.DST == trigger.DST{}
+			}},
 		{"callback", register(`"delay":"7m","callback":{"url":"https://a.example/x"}`), command("", "wc-delay=7m", "wc-callback-url=https://a.example/x"),
 			func(c *trigger.Command) bool {
 				return c.Spec.Channel == "webhook" && c.Spec.Callback.URL == "https://a.example/x" && c.Spec.Callback.Retry == nil

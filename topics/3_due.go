@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -329,27 +328,4 @@ func sortedTags(m map[string]string) []trigger.Tag {
 
 func sortTags(tags []trigger.Tag) {
 	slices.SortFunc(tags, func(a, b trigger.Tag) int { return strings.Compare(a.Key, b.Key) })
-}
-
-// parseWritten reads an instant as appendInstant spells it, 0 if it is none.
-func parseWritten(s string) trigger.Instant {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return 0
-	}
-	return trigger.At(t)
-}
-
-// appendInstant is RFC 3339 with milliseconds in UTC.
-func appendInstant(b []byte, i trigger.Instant) []byte { return i.AppendTo(b) }
-
-// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			b, _ = jsontext.AppendQuote(b, s) // its only error is invalid UTF-8, which it has replaced
-			return b
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
 }

@@ -97,7 +97,7 @@ func appendContent(b []byte, f *trigger.Fact, withPayload bool) []byte {
 func appendPayload(b, payload []byte) []byte {
 	start := len(b)
 	b = append(b, `,"payload":`...)
-	b, err := jsontext.AppendFormat(b, payload, jsontext.AllowDuplicateNames(true), jsontext.EscapeForJS(true))
+	b, err := jsontext.AppendFormat(b, payload, jsontext.AllowDuplicateNames(true))
 	if err == nil {
 		return b
 	}

@@ -14,7 +14,7 @@ var (
 		Headers: []trigger.Header{header("wc-delay", "7m"), header("wc-channel", "orders"), header("wc-user-id", "u_81"),
 			header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
 	benchJSON = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81, Timestamp: 1_790_000_000_000,
-		Value: []byte(`{"op":"register","channel":"orders","user_id":"u_81","delay":"7m","payload":{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}}`),
+		Value:   []byte(`{"op":"register","channel":"orders","user_id":"u_81","delay":"7m","payload":{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}}`),
 		Headers: []trigger.Header{header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
 	benchRule = &Record{Topic: "waterclock.commands", Key: []byte("pills-81"), Offset: 82, Timestamp: 1_790_000_000_000,
 		Value: []byte(`{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-20T09:00","timezone":"America/New_York",` +
