@@ -10,10 +10,7 @@ import (
 )
 
 func newConfig(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Show or check the settings", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(newConfigShow(a), newConfigValidate(a))
-	return cmd
+	return parent("config", "Show or check the settings", newConfigShow(a), newConfigValidate(a))
 }
 
 func newConfigShow(a *app) *cobra.Command {

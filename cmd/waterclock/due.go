@@ -11,13 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
 )
 
 func newDue(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "due", Short: "Read due events", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(newDueTail(a))
-	return cmd
+	return parent("due", "Read due events", newDueTail(a))
 }
 
 func newDueTail(a *app) *cobra.Command {
@@ -31,11 +29,11 @@ func newDueTail(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			topics, err := a.lanes(cmd, c, args[0])
+			lanes, err := a.lanes(cmd, c, args[0])
 			if err != nil {
 				return err
 			}
-			return a.tail(cmd.Context(), c, topics, f, func(r *kgo.Record) (bool, error) {
+			return a.tail(cmd.Context(), c, lanes, f, func(r *kgo.Record) (bool, error) {
 				return true, a.out.item(newDueView(r), func() string { return dueLine(r) })
 			})
 		},
@@ -53,7 +51,8 @@ func (a *app) lanes(cmd *cobra.Command, c *config.Config, channel string) ([]str
 	}
 	defer cl.Close()
 	topic := c.Channel(channel).Topic
-	there, err := kadm.NewClient(cl).ListTopics(cmd.Context(), topic, topic+".high")
+	high := topics.HighLane(topic)
+	there, err := kadm.NewClient(cl).ListTopics(cmd.Context(), topic, high)
 	if err != nil {
 		return nil, fmt.Errorf("look for %s: %w", topic, err)
 	}
@@ -61,8 +60,8 @@ func (a *app) lanes(cmd *cobra.Command, c *config.Config, channel string) ([]str
 		return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf(
 			"channel %s has no topic %s yet: it is made by the first `waterclock schedule … --channel %s`, or `waterclock topics apply`", channel, topic, channel)}
 	}
-	if d := there[topic+".high"]; d.Err == nil && len(d.Partitions) > 0 {
-		return []string{topic, topic + ".high"}, nil
+	if d := there[high]; d.Err == nil && len(d.Partitions) > 0 {
+		return []string{topic, high}, nil
 	}
 	return []string{topic}, nil
 }

@@ -11,10 +11,7 @@ import (
 )
 
 func newEvents(a *app) *cobra.Command {
-	cmd := &cobra.Command{Use: "events", Short: "Read the event log", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(newEventsTail(a))
-	return cmd
+	return parent("events", "Read the event log", newEventsTail(a))
 }
 
 type eventsFlags struct {

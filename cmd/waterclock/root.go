@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group headings of the help page.
+// Headings of the help page.
 const (
-	groupRun      = "run"
-	groupTriggers = "triggers"
-	groupLook     = "look"
-	groupOperate  = "operate"
+	groupRun      = "Run"
+	groupTriggers = "Triggers"
+	groupLook     = "Look"
+	groupOperate  = "Operate"
 )
 
 // verbs is every command of the first level, in the order of the help page.
@@ -35,8 +35,10 @@ var verbs = []struct {
 	{groupLook, newList},
 	{groupLook, newWatch},
 	{groupLook, newExplain},
+	{groupLook, newPreview},
 	{groupLook, newEvents},
 	{groupLook, newDue},
+	{groupOperate, newTopics},
 	{groupOperate, newConfig},
 	{groupOperate, newVersion},
 }
@@ -67,23 +69,41 @@ func newRoot(a *app) *cobra.Command {
 			a.started = true
 			return a.out.prepare()
 		},
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(a.io.in)
 	root.SetOut(a.io.out)
 	root.SetErr(a.io.err)
 	a.bindGlobal(root)
-	for _, g := range []*cobra.Group{
-		{ID: groupRun, Title: "Run:"}, {ID: groupTriggers, Title: "Triggers:"},
-		{ID: groupLook, Title: "Look:"}, {ID: groupOperate, Title: "Operate:"},
-	} {
-		root.AddGroup(g)
-	}
 	for _, v := range verbs {
 		cmd := v.make(a)
 		cmd.GroupID = v.group
+		if !root.ContainsGroup(v.group) {
+			root.AddGroup(&cobra.Group{ID: v.group, Title: v.group + ":"})
+		}
 		root.AddCommand(cmd)
 	}
 	return root
+}
+
+// parent is a verb that only has others below it.
+func parent(use, short string, below ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := ""
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "; did you mean " + near[0] + "?"
+			}
+			return usagef("there is no %s %s%s", cmd.CommandPath(), args[0], hint)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(below...)
+	return cmd
 }

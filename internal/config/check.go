@@ -138,8 +138,8 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 func (l *loader) checkTopics() {
 	prefix := l.c.Topics.Prefix
-	if prefix != "" && (!topicName.MatchString(prefix) || len(prefix) > 150) {
-		l.at("topics.prefix", "%q: a topic's name has letters, digits, '.', '_' and '-' only, a prefix at most 150", prefix)
+	if !topicName.MatchString(prefix) || len(prefix) > 150 {
+		l.at("topics.prefix", "%q: a topic's name has letters, digits, '.', '_' and '-' only, a prefix 1 to 150", prefix)
 	}
 	if g := l.c.Group; g == "" || len(g) > 200 {
 		l.at("group", "must have 1 to 200 characters")

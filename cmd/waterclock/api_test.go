@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fakeAPI answers like the gateway and remembers what it was asked.
+type fakeAPI struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // METHOD path headers body
+}
+
+func newFakeAPI(t *testing.T) *fakeAPI {
+	f := &fakeAPI{}
+	f.Server = httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	parts := []string{r.Method, r.URL.EscapedPath() + query(r)}
+	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type"} {
+		if v := r.Header.Get(h); v != "" {
+			parts = append(parts, h+"="+v)
+		}
+	}
+	f.mu.Lock()
+	f.asked = append(f.asked, strings.TrimSpace(strings.Join(append(parts, string(body)), " ")))
+	f.mu.Unlock()
+	f.answer(w, r)
+}
+
+func query(r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		return ""
+	}
+	return "?" + r.URL.RawQuery
+}
+
+func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	switch {
+	case strings.HasSuffix(path, "/missing"):
+		problemJSON(w, 404, "not_found", "no such trigger")
+	case strings.HasSuffix(path, "/late"):
+		problemJSON(w, 409, "already_fired", "it has fired")
+	case strings.HasSuffix(path, "/stale"):
+		problemJSON(w, 412, "conflict", "revision is 9")
+	case strings.HasSuffix(path, "/twice"):
+		problemJSON(w, 422, "idempotency_conflict", "other content")
+	case strings.HasSuffix(path, "/broken"):
+		w.WriteHeader(500)
+	case strings.HasSuffix(path, "/slow"):
+		w.WriteHeader(202)
+		fmt.Fprint(w, `{"trigger_id":"slow"}`)
+	case strings.HasSuffix(path, "/page"):
+		fmt.Fprint(w, `<html>`)
+	case strings.HasSuffix(path, "/events"):
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, ": hello\n\nid: 1\ndata: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":1}\n\n"+
+			"data: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":3,\"occurrence\":\"the one\"}\n\n")
+	case path == "/v1/triggers":
+		n := 3
+		if r.URL.Query().Get("cursor") == "" {
+			fmt.Fprint(w, `{"items":[{"trigger_id":"a","state":"PENDING","next_fire_at":"soon"},{"trigger_id":"b\u001b[2J","state":"PAUSED"}],"next_cursor":"more"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"items":[{"trigger_id":"c","state":"FIRED","n":%d}]}`, n)
+	default:
+		w.Header().Set("ETag", `"3"`)
+		fmt.Fprint(w, `{"trigger_id":"k","state":"PENDING","revision":3,"next_fire_at":"2026-11-20T14:00:00.000Z","payload":{"n":12345678901234567890},"zzz":true}`)
+	}
+}
+
+func problemJSON(w http.ResponseWriter, status int, code, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": code, "detail": detail, "status": status})
+}
+
+func (f *fakeAPI) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}
+
+func TestGet(t *testing.T) {
+	f := newFakeAPI(t)
+	cli(t, nil, "", "--url", f.URL, "get", "k").want(t, exitOK, "PENDING", "12345678901234567890", "zzz")
+	cli(t, nil, "", "--url", f.URL, "get", "k", "--jq", ".revision").want(t, exitOK, "3")
+	cli(t, nil, "", "--url", f.URL, "get", "missing").want(t, exitNotFound, "missing: not_found: no such trigger")
+	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "does not answer like Waterclock's API")
+	cli(t, nil, "", "--url", f.URL, "get", "broken").want(t, exitFailed, "internal_server_error")
+	cli(t, []string{"WATERCLOCK_API_KEY=secret"}, "", "--url", f.URL, "get", "acme/a b:c?d").want(t, exitOK)
+	if want := "GET /v1/triggers/acme%2Fa%20b%3Ac%3Fd Authorization=Bearer secret"; f.last() != want {
+		t.Errorf("asked %q, want %q", f.last(), want)
+	}
+}
+
+func TestList(t *testing.T) {
+	f := newFakeAPI(t)
+	r := cli(t, nil, "", "--url", f.URL, "list")
+	r.want(t, exitOK, "TRIGGER", "soon", "FIRED")
+	if strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, `b\x1b[2J`) {
+		t.Errorf("a trigger's name commands the terminal: %q", r.out)
+	}
+	cli(t, nil, "", "--url", f.URL, "list", "-n", "1", "-o", "ndjson").want(t, exitOK, `"trigger_id":"a"`, "more than 1")
+	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c:d", "--limit", "0").want(t, exitOK)
+	if want := "GET /v1/triggers?cursor=more&limit=500&state=pending&tag=a%3Ab&tag=c%3Ad"; f.last() != want {
+		t.Errorf("asked %q, want %q", f.last(), want)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	f := newFakeAPI(t)
+	cli(t, nil, "", "--url", f.URL, "watch", "k").want(t, exitFailed, "occurrence=the one", "ended the stream")
+}
+
+// Commands go through the API where it is named more explicitly than brokers.
+func TestCommandsOverHTTP(t *testing.T) {
+	f := newFakeAPI(t)
+	for _, row := range []struct {
+		name  string
+		args  []string
+		code  int
+		asked string
+		want  string
+	}{
+		{"register", []string{"schedule", "k", "--in", "7m", "--if-absent", "--idempotency-key", "i"}, exitOK,
+			`PUT /v1/triggers/k If-None-Match=* Idempotency-Key=i Content-Type=application/json {"delay":"7m"}`, "PENDING"},
+		{"cancel", []string{"cancel", "k", "--if-revision", "3"}, exitOK, `DELETE /v1/triggers/k If-Match="3"`, "decided"},
+		{"reschedule takes the other time fields away", []string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"}, exitOK,
+			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"count":null,"delay":null,"exclude":null,` +
+				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, ""},
+		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
+		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},
+		{"missing", []string{"cancel", "missing"}, exitNotFound, "", "no such trigger"},
+		{"late", []string{"cancel", "late"}, exitConflict, "", "already_fired"},
+		{"stale", []string{"cancel", "stale"}, exitConflict, "", "revision is 9"},
+		{"twice", []string{"schedule", "twice", "--in", "1s"}, exitConflict, "", "idempotency_conflict"},
+		{"to be decided", []string{"cancel", "slow"}, exitOK, "", "is one running?"},
+		{"wait for the firing", []string{"schedule", "k", "--in", "1s", "--wait", "-o", "ndjson"}, exitOK,
+			"GET /v1/triggers/k/events?follow=1", `"occurrence":"the one"`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cli(t, nil, "", append(row.args, "--url", f.URL)...).want(t, row.code, row.want)
+			if row.asked != "" && f.last() != row.asked {
+				t.Errorf("asked\n%s\nwant\n%s", f.last(), row.asked)
+			}
+		})
+	}
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	f := newFakeAPI(t)
+	address := nobody(t)
+	for _, row := range []struct {
+		name string
+		env  []string
+		args []string
+		api  bool
+	}{
+		{"both by flag: Kafka", nil, []string{"--brokers", address, "--url", f.URL}, false},
+		{"the API by flag, brokers by environment", []string{"WATERCLOCK_BROKERS=" + address}, []string{"--url", f.URL}, true},
+		{"brokers by flag, the API by environment", []string{"WATERCLOCK_URL=" + f.URL}, []string{"--brokers", address}, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := cli(t, row.env, "", append(row.args, "cancel", "k")...)
+			if api := r.code == exitOK; api != row.api {
+				t.Errorf("asked the API: %v, want %v\n%s", api, row.api, r.err)
+			}
+		})
+	}
+}

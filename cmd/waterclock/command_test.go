@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// decideByKey answers by the trigger's key, as the contract's events would.
+func decideByKey(key string, _ map[string]any) []topics.Event {
+	switch key {
+	case "gone":
+		return []topics.Event{{Type: "cancel.too_late", Reason: "unknown"}}
+	case "fired":
+		return []topics.Event{{Type: "cancel.too_late", Reason: "fired", Occurrence: "o", DueTopic: "waterclock.due.x", DuePartition: ptr(int32(3))}}
+	case "rejected":
+		return []topics.Event{{Type: "command.rejected", Reason: "unknown_zone", Detail: "no such zone"}}
+	case "conflict":
+		return []topics.Event{{Type: "command.rejected", Reason: "conflict", Detail: "revision is 4"}}
+	case "none":
+		return []topics.Event{{Type: "command.rejected", Reason: "not_found", Detail: "no such trigger"}}
+	case "silent":
+		return nil
+	case "fires":
+		return []topics.Event{
+			{Type: "occurrence.fired", Trigger: "fires", Occurrence: "of before", Source: "x"},
+			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
+			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))}}
+	case "cancelled":
+		return []topics.Event{{Type: "trigger.registered", Revision: 1, State: "PENDING"}, {Type: "trigger.cancelled", Source: "elsewhere"}}
+	}
+	return []topics.Event{
+		{Type: "trigger.registered", Source: "waterclock.commands/0/999", Revision: 77}, // another command's
+		{Type: "trigger.registered", Revision: 1, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"}}
+}
+
+func TestCommandsAndTheirDecisions(t *testing.T) {
+	brokers := cluster(t)
+	startEngine(t, brokers, decideByKey)
+	for _, row := range []struct {
+		name string
+		args []string
+		code int
+		want []string
+	}{
+		{"registered", []string{"schedule", "new", "--in", "7m"}, exitOK, []string{"trigger.registered", "PENDING", "2026-11-20T14:00:00.000Z"}},
+		{"rejected", []string{"schedule", "rejected", "--in", "7m"}, exitFailed, []string{"unknown_zone: no such zone"}},
+		{"conflict", []string{"schedule", "conflict", "--in", "7m", "--if-revision", "3"}, exitConflict, []string{"revision is 4"}},
+		{"not found", []string{"pause", "none"}, exitNotFound, []string{"not_found"}},
+		{"cancel of nothing", []string{"cancel", "gone"}, exitNotFound, []string{"no such trigger"}},
+		{"cancel too late", []string{"cancel", "fired"}, exitConflict, []string{"waterclock.due.x, partition 3"}},
+		{"no engine", []string{"cancel", "silent", "--decision-timeout", "300ms"}, exitOK, []string{"command.accepted", "is one running?"}},
+		{"nobody waits", []string{"cancel", "silent", "--decision-timeout", "0"}, exitOK, []string{"command.accepted"}},
+		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
+		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
+		{"cancelled meanwhile", []string{"schedule", "cancelled", "--in", "1h", "--wait"}, exitConflict, []string{"did not fire: trigger.cancelled"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cli(t, nil, "", append(row.args, "--brokers", brokers)...).want(t, row.code, row.want...)
+		})
+	}
+}
+
+func TestNoTopics(t *testing.T) {
+	cli(t, nil, "", "--brokers", cluster(t), "--set", "topics.prefix=other.", "cancel", "k").want(t, exitFailed,
+		"there is no topic other.commands", "waterclock topics apply")
+}
+
+// The JSON spelling of every verb, as the contract has it.
+func TestCommandSpelling(t *testing.T) {
+	brokers := cluster(t)
+	e := startEngine(t, brokers, func(string, map[string]any) []topics.Event { return []topics.Event{{Type: "trigger.registered"}} })
+	for _, row := range []struct {
+		name, stdin, want string
+		args              []string
+	}{
+		{"delay", "", `{"op":"register","delay":"7m","channel":"orders","payload":{"holdId":"h"}}`,
+			[]string{"schedule", "k", "--in", "7m", "--channel", "orders", "--data", `{"holdId":"h"}`}},
+		{"local time", "", `{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
+			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority", "high"}},
+		{"rule as it is", "", `{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
+			[]string{"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap", "skip"}},
+		{"five fields are cron", "", `{"op":"register","recurrence":"cron:0 9 * * 1-5"}`, []string{"schedule", "k", "--every", "0 9 * * 1-5"}},
+		{"a duration is every", "", `{"op":"register","recurrence":"every:15m"}`, []string{"schedule", "k", "--every", "15m"}},
+		{"a nickname is cron", "", `{"op":"register","recurrence":"cron:@daily"}`, []string{"schedule", "k", "--every", "@daily"}},
+		{"bytes from standard input", "\x00\x01", `{"op":"register","delay":"1s","payload_base64":"AAE="}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
+		{"JSON from standard input", ` [1.50] `, `{"op":"register","delay":"1s","payload":[1.50]}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
+		{"callback", "", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
+			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"}},
+		{"tags and conditions", "", `{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
+			[]string{"schedule", "k", "--in", "1s", "--tag", "a=b=c", "--header", "h=v", "--if-absent", "--idempotency-key", "i"}},
+		{"reschedule", "", `{"op":"reschedule","delay":"1h","if_revision":2}`, []string{"reschedule", "k", "--in", "1h", "--if-revision", "2"}},
+		{"cancel", "", `{"op":"cancel"}`, []string{"cancel", "k"}},
+		{"snooze for", "", `{"op":"snooze","for":"10m"}`, []string{"snooze", "k", "--for", "10m"}},
+		{"snooze until", "", `{"op":"snooze","until":"2026-11-20T09:00"}`, []string{"snooze", "k", "--until", "2026-11-20T09:00"}},
+		{"skip", "", `{"op":"skip","occurrence":"2026-12-25"}`, []string{"skip", "k", "--occurrence", "2026-12-25"}},
+		{"pause", "", `{"op":"pause","note":"on holiday"}`, []string{"pause", "k", "--note", "on holiday"}},
+		{"resume", "", `{"op":"resume"}`, []string{"resume", "k"}},
+		{"run", "", `{"op":"run_now"}`, []string{"run", "k"}},
+		{"rezone", "", `{"op":"rezone","timezone":"Asia/Tokyo"}`, []string{"rezone", "k", "--tz", "Asia/Tokyo"}},
+		{"ack", "", `{"op":"ack"}`, []string{"ack", "k"}},
+		{"erase", "", `{"op":"erase"}`, []string{"erase", "k"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cli(t, nil, row.stdin, append(row.args, "--brokers", brokers)...).want(t, exitOK)
+			var got, want any
+			if err := json.Unmarshal([]byte(e.last()), &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(row.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("wrote %s, want %s", e.last(), row.want)
+			}
+			if strings.Contains(row.want, "1.50") && !strings.Contains(e.last(), "1.50") {
+				t.Errorf("the payload's digits changed: %s", e.last())
+			}
+		})
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	run := wish{Key: "k", Op: 8}
+	for _, row := range []struct {
+		name  string
+		event topics.Event
+		w     wish
+		want  bool
+	}{
+		{"its source", topics.Event{Trigger: "k", Source: "c.c/3/14"}, wish{Key: "k"}, true},
+		{"another command", topics.Event{Trigger: "k", Source: "c.c/3/15"}, wish{Key: "k"}, false},
+		{"another trigger", topics.Event{Trigger: "j", Source: "c.c/3/14"}, wish{Key: "k"}, false},
+		{"a run's firing", topics.Event{Trigger: "k", Occurrence: "run-3-14"}, run, true},
+		{"another run's firing", topics.Event{Trigger: "k", Occurrence: "run-3-1"}, run, false},
+		{"a firing after a pause", topics.Event{Trigger: "k", Occurrence: "run-3-14"}, wish{Key: "k", Op: 6}, false},
+	} {
+		if got := answers(&row.event, row.w, "c.c/3/14"); got != row.want {
+			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+	}
+}

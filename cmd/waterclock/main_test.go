@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// result is what one run of the command line left behind.
+type result struct {
+	code     int
+	out, err string
+}
+
+// cli runs the command line with an environment of its own.
+func cli(t *testing.T, env []string, stdin string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := run(t.Context(), args, stdio{in: strings.NewReader(stdin), out: &out, err: &errs, env: env})
+	return result{code, out.String(), errs.String()}
+}
+
+// want checks the exit code and that texts stand in what was printed.
+func (r result) want(t *testing.T, code int, texts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\nout: %s\nerr: %s", r.code, code, r.out, r.err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(r.out+r.err, text) {
+			t.Errorf("output lacks %q\nout: %s\nerr: %s", text, r.out, r.err)
+		}
+	}
+}
+
+// cluster is an embedded broker with the catalogue's topics.
+func cluster(t *testing.T) (brokers string) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	brokers = strings.Join(c.ListenAddrs(), ",")
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply").want(t, exitOK, "waterclock.commands")
+	return brokers
+}
+
+// engine stands in for the real one: it answers every command with what
+// decide makes of it, on the same partition of the event log.
+type engine struct {
+	mu       sync.Mutex
+	commands []string
+}
+
+func startEngine(t *testing.T, brokers string, decide func(key string, command map[string]any) []topics.Event) *engine {
+	t.Helper()
+	e := &engine{}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.commands"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() { stop(); <-done; cl.Close() })
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { e.answer(ctx, cl, r, decide) })
+		}
+	}()
+	return e
+}
+
+func (e *engine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, decide func(string, map[string]any) []topics.Event) {
+	e.mu.Lock()
+	e.commands = append(e.commands, string(r.Value))
+	e.mu.Unlock()
+	var command map[string]any
+	_ = json.Unmarshal(r.Value, &command)
+	for _, event := range decide(string(r.Key), command) {
+		event.Trigger = string(r.Key)
+		if event.Source == "" && event.Type != "occurrence.fired" {
+			event.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+		}
+		value, _ := json.Marshal(event)
+		cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.events", Partition: r.Partition, Key: r.Key, Value: value})
+	}
+}
+
+func (e *engine) last() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.commands[len(e.commands)-1]
+}
+
+// nobody is an address where nothing listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestUsage(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown verb", []string{"shedule"}, "schedule"},
+		{"unknown flag", []string{"schedule", "k", "--inn", "7m"}, "unknown flag"},
+		{"no key", []string{"cancel"}, "needs the KEY"},
+		{"two keys", []string{"schedule", "a", "b", "--in", "1m"}, "one KEY"},
+		{"bad key", []string{"cancel", "/x"}, "no trigger key"},
+		{"no time", []string{"schedule", "k"}, "exactly one of --in, --at and --every"},
+		{"two times", []string{"schedule", "k", "--in", "7m", "--at", "x"}, "exactly one of"},
+		{"data is no JSON", []string{"schedule", "k", "--in", "7m", "--data", "hello"}, "--data is no JSON"},
+		{"data file missing", []string{"schedule", "k", "--in", "7m", "--data", "@/does/not/exist"}, "no such file"},
+		{"tag without value", []string{"schedule", "k", "--in", "7m", "--tag", "a"}, "name=value"},
+		{"snooze without time", []string{"snooze", "k"}, "--for or --until"},
+		{"rezone without zone", []string{"rezone", "k"}, "--tz"},
+		{"format", []string{"version", "-o", "yaml"}, "table, json or ndjson"},
+		{"filter", []string{"version", "--jq", ".["}, "--jq"},
+		{"setting", []string{"config", "show", "--set", "topics.partitons=3"}, "did you mean topics.partitions?"},
+		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
+	} {
+		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	address := nobody(t)
+	cli(t, nil, "", "--brokers", address, "cancel", "k").want(t, exitFailed,
+		"no broker answers at "+address+": start one with `waterclock dev`, or name yours with --brokers")
+	cli(t, nil, "", "--url", "http://"+address, "get", "k").want(t, exitFailed,
+		"no API answers at http://"+address+": start one with `waterclock dev`, or name yours with --url")
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	cli(t, nil, "", "version", "-o", "json", "--jq", ".version").want(t, exitOK, buildVersion())
+	cli(t, nil, "").want(t, exitOK, "schedule", "--brokers")
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		cli(t, nil, "", "completion", shell).want(t, exitOK, "waterclock")
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	env := []string{"WATERCLOCK_LISTEN=127.0.0.1:9", "WATERCLOCK_WEBHOOK_SECRET=hunter2"}
+	r := cli(t, env, "", "--brokers", "a:1", "config", "show", "-o", "ndjson", "--changed")
+	r.want(t, exitOK, `{"key":"brokers","value":"a:1","source":"flag --brokers"}`,
+		`{"key":"listen","value":"127.0.0.1:9","source":"env WATERCLOCK_LISTEN"}`)
+	if strings.Contains(r.out, "hunter2") {
+		t.Error("a secret was shown")
+	}
+	cli(t, nil, "", "config", "show", "--dev", "--jq", `.[]|select(.key=="topics.partitions")|.value`).want(t, exitOK, "4")
+	cli(t, []string{"WATERCLOCK_OUTPUT=ndjson"}, "", "config", "show").want(t, exitOK, `{"key":"group"`)
+}
+
+func TestConfigValidate(t *testing.T) {
+	cli(t, []string{"WATERCLOCK_LISTN=x"}, "", "config", "validate").want(t, exitOK, "did you mean WATERCLOCK_LISTEN?")
+	cli(t, nil, "", "config", "validate", "--set", "standby=maybe", "--set", "log.level=loud").want(t, exitFailed, "standby", "log.level")
+	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitFailed, "cassandra.hosts")
+	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitFailed, "exist.yaml")
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+type previewFlags struct {
+	when  timeFlags
+	after string
+	n     int
+	jsonl bool
+}
+
+func newPreview(a *app) *cobra.Command {
+	f := &previewFlags{}
+	cmd := &cobra.Command{
+		Use:   "preview (--every RULE | --at TIME | --in DURATION) [--tz ZONE] | --jsonl",
+		Short: "Print when a rule would fire, with nothing running",
+		Example: `  waterclock preview --every 'FREQ=DAILY' --start 2026-03-07T02:30 --tz America/New_York -n 3
+  waterclock preview --every '0 9 * * MON#1' --tz Europe/Berlin
+  waterclock preview --jsonl < questions.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.jsonl {
+				return a.previewLines(cmd.Context())
+			}
+			return a.preview(f)
+		},
+	}
+	f.when.bind(cmd)
+	cmd.Flags().StringVar(&f.after, "after", "", "only after this `time` (default now)")
+	cmd.Flags().IntVarP(&f.n, "number", "n", 10, "how many, at most 1000")
+	cmd.Flags().BoolVar(&f.jsonl, "jsonl", false, "read bodies of POST /v1/preview from standard input, a line each; answer a line each")
+	return cmd
+}
+
+func (a *app) preview(f *previewFlags) error {
+	fields, err := f.when.fields()
+	if err != nil {
+		return err
+	}
+	put(fields, "after", f.after)
+	fields["n"] = f.n
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("spell the question: %w", err)
+	}
+	answer, refusal := calendar.Preview(calendar.Embedded(), body, time.Now().UnixMilli())
+	if refusal != nil {
+		return refused(string(refusal.Code), refusal.Field+": "+refusal.Msg)
+	}
+	if a.out.format == "json" {
+		return a.out.json(answer)
+	}
+	items := make([]any, len(answer.Occurrences))
+	for i, o := range answer.Occurrences {
+		items[i] = o
+	}
+	if len(items) == 0 {
+		a.note("it does not fire any more")
+	}
+	return a.out.list(items, []string{"at", "local", "note"}, func(i int) []string {
+		o := answer.Occurrences[i]
+		return []string{o.At, o.Local, o.Note}
+	})
+}
+
+// maxLine bounds a question: a preview has at most 512 dates and 512 B of
+// rule, so a longer line is none.
+const maxLine = 1 << 20
+
+// previewLines answers line by line, in order. It writes out whenever it has
+// to wait for the next question, so that a program can hold a conversation.
+func (a *app) previewLines(ctx context.Context) error {
+	in := bufio.NewReaderSize(a.io.in, 64<<10)
+	out := bufio.NewWriterSize(a.io.out, 64<<10)
+	answers := &output{w: out, format: "ndjson", code: a.out.code}
+	zones := calendar.Embedded()
+	for ctx.Err() == nil {
+		line, err := readLine(in)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLongLine) {
+			return fmt.Errorf("read questions: %w", err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 || errors.Is(err, errLongLine) {
+			if err := answers.json(answerLine(zones, line, err)); err != nil {
+				return fmt.Errorf("write answers: %w", err)
+			}
+		}
+		if in.Buffered() == 0 {
+			if err := out.Flush(); err != nil {
+				return fmt.Errorf("write answers: %w", err)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+	return nil
+}
+
+var errLongLine = errors.New("the line is over 1 MiB")
+
+// readLine reads up to a line end. Of a line that is too long it drops all
+// and returns errLongLine, so that the next question is still one.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	long := false
+	for {
+		part, err := in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxLine; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case long && (err == nil || errors.Is(err, io.EOF)):
+			return nil, errLongLine // at the end of input the next call says io.EOF
+		default:
+			return line, err
+		}
+	}
+}
+
+// previewProblem is a refusal as the HTTP API words it (RFC 9457), with the
+// question's id.
+type previewProblem struct {
+	ID     json.RawMessage `json:"id,omitempty"`
+	Type   string          `json:"type"`
+	Title  string          `json:"title"`
+	Status int             `json:"status"`
+	Code   string          `json:"code"`
+	Field  string          `json:"field,omitempty"`
+	Detail string          `json:"detail"`
+}
+
+// answerLine is the answer or the problem of one question.
+func answerLine(zones *calendar.Zones, line []byte, failed error) any {
+	if errors.Is(failed, errLongLine) {
+		return previewProblem{Type: "about:blank", Title: http.StatusText(http.StatusRequestEntityTooLarge),
+			Status: http.StatusRequestEntityTooLarge, Code: string(trigger.CodeTooLarge), Detail: failed.Error()}
+	}
+	answer, refusal := calendar.Preview(zones, line, time.Now().UnixMilli())
+	if refusal == nil {
+		return answer
+	}
+	status := http.StatusUnprocessableEntity
+	if refusal.Code == calendar.CodeInvalid && refusal.Field == "" {
+		status = http.StatusBadRequest
+	}
+	return previewProblem{ID: answer.ID, Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Code: string(refusal.Code), Field: refusal.Field, Detail: refusal.Msg}
+}

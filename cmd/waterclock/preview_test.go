@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestPreview(t *testing.T) {
+	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "--start", "2026-03-07T02:30", "--tz", "America/New_York", "-n", "3",
+		"--after", "2026-03-01T00:00:00Z").want(t, exitOK, "2026-03-08T03:30:00-04:00", "gap: shifted 1h")
+	cli(t, nil, "", "preview", "--every", "FREQ=DALY").want(t, exitFailed, "invalid_rule")
+	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start", "2019-01-01T00:00:00Z").want(t, exitOK, "does not fire any more")
+	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
+}
+
+// One line for each question, in order, with its id, whatever the line is.
+func TestPreviewLines(t *testing.T) {
+	questions := strings.Join([]string{
+		`{"id":1,"fire_at":"2026-11-20T09:00:00Z","after":"2026-01-01T00:00:00Z"}`,
+		`{"id":"two","recurrence":"FREQ=DALY"}`,
+		``,
+		`garbled`,
+		`{"id":4,"fire_at":"` + strings.Repeat("9", maxLine) + `"}`,
+		`{"id":5,"delay":"7m","after":"2026-01-01T00:00:00Z"}`,
+	}, "\n")
+	r := cli(t, nil, questions, "preview", "--jsonl")
+	r.want(t, exitOK)
+	want := []string{
+		`{"id":1,"occurrences":[{"at":"2026-11-20T09:00:00Z"`,
+		`"status":422,"code":"invalid_rule","field":"recurrence"`,
+		`"status":400,"code":"invalid"`,
+		`"status":413,"code":"too_large"`,
+		`{"id":5,"occurrences":[{"at":"2026-01-01T00:07:00Z"`,
+	}
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), r.out)
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("line %d is %s, want %s", i+1, lines[i], want[i])
+		}
+	}
+	if !strings.HasPrefix(lines[1], `{"id":"two"`) {
+		t.Errorf("a problem without its question's id: %s", lines[1])
+	}
+}
+
+// A program may wait for each answer before it asks again.
+func TestPreviewConversation(t *testing.T) {
+	questions, ask := io.Pipe()
+	hear, answers := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), []string{"preview", "--jsonl"}, stdio{in: questions, out: answers, err: io.Discard})
+		answers.Close()
+	}()
+	in := bufio.NewScanner(hear)
+	for i := range 3 {
+		fmt.Fprintf(ask, `{"id":%d,"delay":"1m"}`+"\n", i)
+		if !in.Scan() {
+			t.Fatal("no answer")
+		}
+		var answer struct{ ID int }
+		if err := json.Unmarshal(in.Bytes(), &answer); err != nil || answer.ID != i {
+			t.Fatalf("answer %s (%v), want that of %d", in.Text(), err, i)
+		}
+	}
+	ask.Close()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+func FuzzPreviewLine(f *testing.F) {
+	for _, seed := range []string{"{}\n", "\n\n", "x", `{"delay":"1s"}` + "\n" + `{"delay":`, `{"id":[1,{}],"n":1e9,"fire_at":1}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, questions string) {
+		r := cli(t, nil, questions, "preview", "--jsonl")
+		asked := 0
+		for _, line := range strings.Split(questions, "\n") {
+			if strings.TrimSpace(line) != "" {
+				asked++
+			}
+		}
+		if n := strings.Count(r.out, "\n"); n != asked || r.code != exitOK {
+			t.Fatalf("%d answers to %d questions, exit code %d: %q", n, asked, r.code, r.out)
+		}
+	})
+}

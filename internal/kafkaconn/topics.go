@@ -1,0 +1,161 @@
+package kafkaconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Wanted is the catalogue as the settings have it: the topics of every
+// channel that is configured, of `default`, and of those named in channels.
+func Wanted(c *config.Config, channels ...string) []topics.Topic {
+	p, r := int32(c.Topics.Partitions), replication(c)
+	want := topics.Catalogue(topics.Names{Prefix: c.Topics.Prefix}, p, r, nil)
+	for i := range want {
+		if want[i].Name == c.Topic("events") {
+			want[i].Configs["retention.ms"] = retention(c)
+		}
+	}
+	for _, name := range channelNames(c, channels) {
+		ch := c.Channel(name)
+		if ch.Partitioning == "by_key" && ch.Topic != c.Topic("due."+name) {
+			continue // a topic of the team's own, with partitions of its own
+		}
+		want = append(want, topics.DueTopic(ch.Topic, p, r))
+		if ch.HighLane {
+			want = append(want, topics.DueTopic(topics.HighLane(ch.Topic), p, r))
+		}
+	}
+	return want
+}
+
+func channelNames(c *config.Config, more []string) []string {
+	names := append([]string{"default"}, more...)
+	for name := range c.Channels {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// replication is Kafka's -1, the brokers' default, for 0.
+func replication(c *config.Config) int16 {
+	if c.Topics.Replication == 0 {
+		return -1
+	}
+	return int16(c.Topics.Replication)
+}
+
+func retention(c *config.Config) string {
+	if c.Events.Retention == 0 {
+		return "-1"
+	}
+	return strconv.FormatInt(c.Events.Retention.Milliseconds(), 10)
+}
+
+// Existing is what the cluster has of the wanted topics, with the settings in
+// effect. Topics that are not there are left out. It asks afresh: kadm would
+// answer from the client's cache, which is up to 5 s behind an Apply.
+func Existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	for i := range want {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &want[i].Name
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	var out []topics.Existing
+	var there []string
+	for _, t := range resp.Topics {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("look at %s: %w", *t.Topic, err)
+		}
+		out = append(out, topics.Existing{Name: *t.Topic, Partitions: int32(len(t.Partitions)), Configs: map[string]string{}})
+		there = append(there, *t.Topic)
+	}
+	if len(there) == 0 {
+		return nil, nil
+	}
+	return out, readConfigs(ctx, kadm.NewClient(cl), there, out)
+}
+
+func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into []topics.Existing) error {
+	configs, err := admin.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("read topic settings: %w", err)
+	}
+	for i := range into {
+		rc, err := configs.On(into[i].Name, nil)
+		if err == nil {
+			err = rc.Err
+		}
+		if err != nil {
+			return fmt.Errorf("read settings of %s: %w", into[i].Name, err)
+		}
+		for _, kv := range rc.Configs {
+			into[i].Configs[kv.Key] = kv.MaybeValue()
+		}
+	}
+	return nil
+}
+
+// Apply creates what a plan says is missing and alters what differs. It does
+// nothing at all where the plan refuses something. A topic that somebody else
+// made meanwhile is no error: Plan again to see how they made it.
+func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topics.Change) error {
+	admin := kadm.NewClient(cl)
+	if err := topics.Check(plan, true); err != nil {
+		return err
+	}
+	byName := map[string]*topics.Topic{}
+	for i := range want {
+		byName[want[i].Name] = &want[i]
+	}
+	for _, change := range plan {
+		if err := applyOne(ctx, admin, byName[change.Topic], change); err != nil {
+			return fmt.Errorf("%s: %w", change, err)
+		}
+	}
+	return nil
+}
+
+func applyOne(ctx context.Context, admin *kadm.Client, t *topics.Topic, change topics.Change) error {
+	if change.Kind == topics.Alter {
+		alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: change.Setting, Value: kadm.StringPtr(change.Want)}}
+		answers, err := admin.AlterTopicConfigs(ctx, alter, change.Topic)
+		if err != nil {
+			return err
+		}
+		answer, err := answers.On(change.Topic, nil)
+		if err != nil {
+			return err
+		}
+		return answer.Err
+	}
+	configs := map[string]*string{}
+	for name, value := range t.Configs {
+		configs[name] = kadm.StringPtr(value)
+	}
+	_, err := admin.CreateTopic(ctx, t.Partitions, t.Replication, configs, t.Name)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+package kafkaconn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+)
+
+func settings(t *testing.T, flags map[string]string) *config.Config {
+	t.Helper()
+	c, err := config.Load(config.Options{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func clientOf(t *testing.T, c *config.Config) *kgo.Client {
+	t.Helper()
+	opts, err := Options(c, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func planOf(t *testing.T, cl *kgo.Client, want []topics.Topic) []topics.Change {
+	t.Helper()
+	existing, err := Existing(t.Context(), cl, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topics.Plan(want, existing)
+}
+
+func TestApplyLeavesNothingToPlan(t *testing.T) {
+	c := settings(t, map[string]string{"brokers": strings.Join(broker(t), ","), "topics.partitions": "3",
+		"events.retention": "unlimited", "events.payload": "false", "channels.sms.retry": "1s",
+		"channels.own.topic": "team.topic", "channels.own.partitioning": "by_key"})
+	cl := clientOf(t, c)
+	admin := kadm.NewClient(cl)
+	want := Wanted(c, "orders")
+	plan := planOf(t, cl, want)
+	if len(plan) != len(want) || plan[0].Kind != topics.Create {
+		t.Fatalf("plan of an empty cluster is %v", plan)
+	}
+	if err := Apply(t.Context(), cl, want, plan); err != nil {
+		t.Fatal(err)
+	}
+	if plan := planOf(t, cl, want); len(plan) != 0 {
+		t.Errorf("after Apply there is still to do: %v", plan)
+	}
+	details, err := admin.ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"commands", "due.default", "due.orders", "due.sms", "due.sms.high"} {
+		if n := len(details[c.Topic(name)].Partitions); n != 3 {
+			t.Errorf("%s has %d partitions, want 3", name, n)
+		}
+	}
+	if details.Has("team.topic") {
+		t.Error("a topic of the team's own was created")
+	}
+	configs, err := admin.DescribeTopicConfigs(t.Context(), c.Topic("events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range configs[0].Configs {
+		if kv.Key == "retention.ms" && kv.MaybeValue() != "-1" {
+			t.Errorf("unlimited events are kept for %s ms", kv.MaybeValue())
+		}
+	}
+}
+
+func TestApplyRefuses(t *testing.T) {
+	c := settings(t, map[string]string{"brokers": strings.Join(broker(t), ",")})
+	cl := clientOf(t, c)
+	admin := kadm.NewClient(cl)
+	if _, err := admin.CreateTopic(t.Context(), 5, -1, nil, c.Topic("commands")); err != nil {
+		t.Fatal(err)
+	}
+	want := Wanted(c)
+	err := Apply(t.Context(), cl, want, planOf(t, cl, want))
+	if err == nil || !strings.Contains(err.Error(), "topics.partitions") {
+		t.Errorf("got %v, want a refusal that names topics.partitions", err)
+	}
+	details, err := admin.ListTopics(t.Context())
+	if err != nil || len(details) != 1 {
+		t.Errorf("%d topics (%v): a refused plan must change nothing", len(details), err)
+	}
+}
+
+func TestApplyAlters(t *testing.T) {
+	c := settings(t, map[string]string{"brokers": strings.Join(broker(t), ",")})
+	cl := clientOf(t, c)
+	admin := kadm.NewClient(cl)
+	want := Wanted(c)
+	if err := Apply(t.Context(), cl, want, planOf(t, cl, want)); err != nil {
+		t.Fatal(err)
+	}
+	short := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: kadm.StringPtr("1000")}}
+	if _, err := admin.AlterTopicConfigs(t.Context(), short, c.Topic("receipts")); err != nil {
+		t.Fatal(err)
+	}
+	plan := planOf(t, cl, want)
+	if len(plan) != 1 || plan[0].Kind != topics.Alter || plan[0].Setting != "retention.ms" {
+		t.Fatalf("plan is %v, want to alter retention.ms", plan)
+	}
+	if err := Apply(t.Context(), cl, want, plan); err != nil {
+		t.Fatal(err)
+	}
+	if plan := planOf(t, cl, want); len(plan) != 0 {
+		t.Errorf("after Apply there is still to do: %v", plan)
+	}
+}
