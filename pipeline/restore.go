@@ -40,6 +40,7 @@ func open(ctx context.Context, o *Options, id int32, due *dueTopics, sick map[st
 		pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
 	p.machine.DuePartition = id
+	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := p.open(ctx); err != nil {
 		p.close()
 		return nil, err

@@ -1,6 +1,9 @@
 package trigger
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // cancel ends a trigger, or says that it came too late and where it fired.
 func (d *decision) cancel(c *Command) *Error {
@@ -118,7 +121,7 @@ func (d *decision) reschedule(c *Command) *Error {
 	}
 	spec := s.Spec
 	spec.When = c.Spec.When
-	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.Series)
+	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.past(&spec.When))
 	if err != nil {
 		return err
 	}
@@ -212,7 +215,8 @@ func (d *decision) snoozeUntil(c *Command) (Instant, *Error) {
 	case c.For > 0:
 		return c.From.Append.Add(c.For), nil
 	case c.UntilLocal != "":
-		p, err := d.m.local(c.UntilLocal, d.s.Spec.When.Zone, DST{})
+		zone := cmp.Or(d.s.Spec.When.Zone, "UTC")
+		p, err := d.m.Timetable.local(c.UntilLocal, zone, DST{})
 		if err != nil {
 			err.Field = "until"
 			return 0, err

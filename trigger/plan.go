@@ -1,41 +1,16 @@
 package trigger
 
 import (
+	"slices"
+	"strconv"
 	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
-
-// Calendar turns wishes into instants. calendar.Zones and its rules stand
-// behind it; a test may bring its own.
-type Calendar interface {
-	// Local resolves a wall time in a zone.
-	Local(wall, zone string, dst DST) (Occurrence, error)
-	// Rule compiles the recurrence of w. start is the settled start of the
-	// plan it replaces, or ""; from is the command's append.
-	Rule(w *When, start string, from Instant) (Rule, error)
-	// Release names the tz database in use.
-	Release() string
-}
-
-// Rule is a compiled recurrence.
-type Rule interface {
-	// Next is the first occurrence strictly after t; ok is false when there is none.
-	Next(t Instant) (o Occurrence, ok bool, err error)
-	// Missed counts the occurrences in (after, until], at most max of them.
-	Missed(after, until Instant, max int) (count int, first, last Occurrence, err error)
-	// Start is the settled start, which keeps the phase over edits.
-	Start() string
-}
-
-// Occurrence is one resolved occurrence.
-type Occurrence struct {
-	At    Instant
-	ID    string // wall time, or instant for elapsed time
-	Local string // 2026-11-20T09:00:00[America/New_York], local-time triggers only
-}
 
 // plan settles what a time wish means for the command appended at from. The
 // errors name the contract's field.
-func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before Series) (Series, *Error) {
+func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	w := &spec.When
 	switch w.Kind {
 	case WhenDelay:
@@ -43,7 +18,10 @@ func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before Seri
 	case WhenInstant:
 		return m.instant(spec, life, key, w.FireAt), nil
 	case WhenLocal:
-		o, err := m.local(w.Local, w.Zone, w.DST)
+		o, err := m.Timetable.local(w.Local, w.Zone, w.DST)
+		if err == nil {
+			err = within(o.At, from)
+		}
 		if err != nil {
 			return Series{}, err
 		}
@@ -56,25 +34,14 @@ func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before Seri
 
 // instant plans an occurrence whose identity is its instant.
 func (m *Machine) instant(spec *Spec, life Life, key Key, at Instant) Series {
-	return m.series(spec, life, key, Occurrence{At: at, ID: at.String()})
-}
-
-func (m *Machine) local(wall, zone string, dst DST) (Occurrence, *Error) {
-	if m.Calendar == nil {
-		return Occurrence{}, unsupported("timezone")
-	}
-	o, err := m.Calendar.Local(wall, zone, dst)
-	if err != nil {
-		return Occurrence{}, asError(err)
-	}
-	return o, nil
+	return m.series(spec, life, key, occurrence{At: at, ID: at.String()})
 }
 
 // series is the plan for one occurrence, jitter included.
-func (m *Machine) series(spec *Spec, life Life, key Key, o Occurrence) Series {
+func (m *Machine) series(spec *Spec, life Life, key Key, o occurrence) Series {
 	p := Series{At: o.At, Occurrence: o.ID + life.suffix(), Local: o.Local}
-	if o.Local != "" && m.Calendar != nil {
-		p.TZData = m.Calendar.Release()
+	if o.Local != "" {
+		p.TZData = m.Timetable.Zones.Release()
 	}
 	p.Jitter = m.jitter(spec, key, p.Occurrence)
 	return p
@@ -87,34 +54,73 @@ func (m *Machine) jitter(spec *Spec, key Key, occurrence string) int64 {
 	if window == 0 && spec.Priority == Low {
 		window = m.Channel(spec.Channel).JitterLow
 	}
-	return spread(string(key)+"@"+occurrence, window).Milliseconds()
+	return calendar.Jitter(string(key), occurrence, window).Milliseconds()
+}
+
+// maxAhead and maxBehind bound instants that a caller names.
+const (
+	maxAhead  = 100 * 366 * 24 * time.Hour
+	maxBehind = 366 * 24 * time.Hour
+)
+
+func within(at, from Instant) *Error {
+	switch {
+	case from.Sub(at) > maxBehind:
+		return &Error{Code: CodeInThePast, Field: "fire_at", Msg: "fire_at is over a year ago"}
+	case at.Sub(from) > maxAhead:
+		return &Error{Code: CodeBeyondHorizon, Field: "fire_at", Msg: "fire_at is over 100 years ahead"}
+	}
+	return nil
 }
 
 // planRule settles a recurrence: its start, and its first occurrence that has
-// not fired in this life.
-func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before Series) (Series, *Error) {
-	if m.Calendar == nil {
-		return Series{}, unsupported("recurrence")
+// not fired in this life. before is what stays of the plan it replaces.
+func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
+	if name := m.Timetable.missing(spec.When.Calendars); name != "" {
+		return Series{}, invalid("calendars", "no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
 	}
-	rule, err := m.Calendar.Rule(&spec.When, before.Start, from)
+	r, err := m.Timetable.compile(&spec.When, key.Tenant(), before.start, from)
 	if err != nil {
-		return Series{}, asError(err)
+		return Series{}, err
 	}
 	after := from
 	if spec.When.Start != "" {
 		after = minInstant // a start in the past: the misfire policy decides
 	}
-	after = max(after, before.After)
-	o, ok, err := rule.Next(after)
+	o, ok, err := r.next(max(after, before.after))
+	for ok && err == nil && fired(before.done, o.ID+life.suffix()) {
+		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
+	}
 	if err != nil {
-		return Series{}, asError(err)
+		return Series{}, err
 	}
 	if !ok {
-		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no instant"}
+		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After = rule.Start(), m.Calendar.Release(), before.After
+	p.Start, p.TZData, p.After = r.Start(), m.Timetable.Zones.Release(), before.after
 	return p, nil
+}
+
+// past is what a new plan keeps of the one it replaces: what was decided stays
+// decided, and the same rule keeps its phase.
+type past struct {
+	start string   // settled start of the same rule; "" begins a phase
+	after Instant  // everything at or before it is decided
+	done  []Firing // what has fired in this life
+}
+
+func (s *State) past(w *When) past {
+	old := &s.Spec.When
+	keep := past{after: s.Series.After, done: s.Done}
+	if w.Kind == WhenRecurrence && old.Kind == WhenRecurrence && w.Recurrence == old.Recurrence {
+		keep.start = s.Series.Start
+	}
+	return keep
+}
+
+func fired(done []Firing, occurrence string) bool {
+	return slices.ContainsFunc(done, func(f Firing) bool { return f.Occurrence == occurrence })
 }
 
 // minInstant, 1900-01-01, is before every start that is accepted.
@@ -135,30 +141,32 @@ func (d *decision) advance() {
 // left out.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
-	told := s.Series.Told
-	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, Told: told}
-	rule, err := d.m.Calendar.Rule(&s.Spec.When, s.Series.Start, s.CreatedAt)
-	if err != nil {
-		s.Series = end
-		return
-	}
+	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, Told: s.Series.Told}
 	skip := s.Series.Skip
-	for {
-		o, ok, err := rule.Next(t)
-		if err != nil || !ok {
-			s.Series = end
-			return
+	r, err := d.rule()
+	for err == nil {
+		var o occurrence
+		var ok bool
+		if o, ok, err = r.next(t); err != nil || !ok {
+			break
 		}
 		p := d.m.series(&s.Spec, s.Life, s.Key, o)
-		p.Start, p.TZData, p.Told, p.After = rule.Start(), d.m.Calendar.Release(), told, t
 		if i := indexSkip(skip, p.Occurrence); i >= 0 {
-			skip = without(skip, i)
-			t = o.At
+			skip, t = without(skip, i), o.At
 			continue
 		}
-		p.Skip, s.Series = skip, p
+		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, skip
+		s.Series = p
 		return
 	}
+	s.Series = end
+}
+
+// rule is the trigger's recurrence, compiled. It was accepted once, so an
+// error means that its calendars or its zone are gone; the series then ends.
+func (d *decision) rule() (rule, *Error) {
+	s := d.s
+	return d.m.Timetable.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
 }
 
 // catchUp applies the misfire policy to a run of missed occurrences of a
@@ -189,26 +197,26 @@ func (d *decision) catchUp() (Live, bool) {
 const maxMissed = 1_000_000
 
 // missed counts the run from the planned occurrence to until.
-func (d *decision) missed(until Instant) (int, Occurrence) {
+func (d *decision) missed(until Instant) (int, occurrence) {
 	s := d.s
-	last := Occurrence{At: s.Series.At, ID: bare(s.Series.Occurrence), Local: s.Series.Local}
-	rule, err := d.m.Calendar.Rule(&s.Spec.When, s.Series.Start, s.CreatedAt)
+	last := s.seriesNow()
+	r, err := d.rule()
 	if err != nil {
 		return 1, last
 	}
-	n, _, l, err := rule.Missed(s.Series.At, until, maxMissed)
-	if err != nil || n == 0 {
+	n, l := r.missed(s.Series.At, until)
+	if n == 0 {
 		return 1, last
 	}
 	return n + 1, l
 }
 
 // moveTo makes o the planned occurrence.
-func (d *decision) moveTo(o Occurrence) {
+func (d *decision) moveTo(o occurrence) {
 	s := d.s
 	old := s.Series
 	s.Series = d.m.series(&s.Spec, s.Life, s.Key, o)
-	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Calendar.Release(), old.After
+	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(), old.After
 }
 
 // dropOldest leaves out the first n occurrences of a run.
@@ -246,32 +254,31 @@ func (d *decision) skip(c *Command) *Error {
 	return nil
 }
 
-func (s *State) seriesNow() Occurrence {
-	return Occurrence{At: s.Series.At, ID: bare(s.Series.Occurrence), Local: s.Series.Local}
+func (s *State) seriesNow() occurrence {
+	return occurrence{At: s.Series.At, ID: bare(s.Series.Occurrence), Local: s.Series.Local}
 }
 
 // find looks an occurrence up that a skip names: a local date, a local
 // date-time, or an instant, among the next thousand.
-func (d *decision) find(name string) (Occurrence, *Error) {
-	s := d.s
-	rule, err := d.m.Calendar.Rule(&s.Spec.When, s.Series.Start, s.CreatedAt)
-	if err != nil {
-		return Occurrence{}, asError(err)
-	}
-	t := s.Series.At
-	for range 1000 {
-		o, ok, err := rule.Next(t)
-		if err != nil || !ok {
+func (d *decision) find(name string) (occurrence, *Error) {
+	r, err := d.rule()
+	t := d.s.Series.At
+	for n := 0; err == nil && n < maxFind; n++ {
+		var o occurrence
+		var ok bool
+		if o, ok, err = r.next(t); err != nil || !ok {
 			break
 		}
-		p := Series{At: o.At, Occurrence: o.ID, Local: o.Local}
-		if matches(name, &p) {
+		if p := (Series{At: o.At, Occurrence: o.ID, Local: o.Local}); matches(name, &p) {
 			return o, nil
 		}
 		t = o.At
 	}
-	return Occurrence{}, &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no occurrence " + name}
+	return occurrence{}, &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no occurrence " + name}
 }
+
+// maxFind bounds how far ahead an occurrence may be skipped.
+const maxFind = 1000
 
 // rezone keeps the wall times and moves them to another zone.
 func (d *decision) rezone(c *Command) *Error {
@@ -282,35 +289,15 @@ func (d *decision) rezone(c *Command) *Error {
 	}
 	spec := s.Spec
 	spec.When.Zone = c.Zone
-	series, err := d.m.plan(&spec, s.Life, s.Key, s.CreatedAt, Series{Start: s.Series.Start, After: s.Series.After})
+	if _, err := d.m.Timetable.Zones.Lookup(c.Zone); err != nil {
+		return fromCalendar(err)
+	}
+	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.past(&spec.When))
 	if err != nil {
 		return err
 	}
 	d.replan(spec, series, "rezone")
 	return nil
-}
-
-func asError(err error) *Error {
-	if e, ok := err.(*Error); ok {
-		return e
-	}
-	return &Error{Code: CodeInvalid, Msg: err.Error()}
-}
-
-// spread is a duration in [0, window) by a hash of name: FNV-1a 64, fixed for
-// ever because it decides when triggers fire.
-func spread(name string, window time.Duration) time.Duration {
-	if window <= 0 {
-		return 0
-	}
-	h := uint64(14695981039346656037)
-	for i := range len(name) {
-		h = (h ^ uint64(name[i])) * 1099511628211
-	}
-	h ^= h >> 33 // FNV's low bits are weak; one round of mixing
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	return time.Duration(h % uint64(window))
 }
 
 func indexSkip(skip []string, occurrence string) int {

@@ -73,7 +73,7 @@ func (d *decision) beginLife(c *Command) *Error {
 		next.Revision, next.Seq, next.Keys, next.LastAppend = old.Revision, old.Seq, old.Keys, old.LastAppend
 		next.Life.Later = old.Status != Unknown
 	}
-	series, err := d.m.plan(&next.Spec, next.Life, c.Key, c.From.Append, Series{})
+	series, err := d.m.plan(&next.Spec, next.Life, c.Key, c.From.Append, past{})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (d *decision) beginLife(c *Command) *Error {
 // trigger's. What has fired in this life never fires again.
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
-	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, s.Series)
+	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, s.past(&c.Spec.When))
 	if err != nil {
 		return err
 	}
@@ -137,5 +137,5 @@ func (d *decision) detach(keepWaiting bool) {
 }
 
 func (s *State) hasFired(occurrence string) bool {
-	return slices.ContainsFunc(s.Done, func(f Firing) bool { return f.Occurrence == occurrence })
+	return fired(s.Done, occurrence)
 }

@@ -13,7 +13,7 @@ type Machine struct {
 	Horizon      time.Duration // how long a finished trigger is remembered; dedup.horizon
 	MisfireAfter time.Duration // later than this is missed; misfire_after
 	MaxCatchUp   int           // fire_all: occurrences of one missed run that still fire
-	Calendar     Calendar
+	Timetable    *Timetable
 	Channel      func(name string) Channel
 	DuePartition int32 // where this engine's due events go
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -111,6 +112,7 @@ func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
 		Dir: filepath.Join(w.dir, name), Channels: Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
 		EventsPayload: true, FetchMaxWait: time.Second, SessionTimeout: 3 * time.Second,
 	}
+	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	if !w.opts.Quiet {
 		o.Logger = slog.New(slog.NewTextHandler(testWriter{w.T}, nil)).With("node", name)

@@ -1,0 +1,153 @@
+// Package metrics is what Waterclock tells Prometheus (CONTRACT section 8).
+// It listens to the engine; nothing is ever labelled by trigger, and labels
+// that users choose (channels) are bounded by the channels themselves.
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Metrics are the engine's counters. It implements pipeline.Listener.
+type Metrics struct {
+	Registry *prometheus.Registry
+
+	lateness    *prometheus.HistogramVec
+	commands    *prometheus.CounterVec
+	forwarded   prometheus.Counter
+	fires       *prometheus.CounterVec
+	misfires    *prometheus.CounterVec
+	transaction prometheus.Histogram
+	aborts      *prometheus.CounterVec
+	hold        prometheus.Histogram
+	restore     *prometheus.GaugeVec
+	evicted     prometheus.Counter
+}
+
+const namespace = "waterclock"
+
+// New makes the metrics and registers them, with Go's own.
+func New() *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		lateness: histogramVec("fire_lateness_seconds", "From due time, jitter included, to emission.",
+			[]float64{.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5, 30, 60, 600, 3600}, "channel", "priority"),
+		commands:    counterVec("commands_total", "Commands decided; result is ok or the code of the refusal.", "op", "result"),
+		forwarded:   counter("commands_forwarded_total", "Records that landed on another partition and were forwarded."),
+		fires:       counterVec("fires_total", "Due events emitted.", "channel"),
+		misfires:    counterVec("misfires_total", "Occurrences missed, by the policy that decided on them.", "policy"),
+		transaction: histogram("transaction_seconds", "Duration of EndTransaction.", prometheus.ExponentialBuckets(.0005, 2, 14)),
+		aborts:      counterVec("transaction_aborts_total", "Turns given up.", "reason"),
+		hold:        histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.", prometheus.ExponentialBuckets(.01, 2, 12)),
+		restore:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds", Help: "Duration of the partition's last restore."}, []string{"partition"}),
+		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
+	}
+	m.Registry.MustRegister(m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+}
+
+func histogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// Command counts a decided command.
+func (m *Metrics) Command(op, result string) { m.commands.WithLabelValues(op, result).Inc() }
+
+// Forwarded counts records sent to their right partition.
+func (m *Metrics) Forwarded(n int) { m.forwarded.Add(float64(n)) }
+
+// Fired counts a due event and how late it was.
+func (m *Metrics) Fired(channel string, p trigger.Priority, late time.Duration) {
+	m.fires.WithLabelValues(channel).Inc()
+	m.lateness.WithLabelValues(channel, p.String()).Observe(late.Seconds())
+}
+
+// Turn notes a committed turn.
+func (m *Metrics) Turn(_ int32, _ int, took time.Duration) { m.transaction.Observe(took.Seconds()) }
+
+// Aborted counts a turn given up.
+func (m *Metrics) Aborted(_ int32, reason string) { m.aborts.WithLabelValues(reason).Inc() }
+
+// BarrierHeld notes a wait for a foreign transaction.
+func (m *Metrics) BarrierHeld(_ int32, took time.Duration) { m.hold.Observe(took.Seconds()) }
+
+// Restored notes a finished restore.
+func (m *Metrics) Restored(partition int32, _ int64, took time.Duration) {
+	m.restore.WithLabelValues(strconv.Itoa(int(partition))).Set(took.Seconds())
+}
+
+// DoneEvicted counts done records dropped early.
+func (m *Metrics) DoneEvicted(n int) { m.evicted.Add(float64(n)) }
+
+// Misfired counts missed occurrences.
+func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(policy).Add(float64(n)) }
+
+// Step is for failpoints; there are none here.
+func (m *Metrics) Step(int32, string) {}
+
+// Watch adds the gauges that are read from the partitions when asked.
+func (m *Metrics) Watch(partitions func() []pipeline.Status) {
+	m.Registry.MustRegister(&partitionCollector{partitions: partitions})
+}
+
+// partitionCollector reads partitions' gauges at every scrape.
+type partitionCollector struct{ partitions func() []pipeline.Status }
+
+var (
+	pendingDesc = desc("pending_triggers", "Triggers with timers, or paused.")
+	lagDesc     = desc("commands_lag_records", "Commands appended and not yet decided.")
+	overdueDesc = desc("oldest_overdue_seconds", "How long the oldest due timer has waited; 0 when none is due.")
+	clockDesc   = prometheus.NewDesc(namespace+"_clock_offset_seconds", "This node's clock minus the broker's, at the last commit.", nil, nil)
+	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
+)
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, []string{"partition"}, nil)
+}
+
+// Describe sends what Collect will.
+func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, clockDesc, storeDesc} {
+		ch <- d
+	}
+}
+
+// Collect reads the partitions.
+func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
+	var store, clock float64
+	for _, s := range c.partitions() {
+		p := strconv.Itoa(int(s.Partition))
+		ch <- gauge(pendingDesc, float64(s.Pending), p)
+		ch <- gauge(lagDesc, float64(s.CommandsLag), p)
+		ch <- gauge(overdueDesc, s.OldestOverdue.Seconds(), p)
+		store += float64(s.StoreBytes)
+		if o := s.ClockOffset.Seconds(); o*o > clock*clock {
+			clock = o
+		}
+	}
+	ch <- gauge(clockDesc, clock)
+	ch <- gauge(storeDesc, store)
+}
+
+func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}

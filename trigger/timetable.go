@@ -1,0 +1,152 @@
+package trigger
+
+import (
+	"errors"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// Timetable turns local times and recurrences into instants with one release
+// of the tz database and the named calendars known at this offset. Another
+// release is another Timetable.
+type Timetable struct {
+	Zones     *calendar.Zones
+	Calendars map[string]calendar.DateSet // holiday sets by name
+	MinPeriod func(tenant string) time.Duration
+
+	rules map[ruleKey]*calendar.Rule // compiled; bounded by maxRules
+}
+
+// maxRules bounds the compiled rules a partition keeps: about 2 KB each.
+const maxRules = 4096
+
+// ruleKey is what a compiled rule is a function of, in the common case.
+type ruleKey struct {
+	recurrence, start, zone, until, gap, overlap string
+	count                                        int
+}
+
+// local resolves a wall time in a zone.
+func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
+	d, err := calendar.ParseDST(dst.Gap, dst.Overlap)
+	if err != nil {
+		return occurrence{}, fromCalendar(err)
+	}
+	o, err := calendar.ResolveAt(t.Zones, wall, zone, d)
+	if err != nil {
+		return occurrence{}, fromCalendar(err)
+	}
+	return occurrence{At: Instant(o.At), ID: o.ID(), Local: o.Local.String() + "[" + zone + "]"}, nil
+}
+
+// occurrence is one resolved occurrence.
+type occurrence struct {
+	At    Instant
+	ID    string // wall time, or instant for elapsed time
+	Local string // 2026-11-20T09:00:00[America/New_York], local-time triggers only
+}
+
+// rule is a compiled recurrence.
+type rule struct {
+	*calendar.Rule
+	zone string
+}
+
+// compile checks and compiles the recurrence of w. start, the settled start of
+// a plan whose phase is to be kept, stands in for the caller's own.
+func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, *Error) {
+	if w.Start != "" {
+		start = w.Start
+	}
+	key := ruleKey{w.Recurrence, start, w.Zone, w.Until, w.DST.Gap, w.DST.Overlap, w.Count}
+	plain := start != "" && len(w.Include) == 0 && len(w.Exclude) == 0 && w.Calendars == nil
+	if r := t.rules[key]; plain && r != nil {
+		return rule{r, w.Zone}, nil
+	}
+	r, err := calendar.Compile(t.Zones, t.spec(w, tenant, start, from))
+	if err != nil {
+		return rule{}, fromCalendar(err)
+	}
+	if plain {
+		t.keep(key, r)
+	}
+	return rule{r, w.Zone}, nil
+}
+
+func (t *Timetable) spec(w *When, tenant, start string, from Instant) calendar.Spec {
+	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the words
+	s := calendar.Spec{Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
+		Until: w.Until, Count: w.Count, DST: d, Append: int64(from)}
+	if t.MinPeriod != nil {
+		s.Limits.MinPeriod = t.MinPeriod(tenant)
+	}
+	if w.Calendars != nil {
+		s.Calendars = &calendar.CalendarRule{Names: w.Calendars.Names, On: w.Calendars.On}
+		for _, name := range w.Calendars.Names {
+			s.Calendars.Sets = append(s.Calendars.Sets, t.Calendars[name])
+		}
+	}
+	return s
+}
+
+// keep remembers a compiled rule; a full table begins anew.
+func (t *Timetable) keep(key ruleKey, r *calendar.Rule) {
+	if t.rules == nil || len(t.rules) >= maxRules {
+		t.rules = make(map[ruleKey]*calendar.Rule)
+	}
+	t.rules[key] = r
+}
+
+// knows says which of a trigger's calendars are not there.
+func (t *Timetable) missing(c *Calendars) string {
+	if c != nil {
+		for _, name := range c.Names {
+			if _, ok := t.Calendars[name]; !ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// next is the first occurrence strictly after t.
+func (r rule) next(t Instant) (occurrence, bool, *Error) {
+	o, ok, err := r.Next(int64(t))
+	if err != nil {
+		return occurrence{}, false, fromCalendar(err)
+	}
+	return r.spell(o), ok, nil
+}
+
+func (r rule) spell(o calendar.Occurrence) occurrence {
+	out := occurrence{At: Instant(o.At), ID: o.ID()}
+	if !o.Elapsed {
+		out.Local = r.LocalTime(o)
+	}
+	return out
+}
+
+// missed counts the occurrences in (after, until], at most maxMissed of them.
+func (r rule) missed(after, until Instant) (count int, last occurrence) {
+	n, _, l, err := r.Missed(int64(after), int64(until), maxMissed)
+	if err != nil || n == 0 {
+		return 0, occurrence{}
+	}
+	return n, r.spell(l)
+}
+
+// fromCalendar carries calendar's errors over: their codes are the contract's.
+func fromCalendar(err error) *Error {
+	var e *calendar.Error
+	if errors.As(err, &e) {
+		return &Error{Code: Code(e.Code), Field: e.Field, Msg: e.Msg}
+	}
+	return &Error{Code: CodeInvalid, Msg: err.Error()}
+}
+
+// Fork is a Timetable of the same release with compiled rules of its own: one
+// for each goroutine that decides.
+func (t *Timetable) Fork() *Timetable {
+	return &Timetable{Zones: t.Zones, Calendars: t.Calendars, MinPeriod: t.MinPeriod}
+}

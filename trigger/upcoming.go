@@ -1,0 +1,58 @@
+package trigger
+
+import "slices"
+
+// Planned is an occurrence that will fire if nothing changes.
+type Planned struct {
+	At         Instant // when it goes, jitter of the next one included
+	Nominal    Instant
+	Occurrence string
+	Local      string // local-time triggers only
+}
+
+// Upcoming lists what s will fire, in order: at most n occurrences, none due
+// after until (0: no such bound). A paused trigger is listed as if it were
+// resumed now. It changes nothing and costs about 2 µs an occurrence.
+func (t *Timetable) Upcoming(s *State, n int, until Instant) []Planned {
+	if s.Status.Finished() {
+		return nil
+	}
+	out := s.waitingPlanned()
+	if s.Series.At != 0 {
+		out = append(out, Planned{s.Series.Due(), s.Series.At, s.Series.Occurrence, s.Series.Local})
+	}
+	if s.Recurring() && s.Series.At != 0 {
+		out = t.follow(s, out, n, until)
+	}
+	slices.SortStableFunc(out, func(a, b Planned) int { return int(max(-1, min(1, a.At-b.At))) })
+	out = slices.DeleteFunc(out, func(p Planned) bool { return until != 0 && p.At > until })
+	return out[:min(n, len(out))]
+}
+
+func (s *State) waitingPlanned() []Planned {
+	var out []Planned
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind == LiveSnoozed || l.Kind == LiveRunNow {
+			out = append(out, Planned{l.Due, l.Nominal, l.Occurrence, l.Local})
+		}
+	}
+	return out
+}
+
+// follow appends the occurrences after the planned one.
+func (t *Timetable) follow(s *State, out []Planned, n int, until Instant) []Planned {
+	r, err := t.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
+	if err != nil {
+		return out
+	}
+	for at, left := s.Series.At, n; left > 0; left-- {
+		o, ok, err := r.next(at)
+		if err != nil || !ok || (until != 0 && o.At > until) {
+			break
+		}
+		if at = o.At; indexSkip(s.Series.Skip, o.ID) < 0 {
+			out = append(out, Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local})
+		}
+	}
+	return out
+}
