@@ -1,14 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
@@ -29,8 +31,8 @@ func newDueTail(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lanes, err := a.lanes(cmd, c, args[0])
-			if err != nil {
+			lanes, err := a.lanes(cmd.Context(), c, args[0], f)
+			if err != nil || lanes == nil {
 				return err
 			}
 			return a.tail(cmd.Context(), c, lanes, f, func(r *kgo.Record) (bool, error) {
@@ -42,28 +44,62 @@ func newDueTail(a *app) *cobra.Command {
 	return cmd
 }
 
+// lookAgain is how often a tail looks for a topic that is not there yet.
+const lookAgain = 200 * time.Millisecond
+
 // lanes are the topics of a channel: its own, and that of priority high if it
-// is there.
-func (a *app) lanes(cmd *cobra.Command, c *config.Config, channel string) ([]string, error) {
-	cl, err := a.kafka(cmd.Context(), c)
+// is there. A channel's topic may be made by its first trigger: a tail that
+// follows waits for it, and then reads it from its beginning. It is nil if
+// the user would not wait.
+func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *tailFlags) ([]string, error) {
+	cl, err := a.kafka(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
 	topic := c.Channel(channel).Topic
-	high := topics.HighLane(topic)
-	there, err := kadm.NewClient(cl).ListTopics(cmd.Context(), topic, high)
+	for waiting := false; ; waiting = true {
+		lanes, err := present(ctx, cl, topic, topics.HighLane(topic))
+		switch {
+		case interrupted(ctx):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case len(lanes) > 0:
+			f.fromBeginning = f.fromBeginning || waiting
+			return lanes, nil
+		case f.noFollow:
+			return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic)}
+		case !waiting:
+			a.note("channel %s has no topic %s yet; waiting for the first trigger to make it", channel, topic)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
+// present are those of the topics that are there. kadm would answer from a
+// cache.
+func present(ctx context.Context, cl *kgo.Client, names ...string) (there []string, err error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = false
+	for i := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &names[i]
+		req.Topics = append(req.Topics, t)
+	}
+	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return nil, fmt.Errorf("look for %s: %w", topic, err)
+		return nil, fmt.Errorf("look for %v: %w", names, err)
 	}
-	if d := there[topic]; d.Err != nil || len(d.Partitions) == 0 {
-		return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf(
-			"channel %s has no topic %s yet: it is made by the first `waterclock schedule … --channel %s`, or `waterclock topics apply`", channel, topic, channel)}
+	for _, t := range resp.Topics {
+		if t.ErrorCode == 0 && len(t.Partitions) > 0 {
+			there = append(there, *t.Topic)
+		}
 	}
-	if d := there[high]; d.Err == nil && len(d.Partitions) > 0 {
-		return []string{topic, high}, nil
-	}
-	return []string{topic}, nil
+	return there, nil
 }
 
 // dueView is a due event as `due tail` prints it (CONTRACT section 7): value

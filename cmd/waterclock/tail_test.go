@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"strings"
 	"testing"
 
@@ -51,9 +54,32 @@ func TestDueTail(t *testing.T) {
 		t.Error("an aborted record was shown")
 	}
 	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--from-beginning", "-n", "3").want(t, exitOK, "bytes@x#0")
-	cli(t, nil, "", "--brokers", brokers, "due", "tail", "nowhere").want(t, exitNotFound, "has no topic waterclock.due.nowhere yet")
+	cli(t, nil, "", "--brokers", brokers, "due", "tail", "nowhere", "--no-follow").want(t, exitNotFound, "has no topic waterclock.due.nowhere yet")
 	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--partition", "99").want(t, exitNotFound, "no such partition")
 	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--no-follow").want(t, exitOK, "16 partitions")
+}
+
+// A tail may be started before the channel's first trigger: it misses nothing.
+func TestDueTailWaitsForTheChannel(t *testing.T) {
+	brokers := cluster(t)
+	notes, says := io.Pipe()
+	var out bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(t.Context(), []string{"--brokers", brokers, "due", "tail", "late", "-n", "1"}, stdio{out: &out, err: says})
+	}()
+	lines := bufio.NewScanner(notes)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "waiting for the first trigger") {
+		t.Fatalf("said %q", lines.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, notes) }()
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "channels.late.receipts=true").want(t, exitOK)
+	r := due("k", `1`, "ce_id", "k@x#0")
+	r.Topic = "waterclock.due.late"
+	produce(t, brokers, true, r)
+	if got := <-code; got != exitOK || !strings.Contains(out.String(), "k@x#0") {
+		t.Errorf("exit code %d, printed %q", got, out.String())
+	}
 }
 
 func TestEventsTail(t *testing.T) {
