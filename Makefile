@@ -1,0 +1,64 @@
+# make test       everything, against real Kafka, Cassandra and PostgreSQL; installs what it needs
+# make quick      unit and embedded tests only: no JVM, no network
+# make help       the rest
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+SERVICES := test/services/services.sh
+FUZZTIME ?= 20s
+SOAK     ?= 30m
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.DEFAULT_GOAL := build
+.PHONY: help build test quick check soak bench fuzz generate setup services-up services-down services-status clean
+
+help: ## these lines
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
+
+build: ## bin/waterclock, static
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/waterclock ./cmd/waterclock
+
+test: setup check ## everything: unit, simulated, embedded, foreign clients, real services
+	test/run.sh
+
+quick: check ## unit and embedded tests only
+	go test -short ./...
+
+check: ## gofmt and go vet
+	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
+	if [ -n "$$files" ]; then echo "gofmt -w" $$files; exit 1; fi
+	go vet ./...
+	go vet -tags soak ./...
+
+soak: setup ## long tests: three nodes, TLS and ACLs, partitions; SOAK=30m each
+	WATERCLOCK_TEST_SOAK=$(SOAK) test/run.sh -tags soak -timeout 6h -count 1 ./...
+
+bench: setup ## every benchmark; results with their method are in bench/
+	test/run.sh -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## every fuzz target for FUZZTIME=20s
+	@go list ./... | while read -r package; do \
+	  go test -list '^Fuzz' $$package < /dev/null | sed -n '/^Fuzz/p' | while read -r target; do \
+	    echo "$$package $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package < /dev/null; \
+	  done; \
+	done
+
+generate: ## what is generated from the sources
+	go generate ./...
+
+setup: ## what the tests need, installed or named
+	test/setup.sh
+
+services-up: ## start the services and print lines for eval
+	@$(SERVICES) up
+
+services-down: ## stop them and remove their data
+	@$(SERVICES) down
+
+services-status: ## what runs
+	@$(SERVICES) status
+
+clean: ## what was built
+	rm -rf bin

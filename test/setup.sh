@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# setup.sh : what `make test` needs beyond Go. As root on Debian it installs what is missing; else it
+# names what to type, and fails. What is there already is left as it is.
+#
+#   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl
+#   PyPI    confluent-kafka, in $SVC_CACHE/venv
+#   npm     kafkajs, in $SVC_CACHE/node
+#   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE
+#   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
+. "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
+CONFLUENT_KAFKA=2.6.1 KAFKAJS=2.2.4
+missing=()
+
+main() {
+  mkdir -p "$SVC_CACHE/bin"
+  need "Go 1.26 or newer (https://go.dev/dl)" command -v go
+  install_packages
+  get_promtool
+  get_python_client
+  get_node_client
+  [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra
+  report
+}
+
+# need DESCRIPTION COMMAND... : notes it as missing unless the command succeeds.
+need() { local what=$1; shift; "$@" >/dev/null 2>&1 || missing+=("$what"); }
+
+may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+# --- Debian ----------------------------------------------------------------
+
+has_postgres() { ls /usr/lib/postgresql/*/bin/initdb; }
+has_venv() { python3 -c 'import venv, ensurepip'; }
+
+# wanted : Debian packages of what is not there, however it might have come.
+wanted() {
+  command -v "$JAVA" >/dev/null && command -v "${JAVA%java}javac" >/dev/null || echo openjdk-17-jdk-headless
+  command -v mvn >/dev/null || echo maven
+  command -v kcat >/dev/null || echo kcat
+  command -v node >/dev/null || echo nodejs
+  command -v npm >/dev/null || echo npm
+  command -v openssl >/dev/null || echo openssl
+  has_venv >/dev/null 2>&1 || echo python3-venv
+  has_postgres >/dev/null 2>&1 || echo postgresql
+}
+
+install_packages() {
+  local packages; mapfile -t packages < <(wanted)
+  [ ${#packages[@]} -gt 0 ] || return 0
+  if ! may_install; then missing+=("apt-get install -y ${packages[*]}"); return; fi
+  say "installing ${packages[*]}"
+  # RUNLEVEL=1: Debian starts no service of its own at installation.
+  apt_get update
+  RUNLEVEL=1 apt_get install -y --no-install-recommends "${packages[@]}" || missing+=("apt-get install -y ${packages[*]}")
+}
+
+apt_get() { DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >&2; }
+
+get_promtool() {
+  if command -v promtool >/dev/null || [ -x "$SVC_CACHE/bin/promtool" ]; then return 0; fi
+  local hint="promtool: apt-get install -y prometheus"
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || { missing+=("$hint"); return 0; }
+  say "fetching promtool"
+  local tmp; tmp=$(mktemp -d)
+  if (cd "$tmp" && { apt-get -qq download prometheus || { may_install && apt_get update && apt-get -qq download prometheus; }; }) >&2 \
+    && dpkg-deb -x "$tmp"/prometheus_*.deb "$tmp"; then
+    mv "$tmp/usr/bin/promtool" "$SVC_CACHE/bin/"
+  else
+    missing+=("$hint")
+  fi
+  rm -rf "$tmp"
+}
+
+# --- clients in other languages --------------------------------------------------
+
+get_python_client() {
+  local venv="$SVC_CACHE/venv"
+  ! "$venv/bin/python" -c 'import confluent_kafka' 2>/dev/null || return 0
+  say "installing confluent-kafka into $venv"
+  rm -rf "$venv"
+  if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "confluent-kafka==$CONFLUENT_KAFKA" >&2; then return 0; fi
+  missing+=("python3 -m venv $venv && $venv/bin/pip install confluent-kafka")
+}
+
+get_node_client() {
+  local dir="$SVC_CACHE/node"
+  [ ! -d "$dir/node_modules/kafkajs" ] || return 0
+  say "installing kafkajs into $dir"
+  mkdir -p "$dir"
+  npm install --silent --no-audit --no-fund --prefix "$dir" "kafkajs@$KAFKAJS" >&2 \
+    || missing+=("npm install --prefix $dir kafkajs@$KAFKAJS")
+}
+
+report() {
+  if [ ${#missing[@]} -eq 0 ]; then say "everything that the tests need is here"; return 0; fi
+  echo "The tests need what is not here. Type, as root where it is apt-get:" >&2
+  printf '    %s\n' "${missing[@]}" >&2
+  exit 1
+}
+
+main
