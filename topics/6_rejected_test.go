@@ -1,0 +1,157 @@
+package topics
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func TestRejectedRecord(t *testing.T) {
+	rec := command("\x00bytes", "wc-dealy=7m", "a=1", "wcx-origin=1/2", "wc-error-code=old", "wc-source=old")
+	key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeUnknownField, Field: "dealy", Msg: "did you mean delay?"})
+	want := "wc-dealy=7m\na=1\nwc-error-code=unknown_field\nwc-error-detail=did you mean delay?\nwc-error-field=dealy\nwc-source=waterclock.commands/3/81\n"
+	if got := headerPairs(hs); got != want {
+		t.Errorf("headers\n%s\nwant\n%s", got, want)
+	}
+	if string(key) != "k" || !bytes.Equal(value, rec.Value) {
+		t.Errorf("key %q, value %q", key, value)
+	}
+}
+
+func TestRejectedRecordOfATombstone(t *testing.T) {
+	_, value, hs := RejectedRecord(tombstone("wc-delay=7m"), &trigger.Error{Code: trigger.CodeAmbiguousTombstone, Msg: strings.Repeat("ü", 1000)})
+	if value != nil {
+		t.Errorf("value %q: a null must stay null", value)
+	}
+	if got := headerPairs(hs); strings.Contains(got, "wc-error-field") || len(got) > 1200 {
+		t.Errorf("headers %s", got)
+	}
+}
+
+func TestDeadLetterSurvivesTheWire(t *testing.T) {
+	want := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
+	want.Fire.Spec.Headers[1].Value = []byte{}
+	key, value, hs := DeadLetterRecord(want, dueEnv)
+	if string(key) != "acme/pills" {
+		t.Errorf("key %q", key)
+	}
+	_, _, due := DueRecord(&want.Fire, dueEnv)
+	if !reflect.DeepEqual(hs[:len(due)], due) {
+		t.Error("a dead letter is not the due event and more")
+	}
+	got, err := DecodeDeadLetter(&Record{Key: key, Value: value, Headers: hs})
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\ngot  %+v %+v\nwant %+v %+v", err, got, got.Fire.Spec, want, want.Fire.Spec)
+	}
+}
+
+// A redrive carries all that a due event is made of, as attempt + 1.
+func TestRedrive(t *testing.T) {
+	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
+	dead.Fire.Spec.Priority = trigger.High
+	value, err := EncodeCommand(dead.Fire.Key, RedriveCommand(dead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &Record{Key: []byte(dead.Fire.Key), Value: value, Timestamp: appended}
+	c, err := DecodeCommand(rec, Limits{}, nil)
+	if err != nil || c.Op != trigger.OpRedrive || c.Occurrence != dead.Fire.Occurrence {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	got, err := Redrive(rec, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *fullFire()
+	want.Attempt, want.Fired, want.Expires = 3, 0, 0
+	want.Spec.Channel, want.Spec.Priority = "webhook", trigger.High
+	want.Spec.Headers[1].Value = []byte{}
+	if !reflect.DeepEqual(got, &want) {
+		t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Spec, want, want.Spec)
+	}
+	if got.ID() != dead.Fire.ID() {
+		t.Errorf("ce_id %s became %s", dead.Fire.ID(), got.ID())
+	}
+	if _, err := Redrive(register(`"delay":"7m"`), Limits{}); err == nil {
+		t.Error("a register passed for a redrive")
+	}
+}
+
+func TestEncodedCommandsDecode(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		body CommandJSON
+		ok   func(c *trigger.Command) bool
+	}{
+		{"register", CommandJSON{Op: "register", Delay: "7m", Payload: []byte(`{"a":"<b>"}`), Tags: map[string]string{"a": "1"}, IfAbsent: true},
+			func(c *trigger.Command) bool {
+				return string(c.Spec.Payload) == `{"a":"<b>"}` && c.IfAbsent && len(c.Spec.Tags) == 1
+			}},
+		{"recurrence", CommandJSON{Op: "register", Recurrence: "FREQ=DAILY", Start: "2026-11-20T09:00", Timezone: "Asia/Tokyo", Count: 3, Exclude: []string{"2026-12-25"},
+			DST: &DSTJSON{Gap: "skip"}, Calendars: &CalendarsJSON{Names: []string{"jp"}}},
+			func(c *trigger.Command) bool {
+				return c.Spec.When.Count == 3 && c.Spec.When.DST.Gap == "skip" && c.Spec.When.Calendars.On == "skip"
+			}},
+		{"callback", CommandJSON{Op: "register", Delay: "420", Callback: &CallbackJSON{URL: "https://a.example", Timeout: "5s", Retry: []TextOrNumber{}}},
+			func(c *trigger.Command) bool {
+				return c.Spec.Callback.Timeout == 5*time.Second && c.Spec.Callback.Retry != nil
+			}},
+		{"snooze", CommandJSON{Op: "snooze", For: "10m", Actor: "u_81"}, func(c *trigger.Command) bool { return c.For == 10*time.Minute && c.Actor == "u_81" }},
+		{"cancel", CommandJSON{Op: "cancel", IfRevision: 3}, func(c *trigger.Command) bool { return c.IfRevision == 3 }},
+		{"pause", CommandJSON{Op: "pause", Note: "n"}, func(c *trigger.Command) bool { return c.Note == "n" }},
+		{"skip", CommandJSON{Op: "skip", Occurrence: "2026-12-25"}, func(c *trigger.Command) bool { return c.Occurrence == "2026-12-25" }},
+	} {
+		b, err := EncodeCommand("k", &c.body)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		got, err := DecodeCommand(&Record{Key: []byte("k"), Value: b, Timestamp: appended}, Limits{}, nil)
+		if err != nil || !c.ok(got) {
+			t.Errorf("%s: %s became %+v, %v", c.name, b, got, err)
+		}
+	}
+	if _, err := EncodeCommand("default/k", &CommandJSON{Op: "cancel"}); err == nil {
+		t.Error("a bad key passed")
+	}
+	if _, err := EncodeCommand("k", &CommandJSON{Op: "register", Payload: []byte("{")}); err == nil {
+		t.Error("a payload that is no JSON passed")
+	}
+}
+
+// Every field of the contract can be written: CommandJSON and the decoder's
+// table name the same ones.
+func TestCommandJSONHasEveryField(t *testing.T) {
+	written := make(map[string]bool)
+	for f := range reflect.TypeFor[CommandJSON]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		written[name] = true
+		if _, ok := fieldsByName[fOp][name]; !ok {
+			t.Errorf("%s cannot be read", name)
+		}
+	}
+	for name := range fieldsByName[fOp] {
+		if !written[name] {
+			t.Errorf("%s cannot be written", name)
+		}
+	}
+}
+
+func TestTextOrNumber(t *testing.T) {
+	for in, want := range map[string]TextOrNumber{`"7m"`: "7m", `420`: "420", `1800000000000`: "1800000000000", `0.5`: "0.5"} {
+		var got TextOrNumber
+		if err := got.UnmarshalJSON([]byte(in)); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{`true`, `{}`, `[1]`} {
+		var got TextOrNumber
+		if err := got.UnmarshalJSON([]byte(in)); err == nil {
+			t.Errorf("%s: got %q", in, got)
+		}
+	}
+}
