@@ -51,6 +51,7 @@ func client(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
 		kgo.MetadataMinAge(10 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)

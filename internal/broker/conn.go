@@ -60,6 +60,7 @@ type call struct {
 	corr    int32
 	produce *produceCall
 	end     *endCall
+	offsets *kmsg.TxnOffsetCommitRequest
 	silent  bool     // acks=0: the client expects no answer
 	writes  []target // what must be durable before it is answered
 }

@@ -20,6 +20,11 @@ func (b *Broker) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte)
 			return errFrame
 		}
 		return b.inspectEnd(c, cl, req)
+	case *kmsg.TxnOffsetCommitRequest:
+		if req.ReadFrom(rest) != nil {
+			return errFrame
+		}
+		cl.offsets = req
 	}
 	cl.writes = b.writtenBy(cl.key)
 	return nil
@@ -93,6 +98,8 @@ func (b *Broker) respond(cl *call, frame []byte) ([]byte, *round) {
 		b.respondFetch(frame, cl, new(kmsg.ShareFetchResponse))
 	case cl.end != nil:
 		b.respondEnd(cl, frame)
+	case cl.offsets != nil:
+		b.respondTxnOffsets(cl, frame)
 	default:
 		b.respondAdmin(cl)
 	}
@@ -161,6 +168,23 @@ func (e *endCall) logged() *endCall {
 		return nil
 	}
 	return e
+}
+
+// respondTxnOffsets forgets offsets that kfake refused.
+func (b *Broker) respondTxnOffsets(cl *call, frame []byte) {
+	resp := kmsg.NewPtrTxnOffsetCommitResponse()
+	if _, ok := parse(frame, cl, resp); !ok {
+		return
+	}
+	for i := range resp.Topics {
+		rt := &resp.Topics[i]
+		b.topics.name(&rt.Topic, rt.TopicID)
+		for _, rp := range rt.Partitions {
+			if rp.ErrorCode != 0 {
+				b.txns.refused(cl.offsets, rt.Topic, rp.Partition)
+			}
+		}
+	}
 }
 
 func (b *Broker) respondAdmin(cl *call) {

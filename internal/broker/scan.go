@@ -20,6 +20,7 @@ type partScan struct {
 	epoch    int32 // of the last batch
 	bytes    int64
 	lastTime int64 // the greatest max timestamp
+	written  int64 // when the segment at hand was written, in Unix ms
 
 	open    map[int64]*openData // by producer id: data without a marker yet
 	aborted []abortedTxn
@@ -67,7 +68,7 @@ type seqWindow struct {
 	epoch   int16
 	next    int32
 	entries []seqEntry // oldest first
-	at      int64      // Unix ms
+	at      int64      // when it was last written, in Unix ms; a producer's own clock may be anything
 }
 
 type seqEntry struct {
@@ -82,7 +83,6 @@ func (w *seqWindow) push(b batch) {
 		*w = seqWindow{epoch: b.producerEpoch()}
 	}
 	w.next = next
-	w.at = b.maxTime()
 	w.entries = append(w.entries, seqEntry{first, next, b.base()})
 	if len(w.entries) > 5 {
 		w.entries = w.entries[1:]
@@ -117,6 +117,11 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 	if err != nil {
 		return err
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	s.written = info.ModTime().UnixMilli()
 	seg := segment{base: base, end: base}
 	for int(seg.size) < len(raw) {
 		b, err := firstBatch(raw[seg.size:])
@@ -203,6 +208,7 @@ func (s *partScan) batch(b batch, at position, watched map[int64]bool) {
 		s.seqs[pid] = w
 	}
 	w.push(b)
+	w.at = s.written
 }
 
 func (s *partScan) marker(b batch, at position, watched bool) {

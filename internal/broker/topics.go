@@ -52,6 +52,17 @@ func (ts *topics) withID(id [16]byte) *topic {
 	return t
 }
 
+// name fills in the name of a topic that a request gives by id alone. kfake
+// would do so itself a moment later.
+func (ts *topics) name(name *string, id [16]byte) {
+	if *name != "" || id == [16]byte{} {
+		return
+	}
+	if t := ts.withID(id); t != nil {
+		*name = t.name
+	}
+}
+
 func (ts *topics) load(ask func(*kfake.Cluster) *kfake.TopicInfo) *topic {
 	var info *kfake.TopicInfo
 	ts.lookup(func(c *kfake.Cluster) { info = ask(c) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,18 +66,30 @@ func (x *txns) wrote(txnID string, p *partCall) {
 
 // committed notes offsets that are to become valid with the transaction.
 func (x *txns) committed(req *kmsg.TxnOffsetCommitRequest) {
+	for i := range req.Topics {
+		x.b.topics.name(&req.Topics[i].Topic, req.Topics[i].TopicID)
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	t := x.txn(req.ProducerID, req.ProducerEpoch, req.TransactionalID)
 	for _, rt := range req.Topics {
-		name := rt.Topic
-		if name == "" {
-			continue
-		}
 		for _, rp := range rt.Partitions {
-			t.offsets = append(t.offsets, groupOffset{req.Group, name, rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata})
+			t.offsets = append(t.offsets, groupOffset{req.Group, rt.Topic, rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata})
 		}
 	}
+}
+
+// refused takes back one of the offsets of a request.
+func (x *txns) refused(req *kmsg.TxnOffsetCommitRequest, topic string, partition int32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.open[req.ProducerID]
+	if t == nil || t.epoch != req.ProducerEpoch {
+		return
+	}
+	t.offsets = slices.DeleteFunc(t.offsets, func(g groupOffset) bool {
+		return g.group == req.Group && g.topic == topic && g.partition == partition
+	})
 }
 
 func (x *txns) txn(pid int64, epoch int16, txnID string) *openTxn {
