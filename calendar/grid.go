@@ -31,7 +31,8 @@ func (g *grid) next(z *Zone, t int64) (int64, bool, error) {
 }
 
 // search leaps from the grid to the wall times and back until both agree.
-// Each leap is to the earliest instant that could do, so none is passed over.
+// Each leap is to the earliest instant that could do, and never over a clock
+// change, which may bring back wall times that were passed.
 func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
 	t = max(t, g.base)
 	impossible := offsetSet{}
@@ -45,8 +46,8 @@ func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
 		if !ok || err != nil {
 			return 0, false, err
 		}
-		if t = w - s.off; t >= s.hi { // clocks change before it: look again from there
-			t = max(s.hi, w-zoneSpread)
+		if t = w - s.off; t >= s.hi { // clocks change before it, perhaps back: look again from there
+			t = s.hi
 			continue
 		}
 		if g.step == 0 {
@@ -61,11 +62,6 @@ func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
 	}
 	return 0, false, nil
 }
-
-// zoneSpread is more than any zone's clocks are ahead of UTC (14 hours in
-// fact; 16 in the 19th century), so w-zoneSpread is before any instant that
-// reads w.
-const zoneSpread = 26 * 3600
 
 // nextPicked evaluates BYSETPOS in one window after another.
 func (g *grid) nextPicked(z *Zone, t int64) (int64, bool, error) {
