@@ -3,7 +3,6 @@ package topics
 import (
 	"encoding/base64"
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -177,62 +176,6 @@ func validChannel(s string) bool { return len(s) <= 49 && ValidName(s) }
 // priority maps the order the choices are named in to the domain's numbers.
 func (d *draft) priority() trigger.Priority {
 	return [...]trigger.Priority{trigger.Normal, trigger.High, trigger.Low}[d.choice(fPriority, "normal", "high", "low")]
-}
-
-// Bounds on a callback.
-const (
-	maxCallbackTimeout = time.Minute
-	maxCallbackRetries = 32
-	maxCallbackWait    = 30 * 24 * time.Hour
-)
-
-func (d *draft) callback() *trigger.Callback {
-	c := &trigger.Callback{URL: d.callbackURL(), Timeout: d.duration(fTimeout)}
-	if d.seen.has(fTimeout) && (c.Timeout <= 0 || c.Timeout > maxCallbackTimeout) {
-		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout is over 0 and at most 1m")
-	}
-	if !d.seen.has(fRetry) {
-		return c
-	}
-	if len(d.retry) > maxCallbackRetries {
-		d.refuse(trigger.CodeInvalid, "callback", "callback.retry has at most 32 entries")
-		return c
-	}
-	c.Retry = make([]time.Duration, 0, len(d.retry))
-	for _, text := range d.retry {
-		c.Retry = append(c.Retry, d.wait(text))
-	}
-	return c
-}
-
-func (d *draft) wait(text string) time.Duration {
-	w, err := calendar.ParseDuration(text)
-	if err != nil {
-		d.refuseError("callback", err)
-	} else if w > maxCallbackWait {
-		d.refuse(trigger.CodeInvalid, "callback", "callback.retry waits at most 30 days each")
-	}
-	return w
-}
-
-// callbackURL checks the form of a URL. Whether its origin is allowed is the
-// webhook worker's and the gateway's to say.
-func (d *draft) callbackURL() string {
-	text := d.string(fURL, maxURL)
-	u, err := url.Parse(text)
-	switch {
-	case text == "":
-		d.refuse(trigger.CodeInvalid, "callback", "callback needs a url")
-	case err != nil:
-		d.refuse(trigger.CodeInvalid, "callback", "callback.url is no URL")
-	case u.User != nil:
-		d.refuse(trigger.CodeForbiddenURL, "callback", "a callback.url with user info is never called")
-	case u.Scheme != "http" && u.Scheme != "https":
-		d.refuse(trigger.CodeForbiddenURL, "callback", "callback.url begins with https://, or http:// where that is allowed")
-	case u.Hostname() == "":
-		d.refuse(trigger.CodeInvalid, "callback", "callback.url has no host")
-	}
-	return text
 }
 
 func (d *draft) buildSnooze(c *trigger.Command) {

@@ -1,0 +1,143 @@
+package topics
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ParseDueID splits a ce_id. The occurrence has neither '@' nor '#', the key
+// may have both, so it is read from its end.
+func ParseDueID(id string) (key trigger.Key, occurrence string, step int, err error) {
+	hash := strings.LastIndexByte(id, '#')
+	if hash < 0 {
+		return "", "", 0, dueIDError("has no #step")
+	}
+	at := strings.LastIndexByte(id[:hash], '@')
+	if at < 0 || at+1 == hash {
+		return "", "", 0, dueIDError("has no @occurrence")
+	}
+	n, good := parseNumber(id[hash+1:], 16)
+	if !good {
+		return "", "", 0, dueIDError("has no number behind the #")
+	}
+	key, err = trigger.ParseKey([]byte(id[:at]))
+	if err != nil {
+		return "", "", 0, dueIDError("does not begin with a trigger key")
+	}
+	return key, id[at+1 : hash], int(n), nil
+}
+
+func dueIDError(what string) error {
+	return fail(trigger.CodeInvalid, "due_id", "due_id is <trigger key>@<occurrence>#<step>; this one "+what)
+}
+
+// Due is a due event as a channel worker reads it. Text it cannot parse is
+// left zero: workers need the id, the payload and where to send it.
+type Due struct {
+	Fire  trigger.Fire // Spec has what a due event carries
+	Basis string
+	Tags  map[string]string
+}
+
+// DecodeDue reads a due event, or a dead letter, which has the same headers.
+// The channel is the caller's to know: it is in the topic's name, and in a
+// dead letter's wc-error-channel. Payload and header values alias rec.
+func DecodeDue(rec *Record) (*Due, error) {
+	spec := &trigger.Spec{Priority: trigger.Normal, Payload: rec.Value}
+	d := &Due{Fire: trigger.Fire{Spec: spec}}
+	id := ""
+	for i := range rec.Headers {
+		h := &rec.Headers[i]
+		if h.Key == ceID {
+			id = string(h.Value)
+		}
+		d.read(h)
+	}
+	if id == "" {
+		return nil, fail(trigger.CodeInvalid, "", "the record has no ce_id: it is not a due event")
+	}
+	key, occurrence, step, err := ParseDueID(id)
+	if err != nil {
+		return nil, err
+	}
+	d.Fire.Key, d.Fire.Occurrence, d.Fire.Step = key, occurrence, step
+	if string(rec.Key) != string(key) {
+		spec.TargetKey = string(rec.Key)
+	}
+	return d, nil
+}
+
+func (d *Due) read(h *trigger.Header) {
+	f, v := &d.Fire, string(h.Value)
+	switch h.Key {
+	case ceTime:
+		f.Nominal = parseWritten(v)
+	case ceFired:
+		f.Fired = parseWritten(v)
+	case ceRevision:
+		f.Revision, _ = parseNumber(v, 63)
+	case ceAttempt:
+		n, _ := parseNumber(v, 31)
+		f.Attempt = int(n)
+	case ceLocalTime:
+		f.Local = v
+	case ceUser:
+		f.Spec.UserID = v
+	case ceExpiry:
+		f.Expires = parseWritten(v)
+	case ceBasis:
+		d.Basis = v
+	case contentType:
+		f.Spec.ContentType = v
+	case traceParent:
+		f.Spec.TraceParent = v
+	case dueCallback:
+		f.Spec.Callback = readCallback(h.Value)
+	case dueTags:
+		_ = json.Unmarshal(h.Value, &d.Tags)
+		f.Spec.Tags = sortedTags(d.Tags)
+	case headerErrorChannel:
+		f.Channel = v
+	case deadTargetKey:
+		f.Spec.TargetKey = v
+	default:
+		if !reservedHeader(h.Key) {
+			f.Spec.Headers = append(f.Spec.Headers, *h)
+		}
+	}
+}
+
+// reservedHeader tells our own headers on due events and dead letters from
+// the user's.
+func reservedHeader(key string) bool {
+	return strings.HasPrefix(key, eventPrefix) || strings.HasPrefix(key, enginePrefix) || strings.HasPrefix(key, commandPrefix)
+}
+
+func readCallback(b []byte) *trigger.Callback {
+	var c struct{ URL, Timeout string }
+	if json.Unmarshal(b, &c) != nil {
+		return nil
+	}
+	timeout, _ := time.ParseDuration(c.Timeout)
+	return &trigger.Callback{URL: c.URL, Timeout: timeout}
+}
+
+func sortedTags(m map[string]string) []trigger.Tag {
+	if len(m) == 0 {
+		return nil
+	}
+	tags := make([]trigger.Tag, 0, len(m))
+	for k, v := range m {
+		tags = append(tags, trigger.Tag{Key: k, Value: v})
+	}
+	sortTags(tags)
+	return tags
+}
+
+func sortTags(tags []trigger.Tag) {
+	slices.SortFunc(tags, func(a, b trigger.Tag) int { return strings.Compare(a.Key, b.Key) })
+}
