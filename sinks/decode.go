@@ -1,20 +1,24 @@
 package sinks
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// maxText bounds what becomes part of a row's key: Cassandra's keys end at
-// 65,535 bytes, and a trigger key at 255.
-const maxText = 4096
+// maxKey bounds what becomes part of a row's key: Cassandra's keys end at
+// 65,535 bytes. A trigger's key has at most 255, but the key of a rejected
+// command is whatever its producer wrote.
+const maxKey = 1024
 
 // maxAhead is how far an event may claim to be ahead of its append time. A
 // row's write timestamp is event_us, so one garbled event from the year 9999
@@ -23,36 +27,45 @@ const maxAhead = 24 * time.Hour
 
 // DecodeEvent reads the value of one record of the events topic, appended at
 // the given time. Unknown fields are passed over: a newer engine may say more.
-// Its errors mean poison: bytes that no retry can turn into an event.
+// A rejected command's event may name an empty trigger, or one too long for a
+// row's key; that is cut to its beginning and a digest. Errors mean poison:
+// bytes that no retry can turn into an event.
 func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	var e topics.Event
-	if err := json.Unmarshal(value, &e); err != nil {
+	if err := json.Unmarshal(value, &e, lenient); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
 	}
 	if err := checkEvent(&e, appended); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
 	}
+	e.Trigger, e.Tenant = shortKey(e.Trigger), shortKey(e.Tenant)
 	return e, nil
 }
+
+// lenient: a payload is the user's JSON, in which a name may stand twice.
+var lenient = jsontext.AllowDuplicateNames(true)
 
 func checkEvent(e *topics.Event, appended time.Time) error {
 	switch {
 	case e.Type == "":
 		return errors.New("no type")
-	case e.Tenant == "":
-		return errors.New("no tenant")
 	case e.EventUS <= 0:
 		return fmt.Errorf("event_us %d is not a time", e.EventUS)
 	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)):
 		return fmt.Errorf("event_us %d is more than a day after its append", e.EventUS)
 	case e.Seq < 0:
 		return fmt.Errorf("seq %d is negative", e.Seq)
-	case len(e.Trigger) > maxText || len(e.Tenant) > maxText:
-		return errors.New("a key longer than 4096 bytes")
-	case !utf8.ValidString(e.Trigger) || !utf8.ValidString(e.Tenant):
-		return errors.New("a key that is not UTF-8")
 	}
 	return checkTimes(e)
+}
+
+// shortKey is longer than any trigger's key, so it is nobody else's.
+func shortKey(k string) string {
+	if len(k) <= maxKey {
+		return k
+	}
+	sum := sha256.Sum256([]byte(k))
+	return strings.ToValidUTF8(k[:maxKey/2], "") + "~" + hex.EncodeToString(sum[:])
 }
 
 func checkTimes(e *topics.Event) error {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // Projector carries the event log into a sink: poll, apply, commit, one batch
@@ -139,22 +141,31 @@ func isRefusal(err error) bool {
 		errors.Is(err, kerr.SaslAuthenticationFailed)
 }
 
-// take decodes one partition's records. Transaction markers have offsets and
-// say nothing; they count, or the lag would never reach 0.
+// take decodes one partition's records.
 func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 	for _, r := range fp.Records {
-		rec := EventRecord{Partition: r.Partition, Offset: r.Offset}
-		if r.Attrs.IsControl() {
-			rec.Poison = true
-		} else if e, err := DecodeEvent(r.Value, r.Timestamp); err != nil {
-			rec.Poison = true
+		rec, err := recordOf(r)
+		if err != nil {
 			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset", r.Offset, "err", err)
 			p.opts.Hooks.Skipped(r.Partition, r.Offset, err)
-		} else {
-			rec.Event = e
 		}
 		b.add(rec, r)
 	}
+}
+
+// recordOf decodes a record; on an error, and for transaction markers, it is
+// poison. Markers say nothing but have offsets; without them the lag would
+// never reach 0.
+func recordOf(r *kgo.Record) (rec EventRecord, err error) {
+	rec = EventRecord{Partition: r.Partition, Offset: r.Offset}
+	if r.Attrs.IsControl() {
+		rec.Poison = true
+		return rec, nil
+	}
+	if rec.Event, err = DecodeEvent(r.Value, r.Timestamp); err != nil {
+		rec.Event, rec.Poison = topics.Event{}, true
+	}
+	return rec, err
 }
 
 // minChunk is how small a refused batch is cut; a sink that cannot take even

@@ -2,6 +2,7 @@ package cassandra
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -44,7 +45,7 @@ func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statem
 	for range min(s.opts.Concurrency, len(all)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				if err := run(ctx, session, all[i]); err != nil {
+				if err := s.run(ctx, session, all[i]); err != nil {
 					cancel(err)
 				}
 			}
@@ -54,10 +55,30 @@ func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statem
 	return context.Cause(ctx)
 }
 
-func run(ctx context.Context, session *gocql.Session, st statement) error {
+// run executes one statement. A row that the server refuses for what is in it
+// is logged and left out, or it would hold its partition up for ever; but only
+// once the same statement has worked for other rows, as else it is the schema
+// that is wrong.
+func (s *Store) run(ctx context.Context, session *gocql.Session, st statement) error {
 	q := session.Query(st.cql, st.args...).WithContext(ctx)
 	defer q.Release()
-	return q.Exec()
+	err := q.Exec()
+	if err == nil {
+		s.proven.LoadOrStore(st.cql, true)
+		return nil
+	}
+	if _, proven := s.proven.Load(st.cql); proven && refused(err) {
+		s.opts.Logger.Error("history: Cassandra refuses a row; left out", "err", err, "key", st.args[len(st.args)-2:])
+		s.opts.Refused(err)
+		return nil
+	}
+	return err
+}
+
+// refused says that the server has read the statement and calls it invalid.
+func refused(err error) bool {
+	var request gocql.RequestError
+	return errors.As(err, &request) && request.Code() == gocql.ErrCodeInvalid
 }
 
 // writes is a batch put into statements.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/sinktest"
+	"github.com/waterclock/waterclock/test/services"
 )
 
 func TestConformance(t *testing.T) {
@@ -21,17 +20,10 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func hosts(t testing.TB) []string {
-	if testing.Short() {
-		t.Skip("needs Cassandra")
-	}
-	return strings.Split(os.Getenv("CASSANDRA_HOSTS"), ",")
-}
-
 // newKeyspace migrates a keyspace of the test's own and drops it afterwards.
 func newKeyspace(t testing.TB) Options {
 	t.Helper()
-	o := Options{Hosts: hosts(t), Keyspace: fmt.Sprintf("test_%08x", rand.Uint32())}
+	o := Options{Hosts: services.Cassandra(t).Hosts, Keyspace: fmt.Sprintf("test_%08x", rand.Uint32())}
 	if _, err := Migrate(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}

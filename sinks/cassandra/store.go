@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/gocql/gocql"
 
@@ -14,6 +15,8 @@ import (
 type Store struct {
 	opts Options
 	link link[*gocql.Session]
+
+	proven sync.Map // statements that have worked
 }
 
 var _ sinks.History = (*Store)(nil)

@@ -8,16 +8,20 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/sinks"
 )
 
 var errValue = errors.New("value does not parse")
 
+// lenient: a payload is the user's JSON, in which a name may stand twice.
+var lenient = jsontext.AllowDuplicateNames(true)
+
 func encodeEvent(r *sinks.EventRecord) ([]byte, error) {
 	b := binary.AppendVarint(make([]byte, 0, 512), int64(r.Partition))
 	b = binary.AppendVarint(b, r.Offset)
-	text, err := json.Marshal(&r.Event)
+	text, err := json.Marshal(&r.Event, lenient)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
 	}
@@ -34,7 +38,7 @@ func decodeEvent(b []byte) (r sinks.EventRecord, err error) {
 		return r, errValue
 	}
 	r.Partition, r.Offset = int32(partition), offset
-	if err := json.Unmarshal(b[n+m:], &r.Event); err != nil {
+	if err := json.Unmarshal(b[n+m:], &r.Event, lenient); err != nil {
 		return r, fmt.Errorf("decode event: %w", err)
 	}
 	return r, nil

@@ -71,6 +71,7 @@ func testPayloads(t *testing.T, w *world) {
 		{"object", `{"title":"Take pills","n":12345678901234567890}`, ""},
 		{"text", `"just text"`, ""},
 		{"number", `7`, ""},
+		{"a name twice", `{"a":1,"a":2}`, ""},
 		{"none", "", ""},
 		{"bytes", "", "AAH/"},
 		{"large", `"` + strings.Repeat("x", 512<<10) + `"`, ""},

@@ -1,0 +1,94 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/gocql/gocql"
+
+	"github.com/waterclock/waterclock/sinks"
+)
+
+var _ sinks.Scanner = (*Store)(nil)
+
+// scanRanges is how many parts of the ring a scan reads one after the other,
+// so that no single query has to page through everything.
+const scanRanges = 64
+
+// Scan visits every row of a table, along the ring.
+func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) error) error {
+	return s.do(ctx, fmt.Sprintf("scan %s", t), func(session *gocql.Session) error {
+		for i := range scanRanges {
+			from, to := tokenRange(i)
+			if err := scanRange(ctx, session, t, from, to, visit); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// tokenRange is the i-th part of the ring, both ends included.
+func tokenRange(i int) (from, to int64) {
+	const width = math.MaxUint64/scanRanges + 1
+	from = int64(uint64(i)*width + 1<<63)
+	return from, from + int64(width-1)
+}
+
+const (
+	scanEvents = `SELECT tenant, trigger, ` + eventColumns + ` FROM events_by_trigger WHERE token(tenant, trigger, era) >= ? AND token(tenant, trigger, era) <= ?`
+	scanState  = `SELECT tenant, trigger, state, previous_state, type, reason, revision, seq, event_us FROM trigger_state
+ WHERE token(tenant, trigger) >= ? AND token(tenant, trigger) <= ?`
+	scanMinute = `SELECT due_at, tenant, trigger, state, event_us FROM triggers_by_minute WHERE token(minute, shard) >= ? AND token(minute, shard) <= ?`
+)
+
+func scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64, visit func(sinks.Row) error) error {
+	cql, next := scanEvents, nextEvent
+	switch t {
+	case sinks.TableState:
+		cql, next = scanState, nextState
+	case sinks.TableMinute:
+		cql, next = scanMinute, nextMinute
+	}
+	it := session.Query(cql, from, to).WithContext(ctx).PageSize(1000).Iter()
+	for {
+		row, there, more := next(it)
+		if !more {
+			return it.Close()
+		}
+		if !there {
+			continue // all that is left of the row are an erasure's blanks, or its months
+		}
+		if err := visit(row); err != nil {
+			it.Close()
+			return err
+		}
+	}
+}
+
+func nextEvent(it *gocql.Iter) (row sinks.Row, there, more bool) {
+	var e eventRow
+	var tenant, key string
+	if !it.Scan(append([]any{&tenant, &key}, e.dest()...)...) {
+		return row, false, false
+	}
+	r := e.record(tenant, key)
+	return sinks.EventDigest(&r), r.Type != "", true
+}
+
+func nextState(it *gocql.Iter) (row sinks.Row, there, more bool) {
+	var t sinks.TriggerState
+	if !it.Scan(&t.Tenant, &t.Trigger, &t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS) {
+		return row, false, false
+	}
+	return sinks.StateDigest(&t), t.State != "", true
+}
+
+func nextMinute(it *gocql.Iter) (row sinks.Row, there, more bool) {
+	var e sinks.MinuteEntry
+	if !it.Scan((*int64)(&e.Due), &e.Tenant, &e.Trigger, &e.State, &e.EventUS) {
+		return row, false, false
+	}
+	return sinks.MinuteDigest(&e), e.State != "", true
+}

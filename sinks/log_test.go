@@ -1,0 +1,206 @@
+package sinks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/embedded"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+const (
+	topic      = "waterclock.events"
+	partitions = 3
+)
+
+// eventLog is an events topic that a test writes as an engine does: in
+// transactions, one event_us clock per partition.
+type eventLog struct {
+	t       testing.TB
+	brokers []string
+	client  *kgo.Client
+	clock   int64
+	seq     map[string]int64
+	events  int // committed and decodable
+}
+
+func newEventLog(t testing.TB) *eventLog {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	l := &eventLog{t: t, brokers: c.ListenAddrs(), clock: time.Now().Add(-time.Hour).UnixMicro(), seq: map[string]int64{}}
+	l.client, err = kgo.NewClient(kgo.SeedBrokers(l.brokers...), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.client.Close)
+	return l
+}
+
+func (l *eventLog) kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(l.brokers...)} }
+
+// event is the next event of a trigger.
+func (l *eventLog) event(key string, f trigger.FactType, state trigger.Status, due time.Time) topics.Event {
+	l.clock += 1000
+	l.seq[key]++
+	e := topics.Event{Type: string(f), Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), Revision: 1, Seq: l.seq[key],
+		EventUS: l.clock, OccurredAt: trigger.Instant(l.clock / 1000).String(), Channel: "push", State: state.String()}
+	e.EventID = topics.EventID(topics.Partition([]byte(key), partitions), e.EventUS)
+	if !due.IsZero() {
+		e.ScheduledAt = trigger.At(due).String()
+	}
+	return e
+}
+
+// lives is n triggers, each registered, fired and delivered.
+func (l *eventLog) lives(prefix string, n int) (all []topics.Event) {
+	due := time.Now().Add(time.Hour)
+	for i := range n {
+		k := fmt.Sprintf("%s-%d", prefix, i)
+		all = append(all, l.event(k, trigger.Registered, trigger.Pending, due), l.event(k, trigger.OccurrenceFired, trigger.InFlight, due),
+			l.event(k, trigger.DeliveryDelivered, trigger.Fired, time.Time{}))
+	}
+	return all
+}
+
+// write commits events in one transaction, or aborts it.
+func (l *eventLog) write(end kgo.TransactionEndTry, events ...topics.Event) {
+	l.t.Helper()
+	var records []*kgo.Record
+	for _, e := range events {
+		value, err := json.Marshal(e)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		records = append(records, &kgo.Record{Key: []byte(e.Trigger), Value: value})
+	}
+	if end == kgo.TryCommit {
+		l.events += len(events)
+	}
+	l.writeRaw(end, records...)
+}
+
+func (l *eventLog) writeRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
+	l.t.Helper()
+	ctx := context.Background()
+	err := l.client.BeginTransaction()
+	if err == nil {
+		err = l.client.ProduceSync(ctx, records...).FirstErr()
+	}
+	if err == nil {
+		err = l.client.EndTransaction(ctx, end)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// committed is the sum of a group's offsets, and where the log ends in all.
+func (l *eventLog) committed(group string) (at, end int64) {
+	l.t.Helper()
+	client, err := kgo.NewClient(l.kafka()...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	offsets, err := admin.FetchOffsets(context.Background(), group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		l.t.Fatal(err)
+	}
+	offsets.Each(func(o kadm.OffsetResponse) { at += o.At })
+	ends, err := admin.ListEndOffsets(context.Background(), topic)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) { end += o.Offset })
+	return at, end
+}
+
+// sink is an embedded store that a test can break, and that leaves its offsets
+// to the group if told to, as Cassandra does.
+type sink struct {
+	*embedded.Store
+	groupOffsets bool
+	apply        func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error
+}
+
+func (s *sink) OwnsOffsets() bool { return !s.groupOffsets }
+
+func (s *sink) Apply(ctx context.Context, batch []sinks.EventRecord) error {
+	if s.apply != nil {
+		return s.apply(ctx, batch, s.Store.Apply)
+	}
+	return s.Store.Apply(ctx, batch)
+}
+
+func newSink(t testing.TB) *sink {
+	t.Helper()
+	s, err := embedded.Open(embedded.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return &sink{Store: s}
+}
+
+// rows counts the rows of events.
+func rows(t testing.TB, s sinks.Scanner) (n int) {
+	t.Helper()
+	err := s.Scan(context.Background(), sinks.TableEvents, func(sinks.Row) error { n++; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// project runs a projector until done says so, or the test's patience ends.
+func project(t testing.TB, s sinks.Writer, o sinks.Options, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	applied := make(chan struct{}, 1)
+	seen := o.Hooks.Applied
+	o.Hooks.Applied = func(n int, d time.Duration) {
+		if seen != nil {
+			seen(n, d)
+		}
+		select {
+		case applied <- struct{}{}:
+		default:
+		}
+	}
+	o.RetryMin, o.RetryMax = time.Millisecond, 10*time.Millisecond
+	p, err := sinks.NewProjector(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	for !done() {
+		select {
+		case <-applied:
+		case <-time.After(100 * time.Millisecond): // done may depend on more than this projector
+		case err := <-ended:
+			t.Fatalf("the projector ended: %v", err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatalf("run: %v", err)
+	}
+}

@@ -1,0 +1,263 @@
+package sinks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+)
+
+// What is committed is projected, what was aborted is not, and what is no
+// event is passed.
+func TestProjector(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	s.groupOffsets = true
+	l.write(kgo.TryCommit, l.lives("a", 50)...)
+	l.write(kgo.TryAbort, l.lives("aborted", 20)...)
+	l.writeRaw(kgo.TryCommit,
+		&kgo.Record{Key: []byte("x"), Value: []byte("{")},
+		&kgo.Record{Key: []byte("y"), Value: nil},
+		&kgo.Record{Key: []byte("z"), Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`)})
+	l.write(kgo.TryCommit, l.lives("b", 50)...)
+
+	var skipped atomic.Int64
+	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64, error) { skipped.Add(1) }}}
+	project(t, s, o, func() bool {
+		at, end := l.committed("waterclock-history")
+		return at == end
+	})
+	if n := rows(t, s); n != l.events {
+		t.Errorf("%d rows, want %d", n, l.events)
+	}
+	if n := skipped.Load(); n != 3 {
+		t.Errorf("%d records skipped, want 3", n)
+	}
+	if _, ok, _ := s.Trigger(context.Background(), "default", "aborted-1"); ok {
+		t.Error("an aborted transaction's trigger has a state")
+	}
+}
+
+// An hour without the sink: the batch is tried again and again, nothing is
+// committed, no more is fetched than what bounds allow, and nothing is lost.
+func TestProjectorSinkAway(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	s.groupOffsets = true
+	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	const refusals = 60
+	var tries, retries int
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+		if tries++; tries <= refusals {
+			if at, _ := l.committed("waterclock-history"); at != 0 {
+				t.Errorf("offsets were committed while the sink was away: %d", at)
+			}
+			return fmt.Errorf("%w: nobody at home", sinks.ErrUnavailable)
+		}
+		return next(ctx, batch)
+	}
+	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 64, Hooks: sinks.Hooks{Retry: func(int, error) { retries++ }}}
+	project(t, s, o, func() bool {
+		at, end := l.committed("waterclock-history")
+		return at == end
+	})
+	if retries != refusals {
+		t.Errorf("%d retries, want %d", retries, refusals)
+	}
+	if n := rows(t, s); n != l.events {
+		t.Errorf("%d rows, want %d", n, l.events)
+	}
+}
+
+// A sink that cannot take the whole batch in time gets it in parts.
+func TestProjectorSlowSink(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	largest := 0
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+		if len(batch) > 30 {
+			return context.DeadlineExceeded
+		}
+		largest = max(largest, len(batch))
+		return next(ctx, batch)
+	}
+	project(t, s, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, s) == l.events })
+	if largest < 16 {
+		t.Errorf("batches were cut down to %d", largest)
+	}
+}
+
+// A projector that dies between the rows of a batch and its commit: the next
+// one applies the batch again, and the rows are there once.
+func TestProjectorRestart(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		groupOffsets bool
+	}{{"offsets in the group", true}, {"offsets in the sink", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			l, s := newEventLog(t), newSink(t)
+			s.groupOffsets = c.groupOffsets
+			l.write(kgo.TryCommit, l.lives("a", 200)...)
+			for range 5 {
+				dieInMidBatch(t, l, s)
+			}
+			s.apply = nil
+			project(t, s, sinks.Options{Kafka: l.kafka(), MaxRecords: 50}, func() bool { return rows(t, s) == l.events })
+			requireFold(t, l, s)
+		})
+	}
+}
+
+// dieInMidBatch runs a projector that applies a batch, half of the next, and ends.
+func dieInMidBatch(t *testing.T, l *eventLog, s *sink) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	batches := 0
+	s.apply = func(_ context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+		if batches++; batches == 1 {
+			return next(context.Background(), batch)
+		}
+		defer cancel()
+		return errors.Join(next(context.Background(), batch[:(len(batch)+1)/2]), context.Canceled)
+	}
+	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.kafka(), MaxRecords: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if batches < 2 {
+		t.Fatal("it ended before it was to die")
+	}
+}
+
+// requireFold compares a sink with a fresh fold of the whole log.
+func requireFold(t *testing.T, l *eventLog, s sinks.Scanner) {
+	t.Helper()
+	fresh := newSink(t)
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: fresh, Old: s, New: fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Same() || r.Tables[0].Old == 0 {
+		t.Fatalf("the rows are not the fold of the log:\n%s", r)
+	}
+}
+
+// An embedded store that is lost is filled again from the log's beginning,
+// whatever the group has committed.
+func TestProjectorFillsAnEmptiedSink(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	l.write(kgo.TryCommit, l.lives("a", 30)...)
+	project(t, s, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, s) == l.events })
+	empty := newSink(t)
+	project(t, empty, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, empty) == l.events })
+}
+
+// Two projectors share the partitions; when one leaves, the other has all.
+func TestProjectorsShare(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	s.groupOffsets = true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	leave, left := context.WithCancel(ctx)
+	var first sync.WaitGroup
+	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.kafka(), MaxRecords: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Go(func() { _ = p.Run(leave) })
+	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	var applied atomic.Int64
+	alone := false
+	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int, time.Duration) { applied.Add(1) }}}
+	project(t, s, o, func() bool {
+		switch {
+		case applied.Load() < 3: // give both something to do until the second has its share
+			l.write(kgo.TryCommit, l.lives(fmt.Sprintf("c%d", l.events), 3)...)
+			return false
+		case !alone:
+			alone = true
+			left()
+			first.Wait()
+			l.write(kgo.TryCommit, l.lives("b", 100)...)
+		}
+		at, end := l.committed("waterclock-history")
+		return at == end
+	})
+	left()
+	requireFold(t, l, s)
+}
+
+// The lag is measured while the sink is away, too, and comes down to 0 in
+// spite of the transactions' markers.
+func TestProjectorLag(t *testing.T) {
+	l, s := newEventLog(t), newSink(t)
+	l.write(kgo.TryCommit, l.lives("a", 40)...)
+	var mu sync.Mutex
+	lag, most := map[int32]int64{}, int64(0)
+	away := atomic.Bool{}
+	away.Store(true)
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+		if away.Load() {
+			return sinks.ErrUnavailable
+		}
+		return next(ctx, batch)
+	}
+	done := make(chan struct{})
+	o := sinks.Options{Kafka: l.kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	o.Hooks.Lag = func(partition int32, n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		lag[partition] = n
+		sum := int64(0)
+		for _, n := range lag {
+			sum += n
+		}
+		if most = max(most, sum); most >= 120 {
+			away.Store(false)
+		}
+		if most >= 120 && sum == 0 && len(lag) == partitions {
+			select {
+			case <-done:
+			default:
+				close(done)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := sinks.NewProjector(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	select {
+	case <-done:
+	case err := <-ended:
+		t.Fatalf("ended with lag %v, at most %d: %v", lag, most, err)
+	}
+	cancel()
+	<-ended
+}
+
+func TestOptionsValidate(t *testing.T) {
+	if err := (sinks.Options{}).Validate(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	err := sinks.Options{MaxRecords: -1, MaxBytes: -1, MaxBuffered: -1, RetryMin: time.Second, RetryMax: time.Millisecond, Attempt: -1}.Validate()
+	for _, field := range []string{"MaxRecords", "MaxBytes", "MaxBuffered", "RetryMin", "Attempt"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("no word on %s in: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// RebuildOptions say what is built from what.
+type RebuildOptions struct {
+	// Kafka and Topic are the log; see Options. The consumer is in no group.
+	Kafka []kgo.Opt
+	Topic string
+
+	// Into is the fresh sink: an empty keyspace or directory. Required.
+	Into Writer
+
+	// MaxRecords and MaxBytes bound a batch; see Options.
+	MaxRecords, MaxBytes int
+
+	// Progress is told after every batch, from the calling goroutine. May be nil.
+	Progress func(RebuildProgress)
+
+	// Old and New, where both are given, are compared once New is built.
+	Old, New Scanner
+}
+
+// RebuildProgress is where a rebuild stands. Records counts the log's records
+// in all, transaction markers included, as far as offsets tell.
+type RebuildProgress struct {
+	Done, Records int64
+	Events        int64
+	Poison        int64
+	Elapsed       time.Duration
+	Comparing     bool
+}
+
+// Report is what Rebuild did and found.
+type Report struct {
+	RebuildProgress
+	Window Window
+	Tables []TableReport // empty if there was nothing to compare with
+}
+
+// Same says that the comparison found no difference.
+func (r *Report) Same() bool {
+	for _, t := range r.Tables {
+		if len(t.Differ) > 0 || t.More > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// String is the report for a terminal.
+func (r *Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "replayed %d events in %s", r.Events, r.Elapsed.Round(time.Millisecond))
+	if r.Poison > 0 {
+		fmt.Fprintf(&b, " (%d records were no events)", r.Poison)
+	}
+	b.WriteString("\n")
+	for _, t := range r.Tables {
+		t.print(&b)
+	}
+	return b.String()
+}
+
+func (t *TableReport) print(b *strings.Builder) {
+	verdict := "same"
+	if n := int64(len(t.Differ)) + t.More; n > 0 {
+		verdict = fmt.Sprintf("%d triggers or more DIFFER", n)
+	}
+	fmt.Fprintf(b, "%-18s  old %d, new %d: %s", t.Table, t.Old, t.New, verdict)
+	if t.Before > 0 {
+		fmt.Fprintf(b, "; %d old rows are from before the log begins", t.Before)
+	}
+	if t.Ahead > 0 {
+		fmt.Fprintf(b, "; %d old rows have changed since", t.Ahead)
+	}
+	b.WriteString("\n")
+	for _, d := range t.Differ {
+		fmt.Fprintf(b, "  %s %q: old %d rows, new %d\n", d.Tenant, d.Trigger, d.Old, d.New)
+	}
+}
+
+// Rebuild replays the whole events topic, up to where it ends now, into a fresh
+// sink, and compares that with the old one. It changes nothing but the fresh
+// sink; switching over is the operator's. An error of the sink ends it: run it
+// again, into the same sink if one likes.
+func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
+	setDefault(&o.Topic, "waterclock.events")
+	setDefault(&o.MaxRecords, 2000)
+	setDefault(&o.MaxBytes, 4<<20)
+	if o.Into == nil {
+		return nil, errors.New("rebuild: nothing to build into")
+	}
+	if o.Progress == nil {
+		o.Progress = func(RebuildProgress) {}
+	}
+	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}}, started: time.Now()}
+	if err := b.replay(ctx); err != nil {
+		return b.report, fmt.Errorf("rebuild: %w", err)
+	}
+	if o.Old == nil || o.New == nil {
+		return b.report, nil
+	}
+	b.report.Comparing = true
+	o.Progress(b.report.RebuildProgress)
+	tables, err := Compare(ctx, o.Old, o.New, b.report.Window)
+	b.report.Tables = tables
+	if err != nil {
+		return b.report, fmt.Errorf("rebuild: %w", err)
+	}
+	return b.report, nil
+}
+
+type rebuild struct {
+	o       RebuildOptions
+	report  *Report
+	started time.Time
+	ends    map[int32]int64 // what is still to be read, up to these offsets
+}
+
+func (b *rebuild) replay(ctx context.Context) error {
+	opts := append(append([]kgo.Opt{}, b.o.Kafka...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer client.Close()
+	if err := b.plan(ctx, client); err != nil {
+		return err
+	}
+	for len(b.ends) > 0 {
+		f := client.PollRecords(ctx, b.o.MaxRecords)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.Err(); err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		if err := b.take(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan notes where every partition begins and ends, and assigns those that
+// have anything.
+func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, b.o.Topic)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("where the log begins: %w", err)
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, b.o.Topic)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("where the log ends: %w", err)
+	}
+	b.ends, b.report.Window.Partitions = map[int32]int64{}, int32(len(ends[b.o.Topic]))
+	assign := map[int32]kgo.Offset{}
+	ends.Each(func(e kadm.ListedOffset) {
+		if start, ok := starts.Lookup(b.o.Topic, e.Partition); ok && start.Offset < e.Offset {
+			b.ends[e.Partition] = e.Offset
+			b.report.Records += e.Offset - start.Offset
+			assign[e.Partition] = kgo.NewOffset().At(start.Offset)
+		}
+	})
+	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{b.o.Topic: assign})
+	return nil
+}
+
+// take applies what was fetched before the ends.
+func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
+	var got fetched
+	for it := f.RecordIter(); !it.Done(); {
+		if r := it.Next(); r.Offset < b.ends[r.Partition] {
+			got.add(b.decode(r), r)
+		}
+	}
+	for _, part := range got.split(b.o.MaxRecords, b.o.MaxBytes) {
+		if err := b.o.Into.Apply(ctx, part.events); err != nil {
+			return err
+		}
+	}
+	for _, r := range got.records {
+		b.report.Done++
+		if r.Offset+1 >= b.ends[r.Partition] {
+			delete(b.ends, r.Partition)
+		}
+	}
+	b.report.Elapsed = time.Since(b.started)
+	b.o.Progress(b.report.RebuildProgress)
+	return nil
+}
+
+func (b *rebuild) decode(r *kgo.Record) EventRecord {
+	rec, err := recordOf(r)
+	if err != nil {
+		b.report.Poison++
+	}
+	if rec.Poison {
+		return rec
+	}
+	b.report.Events++
+	w := b.report.Window
+	if from, ok := w.From[r.Partition]; !ok || rec.EventUS < from {
+		w.From[r.Partition] = rec.EventUS
+	}
+	w.To[r.Partition] = max(w.To[r.Partition], rec.EventUS)
+	return rec
+}

@@ -1,0 +1,103 @@
+package sinks_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func record(e topics.Event) sinks.EventRecord {
+	return sinks.EventRecord{Event: e, Partition: topics.Partition([]byte(e.Trigger), partitions)}
+}
+
+// rebuildAgainst fills an old sink from the log, lets a test spoil it, and
+// rebuilds.
+func rebuildAgainst(t *testing.T, l *eventLog, spoil func(old *sink)) *sinks.Report {
+	t.Helper()
+	old, fresh := newSink(t), newSink(t)
+	if _, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: old}); err != nil {
+		t.Fatal(err)
+	}
+	spoil(old)
+	var last sinks.RebuildProgress
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: fresh, Old: old, New: fresh,
+		MaxRecords: 70, Progress: func(p sinks.RebuildProgress) { last = p }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int(r.Events) != l.events || last.Done != last.Records || !last.Comparing {
+		t.Errorf("rebuilt %d of %d events; last progress %+v", r.Events, l.events, last)
+	}
+	return r
+}
+
+// Every way in which rows can go wrong is found, in the table and under the
+// name of the trigger it concerns; and what only looks different is not.
+func TestRebuildCompares(t *testing.T) {
+	apply := func(t *testing.T, s *sink, e topics.Event) {
+		t.Helper()
+		if err := s.Apply(context.Background(), []sinks.EventRecord{record(e)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, l *eventLog, old *sink, all []topics.Event)
+		want  string // what the report must say; "" for same
+	}{
+		{"untouched", func(*testing.T, *eventLog, *sink, []topics.Event) {}, ""},
+		{"an event too many", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			e := all[30]
+			e.EventUS++
+			apply(t, old, e)
+		}, `"a-10": old 4 rows, new 3`},
+		{"an event with another word", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			e := all[30]
+			e.Reason = "moon"
+			apply(t, old, e)
+		}, `"a-10": old 3 rows, new 3`},
+		{"a trigger that never was", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			e := all[30]
+			e.Trigger = "ghost"
+			apply(t, old, e)
+		}, `"ghost": old 1 rows, new 0`},
+		{"a state that is not the newest", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			e := all[32]
+			e.EventUS, e.State = e.EventUS+1, "FAILED"
+			apply(t, old, e)
+		}, "trigger_state"},
+		{"rows from before the log begins", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			e := all[30]
+			e.EventUS, e.Trigger = all[0].EventUS-1_000_000, "ancient"
+			apply(t, old, e)
+		}, ""},
+		{"an old sink that has gone on", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+			for range 5 {
+				apply(t, old, l.event("a-10", trigger.Rescheduled, trigger.Pending, time.Now().Add(time.Hour)))
+			}
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newEventLog(t)
+			all := l.lives("a", 40)
+			l.write(kgo.TryCommit, all...)
+			r := rebuildAgainst(t, l, func(old *sink) { c.spoil(t, l, old, all) })
+			if r.Same() != (c.want == "") || !strings.Contains(r.String(), c.want) {
+				t.Errorf("want %q in\n%s", c.want, r)
+			}
+		})
+	}
+}
+
+func TestRebuildOfAnEmptyLog(t *testing.T) {
+	if r := rebuildAgainst(t, newEventLog(t), func(*sink) {}); !r.Same() {
+		t.Errorf("nothing differs from nothing:\n%s", r)
+	}
+}

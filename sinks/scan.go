@@ -1,0 +1,96 @@
+package sinks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Table names one of the projection's tables.
+type Table uint8
+
+// The tables that Compare compares.
+const (
+	TableEvents Table = iota + 1
+	TableState
+	TableMinute
+)
+
+func (t Table) String() string {
+	return [...]string{TableEvents: "events_by_trigger", TableState: "trigger_state", TableMinute: "triggers_by_minute"}[t]
+}
+
+// Tables are all of them.
+var Tables = []Table{TableEvents, TableState, TableMinute}
+
+// Row is what a comparison wants to know of a row: whose it is, which event
+// wrote it last, and a digest of what that event said.
+type Row struct {
+	Tenant, Trigger string
+	EventUS         int64
+	Partition       int32           // of the event; -1 where the table does not say
+	Due             trigger.Instant // triggers_by_minute: part of the row's key
+	Digest          [16]byte
+}
+
+// Scanner reads whole tables, in any order. It is slow, and for Compare.
+type Scanner interface {
+	Scan(ctx context.Context, t Table, visit func(Row) error) error
+}
+
+// EventDigest is the row of an event. The record's place on the topic is not
+// part of it: a topic that was made anew has others.
+func EventDigest(r *EventRecord) Row {
+	d := newDigest()
+	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
+		r.LocalTime, r.Timezone, r.TZData, r.Actor, r.Source, r.DueTopic, r.CorrelationID, r.PayloadBase64,
+		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData)
+	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(len(r.Tags)))
+	return Row{r.Tenant, r.Trigger, r.EventUS, r.Partition, 0, d.sum()}
+}
+
+// StateDigest is the row of a trigger's state: what its newest event said.
+// Older events' words in it may be from before the log begins.
+func StateDigest(s *TriggerState) Row {
+	d := newDigest()
+	d.text(s.State, s.PreviousState, s.Type, s.Reason)
+	d.number(s.Revision, s.Seq, s.EventUS)
+	return Row{s.Tenant, s.Trigger, s.EventUS, -1, 0, d.sum()}
+}
+
+// MinuteDigest is the row of an entry: what the newest event said of it.
+func MinuteDigest(e *MinuteEntry) Row {
+	d := newDigest()
+	d.text(e.State)
+	d.number(int64(e.Due), e.EventUS)
+	return Row{e.Tenant, e.Trigger, e.EventUS, -1, e.Due, d.sum()}
+}
+
+// digest hashes fields with their lengths, so that none runs into the next.
+type digest struct {
+	h hash.Hash
+	b []byte
+}
+
+func newDigest() *digest { return &digest{h: sha256.New()} }
+
+func (d *digest) text(all ...string) {
+	for _, s := range all {
+		d.b = append(binary.AppendUvarint(d.b[:0], uint64(len(s))), s...)
+		d.h.Write(d.b)
+	}
+}
+
+func (d *digest) number(all ...int64) {
+	for _, n := range all {
+		d.h.Write(binary.AppendVarint(d.b[:0], n))
+	}
+}
+
+func (d *digest) sum() (out [16]byte) {
+	copy(out[:], d.h.Sum(nil))
+	return out
+}
