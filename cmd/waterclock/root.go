@@ -20,6 +20,8 @@ var verbs = []struct {
 	group string
 	make  func(*app) *cobra.Command
 }{
+	{groupRun, newDev},
+	{groupRun, newServe},
 	{groupTriggers, newSchedule},
 	{groupTriggers, newReschedule},
 	{groupTriggers, newCancel},
@@ -39,6 +41,7 @@ var verbs = []struct {
 	{groupLook, newEvents},
 	{groupLook, newDue},
 	{groupOperate, newTopics},
+	{groupOperate, newBench},
 	{groupOperate, newConfig},
 	{groupOperate, newVersion},
 }

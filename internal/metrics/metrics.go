@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -28,6 +29,7 @@ type Metrics struct {
 	hold        prometheus.Histogram
 	restore     *prometheus.GaugeVec
 	evicted     prometheus.Counter
+	historyLag  *prometheus.GaugeVec
 }
 
 const namespace = "waterclock"
@@ -47,8 +49,9 @@ func New() *Metrics {
 		hold:        histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.", prometheus.ExponentialBuckets(.01, 2, 12)),
 		restore:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds", Help: "Duration of the partition's last restore."}, []string{"partition"}),
 		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
+		historyLag:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records", Help: "Events not yet in the history."}, []string{"partition"}),
 	}
-	m.Registry.MustRegister(m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+	m.Registry.MustRegister(m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -100,6 +103,13 @@ func (m *Metrics) DoneEvicted(n int) { m.evicted.Add(float64(n)) }
 
 // Misfired counts missed occurrences.
 func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(policy).Add(float64(n)) }
+
+// History is what a projector tells us.
+func (m *Metrics) History() sinks.Hooks {
+	return sinks.Hooks{Lag: func(partition int32, records int64) {
+		m.historyLag.WithLabelValues(strconv.Itoa(int(partition))).Set(float64(records))
+	}}
+}
 
 // Step is for failpoints; there are none here.
 func (m *Metrics) Step(int32, string) {}

@@ -1,0 +1,391 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// benchOptions are the flags of bench (CONTRACT section 9).
+type benchOptions struct {
+	triggers int
+	payload  int
+	window   time.Duration
+	rate     int
+	json     bool
+	sync     bool
+	profile  string
+}
+
+func newBench(a *app) *cobra.Command {
+	o := benchOptions{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure registers/s, fires/s and lateness, on the embedded broker or yours",
+		Long: `Measure registers per second, fires per second and lateness. An engine of its
+own runs in this process, against the embedded broker in a temporary directory,
+or against --brokers under topics of its own (prefix waterclock-bench-<n>.).
+Every due record is read back by a read_committed consumer; lateness is from
+the due time to the moment that consumer has the record.
+
+Without --rate all triggers are registered first and fall due over --window
+(0s: at one instant). With --rate they are registered at that rate, each due a
+second later, so that registers and fires run side by side.`,
+		Example: "  waterclock bench --triggers 200000 --window 10s\n  waterclock bench --triggers 600000 --rate 20000 --json\n  waterclock bench --triggers 1000000 --window 0s",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(true)
+			if err != nil {
+				return err
+			}
+			own := !cmd.Flags().Changed("brokers")
+			return a.runBench(cmd.Context(), c, o, own)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.triggers, "triggers", 200_000, "how many triggers")
+	f.IntVar(&o.payload, "payload", 200, "payload `bytes` of each, incompressible")
+	f.DurationVar(&o.window, "window", 10*time.Second, "time over which they fall due; 0s is one instant")
+	f.IntVar(&o.rate, "rate", 0, "registers per second, each due one second later; 0 registers all first")
+	f.BoolVar(&o.json, "json", false, "print JSON, as -o json")
+	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to `file`")
+	f.BoolVar(&o.sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
+	return cmd
+}
+
+// benchResult is what bench prints.
+type benchResult struct {
+	Triggers        int          `json:"triggers"`
+	Payload         int          `json:"payload"`
+	Window          string       `json:"window"`
+	Rate            int          `json:"rate,omitempty"`
+	Broker          string       `json:"broker"`
+	Partitions      int          `json:"partitions"`
+	RegistersPerS   float64      `json:"registers_per_s"`
+	FiresPerS       float64      `json:"fires_per_s"`
+	Lateness        benchLate    `json:"lateness_ms"`
+	LastOutS        float64      `json:"last_out_s"` // from the last due time to the last record read
+	CPUSeconds      float64      `json:"cpu_seconds"`
+	RSSBytes        int64        `json:"rss_bytes"`
+	BytesPerTrigger float64      `json:"bytes_per_trigger"` // of the store, with all of them pending
+	Duplicates      int          `json:"duplicates"`
+	Lost            int          `json:"lost"`
+	Early           int          `json:"early"`
+	Machine         benchMachine `json:"machine"`
+}
+
+type benchLate struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type benchMachine struct {
+	CPUs   int    `json:"cpus"`
+	Go     string `json:"go"`
+	Commit string `json:"commit,omitempty"`
+}
+
+func (a *app) runBench(ctx context.Context, c *config.Config, o benchOptions, embedded bool) error {
+	dir, err := os.MkdirTemp("", "waterclock-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c.DataDir = dir
+	c.Log.Level = "warn"
+	if embedded {
+		b, err := broker.Start(ctx, broker.Options{Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: o.sync, Logger: a.log(c)})
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		c.Brokers = []string{b.Addr()}
+	} else {
+		c.Topics.Prefix = "waterclock-bench-" + newID() + "."
+		c.Group = c.Topics.Prefix + "engine"
+	}
+	n, err := newNode(c, a.log(c), true)
+	if err != nil {
+		return err
+	}
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	if err := n.openEngine(); err != nil {
+		return err
+	}
+	life := newLife()
+	defer life.end()
+	life.start("engine", n.engine.Run)
+	if err := n.awaitReady(ctx, life); err != nil {
+		return err
+	}
+	r, err := a.measure(ctx, n, o, embedded)
+	if err != nil {
+		return err
+	}
+	return a.printBench(r, o)
+}
+
+// bencher is one run: a producer of registers and a reader of due records.
+type bencher struct {
+	n        *node
+	o        benchOptions
+	run      string
+	produce  *kgo.Client
+	consume  *kgo.Client
+	payloads [][]byte
+	result   *benchResult
+	firstDue time.Time
+	lastDue  time.Time
+}
+
+func (a *app) measure(ctx context.Context, n *node, o benchOptions, embedded bool) (*benchResult, error) {
+	b := &bencher{n: n, o: o, run: newID(), result: &benchResult{Triggers: o.triggers, Payload: o.payload, Window: o.window.String(),
+		Rate: o.rate, Partitions: n.cfg.Topics.Partitions, Broker: "kafka", Machine: benchMachine{runtime.NumCPU(), runtime.Version(), buildCommit()}}}
+	if embedded {
+		b.result.Broker = "embedded"
+	}
+	if err := b.connect(); err != nil {
+		return nil, err
+	}
+	defer b.produce.Close()
+	defer b.consume.Close()
+	if b.o.profile != "" {
+		stop, err := startProfile(b.o.profile)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
+	cpu := cpuTime()
+	read := make(chan error, 1)
+	go func() { read <- b.read(ctx) }()
+	if err := b.register(ctx); err != nil {
+		return nil, err
+	}
+	if err := <-read; err != nil {
+		return nil, err
+	}
+	b.result.CPUSeconds = (cpuTime() - cpu).Seconds()
+	b.result.RSSBytes = peakRSS()
+	return b.result, nil
+}
+
+func (b *bencher) connect() (err error) {
+	topic := b.n.cfg.Topic("commands")
+	b.produce, err = kgo.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, b.n.kafka...)...)
+	if err != nil {
+		return err
+	}
+	b.consume, err = kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(b.n.cfg.Channel("default").Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond)}, b.n.kafka...)...)
+	rng := rand.NewChaCha8([32]byte{1})
+	for range 1024 {
+		p := make([]byte, b.o.payload)
+		rng.Read(p)
+		b.payloads = append(b.payloads, p)
+	}
+	return err
+}
+
+// lead is how long before the first due time registering begins: long enough
+// at a rate that this machine is known to reach.
+func (b *bencher) lead() time.Duration {
+	return 2*time.Second + time.Duration(b.o.triggers)*time.Second/40_000
+}
+
+// register sends the registers and waits until the engine has decided all.
+func (b *bencher) register(ctx context.Context) error {
+	start := time.Now()
+	b.firstDue = start.Add(b.lead())
+	b.lastDue = b.firstDue.Add(b.o.window)
+	if b.o.rate > 0 {
+		b.firstDue = start.Add(time.Second)
+		b.lastDue = b.firstDue.Add(time.Duration(b.o.triggers) * time.Second / time.Duration(b.o.rate))
+	}
+	var failed atomic.Pointer[error]
+	for i := range b.o.triggers {
+		if b.o.rate > 0 && i%64 == 0 {
+			sleepUntil(ctx, start.Add(time.Duration(i)*time.Second/time.Duration(b.o.rate)))
+		}
+		b.produce.Produce(ctx, b.command(i), func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	if err := b.produce.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	if err := b.awaitDecided(ctx); err != nil {
+		return err
+	}
+	b.result.RegistersPerS = float64(b.o.triggers) / time.Since(start).Seconds()
+	b.result.BytesPerTrigger = b.storeBytes()
+	return nil
+}
+
+func (b *bencher) command(i int) *kgo.Record {
+	key := "bench-" + b.run + "-" + strconv.Itoa(i)
+	return &kgo.Record{
+		Partition: topics.Partition([]byte(key), int32(b.n.cfg.Topics.Partitions)), Key: []byte(key), Value: b.payloads[i%len(b.payloads)],
+		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, b.due(i).UnixMilli(), 10)}},
+	}
+}
+
+// due spreads the triggers over the window, in an order that is not theirs.
+func (b *bencher) due(i int) time.Time {
+	if b.o.rate > 0 {
+		return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.rate))
+	}
+	spread := uint64(i) * 11400714819323198485 % uint64(max(b.o.window.Milliseconds(), 1))
+	return b.firstDue.Add(time.Duration(spread) * time.Millisecond)
+}
+
+func (b *bencher) awaitDecided(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var decided int64
+		for _, s := range b.n.engine.Partitions() {
+			decided += s.CommandsOffset
+		}
+		if decided >= int64(b.o.triggers) {
+			return nil
+		}
+		sleepUntil(ctx, time.Now().Add(2*time.Millisecond))
+	}
+	return ctx.Err()
+}
+
+func (b *bencher) storeBytes() float64 {
+	var bytes, pending int64
+	for _, s := range b.n.engine.Partitions() {
+		bytes, pending = bytes+s.StoreBytes, pending+s.Pending
+	}
+	return float64(bytes) / float64(max(pending, 1))
+}
+
+// patience is how long after the last due time a missing record is waited for.
+const patience = 60 * time.Second
+
+// read takes every due record back and judges it.
+func (b *bencher) read(ctx context.Context) error {
+	late := make([]int64, 0, b.o.triggers)
+	seen := make([]bool, b.o.triggers)
+	var first, last time.Time
+	for len(late) < b.o.triggers {
+		pctx, cancel := context.WithTimeout(ctx, patience+b.lead()+b.o.window)
+		fs := b.consume.PollFetches(pctx)
+		cancel()
+		if fs.NumRecords() == 0 {
+			break
+		}
+		last = time.Now()
+		if first.IsZero() {
+			first = last
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			b.judge(it.Next(), last, seen, &late)
+		}
+	}
+	b.result.Lost = b.o.triggers - len(late)
+	slices.Sort(late)
+	b.result.Lateness = benchLate{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
+	b.result.FiresPerS = float64(len(late)) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
+	b.result.LastOutS = last.Sub(b.lastDue).Seconds()
+	return ctx.Err()
+}
+
+func (b *bencher) judge(r *kgo.Record, now time.Time, seen []bool, late *[]int64) {
+	i, err := strconv.Atoi(string(r.Key[len("bench-")+len(b.run)+1:]))
+	if err != nil || i < 0 || i >= len(seen) {
+		return
+	}
+	if seen[i] {
+		b.result.Duplicates++
+		return
+	}
+	seen[i] = true
+	due := trigger.At(b.due(i))
+	if trigger.At(r.Timestamp) < due {
+		b.result.Early++
+	}
+	*late = append(*late, now.UnixMicro()-int64(due)*1000)
+}
+
+// quantile is in milliseconds, of sorted microseconds.
+func quantile(sorted []int64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / 1000
+}
+
+func sleepUntil(ctx context.Context, t time.Time) {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func startProfile(file string) (stop func(), err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, nil
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func peakRSS() int64 {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u.Maxrss * 1024
+}
+
+func (a *app) printBench(r *benchResult, o benchOptions) error {
+	if o.json {
+		a.out.format = "json"
+	}
+	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
+	return a.out.record(r, [][2]string{
+		row("broker", "%s, %d partitions", r.Broker, r.Partitions), row("triggers", "%d of %d B payload", r.Triggers, r.Payload),
+		row("registers/s", "%.0f", r.RegistersPerS), row("fires/s", "%.0f", r.FiresPerS),
+		row("lateness p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
+		row("last out after last due", "%.2f s", r.LastOutS), row("CPU", "%.1f s", r.CPUSeconds), row("peak RSS", "%d MB", r.RSSBytes>>20),
+		row("store bytes/trigger", "%.0f", r.BytesPerTrigger), row("lost/doubled/early", "%d / %d / %d", r.Lost, r.Duplicates, r.Early),
+	})
+}

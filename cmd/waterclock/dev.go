@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/sinks/embedded"
+)
+
+func newDev(a *app) *cobra.Command {
+	var demo bool
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in one process: Kafka broker, engine, HTTP API, history",
+		Long: `Run everything in one process, for development and small installations:
+an embedded Kafka broker, the engine, the HTTP API and the history. Data is
+kept in ./waterclock-data (--data-dir) and survives kill -9.`,
+		Example: "  waterclock dev\n  waterclock dev --demo",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(true)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.runDev(ctx, c, demo)
+		},
+	}
+	cmd.Flags().BoolVar(&demo, "demo", false, "schedule a few triggers and show them firing")
+	a.flags.BindAll(cmd.Flags())
+	return cmd
+}
+
+// startWithin bounds how long the embedded broker may repair and compact.
+const startWithin = 10 * time.Minute
+
+func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
+	dir, err := openDataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	ln, err := listen("listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	probe, err := listen("kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
+	if err != nil {
+		return err
+	}
+	probe.Close()
+	b, err := a.startBroker(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	c.Brokers = []string{b.Addr()}
+	n, err := newNode(c, a.log(c), true)
+	if err != nil {
+		return err
+	}
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	h, err := embedded.Open(embedded.Options{Dir: filepath.Join(c.DataDir, "history"), Logger: n.log})
+	if err != nil {
+		return fmt.Errorf("open history: %w", err)
+	}
+	defer h.Close()
+	n.history = h
+	return a.runNode(ctx, n, ln, b, demo)
+}
+
+func (a *app) startBroker(ctx context.Context, c *config.Config) (*broker.Broker, error) {
+	sctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	return broker.Start(sctx, broker.Options{Dir: filepath.Join(c.DataDir, "broker"), Listen: c.Kafka.Listen, Sync: true, Logger: a.log(c)})
+}
+
+// runNode starts what dev is made of and waits.
+func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.Broker, demo bool) error {
+	life := newLife()
+	defer life.end()
+	if err := n.openEngine(); err != nil {
+		return err
+	}
+	api, err := n.newAPI(ln.Addr().String())
+	if err != nil {
+		return err
+	}
+	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
+	life.start("history", n.runHistory)
+	life.start("engine", n.engine.Run)
+	life.start("http", func(ctx context.Context) error { return serveHTTP(ctx, ln, api) })
+	if err := n.awaitReady(ctx, life); err != nil {
+		return err
+	}
+	a.banner(n, ln.Addr().String(), b.Addr())
+	if demo {
+		life.start("demo", func(ctx context.Context) error { return a.runDemo(ctx, n) })
+	}
+	return life.wait(ctx)
+}
+
+// brokerFailed ends dev when the embedded broker's disk fails it: what was
+// acknowledged is safe, and nothing more is.
+func brokerFailed(ctx context.Context, b *broker.Broker) error {
+	select {
+	case <-b.Fatal():
+		return fmt.Errorf("the embedded broker stopped: %w", b.Err())
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// awaitReady waits until every partition fires.
+func (n *node) awaitReady(ctx context.Context, life *lifeOf) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !n.ready() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-life.errs:
+			return err
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// banner says what listens where, and two lines to paste.
+func (a *app) banner(n *node, http, kafka string) {
+	fmt.Fprintf(a.io.out, `Waterclock is running. Data in %s, Ctrl-C to stop.
+
+  Kafka   %s
+  HTTP    http://%s   (/readyz, /metrics, /v1/triggers)
+
+Schedule something, in another terminal:
+
+  waterclock schedule tea --in 5s --data '{"say":"tea is ready"}' --wait
+  echo '{"say":"tea is ready"}' | kcat -P -b %s -t %s -k tea2 -X topic.partitioner=murmur2_random -H wc-delay=5s
+
+Watch what fires:
+
+  waterclock due tail default
+`, n.cfg.DataDir, kafka, http, kafka, n.names.Commands())
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+func newServe(a *app) *cobra.Command {
+	var acceptGap bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run roles of Waterclock against a Kafka cluster",
+		Long: `Run roles of Waterclock against a Kafka cluster: engine fires triggers,
+api answers HTTP, history writes to Cassandra. Start it on as many machines as
+you like: partitions are shared among those with the engine role.`,
+		Example: "  waterclock serve --roles engine,api,history --brokers kafka-1:9092 --config waterclock.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			if err := c.CheckServe(); err != nil {
+				return &failure{Exit: exitUsage, Msg: "settings are wrong", Err: indented{err}}
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return a.runServe(ctx, c, acceptGap)
+		},
+	}
+	cmd.Flags().BoolVar(&acceptGap, "accept-gap", false, "go on although commands were lost to retention while nobody ran")
+	a.flags.BindAll(cmd.Flags())
+	return cmd
+}
+
+func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) error {
+	dir, err := openDataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	n, err := newNode(c, a.log(c), false)
+	if err != nil {
+		return err
+	}
+	n.acceptGap = acceptGap
+	ln, err := listen("listen", c.Listen)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	if err := n.openHistory(ctx); err != nil {
+		return err
+	}
+	defer n.closeHistory()
+	return a.serveRoles(ctx, n, func(life *lifeOf) error {
+		api, err := n.newAPI(ln.Addr().String())
+		if err != nil {
+			return err
+		}
+		life.start("http", func(ctx context.Context) error { return serveHTTP(ctx, ln, api) })
+		return nil
+	})
+}
+
+// serveRoles starts the roles that were asked for and waits.
+func (a *app) serveRoles(ctx context.Context, n *node, http func(*lifeOf) error) error {
+	life := newLife()
+	defer life.end()
+	if n.cfg.HasRole("engine") {
+		if err := n.openEngine(); err != nil {
+			return err
+		}
+	}
+	if err := n.startInternal(life); err != nil {
+		return err
+	}
+	if err := n.startAdmin(life); err != nil {
+		return err
+	}
+	if n.cfg.HasRole("history") {
+		life.start("history", n.runHistory)
+	}
+	if n.engine != nil {
+		life.start("engine", n.engine.Run)
+	}
+	if err := http(life); err != nil {
+		return err
+	}
+	n.log.Info("serving", "roles", n.cfg.Roles, "listen", n.cfg.Listen)
+	return life.wait(ctx)
+}
+
+// startAdmin answers probes and metrics on their own address, if there is one.
+func (n *node) startAdmin(life *lifeOf) error {
+	if n.cfg.Admin.Listen == "" {
+		return nil
+	}
+	ln, err := listen("admin.listen", n.cfg.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	life.start("admin", func(ctx context.Context) error { return serveHTTP(ctx, ln, n.adminHandler()) })
+	return nil
+}
