@@ -24,12 +24,14 @@ func BenchmarkLife(b *testing.B) {
 				w.Advance(now, emit)
 			}
 			fired = 0
+			cpu := cpuTime()
 			b.ReportAllocs()
 			for b.Loop() {
 				now++
 				w.Advance(now, emit)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(max(fired, 1)), "ns/life")
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(max(fired, 1)), "cpu-ns/life")
 			b.ReportMetric(float64(fired)/float64(b.N), "fired/tick")
 		})
 	}

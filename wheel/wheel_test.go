@@ -227,3 +227,47 @@ func FuzzWheel(f *testing.F) {
 		}
 	})
 }
+
+// TestKeepsNothing: what has come out is not kept alive by the memory kept for
+// reuse, and that memory is bounded by MaxEntries.
+func TestKeepsNothing(t *testing.T) {
+	const maxEntries = 10 * chunkLen
+	w := New(Options{Window: time.Second, MaxEntries: maxEntries}, 0)
+	now := int64(0)
+	for range 5 {
+		for i := range 100_000 {
+			w.Add(now+int64(i%1000), "late, or in the ring")
+			w.Add(now-int64(i%1000), "late and out of order")
+		}
+		if !w.Full() {
+			t.Errorf("not full with %d entries", w.Len())
+		}
+		now += 1000
+		drainAll(w, now)
+	}
+	kept := 0
+	for c := w.ring.free; c != nil; c = c.next {
+		kept++
+		for _, ref := range c.ref {
+			if ref != "" {
+				t.Fatalf("a free chunk keeps %q", ref)
+			}
+		}
+	}
+	if most := maxEntries/chunkLen + 4; kept == 0 || kept > most || kept != w.ring.frees {
+		t.Errorf("%d chunks kept, %d counted, want at most %d", kept, w.ring.frees, most)
+	}
+	for _, ref := range w.open.refs[:cap(w.open.refs)] {
+		if ref != "" {
+			t.Fatalf("the open bucket keeps %q", ref)
+		}
+	}
+	for _, e := range append(w.late.run[:cap(w.late.run):cap(w.late.run)], w.late.heap[:cap(w.late.heap)]...) {
+		if e.ref != "" {
+			t.Fatalf("late keeps %q", e.ref)
+		}
+	}
+	if n := cap(w.late.run) + cap(w.late.heap); n > 2*keepLate {
+		t.Errorf("late keeps %d slots", n)
+	}
+}
