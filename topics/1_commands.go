@@ -2,6 +2,8 @@ package topics
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -14,14 +16,15 @@ type Limits struct {
 	// limits.payload. 0 means 4 KiB; at most 512 KiB.
 	Payload int
 
-	// Headers bounds the user's headers in number; 0 means 64.
+	// Headers bounds the user's headers in number; 0 means 64, at most 1,000.
 	Headers int
 
-	// HeaderBytes bounds their names and values together; 0 means 16 KiB.
+	// HeaderBytes bounds their names and values together; 0 means 16 KiB,
+	// at most 64 KiB.
 	HeaderBytes int
 
 	// Depth bounds how deep JSON may nest in the JSON spelling, payload
-	// included; 0 means 128. What nests deeper breaks readers in languages
+	// included; 0 means 128, at most 1,000. What nests deeper breaks readers in languages
 	// that parse by recursion.
 	Depth int
 }
@@ -43,6 +46,21 @@ func (l Limits) withDefaults() Limits {
 		l.Depth = 128
 	}
 	return l
+}
+
+// Validate says what is out of bounds, all of it.
+func (l Limits) Validate() error {
+	var errs []error
+	check := func(name string, v, most int) {
+		if v < 0 || v > most {
+			errs = append(errs, fmt.Errorf("limits.%s is %d: give 0 for the default, or at most %d", name, v, most))
+		}
+	}
+	check("payload", l.Payload, MaxPayload)
+	check("headers", l.Headers, 1000)
+	check("header_bytes", l.HeaderBytes, 64<<10)
+	check("depth", l.Depth, 1000)
+	return errors.Join(errs...)
 }
 
 // DecodeCommand reads a record of topic commands in either spelling and checks

@@ -77,10 +77,12 @@ func (d *draft) checkTogether(c *trigger.Command) {
 		d.refuse(trigger.CodeInvalid, "expires_after", "expires_after must be longer than 0")
 	case c.IfAbsent && c.IfRevision != 0:
 		d.refuse(trigger.CodeInvalid, "if_absent", "if_absent and if_revision exclude each other")
+	case s.FollowUser && !d.seen.has(fTimezone):
+		d.refuse(trigger.CodeInvalid, "timezone", "follow_user needs a timezone to move from")
 	case s.FollowUser && s.When.Zone == "":
-		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user needs a local time with a timezone")
+		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user means nothing beside an instant or a delay")
 	case s.FollowUser && s.UserID == "":
-		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user needs a user_id")
+		d.refuse(trigger.CodeInvalid, "user_id", "follow_user needs a user_id")
 	case s.Channel == channelWebhook && s.Callback == nil:
 		d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
 	case s.Channel != channelWebhook && s.Callback != nil:

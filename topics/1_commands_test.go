@@ -179,8 +179,9 @@ func TestCommandRefused(t *testing.T) {
 		{"jitter", register(`"delay":"7m","jitter":"some"`), trigger.CodeInvalid, "jitter"},
 		{"misfire", register(`"delay":"7m","misfire":"fire_some"`), trigger.CodeInvalid, "misfire"},
 		{"expires_after of 0", register(`"delay":"7m","expires_after":"0s"`), trigger.CodeInvalid, "expires_after"},
-		{"follow_user without a zone", register(`"delay":"7m","user_id":"u","follow_user":true`), trigger.CodeInvalid, "follow_user"},
-		{"follow_user without a user", register(`"fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","follow_user":true`), trigger.CodeInvalid, "follow_user"},
+		{"follow_user without a zone", register(`"recurrence":"FREQ=DAILY","user_id":"u","follow_user":true`), trigger.CodeInvalid, "timezone"},
+		{"follow_user beside a delay", register(`"delay":"7m","timezone":"Europe/Berlin","user_id":"u","follow_user":true`), trigger.CodeInvalid, "follow_user"},
+		{"follow_user without a user", register(`"fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","follow_user":true`), trigger.CodeInvalid, "user_id"},
 		{"escalation", register(`"delay":"7m","escalation":[{"channel":"push"}]`), trigger.CodeUnsupported, "escalation"},
 		{"if_revision of 0", register(`"delay":"7m","if_revision":0`), trigger.CodeInvalid, "if_revision"},
 		{"if_revision and if_absent", register(`"delay":"7m","if_revision":3,"if_absent":true`), trigger.CodeInvalid, "if_absent"},
@@ -459,7 +460,7 @@ func TestUserHeadersTravel(t *testing.T) {
 }
 
 func TestRangesAtTheirEdges(t *testing.T) {
-	year := 365 * 24 * time.Hour
+	year := 366 * 24 * time.Hour
 	for _, c := range []struct {
 		name string
 		rec  *Record
@@ -482,6 +483,16 @@ func TestRangesAtTheirEdges(t *testing.T) {
 		if _, err := DecodeCommand(c.rec, Limits{}, nil); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+func TestLimitsValidate(t *testing.T) {
+	if err := (Limits{Payload: MaxPayload}).Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Limits{Payload: MaxPayload + 1, Depth: -1}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "limits.payload") || !strings.Contains(err.Error(), "limits.depth") {
+		t.Errorf("got %v, want both named", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Bounds on time fields.
 const (
-	maxPast    = 365 * day       // fire_at: over a year ago is a mistake
+	maxPast    = 366 * day       // fire_at: over a year ago is a mistake
 	maxAhead   = 100 * 366 * day // fire_at: the horizon
 	maxRule    = 512             // bytes of rule text
 	maxDates   = 512             // include and exclude together

@@ -76,7 +76,7 @@ func (w *wire) state(s *trigger.State) {
 	w.id(7, s.Hash)
 	w.series(8, &s.Series)
 	for i := range s.Live {
-		w.live(9, &s.Live[i])
+		w.live(9, s.Live, i)
 	}
 	for i := range s.Keys {
 		w.idempotencyKey(10, &s.Keys[i])
@@ -116,8 +116,8 @@ func (w *wire) series(n protowire.Number, s *trigger.Series) {
 	w.closeUnlessEmpty(start, mark)
 }
 
-func (w *wire) live(n protowire.Number, l *trigger.Live) {
-	mark := w.open(n)
+func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
+	l, mark := &all[i], w.open(n)
 	w.int(1, int64(l.Kind))
 	w.str(2, l.Occurrence)
 	w.int(3, int64(l.Nominal))
@@ -127,13 +127,33 @@ func (w *wire) live(n protowire.Number, l *trigger.Live) {
 	w.int(7, int64(l.Attempt))
 	w.int(8, l.Revision)
 	w.bool(9, l.Accepted)
-	if l.Was != nil {
+	first := firstWas(all, i)
+	if l.Was != nil && first == i {
 		was := w.open(10)
 		w.spec(l.Was)
 		w.close(was)
 	}
 	w.int(11, int64(l.EmitRetry))
+	if first < i {
+		w.int(12, int64(first)+1)
+	}
 	w.close(mark)
+}
+
+// firstWas is the first occurrence that shares the ith one's Was, or i: all
+// that were in flight when a trigger was replaced share one Spec, and 128
+// copies of it would not fit into a record.
+func firstWas(all []trigger.Live, i int) int {
+	was := all[i].Was
+	if was == nil {
+		return i
+	}
+	for j := range i {
+		if all[j].Was == was {
+			return j
+		}
+	}
+	return i
 }
 
 func (w *wire) idempotencyKey(n protowire.Number, k *trigger.IdempotencyKey) {

@@ -91,7 +91,7 @@ func decodeStatePart(fv fieldValue, s *trigger.State) error {
 		return decodeSeries(fv.p, &s.Series)
 	case 9:
 		s.Live = append(s.Live, trigger.Live{})
-		return decodeLive(fv.p, &s.Live[len(s.Live)-1])
+		return decodeLive(fv.p, s.Live)
 	case 10:
 		s.Keys = append(s.Keys, trigger.IdempotencyKey{})
 		return decodeIdempotencyKey(fv.p, &s.Keys[len(s.Keys)-1])
@@ -152,7 +152,9 @@ func decodeSeries(b []byte, s *trigger.Series) error {
 	})
 }
 
-func decodeLive(b []byte, l *trigger.Live) error {
+// decodeLive reads the last of all; those before it are whole.
+func decodeLive(b []byte, all []trigger.Live) error {
+	before, l := all[:len(all)-1], &all[len(all)-1]
 	return fields(b, func(fv fieldValue) (err error) {
 		switch fv.key() {
 		case number | 1:
@@ -182,6 +184,11 @@ func decodeLive(b []byte, l *trigger.Live) error {
 			err = decodeSpec(fv.p, l.Was)
 		case number | 11:
 			l.EmitRetry = int(fv.v)
+		case number | 12:
+			if fv.v == 0 || fv.v > uint64(len(before)) || before[fv.v-1].Was == nil {
+				return fmt.Errorf("live refers to the content of occurrence %d, which has none", fv.v)
+			}
+			l.Was = before[fv.v-1].Was
 		default:
 			err = fv.unknown("live")
 		}

@@ -187,6 +187,7 @@ func TestStateRefusesGarbage(t *testing.T) {
 		{"no format", []byte{0x10, 1}},
 		{"cut short", good[:len(good)-1]},
 		{"a hash of 3 bytes", append(bytes.Clone(good), 0x3a, 3, 1, 2, 3)},
+		{"content of an occurrence before the first", append(bytes.Clone(good), 0x4a, 2, 0x60, 1)},
 		{"a string that is not UTF-8", append(bytes.Clone(good), 0x82, 0x01, 1, 0xff)},
 	} {
 		if s, err := DecodeState("k", c.b); err == nil || errors.Is(err, ErrNewer) {
@@ -233,6 +234,30 @@ func TestDecodedStateSharesNothing(t *testing.T) {
 	}
 	if grown := append(got.Spec.Payload, 'x'); string(got.Spec.Headers[0].Key) != "h" || len(grown) != 8 {
 		t.Errorf("appending to the payload wrote over the header: %+v", got.Spec.Headers)
+	}
+}
+
+// All that were in flight when a trigger was replaced share one content: it
+// stands once in the record, and once in memory after it is read.
+func TestLiveShareTheirContent(t *testing.T) {
+	was, other := &trigger.Spec{Payload: bytes.Repeat([]byte("x"), 4096), Priority: trigger.Normal}, &trigger.Spec{UserID: "u", Priority: trigger.Normal}
+	want := &trigger.State{Key: "k", Status: trigger.Pending, Spec: trigger.Spec{Priority: trigger.Normal}}
+	for i := range trigger.MaxLive {
+		want.Live = append(want.Live, trigger.Live{Kind: trigger.LiveInFlight, Attempt: i, Was: []*trigger.Spec{was, other, nil}[i%3]})
+	}
+	b, err := AppendState(nil, want)
+	if err != nil || len(b) > 8192 {
+		t.Fatalf("%d bytes, %v", len(b), err)
+	}
+	got, err := DecodeState("k", b)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("%v\ngot  %+v\nwant %+v", err, got, want)
+	}
+	if got.Live[3].Was != got.Live[0].Was || got.Live[4].Was != got.Live[1].Was || got.Live[0].Was == got.Live[1].Was {
+		t.Error("the contents are not shared as they were")
+	}
+	if err := proto.Unmarshal(b, new(statepb.State)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -32,6 +32,33 @@ func TestRejectedRecordOfATombstone(t *testing.T) {
 	}
 }
 
+// What cannot be written would stop the partition: whatever came in, what goes
+// out fits.
+func TestRejectedRecordFits(t *testing.T) {
+	big := command(strings.Repeat("x", 5_000_000), "a=1")
+	many := command("kept")
+	for range 100_000 {
+		many.Headers = append(many.Headers, header("wc-unknown", "0123456789"))
+	}
+	huge := command("kept", "a="+strings.Repeat("x", 2_000_000))
+	for name, rec := range map[string]*Record{"a big value": big, "many headers": many, "a huge header": huge} {
+		key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeTooLarge, Msg: strings.Repeat("m", 5000), Field: strings.Repeat("f", 5000)})
+		size := len(key) + len(value)
+		for _, h := range hs {
+			size += len(h.Key) + len(h.Value) + headerOverhead
+		}
+		if size > MaxRecordBytes || !bytes.HasPrefix(rec.Value, value) {
+			t.Errorf("%s: %d bytes", name, size)
+		}
+		if !strings.Contains(headerPairs(hs), "wc-error-truncated=") {
+			t.Errorf("%s: does not say that it was cut", name)
+		}
+	}
+	if _, value, hs := RejectedRecord(command(strings.Repeat("x", 900_000)), &trigger.Error{}); len(value) != 900_000 || strings.Contains(headerPairs(hs), "truncated") {
+		t.Error("what fits was cut")
+	}
+}
+
 func TestDeadLetterSurvivesTheWire(t *testing.T) {
 	want := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
 	want.Fire.Spec.Headers[1].Value = []byte{}

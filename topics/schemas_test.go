@@ -3,13 +3,17 @@ package topics
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/waterclock/waterclock/schemas"
+	"github.com/waterclock/waterclock/schemas/statepb"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -122,6 +126,34 @@ func TestCommandSchemaHasEveryField(t *testing.T) {
 		if !strings.Contains(text, `"`+def.name+`":`) {
 			t.Errorf("%s is not in command.schema.json", def.name)
 		}
+	}
+}
+
+// The generated code is of the .proto that lies beside it: every field and
+// enum value has the same number in both, and neither has more.
+func TestGeneratedCodeIsOfThisSchema(t *testing.T) {
+	numbered := regexp.MustCompile(`(?m)^\s*(?:repeated )?(?:\w+ )?(\w+) = (\d+);`)
+	var inText, inCode []string
+	for _, m := range numbered.FindAllStringSubmatch(schemaText(t, "waterclock/v1/state.proto"), -1) {
+		inText = append(inText, m[1]+" = "+m[2])
+	}
+	file := statepb.File_waterclock_v1_state_proto
+	for i := range file.Messages().Len() {
+		fields := file.Messages().Get(i).Fields()
+		for j := range fields.Len() {
+			inCode = append(inCode, fmt.Sprintf("%s = %d", fields.Get(j).Name(), fields.Get(j).Number()))
+		}
+	}
+	for i := range file.Enums().Len() {
+		values := file.Enums().Get(i).Values()
+		for j := range values.Len() {
+			inCode = append(inCode, fmt.Sprintf("%s = %d", values.Get(j).Name(), values.Get(j).Number()))
+		}
+	}
+	slices.Sort(inText)
+	slices.Sort(inCode)
+	if len(inText) < 100 || !slices.Equal(inText, inCode) {
+		t.Errorf("run go generate in schemas:\nschema %q\ncode   %q", inText, inCode)
 	}
 }
 

@@ -1236,6 +1236,7 @@ type Live struct {
 	Accepted      bool                   `protobuf:"varint,9,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	Was           *Spec                  `protobuf:"bytes,10,opt,name=was,proto3" json:"was,omitempty"` // present where the trigger was replaced since
 	EmitRetry     int64                  `protobuf:"varint,11,opt,name=emit_retry,json=emitRetry,proto3" json:"emit_retry,omitempty"`
+	WasOf         uint32                 `protobuf:"varint,12,opt,name=was_of,json=wasOf,proto3" json:"was_of,omitempty"` // instead of was: the same as that of the nth live occurrence, from 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1343,6 +1344,13 @@ func (x *Live) GetWas() *Spec {
 func (x *Live) GetEmitRetry() int64 {
 	if x != nil {
 		return x.EmitRetry
+	}
+	return 0
+}
+
+func (x *Live) GetWasOf() uint32 {
+	if x != nil {
+		return x.WasOf
 	}
 	return 0
 }
@@ -1931,7 +1939,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x06jitter\x18\t \x01(\x03R\x06jitter\x12\x12\n" +
 	"\x04told\x18\n" +
 	" \x01(\x03R\x04told\x12\x19\n" +
-	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xc1\x02\n" +
+	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xd8\x02\n" +
 	"\x04Live\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.LiveKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -1947,7 +1955,8 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x03was\x18\n" +
 	" \x01(\v2\x13.waterclock.v1.SpecR\x03was\x12\x1d\n" +
 	"\n" +
-	"emit_retry\x18\v \x01(\x03R\temitRetry\"6\n" +
+	"emit_retry\x18\v \x01(\x03R\temitRetry\x12\x15\n" +
+	"\x06was_of\x18\f \x01(\rR\x05wasOf\"6\n" +
 	"\x0eIdempotencyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x86\x01\n" +
