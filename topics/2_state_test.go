@@ -170,6 +170,19 @@ func TestStateOfANewerVersion(t *testing.T) {
 		{"kind of live", nest(9, 0x08, 9)},
 		{"field of series", nest(8, 0xf8, 0x01, 1)},
 		{"field of life", nest(5, 0x78, 1)},
+		{"field of spec", nest(6, 0xf8, 0x01, 1)},
+		{"part of spec", nest(6, 0xfa, 0x01, 0)},
+		{"spec by a fixed number", nest(6, 0x0d, 1, 0, 0, 0)},
+		{"field of when", nest(6, 0x0a, 3, 0xf8, 0x01, 1)},
+		{"part of when", nest(6, 0x0a, 3, 0xfa, 0x01, 0)},
+		{"when by a fixed number", nest(6, 0x0a, 5, 0x0d, 1, 0, 0, 0)},
+		{"field of calendars", nest(6, 0x0a, 4, 0x7a, 2, 0x78, 1)},
+		{"field of callback", nest(6, 0x72, 2, 0x78, 1)},
+		{"field of header", nest(6, 0x3a, 2, 0x78, 1)},
+		{"field of tag", nest(6, 0x42, 2, 0x78, 1)},
+		{"field of live", nest(9, 0x78, 1)},
+		{"field of key", nest(10, 0x78, 1)},
+		{"field of firing", nest(11, 0x78, 1)},
 	} {
 		if _, err := DecodeState("k", c.b); !errors.Is(err, ErrNewer) {
 			t.Errorf("%s: got %v, want ErrNewer", c.name, err)
@@ -186,6 +199,7 @@ func TestStateRefusesGarbage(t *testing.T) {
 		{"empty", nil},
 		{"no format", []byte{0x10, 1}},
 		{"cut short", good[:len(good)-1]},
+		{"retries cut short", append(bytes.Clone(good), 0x32, 5, 0x72, 3, 0x1a, 1, 0x80)},
 		{"a hash of 3 bytes", append(bytes.Clone(good), 0x3a, 3, 1, 2, 3)},
 		{"content of an occurrence before the first", append(bytes.Clone(good), 0x4a, 2, 0x60, 1)},
 		{"a string that is not UTF-8", append(bytes.Clone(good), 0x82, 0x01, 1, 0xff)},

@@ -94,6 +94,22 @@ func TestDecodeDueReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A worker reads what it can: garbled extras must not cost it the event.
+func TestDecodeDueOfGarbledHeaders(t *testing.T) {
+	got, err := DecodeDue(&Record{Key: []byte("k"), Headers: headers("ce_id=k@x#0", "ce_time=noon", "ce_wcattempt=many", "wcx-callback={", "wcx-tags=[]", "x-a=1")})
+	if err != nil || got.Fire.Key != "k" || got.Fire.Nominal != 0 || got.Fire.Attempt != 0 || got.Fire.Spec.Callback != nil || len(got.Fire.Spec.Headers) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for name, hs := range map[string][]trigger.Header{"no ce_id": headers("x=1"), "a garbled ce_id": headers("ce_id=x")} {
+		if _, err := DecodeDue(&Record{Headers: hs}); err == nil {
+			t.Errorf("%s passed for a due event", name)
+		}
+		if _, err := DecodeDeadLetter(&Record{Headers: hs}); err == nil {
+			t.Errorf("%s passed for a dead letter", name)
+		}
+	}
+}
+
 func TestParseDueID(t *testing.T) {
 	for _, c := range []struct {
 		name, id, key, occurrence string

@@ -12,13 +12,26 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// Outcome is what a channel says became of a due event.
+type Outcome string
+
+// The outcomes (CONTRACT section 4).
+const (
+	OutcomeDelivered  Outcome = "delivered"
+	OutcomeAccepted   Outcome = "accepted"
+	OutcomeFailed     Outcome = "failed"
+	OutcomeRetry      Outcome = "retry"
+	OutcomePostponed  Outcome = "postponed"
+	OutcomeSuppressed Outcome = "suppressed"
+)
+
 // Receipt is what a channel team says of one due event, as it was written.
 type Receipt struct {
 	Key        trigger.Key
 	Occurrence string
 	Step       int
 	Channel    string // "" if it did not say
-	Outcome    trigger.ReceiptOutcome
+	Outcome    Outcome
 	Attempt    int // 0 if it did not say: the attempt in flight
 	Code       string
 	Detail     string
@@ -29,7 +42,8 @@ type Receipt struct {
 
 // Input is the receipt as trigger.Step takes it.
 func (r *Receipt) Input() *trigger.Receipt {
-	return &trigger.Receipt{Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: r.Outcome,
+	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt lets no other pass
+	return &trigger.Receipt{Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
 		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended}
 }
 
@@ -105,8 +119,8 @@ func receiptError(err error) error {
 }
 
 func (r *Receipt) check(key trigger.Key, outcome string) error {
-	known := false
-	r.Outcome, known = trigger.ParseReceiptOutcome(outcome)
+	_, known := trigger.ParseReceiptOutcome(outcome)
+	r.Outcome = Outcome(outcome)
 	switch {
 	case r.Key != key:
 		return fail(trigger.CodeInvalid, "due_id", "due_id is of another trigger than the record key")
@@ -157,7 +171,7 @@ func receiptDuration(raw json.RawMessage) string {
 // The record key is r.Key.
 func AppendReceipt(b []byte, r *Receipt) []byte {
 	b = append(appendString(append(b, `{"due_id":`...), r.DueID()), `,"outcome":`...)
-	b = appendString(b, r.Outcome.String())
+	b = appendString(b, string(r.Outcome))
 	b = appendField(b, "channel", r.Channel)
 	if r.Attempt > 0 {
 		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(r.Attempt), 10)

@@ -16,7 +16,7 @@ func receipt(value string) *Record {
 func TestReceipt(t *testing.T) {
 	got, err := DecodeReceipt(receipt(`{"due_id":"k@2026-11-20T14:00:00.000Z#2","channel":"sms","outcome":"retry","attempt":3,"code":"busy",
 		"detail":"try later","retry_after":"30s","at":"2026-11-20T14:00:05Z","carrier":"x"}`))
-	want := Receipt{Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Step: 2, Channel: "sms", Outcome: trigger.ReceiptRetry, Attempt: 3,
+	want := Receipt{Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Step: 2, Channel: "sms", Outcome: OutcomeRetry, Attempt: 3,
 		Code: "busy", Detail: "try later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000, Appended: appended}
 	if err != nil || *got != want {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
@@ -28,8 +28,8 @@ func TestReceipt(t *testing.T) {
 
 func TestReceiptSurvivesTheWire(t *testing.T) {
 	for _, want := range []Receipt{
-		{Key: "a@b#c", Occurrence: "x", Outcome: trigger.ReceiptDelivered},
-		{Key: "k", Occurrence: "x", Step: 3, Channel: "sms", Outcome: trigger.ReceiptPostponed, Attempt: 2, Code: "c\"", Detail: "d\n", RetryAfter: 1500 * time.Millisecond, At: appended + 7},
+		{Key: "a@b#c", Occurrence: "x", Outcome: OutcomeDelivered},
+		{Key: "k", Occurrence: "x", Step: 3, Channel: "sms", Outcome: OutcomePostponed, Attempt: 2, Code: "c\"", Detail: "d\n", RetryAfter: 1500 * time.Millisecond, At: appended + 7},
 	} {
 		rec := &Record{Key: []byte(want.Key), Value: AppendReceipt(nil, &want)}
 		if got, err := DecodeReceipt(rec); err != nil || *got != want {
@@ -41,7 +41,7 @@ func TestReceiptSurvivesTheWire(t *testing.T) {
 func TestReceiptsOfEveryOutcome(t *testing.T) {
 	for _, outcome := range []string{"delivered", "accepted", "failed", "retry", "postponed", "suppressed"} {
 		got, err := DecodeReceipt(receipt(`{"due_id":"k@x#0","outcome":"` + outcome + `"}`))
-		if err != nil || got.Outcome.String() != outcome {
+		if err != nil || string(got.Outcome) != outcome || got.Input().Outcome.String() != outcome {
 			t.Errorf("%s: got %+v, %v", outcome, got, err)
 		}
 	}

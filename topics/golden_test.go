@@ -110,7 +110,7 @@ func goldens(t *testing.T) []golden {
 		golden{"due", recordText(DueRecord(fullFire(), dueEnv))},
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
-		golden{"receipt", AppendReceipt(nil, &Receipt{Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Channel: "sms", Outcome: trigger.ReceiptRetry,
+		golden{"receipt", AppendReceipt(nil, &Receipt{Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Channel: "sms", Outcome: OutcomeRetry,
 			Attempt: 2, Code: "busy", Detail: "later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000})},
 		golden{"calendar", calendar},
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},

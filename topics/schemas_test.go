@@ -14,7 +14,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/schemas/statepb"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 func schema(t *testing.T, name string) *jsonschema.Schema {
@@ -178,7 +177,7 @@ func TestReceiptSchema(t *testing.T) {
 			t.Errorf("%s: the decoder says %v", c.value, err)
 		}
 	}
-	ours := AppendReceipt(nil, &Receipt{Key: "k", Occurrence: "x", Outcome: trigger.ReceiptRetry, Channel: "sms", Attempt: 2, RetryAfter: 1e9, At: appended})
+	ours := AppendReceipt(nil, &Receipt{Key: "k", Occurrence: "x", Outcome: OutcomeRetry, Channel: "sms", Attempt: 2, RetryAfter: 1e9, At: appended})
 	if err := validate(s, ours); err != nil {
 		t.Error(err)
 	}
