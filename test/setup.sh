@@ -18,7 +18,7 @@ main() {
   get_promtool
   get_python_client
   get_node_client
-  [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra
+  [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
   report
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # fetch.sh kafka|cassandra... : puts the jars of a real node into $SVC_CACHE, from Maven
-# Central or the mirror that ~/.m2/settings.xml names. Does nothing if they are there.
+# Central or the mirror that ~/.m2/settings.xml names, if they are not there, and prints
+# JARS=directory for each.
 . "$(dirname "$0")/common.sh"
 PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 
@@ -16,7 +17,7 @@ fetch() {
   local what=$1 version=$2 out="$SVC_CACHE/$1-$2" new="$SVC_CACHE/.$1-$2.$$"
   mkdir -p "$SVC_CACHE"
   exec 9> "$SVC_CACHE/.$what.lock"; flock 9 # two test binaries may want them at once
-  [ ! -d "$out" ] || return 0
+  if [ -d "$out" ]; then echo "JARS=$out"; return 0; fi
   command -v mvn >/dev/null || die "no Maven to fetch $what with: type  apt-get install -y maven"
   say "fetching $what $version"
   rm -rf "$new"
@@ -25,6 +26,7 @@ fetch() {
   local jar
   for jar in $(must_have "$what"); do ls "$new" | grep -q "^$jar" || die "$what $version came without $jar*.jar"; done
   mv "$new" "$out"
+  echo "JARS=$out"
   say "$what $version: $(ls "$out" | wc -l) jars, $(du -sh "$out" | cut -f1)"
 }
 

@@ -199,6 +199,18 @@ func (c *KafkaCluster) destroy() {
 	c.h.remove()
 }
 
+// KafkaJars returns the directory with the jars of the broker, which contain the Java
+// client. Beside it, test/setup.sh keeps the clients of other languages.
+func KafkaJars() (string, error) {
+	h, err := newHome()
+	if err != nil {
+		return "", err
+	}
+	defer h.remove()
+	vars, err := h.script("fetch.sh", "kafka")
+	return vars["JARS"], err
+}
+
 func skipShort(t testing.TB, what string) {
 	if testing.Short() {
 		t.Skipf("needs a real %s, which -short leaves out", what)

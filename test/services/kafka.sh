@@ -51,7 +51,7 @@ main() {
 
 prepare() {
   need_java 17 up
-  "$HERE/fetch.sh" kafka
+  "$HERE/fetch.sh" kafka > /dev/null
   mkdir -p "$ROOT"
   [ -n "$KAFKA_PORTS" ] || KAFKA_PORTS=$(for i in $(nodes); do free_port; done | tr '\n' ' ')
   for v in NODES KAFKA_PORTS KAFKA_HEAP NETNS SECURE KAFKA_EXTRA; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
