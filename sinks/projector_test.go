@@ -13,29 +13,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/sinktest"
 )
 
 // What is committed is projected, what was aborted is not, and what is no
 // event is passed.
 func TestProjector(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
+	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
-	l.write(kgo.TryCommit, l.lives("a", 50)...)
-	l.write(kgo.TryAbort, l.lives("aborted", 20)...)
-	l.writeRaw(kgo.TryCommit,
+	l.Write(kgo.TryCommit, l.Lives("a", 50)...)
+	l.Write(kgo.TryAbort, l.Lives("aborted", 20)...)
+	l.WriteRaw(kgo.TryCommit,
 		&kgo.Record{Key: []byte("x"), Value: []byte("{")},
 		&kgo.Record{Key: []byte("y"), Value: nil},
 		&kgo.Record{Key: []byte("z"), Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`)})
-	l.write(kgo.TryCommit, l.lives("b", 50)...)
+	l.Write(kgo.TryCommit, l.Lives("b", 50)...)
 
 	var skipped atomic.Int64
-	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64, error) { skipped.Add(1) }}}
-	project(t, s, o, func() bool {
-		at, end := l.committed("waterclock-history")
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64, error) { skipped.Add(1) }}}
+	sinktest.Project(t, s, o, func() bool {
+		at, end := l.Committed("waterclock-history")
 		return at == end
 	})
-	if n := rows(t, s); n != l.events {
-		t.Errorf("%d rows, want %d", n, l.events)
+	if n := sinktest.Rows(t, s); n != l.Events {
+		t.Errorf("%d rows, want %d", n, l.Events)
 	}
 	if n := skipped.Load(); n != 3 {
 		t.Errorf("%d records skipped, want 3", n)
@@ -48,37 +49,37 @@ func TestProjector(t *testing.T) {
 // An hour without the sink: the batch is tried again and again, nothing is
 // committed, no more is fetched than what bounds allow, and nothing is lost.
 func TestProjectorSinkAway(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
+	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
-	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	const refusals = 60
 	var tries, retries int
 	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
 		if tries++; tries <= refusals {
-			if at, _ := l.committed("waterclock-history"); at != 0 {
+			if at, _ := l.Committed("waterclock-history"); at != 0 {
 				t.Errorf("offsets were committed while the sink was away: %d", at)
 			}
 			return fmt.Errorf("%w: nobody at home", sinks.ErrUnavailable)
 		}
 		return next(ctx, batch)
 	}
-	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 64, Hooks: sinks.Hooks{Retry: func(int, error) { retries++ }}}
-	project(t, s, o, func() bool {
-		at, end := l.committed("waterclock-history")
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 64, Hooks: sinks.Hooks{Retry: func(int, error) { retries++ }}}
+	sinktest.Project(t, s, o, func() bool {
+		at, end := l.Committed("waterclock-history")
 		return at == end
 	})
 	if retries != refusals {
 		t.Errorf("%d retries, want %d", retries, refusals)
 	}
-	if n := rows(t, s); n != l.events {
-		t.Errorf("%d rows, want %d", n, l.events)
+	if n := sinktest.Rows(t, s); n != l.Events {
+		t.Errorf("%d rows, want %d", n, l.Events)
 	}
 }
 
 // A sink that cannot take the whole batch in time gets it in parts.
 func TestProjectorSlowSink(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
-	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	l, s := sinktest.NewLog(t), newSink(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	largest := 0
 	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
 		if len(batch) > 30 {
@@ -87,7 +88,7 @@ func TestProjectorSlowSink(t *testing.T) {
 		largest = max(largest, len(batch))
 		return next(ctx, batch)
 	}
-	project(t, s, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, s) == l.events })
+	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, s) == l.Events })
 	if largest < 16 {
 		t.Errorf("batches were cut down to %d", largest)
 	}
@@ -101,21 +102,21 @@ func TestProjectorRestart(t *testing.T) {
 		groupOffsets bool
 	}{{"offsets in the group", true}, {"offsets in the sink", false}} {
 		t.Run(c.name, func(t *testing.T) {
-			l, s := newEventLog(t), newSink(t)
+			l, s := sinktest.NewLog(t), newSink(t)
 			s.groupOffsets = c.groupOffsets
-			l.write(kgo.TryCommit, l.lives("a", 200)...)
+			l.Write(kgo.TryCommit, l.Lives("a", 200)...)
 			for range 5 {
 				dieInMidBatch(t, l, s)
 			}
 			s.apply = nil
-			project(t, s, sinks.Options{Kafka: l.kafka(), MaxRecords: 50}, func() bool { return rows(t, s) == l.events })
+			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), MaxRecords: 50}, func() bool { return sinktest.Rows(t, s) == l.Events })
 			requireFold(t, l, s)
 		})
 	}
 }
 
 // dieInMidBatch runs a projector that applies a batch, half of the next, and ends.
-func dieInMidBatch(t *testing.T, l *eventLog, s *sink) {
+func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -127,7 +128,7 @@ func dieInMidBatch(t *testing.T, l *eventLog, s *sink) {
 		defer cancel()
 		return errors.Join(next(context.Background(), batch[:(len(batch)+1)/2]), context.Canceled)
 	}
-	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.kafka(), MaxRecords: 50})
+	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.Kafka(), MaxRecords: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,10 +141,10 @@ func dieInMidBatch(t *testing.T, l *eventLog, s *sink) {
 }
 
 // requireFold compares a sink with a fresh fold of the whole log.
-func requireFold(t *testing.T, l *eventLog, s sinks.Scanner) {
+func requireFold(t *testing.T, l *sinktest.Log, s sinks.Scanner) {
 	t.Helper()
 	fresh := newSink(t)
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: fresh, Old: s, New: fresh})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: s, New: fresh})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,42 +156,42 @@ func requireFold(t *testing.T, l *eventLog, s sinks.Scanner) {
 // An embedded store that is lost is filled again from the log's beginning,
 // whatever the group has committed.
 func TestProjectorFillsAnEmptiedSink(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
-	l.write(kgo.TryCommit, l.lives("a", 30)...)
-	project(t, s, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, s) == l.events })
+	l, s := sinktest.NewLog(t), newSink(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
+	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, s) == l.Events })
 	empty := newSink(t)
-	project(t, empty, sinks.Options{Kafka: l.kafka()}, func() bool { return rows(t, empty) == l.events })
+	sinktest.Project(t, empty, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, empty) == l.Events })
 }
 
 // Two projectors share the partitions; when one leaves, the other has all.
 func TestProjectorsShare(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
+	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	leave, left := context.WithCancel(ctx)
 	var first sync.WaitGroup
-	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.kafka(), MaxRecords: 10})
+	p, err := sinks.NewProjector(s, sinks.Options{Kafka: l.Kafka(), MaxRecords: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.Go(func() { _ = p.Run(leave) })
-	l.write(kgo.TryCommit, l.lives("a", 100)...)
+	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	var applied atomic.Int64
 	alone := false
-	o := sinks.Options{Kafka: l.kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int, time.Duration) { applied.Add(1) }}}
-	project(t, s, o, func() bool {
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int, time.Duration) { applied.Add(1) }}}
+	sinktest.Project(t, s, o, func() bool {
 		switch {
 		case applied.Load() < 3: // give both something to do until the second has its share
-			l.write(kgo.TryCommit, l.lives(fmt.Sprintf("c%d", l.events), 3)...)
+			l.Write(kgo.TryCommit, l.Lives(fmt.Sprintf("c%d", l.Events), 3)...)
 			return false
 		case !alone:
 			alone = true
 			left()
 			first.Wait()
-			l.write(kgo.TryCommit, l.lives("b", 100)...)
+			l.Write(kgo.TryCommit, l.Lives("b", 100)...)
 		}
-		at, end := l.committed("waterclock-history")
+		at, end := l.Committed("waterclock-history")
 		return at == end
 	})
 	left()
@@ -200,8 +201,8 @@ func TestProjectorsShare(t *testing.T) {
 // The lag is measured while the sink is away, too, and comes down to 0 in
 // spite of the transactions' markers.
 func TestProjectorLag(t *testing.T) {
-	l, s := newEventLog(t), newSink(t)
-	l.write(kgo.TryCommit, l.lives("a", 40)...)
+	l, s := sinktest.NewLog(t), newSink(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 40)...)
 	var mu sync.Mutex
 	lag, most := map[int32]int64{}, int64(0)
 	away := atomic.Bool{}
@@ -213,7 +214,7 @@ func TestProjectorLag(t *testing.T) {
 		return next(ctx, batch)
 	}
 	done := make(chan struct{})
-	o := sinks.Options{Kafka: l.kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	o := sinks.Options{Kafka: l.Kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
 	o.Hooks.Lag = func(partition int32, n int64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -225,7 +226,7 @@ func TestProjectorLag(t *testing.T) {
 		if most = max(most, sum); most >= 120 {
 			away.Store(false)
 		}
-		if most >= 120 && sum == 0 && len(lag) == partitions {
+		if most >= 120 && sum == 0 && len(lag) == sinktest.LogPartitions {
 			select {
 			case <-done:
 			default:

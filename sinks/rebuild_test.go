@@ -9,31 +9,32 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/sinktest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 func record(e topics.Event) sinks.EventRecord {
-	return sinks.EventRecord{Event: e, Partition: topics.Partition([]byte(e.Trigger), partitions)}
+	return sinks.EventRecord{Event: e, Partition: topics.Partition([]byte(e.Trigger), sinktest.LogPartitions)}
 }
 
 // rebuildAgainst fills an old sink from the log, lets a test spoil it, and
 // rebuilds.
-func rebuildAgainst(t *testing.T, l *eventLog, spoil func(old *sink)) *sinks.Report {
+func rebuildAgainst(t *testing.T, l *sinktest.Log, spoil func(old *sink)) *sinks.Report {
 	t.Helper()
 	old, fresh := newSink(t), newSink(t)
-	if _, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: old}); err != nil {
+	if _, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: old}); err != nil {
 		t.Fatal(err)
 	}
 	spoil(old)
 	var last sinks.RebuildProgress
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.kafka(), Into: fresh, Old: old, New: fresh,
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old, New: fresh,
 		MaxRecords: 70, Progress: func(p sinks.RebuildProgress) { last = p }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if int(r.Events) != l.events || last.Done != last.Records || !last.Comparing {
-		t.Errorf("rebuilt %d of %d events; last progress %+v", r.Events, l.events, last)
+	if int(r.Events) != l.Events || last.Done != last.Records || !last.Comparing {
+		t.Errorf("rebuilt %d of %d events; last progress %+v", r.Events, l.Events, last)
 	}
 	return r
 }
@@ -49,45 +50,45 @@ func TestRebuildCompares(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		spoil func(t *testing.T, l *eventLog, old *sink, all []topics.Event)
+		spoil func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event)
 		want  string // what the report must say; "" for same
 	}{
-		{"untouched", func(*testing.T, *eventLog, *sink, []topics.Event) {}, ""},
-		{"an event too many", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"untouched", func(*testing.T, *sinktest.Log, *sink, []topics.Event) {}, ""},
+		{"an event too many", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			e := all[30]
 			e.EventUS++
 			apply(t, old, e)
 		}, `"a-10": old 4 rows, new 3`},
-		{"an event with another word", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"an event with another word", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			e := all[30]
 			e.Reason = "moon"
 			apply(t, old, e)
 		}, `"a-10": old 3 rows, new 3`},
-		{"a trigger that never was", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"a trigger that never was", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			e := all[30]
 			e.Trigger = "ghost"
 			apply(t, old, e)
 		}, `"ghost": old 1 rows, new 0`},
-		{"a state that is not the newest", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"a state that is not the newest", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			e := all[32]
 			e.EventUS, e.State = e.EventUS+1, "FAILED"
 			apply(t, old, e)
 		}, "trigger_state"},
-		{"rows from before the log begins", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"rows from before the log begins", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			e := all[30]
 			e.EventUS, e.Trigger = all[0].EventUS-1_000_000, "ancient"
 			apply(t, old, e)
 		}, ""},
-		{"an old sink that has gone on", func(t *testing.T, l *eventLog, old *sink, all []topics.Event) {
+		{"an old sink that has gone on", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
 			for range 5 {
-				apply(t, old, l.event("a-10", trigger.Rescheduled, trigger.Pending, time.Now().Add(time.Hour)))
+				apply(t, old, l.Event("a-10", trigger.Rescheduled, trigger.Pending, time.Now().Add(time.Hour)))
 			}
 		}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newEventLog(t)
-			all := l.lives("a", 40)
-			l.write(kgo.TryCommit, all...)
+			l := sinktest.NewLog(t)
+			all := l.Lives("a", 40)
+			l.Write(kgo.TryCommit, all...)
 			r := rebuildAgainst(t, l, func(old *sink) { c.spoil(t, l, old, all) })
 			if r.Same() != (c.want == "") || !strings.Contains(r.String(), c.want) {
 				t.Errorf("want %q in\n%s", c.want, r)
@@ -97,7 +98,7 @@ func TestRebuildCompares(t *testing.T) {
 }
 
 func TestRebuildOfAnEmptyLog(t *testing.T) {
-	if r := rebuildAgainst(t, newEventLog(t), func(*sink) {}); !r.Same() {
+	if r := rebuildAgainst(t, sinktest.NewLog(t), func(*sink) {}); !r.Same() {
 		t.Errorf("nothing differs from nothing:\n%s", r)
 	}
 }

@@ -1,4 +1,4 @@
-package sinks_test
+package sinktest
 
 import (
 	"context"
@@ -14,35 +14,37 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/sinks"
-	"github.com/waterclock/waterclock/sinks/embedded"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 const (
-	topic      = "waterclock.events"
-	partitions = 3
+	topic = "waterclock.events"
+
+	// LogPartitions is how many a Log has.
+	LogPartitions = 3
 )
 
-// eventLog is an events topic that a test writes as an engine does: in
+// Log is an events topic that a test writes as an engine does: in
 // transactions, one event_us clock per partition.
-type eventLog struct {
+type Log struct {
 	t       testing.TB
 	brokers []string
 	client  *kgo.Client
 	clock   int64
 	seq     map[string]int64
-	events  int // committed and decodable
+	Events  int // committed and decodable
 }
 
-func newEventLog(t testing.TB) *eventLog {
+// NewLog starts a broker for one test.
+func NewLog(t testing.TB) *Log {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(LogPartitions, topic))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	l := &eventLog{t: t, brokers: c.ListenAddrs(), clock: time.Now().Add(-time.Hour).UnixMicro(), seq: map[string]int64{}}
+	l := &Log{t: t, brokers: c.ListenAddrs(), clock: time.Now().Add(-time.Hour).UnixMicro(), seq: map[string]int64{}}
 	l.client, err = kgo.NewClient(kgo.SeedBrokers(l.brokers...), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("engine"))
 	if err != nil {
 		t.Fatal(err)
@@ -51,34 +53,35 @@ func newEventLog(t testing.TB) *eventLog {
 	return l
 }
 
-func (l *eventLog) kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(l.brokers...)} }
+// Kafka is how a client reaches the log.
+func (l *Log) Kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(l.brokers...)} }
 
-// event is the next event of a trigger.
-func (l *eventLog) event(key string, f trigger.FactType, state trigger.Status, due time.Time) topics.Event {
+// Event is the next event of a trigger.
+func (l *Log) Event(key string, f trigger.FactType, state trigger.Status, due time.Time) topics.Event {
 	l.clock += 1000
 	l.seq[key]++
 	e := topics.Event{Type: string(f), Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), Revision: 1, Seq: l.seq[key],
 		EventUS: l.clock, OccurredAt: trigger.Instant(l.clock / 1000).String(), Channel: "push", State: state.String()}
-	e.EventID = topics.EventID(topics.Partition([]byte(key), partitions), e.EventUS)
+	e.EventID = topics.EventID(topics.Partition([]byte(key), LogPartitions), e.EventUS)
 	if !due.IsZero() {
 		e.ScheduledAt = trigger.At(due).String()
 	}
 	return e
 }
 
-// lives is n triggers, each registered, fired and delivered.
-func (l *eventLog) lives(prefix string, n int) (all []topics.Event) {
+// Lives is n triggers, each registered, fired and delivered.
+func (l *Log) Lives(prefix string, n int) (all []topics.Event) {
 	due := time.Now().Add(time.Hour)
 	for i := range n {
 		k := fmt.Sprintf("%s-%d", prefix, i)
-		all = append(all, l.event(k, trigger.Registered, trigger.Pending, due), l.event(k, trigger.OccurrenceFired, trigger.InFlight, due),
-			l.event(k, trigger.DeliveryDelivered, trigger.Fired, time.Time{}))
+		all = append(all, l.Event(k, trigger.Registered, trigger.Pending, due), l.Event(k, trigger.OccurrenceFired, trigger.InFlight, due),
+			l.Event(k, trigger.DeliveryDelivered, trigger.Fired, time.Time{}))
 	}
 	return all
 }
 
-// write commits events in one transaction, or aborts it.
-func (l *eventLog) write(end kgo.TransactionEndTry, events ...topics.Event) {
+// Write commits events in one transaction, or aborts it.
+func (l *Log) Write(end kgo.TransactionEndTry, events ...topics.Event) {
 	l.t.Helper()
 	var records []*kgo.Record
 	for _, e := range events {
@@ -89,12 +92,13 @@ func (l *eventLog) write(end kgo.TransactionEndTry, events ...topics.Event) {
 		records = append(records, &kgo.Record{Key: []byte(e.Trigger), Value: value})
 	}
 	if end == kgo.TryCommit {
-		l.events += len(events)
+		l.Events += len(events)
 	}
-	l.writeRaw(end, records...)
+	l.WriteRaw(end, records...)
 }
 
-func (l *eventLog) writeRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
+// WriteRaw is Write for records that need not be events.
+func (l *Log) WriteRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	l.t.Helper()
 	ctx := context.Background()
 	err := l.client.BeginTransaction()
@@ -109,10 +113,10 @@ func (l *eventLog) writeRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	}
 }
 
-// committed is the sum of a group's offsets, and where the log ends in all.
-func (l *eventLog) committed(group string) (at, end int64) {
+// Committed is the sum of a group's offsets, and where the log ends in all.
+func (l *Log) Committed(group string) (at, end int64) {
 	l.t.Helper()
-	client, err := kgo.NewClient(l.kafka()...)
+	client, err := kgo.NewClient(l.Kafka()...)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -131,35 +135,8 @@ func (l *eventLog) committed(group string) (at, end int64) {
 	return at, end
 }
 
-// sink is an embedded store that a test can break, and that leaves its offsets
-// to the group if told to, as Cassandra does.
-type sink struct {
-	*embedded.Store
-	groupOffsets bool
-	apply        func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error
-}
-
-func (s *sink) OwnsOffsets() bool { return !s.groupOffsets }
-
-func (s *sink) Apply(ctx context.Context, batch []sinks.EventRecord) error {
-	if s.apply != nil {
-		return s.apply(ctx, batch, s.Store.Apply)
-	}
-	return s.Store.Apply(ctx, batch)
-}
-
-func newSink(t testing.TB) *sink {
-	t.Helper()
-	s, err := embedded.Open(embedded.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return &sink{Store: s}
-}
-
-// rows counts the rows of events.
-func rows(t testing.TB, s sinks.Scanner) (n int) {
+// Rows counts the rows of events.
+func Rows(t testing.TB, s sinks.Scanner) (n int) {
 	t.Helper()
 	err := s.Scan(context.Background(), sinks.TableEvents, func(sinks.Row) error { n++; return nil })
 	if err != nil {
@@ -168,8 +145,8 @@ func rows(t testing.TB, s sinks.Scanner) (n int) {
 	return n
 }
 
-// project runs a projector until done says so, or the test's patience ends.
-func project(t testing.TB, s sinks.Writer, o sinks.Options, done func() bool) {
+// Project runs a projector until done says so, or the test's patience ends.
+func Project(t testing.TB, s sinks.Writer, o sinks.Options, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
