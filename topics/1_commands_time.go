@@ -133,8 +133,10 @@ func (d *draft) rule() string {
 // as they were written.
 func (d *draft) dates(f field, list []string) []string {
 	for _, s := range list {
-		_, dateErr := calendar.ParseDate(s)
-		if _, err := parseMoment(s); err != nil && dateErr != nil {
+		if isDate(s) {
+			continue
+		}
+		if _, err := parseMoment(s); err != nil {
 			d.refuse(trigger.CodeInvalid, f.path(), quoteForPerson(clip(s, 40))+" is no date, local date-time or instant")
 		}
 	}
@@ -233,12 +235,22 @@ func (d *draft) momentText(f field) string {
 // parseMoment reads a local date-time, or what calendar.ParseInstant reads.
 // Which of them it is shows in its shape; a wrong one is told what it lacks.
 func parseMoment(s string) (moment, error) {
-	if _, err := calendar.ParseDate(s); err == nil || wallShaped(s) {
+	if isDate(s) || wallShaped(s) {
 		wall, err := calendar.ParseWall(s)
 		return moment{wall: wall, local: wall.String()}, err
 	}
 	at, err := calendar.ParseInstant(s)
 	return moment{instant: trigger.Instant(at)}, err
+}
+
+// isDate asks by length first: an error takes longer to word than a date to
+// read.
+func isDate(s string) bool {
+	if len(s) != len(time.DateOnly) {
+		return false
+	}
+	_, err := calendar.ParseDate(s)
+	return err == nil
 }
 
 // wallShaped says that s is long enough for a date-time and ends without an
