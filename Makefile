@@ -8,7 +8,7 @@ SHELL := bash
 SERVICES := test/services/services.sh
 FUZZTIME ?= 20s
 SOAK     ?= 30m
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := build
 .PHONY: help build test quick check soak bench fuzz generate setup services-up services-down services-status clean
