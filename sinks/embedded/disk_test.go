@@ -1,0 +1,231 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+)
+
+var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// event is the n-th event of the log, a minute after the one before.
+func event(n int, payload string) sinks.EventRecord {
+	at := start.Add(time.Duration(n) * time.Minute)
+	e := topics.Event{Type: "trigger.registered", Version: 1, Trigger: fmt.Sprintf("k%d", n%50), Tenant: "default", Seq: int64(n/50 + 1),
+		State: "CANCELLED", EventUS: at.UnixMicro(), ScheduledAt: at.Format("2006-01-02T15:04:05.000Z")}
+	if payload != "" {
+		e.PayloadBase64 = payload
+	}
+	return sinks.EventRecord{Event: e, Offset: int64(n)}
+}
+
+func apply(t testing.TB, s *Store, events ...sinks.EventRecord) {
+	t.Helper()
+	if err := s.Apply(context.Background(), events); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func count(t testing.TB, s *Store, table byte) (n int) {
+	t.Helper()
+	if err := s.scan([]byte{table}, after([]byte{table}), func(_, _ []byte) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Sweep removes what readers do not see any more, and nothing else.
+func TestSweepByAge(t *testing.T) {
+	now := start.Add(time.Hour)
+	s := openTest(t, Options{Dir: t.TempDir(), Retention: time.Hour, SweepEvery: -1, Now: func() time.Time { return now }})
+	for n := range 120 {
+		apply(t, s, event(n, ""))
+	}
+	for _, c := range []struct {
+		hours               float64
+		events, states, min int
+	}{
+		{1, 119, 50, 120}, // the first is exactly an hour old
+		{1.5, 89, 50, 90},
+		{2.5, 29, 29, 30},
+		{3.1, 0, 0, 0},
+	} {
+		now = start.Add(time.Duration(c.hours * float64(time.Hour)))
+		if err := s.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if e, x := count(t, s, tableEvents), count(t, s, tableByAge); e != c.events || x != c.events {
+			t.Errorf("after %v h: %d events and %d in the index, want %d", c.hours, e, x, c.events)
+		}
+		if n := count(t, s, tableState); n != c.states {
+			t.Errorf("after %v h: %d states, want %d", c.hours, n, c.states)
+		}
+		if n := count(t, s, tableMinute); n > c.min+1 || n < c.min-1 {
+			t.Errorf("after %v h: %d entries, want about %d", c.hours, n, c.min)
+		}
+	}
+}
+
+// Over MaxBytes the oldest events go, and the newest stay.
+func TestSweepBySize(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+	noise := make([]byte, 8<<10)
+	seed := uint32(1)
+	const n = 400
+	for i := range n {
+		for j := range noise { // does not compress
+			seed = seed*1664525 + 1013904223
+			noise[j] = '!' + byte(seed>>24)%90
+		}
+		apply(t, s, event(i, string(noise)))
+	}
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	used, err := s.db.EstimateDiskUsage([]byte{tableEvents}, after([]byte{tableEvents}))
+	if err != nil || used > 1<<20 {
+		t.Errorf("%d bytes after the sweep, %v", used, err)
+	}
+	left := count(t, s, tableEvents)
+	if left < 50 || left > 140 {
+		t.Errorf("%d events left, want some hundred", left)
+	}
+	for i := n - left; i < n; i++ {
+		e := event(i, "")
+		page, err := s.Events(context.Background(), sinks.EventQuery{Tenant: "default", Trigger: e.Trigger,
+			After: sinks.EventCursor{EventUS: e.EventUS - 1}, Limit: 1})
+		if err != nil || len(page.Events) != 1 || page.Events[0].EventUS != e.EventUS {
+			t.Fatalf("event %d of the newest %d is gone: %v", i, left, err)
+		}
+	}
+}
+
+// A crash loses the end of what was applied, never the middle: what Progress
+// says and what the rows are stay one.
+func TestCrash(t *testing.T) {
+	for seed := range 20 {
+		fs := vfs.NewCrashableMem()
+		s, err := Open(Options{Dir: "h", FS: fs, SweepEvery: -1, Now: func() time.Time { return start }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 0; n < 200; n += 10 {
+			var batch []sinks.EventRecord
+			for i := range 10 {
+				batch = append(batch, event(n+i, ""))
+			}
+			apply(t, s, batch...)
+			if n == 50 {
+				if err := s.db.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: seed * 5, RNG: newRand(uint64(seed))})
+		s.Close()
+		again := openTest(t, Options{Dir: "h", FS: crashed, SweepEvery: -1, Now: func() time.Time { return start }})
+		progress, err := again.Progress(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next, rows := progress[0].Next, count(t, again, tableEvents); next != int64(rows) || next%10 != 0 || next < 60 {
+			t.Errorf("seed %d: progress %d and %d rows", seed, next, rows)
+		}
+	}
+}
+
+// A directory that Pebble finds corrupt is set aside, and the log fills another.
+func TestCorruptDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "history")
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, event(0, ""))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	spoilManifest(t, dir)
+	s = openTest(t, Options{Dir: dir})
+	if p, err := s.Progress(context.Background()); err != nil || len(p) != 0 {
+		t.Errorf("the new directory has progress %v, %v", p, err)
+	}
+	if aside, _ := filepath.Glob(dir + ".corrupt-*"); len(aside) != 1 {
+		t.Errorf("set aside: %v", aside)
+	}
+}
+
+func spoilManifest(t *testing.T, dir string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	if err != nil || len(names) == 0 {
+		t.Fatal("no manifest", err)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 8; i < len(b); i++ {
+			b[i] ^= 0x5a
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNewerFormat(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.Set([]byte(keyFormat), []byte("2"), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "run a newer waterclock") {
+		t.Errorf("opened: %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(context.Background(), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("apply: %v", err)
+	}
+	if _, err := s.Events(context.Background(), sinks.EventQuery{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("events: %v", err)
+	}
+}
+
+func TestOptionsValidate(t *testing.T) {
+	err := Options{Retention: -1, MaxBytes: 5, SweepEvery: -7}.Validate()
+	for _, field := range []string{"Dir", "Retention", "MaxBytes", "SweepEvery"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("no word on %s in: %v", field, err)
+		}
+	}
+}
