@@ -118,6 +118,10 @@ func TestFlippedBits(t *testing.T) {
 			left = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(seed, 1))})
 		}
 	})
+	o.FS = cloneDisk(t, left, o.Dir)
+	if held, err := openDump(t, o); err != nil || !maps.Equal(held, was[len(was)-1]) {
+		t.Fatalf("seed %d: before any bit is flipped: %v\n%s", seed, err, difference(held, was[len(was)-1]))
+	}
 	refused, earlier := map[string]int{}, map[string]int{}
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 300 {
@@ -145,10 +149,7 @@ func TestFlippedBits(t *testing.T) {
 // flipBit copies a disk, flips one bit in one file of it, and calls f.
 func flipBit(t *testing.T, disk *vfs.MemFS, dir string, r *rand.Rand, f func(vfs.FS, string)) {
 	t.Helper()
-	fresh := vfs.NewMem()
-	if _, err := vfs.Clone(disk, fresh, dir, dir); err != nil {
-		t.Fatal(err)
-	}
+	fresh := cloneDisk(t, disk, dir)
 	names, err := fresh.List(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +167,15 @@ func flipBit(t *testing.T, disk *vfs.MemFS, dir string, r *rand.Rand, f func(vfs
 		writeFile(t, fresh, file, b)
 	}
 	f(fresh, file)
+}
+
+func cloneDisk(t *testing.T, disk *vfs.MemFS, dir string) *vfs.MemFS {
+	t.Helper()
+	fresh := vfs.NewMem()
+	if _, err := vfs.Clone(disk, fresh, dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	return fresh
 }
 
 func readFile(t *testing.T, fsys vfs.FS, name string) []byte {

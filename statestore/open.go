@@ -23,6 +23,9 @@ func openPebble(o Options, damaged func(error)) (*pebble.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w: %w", ErrInUse, err)
 	}
+	if err := checkFiles(o.FS, o.Dir); err != nil {
+		return nil, errors.Join(openFailed(err), lock.Close())
+	}
 	po := pebbleOptions(o, damaged)
 	po.Lock = lock
 	if o.Cache == nil {
@@ -49,6 +52,7 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       32,
+		MaxOpenFiles:                500,
 		Logger:                      logger{o.Logger},
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(i pebble.DataCorruptionInfo) { damaged(errors.New(i.String())) },
@@ -63,7 +67,11 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 	if o.Cache != nil {
 		po.Cache = o.Cache.blocks
 	}
-	for i := range po.Levels[:len(po.Levels)-1] {
+	// Light in the upper levels, zstd in the last, where nearly everything is:
+	// 128 bytes a pending trigger of 200 rather than 177, for a few percent of CPU.
+	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	for i := range po.Levels {
+		po.Levels[i].BlockSize = blockBytes
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	// Unknown keys are answered by our own filter, so a search that reaches
@@ -72,12 +80,18 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 	return po
 }
 
+// blockBytes is what is compressed and read at once. Firing reads neighbours;
+// against 4 KiB it saves a tenth of all CPU and 12 bytes a trigger.
+const blockBytes = 32 << 10
+
 // openFailed sorts out why a database that we have locked does not open. The
 // operating system's refusals may pass; all the rest is damage, whether Pebble
 // calls it so or not: a lost file, a manifest or options file cut short.
 func openFailed(err error) error {
 	var errno syscall.Errno
 	switch {
+	case errors.Is(err, ErrCorrupt):
+		return err
 	case strings.Contains(err.Error(), "format major version"):
 		return fmt.Errorf("%w: %w", ErrFormat, err)
 	case errors.Is(err, fs.ErrNotExist), pebble.IsCorruptionError(err):

@@ -163,7 +163,7 @@ func (s *Store) load() error {
 	return s.loadFilter()
 }
 
-// loadFilter reads all keys: it takes about 0.2 s a million.
+// loadFilter reads all keys: about 0.15 s of CPU a million.
 func (s *Store) loadFilter() error {
 	total := s.counts.pending + s.counts.done
 	s.known = newFilter(max(s.opts.MaxKeys, int(2*total)))
