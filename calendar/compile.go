@@ -221,6 +221,9 @@ func (c *compiler) readRRule(text string) error {
 		times: timesOf(p),
 	}
 	periodDays := [...]int{daily: 1, weekly: 7, monthly: 31, yearly: maxPeriodDays}[p.freq]
+	if p.byWeekNo != nil {
+		periodDays = min(periodDays, 7*len(p.byWeekNo))
+	}
 	c.r.walls.pos, err = reachable(p.pos, periodDays*c.r.walls.times.count())
 	return err
 }
@@ -562,7 +565,7 @@ func (c *compiler) timeOfDay() Wall {
 }
 
 func (c *compiler) checkLimits() error {
-	if c.limits.MinPeriod > 0 {
+	if c.limits.MinPeriod > 0 && c.r.mayBeCloser(c.limits.MinPeriod) {
 		if p := c.r.Period(); p > 0 && p < c.limits.MinPeriod {
 			return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s", shortDuration(p), shortDuration(c.limits.MinPeriod))
 		}

@@ -49,25 +49,22 @@ func newDaySet(r *recurRule, start Wall) *daySet {
 	return s
 }
 
-// next finds the first date of the set from day on, but not after limit.
+// next finds the first date of the set from day on, but not after limit. It
+// leaps from what the BY parts select to the periods that count and back.
 func (s *daySet) next(day, limit int) (int, bool, error) {
 	limit = min(limit, maxDay)
-	if s.interval == 1 {
-		return s.nextIn(day, limit)
-	}
-	for day <= limit {
-		p := s.period(day)
-		if off := floorMod(p-s.phase, s.interval); off != 0 {
-			day = s.first(p + s.interval - off)
-			continue
-		}
-		end := min(s.first(p+1)-1, limit)
-		if d, ok, err := s.nextIn(day, end); ok || err != nil {
+	for {
+		d, ok, err := s.nextIn(day, limit)
+		if !ok || err != nil || s.interval == 1 {
 			return d, ok, err
 		}
-		day = end + 1
+		p := s.period(d)
+		off := floorMod(p-s.phase, s.interval)
+		if off == 0 {
+			return d, true, nil
+		}
+		day = s.first(p + s.interval - off)
 	}
-	return 0, false, nil
 }
 
 // nextIn is next regardless of the interval.

@@ -38,9 +38,12 @@ func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
 	impossible := offsetSet{}
 	for looks := 0; t <= limit && looks < maxLooks; looks++ {
 		s := z.span(t)
-		if looks >= 64 && g.unreachable(s.off, &impossible) {
-			t = s.hi
-			continue
+		if looks >= 64 { // not a common rule: look closer before going on
+			if g.unreachable(s.off, &impossible) {
+				t = s.hi
+				continue
+			}
+			t = min(g.leap(t, s.off), s.hi-1)
 		}
 		w, ok, err := g.walls.next(t + s.off)
 		if !ok || err != nil {
@@ -73,35 +76,49 @@ func (g *grid) nextPicked(z *Zone, t int64) (int64, bool, error) {
 			return 0, false, err
 		}
 		start = g.base + floorDiv(first-g.base, g.step)*g.step
-		var members []int64
-		for u := first; ok && u < start+g.window; u, ok, err = g.search(z, u+1, start+g.window-1) {
-			members = append(members, u)
-		}
-		if err != nil {
-			return 0, false, err
-		}
-		if u, ok := g.pick(members, t); ok {
-			return u, true, nil
+		u, ok, err := g.pickIn(z, start, first, t)
+		if ok || err != nil {
+			return u, ok, err
 		}
 		start += g.step
 	}
 	return 0, false, nil
 }
 
-func (g *grid) pick(members []int64, t int64) (best int64, ok bool) {
+// pickIn returns the first picked instant at or after t of the window that
+// begins at start, whose first member is known. A window that is a whole hour
+// or minute on local clocks has all its members or none, so the kth is
+// computed; others, around clock changes, are listed.
+func (g *grid) pickIn(z *Zone, start, first, t int64) (best int64, ok bool, err error) {
+	in := g.walls.times
+	in.hours = 1
+	if g.window == 60 {
+		in.minutes = 1
+	}
+	n, member := in.count(), func(k int) int64 { return start + int64(in.at(k)) }
+	if s := z.span(start); s.hi < start+g.window || floorMod(start+s.off, g.window) != 0 {
+		var list []int64
+		for u, ok := first, true; ok && u < start+g.window; {
+			list = append(list, u)
+			if u, ok, err = g.search(z, u+1, start+g.window-1); err != nil {
+				return 0, false, err
+			}
+		}
+		n, member = len(list), func(k int) int64 { return list[k] }
+	}
 	for _, pos := range g.pos {
 		k := pos - 1
 		if pos < 0 {
-			k = len(members) + pos
+			k = n + pos
 		}
-		if k < 0 || k >= len(members) {
+		if k < 0 || k >= n {
 			continue
 		}
-		if u := members[k]; u >= t && (!ok || u < best) {
+		if u := member(k); u >= t && (!ok || u < best) {
 			best, ok = u, true
 		}
 	}
-	return best, ok
+	return best, ok, nil
 }
 
 // unreachable tells whether, at one offset, no window ever meets a time of
@@ -125,6 +142,51 @@ func (g *grid) unreachable(off int64, seen *offsetSet) bool {
 	}
 	seen.put(off, true)
 	return true
+}
+
+// maxLeapTimes bounds the work of one leap. Rules with more times of day meet
+// one of them soon.
+const maxLeapTimes = 256
+
+// leap returns an instant at or after t that the grid cannot hit a time of day
+// of the rule before, at one offset: FREQ=SECONDLY;INTERVAL=86399 at 05:05:05
+// comes by once in 236 years.
+func (g *grid) leap(t, off int64) int64 {
+	if g.step == 0 || g.window != 1 || g.walls.times.count() > maxLeapTimes {
+		return t
+	}
+	at := g.base + ceilDiv(t-g.base, g.step)*g.step
+	tod := floorMod(at+off, secondsPerDay)
+	best := int64(-1)
+	for want, ok := g.walls.times.first(), true; ok; want, ok = g.walls.times.next(want + 1) {
+		diff := floorMod(int64(want)-tod, secondsPerDay)
+		if x := firstInRange(floorMod(g.step, secondsPerDay), secondsPerDay, diff, diff); x >= 0 && (best < 0 || x < best) {
+			best = x
+		}
+	}
+	if best < 0 {
+		return at
+	}
+	return at + best*g.step
+}
+
+// firstInRange is the least x ≥ 0 with lo ≤ a·x mod m ≤ hi, or -1. It descends
+// as Euclid's algorithm does.
+func firstInRange(a, m, lo, hi int64) int64 {
+	if lo == 0 {
+		return 0
+	}
+	if a == 0 {
+		return -1
+	}
+	if c := ceilDiv(lo, a); c*a <= hi {
+		return c
+	}
+	y := firstInRange(m%a, a, a-hi%a, a-lo%a)
+	if y < 0 {
+		return -1
+	}
+	return ceilDiv(lo+m*y, a)
 }
 
 // offsetSet remembers an answer for each of the few offsets of a zone.
