@@ -51,7 +51,10 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	if err != nil || again {
 		return err
 	}
-	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+	if origin != nil { // facts and refusals name where it first stood
+		rec.Partition, rec.Offset = origin.Partition, origin.Offset
+	}
+	t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
 	cmd, err := topics.DecodeCommand(rec, p.opts.Limits, origin)
 	if err != nil {
 		return p.refuse(t, rec, asError(err))
@@ -106,6 +109,9 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 		return err
 	}
 	out := p.machine.Apply(e.state, cmd, t.now)
+	if err := tooLarge(&out); err != nil {
+		out = p.machine.Reject(e.state, err, cmd.Actor)
+	}
 	p.perform(t, e, &out)
 	result := "ok"
 	if out.Rejected != nil {
@@ -114,6 +120,19 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	}
 	p.opts.Listener.Command(cmd.Op.String(), result)
 	p.answer(t, rec, e, &out)
+	return nil
+}
+
+// tooLarge refuses a change whose record would not fit into topic state, as
+// 128 occurrences in flight with different contents can make it.
+func tooLarge(out *trigger.Outcome) *trigger.Error {
+	if out.State == nil || len(out.State.Live) == 0 {
+		return nil // contents are bounded by limits.payload
+	}
+	b, err := topics.AppendState(nil, out.State)
+	if err != nil || len(b) > topics.MaxRecordBytes {
+		return &trigger.Error{Code: trigger.CodeTooLarge, Msg: "the trigger with what is in flight of it would not fit into a record"}
+	}
 	return nil
 }
 
@@ -199,17 +218,11 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	if err != nil {
 		return err
 	}
-	out := p.machine.Receive(e.state, received(receipt, rec.Timestamp), t.now)
+	in := receipt.Input()
+	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
+	out := p.machine.Receive(e.state, in, t.now)
 	p.perform(t, e, &out)
 	return nil
-}
-
-// received is a receipt as the state machine takes it: what waits counts from
-// its append, not from what its writer's clock says.
-func received(r *topics.Receipt, appended trigger.Instant) *trigger.Receipt {
-	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome))
-	return &trigger.Receipt{Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
-		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: appended}
 }
 
 func record(r *kgo.Record) *topics.Record {

@@ -60,8 +60,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	pctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(polled)
-		for pctx.Err() == nil {
-			cl.PollFetches(pctx) // drives the group; its partitions are paused
+		for pctx.Err() == nil { // drives the group; its partitions are paused
+			for _, fe := range cl.PollFetches(pctx).Errors() {
+				if pctx.Err() == nil {
+					e.opts.Logger.Warn("taking part in the group failed; trying again", "group", e.opts.Group, "error", fe.Err)
+					sleep(pctx, time.Second)
+				}
+			}
 		}
 	}()
 	defer func() { cancel(); <-polled }()

@@ -2,18 +2,41 @@ package pipeline_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-func TestRegisterFires(t *testing.T) {
-	w := pipelinetest.New(t, pipelinetest.Options{})
+// onEach runs a test on the in-process broker and, unless -short, on a real
+// Kafka broker.
+func onEach(t *testing.T, partitions int32, test func(t *testing.T, w *pipelinetest.World)) {
+	t.Run("kfake", func(t *testing.T) {
+		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions}))
+	})
+	t.Run("kafka", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("needs a JVM")
+		}
+		brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
+		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions, Brokers: brokers, Prefix: fmt.Sprintf("t%x.", rand.Uint32())}))
+	})
+}
+
+func TestRegisterFires(t *testing.T)  { onEach(t, 2, registerFires) }
+func TestCancelWins(t *testing.T)     { onEach(t, 2, cancelWins) }
+func TestWrongPartition(t *testing.T) { onEach(t, 4, wrongPartition) }
+func TestRestartGoesOn(t *testing.T)  { onEach(t, 2, restartGoesOn) }
+func TestRejected(t *testing.T)       { onEach(t, 2, rejected) }
+
+func registerFires(t *testing.T, w *pipelinetest.World) {
 	n := w.Start("a")
 	due, events := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Events())
 	w.Send("hold-1", `{"op":"register","delay":"300ms","payload":{"a":1},"headers":{"x":"y"}}`)
@@ -36,8 +59,7 @@ func TestRegisterFires(t *testing.T) {
 	due.Quiet(300 * time.Millisecond)
 }
 
-func TestCancelWins(t *testing.T) {
-	w := pipelinetest.New(t, pipelinetest.Options{})
+func cancelWins(t *testing.T, w *pipelinetest.World) {
 	w.Start("a")
 	due, events := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Events())
 	w.Send("x", `{"op":"register","delay":"800ms"}`)
@@ -49,8 +71,7 @@ func TestCancelWins(t *testing.T) {
 	events.Event("x", trigger.CancelledFact)
 }
 
-func TestWrongPartition(t *testing.T) {
-	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
+func wrongPartition(t *testing.T, w *pipelinetest.World) {
 	w.Start("a")
 	due := w.Tail(w.Names.Due("default"))
 	for i := range 20 {
@@ -73,8 +94,7 @@ func TestWrongPartition(t *testing.T) {
 	due.Quiet(500 * time.Millisecond)
 }
 
-func TestRestartGoesOn(t *testing.T) {
-	w := pipelinetest.New(t, pipelinetest.Options{})
+func restartGoesOn(t *testing.T, w *pipelinetest.World) {
 	due := w.Tail(w.Names.Due("default"))
 	for round, disk := range []string{"a", "a", "b", "a"} {
 		n := w.Start(disk)
@@ -97,10 +117,9 @@ func TestRestartGoesOn(t *testing.T) {
 	due.Quiet(500 * time.Millisecond)
 }
 
-func TestRejected(t *testing.T) {
-	w := pipelinetest.New(t, pipelinetest.Options{})
+func rejected(t *testing.T, w *pipelinetest.World) {
 	w.Start("a")
-	rejected := w.Tail(w.Names.Rejected())
+	refusals := w.Tail(w.Names.Rejected())
 	for _, c := range []struct{ name, body, code, field string }{
 		{"garbage", "garbage", "not_a_command", ""},
 		{"unknown field", `{"op":"register","delay":"1s","chanel":"x"}`, "unknown_field", "chanel"},
@@ -109,7 +128,7 @@ func TestRejected(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w.Send("k", c.body)
-			r := rejected.Next()
+			r := refusals.Next()
 			if got := pipelinetest.Header(r, "wc-error-code"); got != c.code {
 				t.Errorf("code %q, want %q (%s)", got, c.code, pipelinetest.Header(r, "wc-error-detail"))
 			}

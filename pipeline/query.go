@@ -95,10 +95,6 @@ func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.O
 	if !asked {
 		return
 	}
-	at := origin{rec.Partition, rec.Offset}
-	if f, ok, err := topics.Forwarded(rec); ok && err == nil {
-		at = origin{f.Partition, f.Offset}
-	}
 	d := Decided{Rejected: out.Rejected}
 	if e.state != nil {
 		s := *e.state
@@ -107,7 +103,7 @@ func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.O
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
 	}
-	t.outcomes = append(t.outcomes, outcome{at, d})
+	t.outcomes = append(t.outcomes, outcome{origin{rec.Partition, rec.Offset}, d})
 }
 
 // view is what other goroutines may see of a partition.

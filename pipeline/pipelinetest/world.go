@@ -110,7 +110,7 @@ func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
 	o := pipeline.Options{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.brokers...)}, Names: w.Names, Partitions: w.P, Group: w.Names.Prefix + "engine",
 		Dir: filepath.Join(w.dir, name), Channels: Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
-		EventsPayload: true, FetchMaxWait: time.Second, SessionTimeout: 3 * time.Second,
+		EventsPayload: true, FetchMaxWait: time.Second, SessionTimeout: 6 * time.Second,
 	}
 	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
