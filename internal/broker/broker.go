@@ -32,6 +32,7 @@ type Broker struct {
 	conns   conns
 
 	addr string
+	ln   net.Listener
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
@@ -127,7 +128,7 @@ func (b *Broker) serve() error {
 			if err != nil {
 				return nil, fmt.Errorf("listen on %s: %w", b.opts.Listen, err)
 			}
-			b.addr = ln.Addr().String()
+			b.addr, b.ln = ln.Addr().String(), ln
 			return listener{ln, b}, nil
 		}),
 	}
@@ -252,6 +253,7 @@ func (b *Broker) fail(err error) {
 	}
 	b.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
 	go func() {
+		b.ln.Close()
 		b.conns.closeAll()
 		if b.opts.OnFatal != nil {
 			b.opts.OnFatal(b.fatal.get())

@@ -91,10 +91,13 @@ func (c *conn) Read(p []byte) (int, error) {
 	body := p[:c.body]
 	c.body = 0
 	n, err := io.ReadFull(c.Conn, body)
-	if err == nil {
-		err = c.request(body)
+	if err != nil {
+		return n, err
 	}
-	return n, err
+	if err := c.request(body); err != nil {
+		return 0, err // io.ReadFull forgets the error of a full read
+	}
+	return n, nil
 }
 
 func (c *conn) readSize(p []byte) (int, error) {

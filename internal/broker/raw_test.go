@@ -1,6 +1,9 @@
 package broker
 
 import (
+	"errors"
+	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -72,4 +75,18 @@ func produceRaw(t testing.TB, b *Broker, topic string, partition int32, raw batc
 		t.Fatal(err)
 	}
 	return resp.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+}
+
+// hangUp says whether the broker closes a connection that sends raw.
+func hangUp(t testing.TB, addr string, raw []byte) bool {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.Write(raw)
+	_, err = c.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }

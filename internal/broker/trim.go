@@ -95,7 +95,8 @@ func (t topicJSON) number(key string, d int64) int64 {
 }
 
 // keepFrom says which of a partition's segments are kept: those from the
-// index on. The last always is.
+// index on. The last always is, and by size never less than was asked for
+// (as Kafka's UnifiedLog.deleteRetentionSizeBreachedSegments).
 func (r retention) keepFrom(segments []segment, now time.Time) int {
 	total := int64(0)
 	for _, s := range segments {
@@ -105,7 +106,7 @@ func (r retention) keepFrom(segments []segment, now time.Time) int {
 	for keep < len(segments)-1 {
 		s := segments[keep]
 		old := r.age >= 0 && now.UnixMilli()-s.newest >= r.age.Milliseconds()
-		if !old && (r.bytes < 0 || total <= r.bytes) {
+		if !old && (r.bytes < 0 || total-s.size < r.bytes) {
 			break
 		}
 		total -= s.size

@@ -1,0 +1,182 @@
+package broker
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os/exec"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// sampleOutcome uses every field.
+var sampleOutcome = outcome{
+	kind: kindCommit, pid: 0x0102030405060708, epoch: 9, bumps: true, at: 1_800_000_000_000,
+	parts:   []tail{{"waterclock.state", 3, 1000, 70000}, {"due.push", 0, 0, 0}},
+	offsets: []groupOffset{{"g", "in", 1, 300, -1, ptr("m")}, {"g", "in", 2, 0, 5, nil}},
+}
+
+// goldenOutcomes is what version 1 wrote; it is read for ever.
+const goldenOutcomes = "57434f5554434d01" + // magic, version 1
+	"0000004e" + "8cc4fdbf" + // length, checksum
+	"01" + "01" + "0102030405060708" + "0009" + "000001a3185c5000" + // commit, bumps, producer, epoch, time
+	"02" + "10" + "7761746572636c6f636b2e7374617465" + "03" + "e807" + "f0a204" + // waterclock.state/3 ends at 1000.dat, byte 70000
+	"08" + "6475652e70757368" + "00" + "00" + "00" + // due.push/0 at 0.dat, byte 0
+	"02" + "0167" + "02696e" + "01" + "d804" + "01" + "01" + "016d" + // g: in/1 at 300, no leader epoch, metadata m
+	"0167" + "02696e" + "02" + "00" + "0a" + "00" + // g: in/2 at 0, leader epoch 5, no metadata
+	"00000016" + "339affc5" +
+	"02" + "00" + "0102030405060708" + "0009" + "000001a3185c5001" + "00" + "00" // abort
+
+func TestGoldenOutcomes(t *testing.T) {
+	abort := outcome{kind: kindAbort, pid: sampleOutcome.pid, epoch: 9, at: 1_800_000_000_001}
+	raw := abort.appendTo(sampleOutcome.appendTo([]byte(outcomeMagic)))
+	if got := hex.EncodeToString(raw); got != goldenOutcomes {
+		t.Errorf("written\n%s, want\n%s", got, goldenOutcomes)
+	}
+	golden, _ := hex.DecodeString(goldenOutcomes)
+	list, valid, err := readOutcomes(golden)
+	if err != nil || valid != len(golden) || !reflect.DeepEqual(list, []outcome{sampleOutcome, abort}) {
+		t.Errorf("read %+v, %d of %d bytes, %v", list, valid, len(golden), err)
+	}
+}
+
+func TestGoldenVersion(t *testing.T) {
+	const want = "waterclock-broker 1 kfake 1 v0.0.0-20260918054303-01f206a7e32c\n"
+	if got := versionText(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := parseVersion(want, "dir"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKfakeIsPinned: we lean on kfake's files, so its version is ours to choose.
+func TestKfakeIsPinned(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/twmb/franz-go/pkg/kfake").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(out)); got != KfakeVersion {
+		t.Errorf("go.mod has kfake %s and we know the files of %s: read persist.go anew, run every test here, then change KfakeVersion", got, KfakeVersion)
+	}
+}
+
+func TestMarkersAndPlaceholders(t *testing.T) {
+	m := marker(5, 0, 7, 2, true, 1000)
+	if b, err := firstBatch(m); err != nil || len(b) != len(m) || !b.control() || !b.commits() || b.end() != 6 {
+		t.Errorf("COMMIT marker %x: %v", []byte(m), err)
+	}
+	if a := marker(5, 0, 7, 2, false, 1000); a.commits() {
+		t.Errorf("ABORT marker %x commits", []byte(a))
+	}
+	p := placeholder(9, 1, 1000)
+	if b, err := firstBatch(p); err != nil || len(b) != batchHeader || b.end() != 9 || b.count() != 0 {
+		t.Errorf("placeholder %x: %v", []byte(p), err)
+	}
+}
+
+func TestStampAndPublish(t *testing.T) {
+	b := rawBatch(rawRecord(0, []byte("k"), []byte("v")))
+	b.stamp(4242)
+	two := append(append([]byte(nil), b...), rawBatch(rawRecord(0, []byte("k"), nil))...)
+	publish(two)
+	for i, want := range []struct {
+		attrs uint16
+		max   int64
+	}{{attrAppendTime, 4242}, {0, 2000}} {
+		got, err := firstBatch(two)
+		if err != nil || got.attrs() != want.attrs || got.maxTime() != want.max {
+			t.Errorf("batch %d: attributes %#x, time %d, %v", i, got.attrs(), got.maxTime(), err)
+		}
+		two = two[len(got):]
+	}
+}
+
+func FuzzOutcomes(f *testing.F) {
+	golden, _ := hex.DecodeString(goldenOutcomes)
+	f.Add(golden)
+	f.Add([]byte(outcomeMagic))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		list, valid, err := readOutcomes(raw)
+		if err != nil || valid == 0 {
+			return
+		}
+		again := []byte(outcomeMagic)
+		for _, o := range list {
+			again = o.appendTo(again)
+		}
+		back, _, err := readOutcomes(again)
+		if err != nil || !reflect.DeepEqual(back, list) {
+			t.Fatalf("%v: %+v became %+v", err, list, back)
+		}
+	})
+}
+
+func FuzzBatch(f *testing.F) {
+	f.Add([]byte(rawBatch(rawRecord(0, []byte("k"), []byte("v")), rawRecord(1, nil, nil))), true)
+	f.Add([]byte(marker(1, 2, 3, 4, true, 5)), false)
+	f.Add([]byte(placeholder(9, 1, 1)), false)
+	f.Fuzz(func(t *testing.T, raw []byte, keyed bool) {
+		publish(bytes.Clone(raw))
+		if len(raw) >= batchHeader {
+			batch(raw).reseal() // else the checksum keeps the fuzzer out
+		}
+		b, err := firstBatch(raw)
+		if err != nil {
+			return
+		}
+		b.commits()
+		if b.attrs()&attrCodec == 0 {
+			b.check(keyed)
+		}
+		b.stamp(1)
+		if _, err := firstBatch(b); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzKfakeLogs(f *testing.F) {
+	raw, _ := appendLogEntry(nil, pidEntry{Type: "init", PID: 5, Epoch: 1, TxID: "x", Commit: ptr(true)})
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		entries, valid, err := readLog[pidEntry](raw)
+		if err == nil && valid > len(raw) {
+			t.Fatalf("%d of %d bytes", valid, len(raw))
+		}
+		readPids(entries)
+	})
+}
+
+func FuzzFloors(f *testing.F) {
+	f.Add([]byte(`{"version":1,"floors":[{"topic_id":"AAAAAAAAAAAAAAAAAAAAAA==","partition":0,"start":5,"end":7}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		list, err := decodeFloors(raw)
+		for _, fl := range list {
+			if err == nil && (fl.Start < 0 || fl.Partition < 0) {
+				t.Fatalf("%+v", fl)
+			}
+		}
+	})
+}
+
+// TestLogFrameIsKfakes: an entry as the pinned kfake writes it.
+func TestLogFrameIsKfakes(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	cl := client(t, b)
+	if _, _, err := cl.ProducerID(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	entries, torn, err := loadLog[pidEntry](b.pidsLog().path)
+	if err != nil || torn || len(entries) != 1 || entries[0].Type != "init" {
+		t.Errorf("%+v, torn %v, %v", entries, torn, err)
+	}
+	if e := fmt.Sprintf("%x", appendIndexEntry(nil, 3, 0x0102, true)); len(e) != 2*indexEntry {
+		t.Errorf("index entry %s", e)
+	}
+}
