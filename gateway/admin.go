@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// adminPaths are for those who run us. They need no credential, so the API's
+// own listener serves them on loopback alone; elsewhere they belong on
+// admin.listen.
+var adminPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
+
+type insideKey struct{}
+
+// AdminHandler serves /healthz, /readyz and /metrics to anybody who can reach
+// it: keep its listener inside.
+func (s *Server) AdminHandler() http.Handler {
+	api := s.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !adminPaths[r.URL.Path] {
+			errNoPath.send(w)
+			return
+		}
+		r = r.WithContext(context.WithValue(r.Context(), insideKey{}, true))
+		r.Host = "localhost" // probes name us as they like
+		api.ServeHTTP(w, r)
+	})
+}
+
+// onlyInside hides the admin paths on addresses beyond loopback.
+func (s *Server) onlyInside(r *http.Request) error {
+	if inside, _ := r.Context().Value(insideKey{}).(bool); inside {
+		return nil
+	}
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if ok && !isLoopback(addr) {
+		return errNoPath
+	}
+	return nil
+}
+
+var errNoPath = problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")

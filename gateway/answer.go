@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// verdict is what became of a command: decided, or durable and to be decided.
+type verdict struct {
+	decided bool
+	state   *trigger.State // as the command left it
+	facts   []trigger.FactType
+}
+
+func (v *verdict) told(f trigger.FactType) bool { return slices.Contains(v.facts, f) }
+
+// do writes a command and waits for the owner's decision. The error is a
+// *Problem, or becomes one.
+func (s *Server) do(r *request, c *command) (verdict, error) {
+	if p := s.limits.take(r.who.Tenant); p != nil {
+		s.opts.OnQuota("rate")
+		return verdict{}, p.about(c)
+	}
+	at := s.durable(s.produce(r.Context(), c))
+	if at.err != nil {
+		return verdict{}, notWritten(at.err).about(c)
+	}
+	if wantsAsync(r.Request) {
+		return verdict{}, nil
+	}
+	return s.decision(r.Context(), c, at)
+}
+
+func notWritten(err error) *Problem {
+	return unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
+}
+
+func (p *Problem) about(c *command) *Problem {
+	p.TriggerID = c.id
+	return p
+}
+
+func wantsAsync(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, "respond-async") })
+}
+
+// decision asks the owner what it decided. A silent owner makes a verdict that
+// is still open: the command is durable.
+func (s *Server) decision(ctx context.Context, c *command, at place) (verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
+	defer cancel()
+	d, ok, err := s.router.Outcome(ctx, c.key, at.partition, at.offset)
+	switch {
+	case err != nil:
+		if ctx.Err() == nil && !moved(err) {
+			s.log.Warn("the decision about a durable command is not known", "partition", at.partition, "offset", at.offset, "error", err)
+		}
+		return verdict{}, nil
+	case !ok:
+		return s.guess(ctx, c)
+	case d.Rejected != nil:
+		return verdict{}, rejected(d.Rejected, c).about(c)
+	}
+	return verdict{decided: true, state: d.State, facts: d.Facts}, nil
+}
+
+func rejected(e *trigger.Error, c *command) *Problem {
+	p := problemOf(e)
+	if c.conditional && e.Code == trigger.CodeConflict {
+		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
+	}
+	return p
+}
+
+// guess answers from the trigger when the outcome is forgotten, which the
+// owner's next commands or a failover can make it. Only what the trigger
+// proves counts as decided.
+func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
+	st, err := s.router.Get(ctx, c.key)
+	if err != nil || st == nil {
+		return verdict{}, nil
+	}
+	switch {
+	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled:
+		return verdict{decided: true, state: st}, nil
+	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled:
+		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
+	}
+	return verdict{}, nil
+}
+
+// Registered is the answer to a register: the same for each repeat.
+type Registered struct {
+	TriggerID string `json:"trigger_id"`
+	FireAt    string `json:"fire_at,omitempty" format:"date-time" doc:"First nominal instant"`
+	Revision  int64  `json:"revision,omitempty"`
+}
+
+// Changed is the answer to any other write.
+type Changed struct {
+	TriggerID  string `json:"trigger_id"`
+	State      string `json:"state"`
+	Revision   int64  `json:"revision"`
+	FireAt     string `json:"fire_at,omitempty" format:"date-time" doc:"Nominal instant of the next occurrence, or the last one's"`
+	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
+	LocalTime  string `json:"local_time,omitempty"`
+}
+
+// Accepted is the answer to a write that is durable and not yet decided.
+type Accepted struct {
+	TriggerID string `json:"trigger_id"`
+}
+
+func registered(c *command, st *trigger.State) Registered {
+	a := Registered{TriggerID: c.id}
+	if st != nil {
+		a.FireAt, a.Revision = instantText(nominal(st)), st.Revision
+	}
+	return a
+}
+
+func changed(c *command, st *trigger.State) Changed {
+	a := Changed{TriggerID: c.id}
+	if st != nil {
+		a.State, a.Revision = st.Status.String(), st.Revision
+		a.FireAt, a.NextFireAt, a.LocalTime = instantText(nominal(st)), instantText(nextFire(st)), st.Series.Local
+	}
+	return a
+}
+
+// nominal is the instant of the planned occurrence; for a finished trigger of
+// the last one that fired.
+func nominal(st *trigger.State) trigger.Instant {
+	if st.Series.At != 0 {
+		return st.Series.At
+	}
+	if n := len(st.Done); n > 0 {
+		return st.Done[n-1].Nominal
+	}
+	return 0
+}
+
+// nextFire is when something fires next; 0 while the trigger is paused.
+func nextFire(st *trigger.State) trigger.Instant {
+	if st.Status == trigger.Paused {
+		return 0
+	}
+	return st.Next()
+}
+
+func instantText(i trigger.Instant) string {
+	if i == 0 {
+		return ""
+	}
+	return i.String()
+}
+
+// statusOfRegister is 201 for a new life, 200 for what was there.
+func (v *verdict) statusOfRegister() int {
+	if v.told(trigger.Registered) {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+// sendRegistered answers a register.
+func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, form func(Registered) any) error {
+	w.Header().Set("Location", triggerPath(c.id))
+	if !v.decided {
+		return sendAccepted(w, form(Registered{TriggerID: c.id}))
+	}
+	if v.state != nil {
+		w.Header().Set("ETag", etag(v.state.Revision))
+	}
+	return sendJSON(w, v.statusOfRegister(), form(registered(c, v.state)))
+}
+
+// sendChanged answers any other write.
+func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, form func(Changed) any) error {
+	if !v.decided {
+		w.Header().Set("Location", triggerPath(c.id))
+		return sendAccepted(w, Accepted{TriggerID: c.id})
+	}
+	if v.state != nil {
+		w.Header().Set("ETag", etag(v.state.Revision))
+	}
+	return sendJSON(w, http.StatusOK, form(changed(c, v.state)))
+}
+
+func sendAccepted(w http.ResponseWriter, answer any) error {
+	w.Header().Set("Preference-Applied", "respond-async")
+	return sendJSON(w, http.StatusAccepted, answer)
+}
+
+// triggerPath is where a trigger is read; a ':' in its id is encoded, since a
+// verb may follow the last one.
+func triggerPath(id string) string {
+	return "/v1/triggers/" + strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
+}
+
+// problemOfCancel is what a cancel that came too late answers; nil for one in
+// time.
+func problemOfCancel(c *command, v verdict) *Problem {
+	if !v.decided || !v.told(trigger.CancelTooLate) {
+		return nil
+	}
+	st := v.state
+	if st == nil || st.Status == trigger.Unknown || st.Status == trigger.Erased {
+		return notFound(c.id)
+	}
+	p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").about(c)
+	p.State = st.Status.String()
+	if n := len(st.Done); n > 0 {
+		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic
+	}
+	return p
+}
+
+var errNoHistory = errors.New("no history is kept")

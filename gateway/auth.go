@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Caller is who sent a request.
+type Caller struct {
+	Tenant string
+	Name   string // for the record: actor of commands, and the log
+	Role   Role
+}
+
+// Role is what a caller may do; each may do what those below it may.
+type Role uint8
+
+const (
+	Reader   Role = iota + 1 // read the tenant's triggers, preview
+	Writer                   // and change them
+	Operator                 // and see partitions, put calendars
+)
+
+func (r Role) String() string {
+	return [...]string{"none", "reader", "writer", "operator"}[min(r, Operator)]
+}
+
+// ParseRole finds a role by its name.
+func ParseRole(s string) (Role, bool) {
+	for r := Reader; r <= Operator; r++ {
+		if r.String() == s {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// Authenticator says who a caller is. Its errors never travel to the caller,
+// unless they are a *Problem.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Caller, error)
+}
+
+// AnyOf asks one after the other. A credential that the first cannot read is
+// for the next.
+func AnyOf(list ...Authenticator) Authenticator { return anyOf(list) }
+
+type anyOf []Authenticator
+
+func (a anyOf) Authenticate(r *http.Request) (Caller, error) {
+	var errs []error
+	for _, one := range a {
+		who, err := one.Authenticate(r)
+		if err == nil {
+			return who, nil
+		}
+		errs = append(errs, err)
+	}
+	return Caller{}, errors.Join(errs...)
+}
+
+var errNoCredential = errors.New("no bearer credential")
+
+// bearer is the credential of a request: Authorization: Bearer, or X-API-Key.
+func bearer(r *http.Request) (string, error) {
+	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
+	if found && strings.EqualFold(scheme, "Bearer") && token != "" {
+		return strings.TrimSpace(token), nil
+	}
+	if key := r.Header.Get("X-API-Key"); key != "" {
+		return key, nil
+	}
+	return "", errNoCredential
+}
+
+// validTenant says whether a name can be the first part of a key: the tenant
+// of tenant/id must be the one that wrote it.
+func validTenant(name string) bool {
+	if name == trigger.DefaultTenant {
+		return true
+	}
+	key, err := trigger.ParseKey([]byte(name + "/x"))
+	return err == nil && key.Tenant() == name && len(name) <= maxTenant
+}
+
+// maxTenant leaves room for ids in a key.
+const maxTenant = 128

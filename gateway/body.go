@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// bodyRoom is what a body may need beside the payload: 16 KiB of headers as
+// escaped JSON, 512 dates, tags, and white space.
+const bodyRoom = 256 << 10
+
+// maxBody bounds one object: a payload in base64 or with escapes, and the rest.
+func (s *Server) maxBody() int64 { return bodyRoom + 2*int64(s.opts.Limits.Payload) }
+
+// body reads a request's body whole, within its bound.
+func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
+		return nil, problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send one JSON object, as application/json")
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody()))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the body has over %d bytes", s.maxBody()))
+	}
+	if err != nil {
+		return nil, malformed("the body ended before it was complete")
+	}
+	return b, nil
+}
+
+// object reads a body that is one JSON object.
+func (s *Server) object(w http.ResponseWriter, r *request) (fields, error) {
+	b, err := s.body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	return parseFields(b)
+}
+
+// optionalObject is object for verbs that need no body.
+func (s *Server) optionalObject(w http.ResponseWriter, r *request) (fields, error) {
+	b, err := s.body(w, r)
+	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+		return nil, err
+	}
+	return parseFields(b)
+}
+
+// field is one member of a JSON object, its value as it was written.
+type field struct {
+	name  string
+	value jsontext.Value
+}
+
+// fields are the members of a JSON object in their order. What they mean is
+// for topics.DecodeCommand to say, so nothing is decoded twice.
+type fields []field
+
+// parseFields reads one JSON object. The values alias b.
+func parseFields(b []byte) (fields, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
+	open, err := dec.ReadToken()
+	if err == io.EOF {
+		return nil, malformed("the body is empty: send one JSON object")
+	}
+	if err == nil && open.Kind() != '{' {
+		return nil, malformed("the body is no JSON object")
+	}
+	var fs fields
+	for err == nil && dec.PeekKind() != '}' {
+		var name, value jsontext.Value
+		if name, err = dec.ReadValue(); err != nil {
+			break
+		}
+		text, _ := jsontext.AppendUnquote(nil, name) // the decoder found it valid
+		if value, err = dec.ReadValue(); err == nil {
+			if fs.has(string(text)) {
+				return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, string(text), quoted(string(text))+" is given twice")
+			}
+			fs = append(fs, field{string(text), bytes.Clone(value)})
+		}
+		if len(fs) > maxFields {
+			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken()
+	}
+	if err == nil {
+		if _, end := dec.ReadToken(); end != io.EOF {
+			return nil, malformed("something stands behind the JSON object")
+		}
+	}
+	return fs, syntaxProblem(err)
+}
+
+// maxFields is far above the number of fields there are; looking for names
+// given twice is quadratic in it.
+const maxFields = 256
+
+// syntaxProblem says where the JSON breaks, without repeating any of it.
+func syntaxProblem(err error) error {
+	if err == nil {
+		return nil
+	}
+	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return malformed(fmt.Sprintf("the body is not JSON: it breaks at byte %d", fault.ByteOffset))
+	}
+	return malformed("the body is not complete JSON")
+}
+
+func (fs fields) index(name string) int {
+	for i := range fs {
+		if fs[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (fs fields) has(name string) bool { return fs.index(name) >= 0 }
+
+// given is has for a value that is not null: null counts as absent.
+func (fs fields) given(name string) bool {
+	i := fs.index(name)
+	return i >= 0 && fs[i].value.Kind() != 'n'
+}
+
+// take removes a member and returns its value, nil if there is none.
+func (fs *fields) take(name string) jsontext.Value {
+	i := fs.index(name)
+	if i < 0 {
+		return nil
+	}
+	v := (*fs)[i].value
+	*fs = append((*fs)[:i:i], (*fs)[i+1:]...)
+	return v
+}
+
+// takeText is take for a string; "" where there is none or it is null.
+func (fs *fields) takeText(name string) (string, error) {
+	v := fs.take(name)
+	switch {
+	case v == nil || v.Kind() == 'n':
+		return "", nil
+	case v.Kind() != '"':
+		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" must be a string")
+	}
+	text, err := jsontext.AppendUnquote(nil, v)
+	if err == nil && len(text) == 0 {
+		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" is empty: leave it out")
+	}
+	return string(text), err
+}
+
+// set puts a member in the place of one of its name, or behind all.
+func (fs *fields) set(name string, v any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
+	}
+	if i := fs.index(name); i >= 0 {
+		(*fs)[i].value = raw
+		return
+	}
+	*fs = append(*fs, field{name, raw})
+}
+
+// encode spells the object.
+func (fs fields) encode() []byte {
+	b := []byte{'{'}
+	for i := range fs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b, _ = jsontext.AppendQuote(b, fs[i].name)
+		b = append(append(b, ':'), fs[i].value...)
+	}
+	return append(b, '}')
+}

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Calendar is a named set of local dates, the same for all tenants.
+type Calendar struct {
+	Name  string   `json:"name,omitempty"`
+	Dates []string `json:"dates" doc:"Local dates such as 2026-12-25"`
+}
+
+func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
+	c, err := s.calendar(r.Context(), r.names["name"])
+	switch {
+	case err != nil:
+		return unavailable(err, "Kafka does not answer")
+	case c == nil:
+		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+	}
+	return sendJSON(w, http.StatusOK, Calendar{Name: c.Name, Dates: c.Dates})
+}
+
+// calendar is the last word of topic control on a calendar; nil for none.
+// The topic holds some settings, and is read as it is.
+func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+	defer cancel()
+	end, err := stableEnd(ctx, s.kafka, s.control.topic, 0)
+	if err != nil {
+		return nil, err
+	}
+	var last *topics.Calendar
+	err = s.control.read(ctx, 0, 0, end, func(r *kgo.Record) error {
+		if string(r.Key) != topics.ControlCalendars+name {
+			return nil
+		}
+		set, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value})
+		if last = nil; err == nil {
+			last = set.Calendar
+		}
+		return nil
+	})
+	return last, err
+}
+
+// putCalendar writes a calendar; partitions apply it at a definite offset.
+func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
+	b, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	fs, err := parseFields(b)
+	if err != nil {
+		return err
+	}
+	c := topics.Calendar{Name: r.names["name"]}
+	for _, f := range fs {
+		if f.name != "dates" && f.name != "name" {
+			return problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name, quoted(f.name)+" is no field: a calendar has dates")
+		}
+	}
+	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
+	}
+	key, value, err := topics.EncodeCalendar(c)
+	if err != nil {
+		return err
+	}
+	done := make(chan place, 1)
+	s.kafka.Produce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
+		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
+	if at := s.durable(done); at.err != nil {
+		return unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+	}
+	var stored topics.Calendar
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, Calendar{Name: c.Name, Dates: stored.Dates})
+}

@@ -1,0 +1,196 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// command is a command ready to be written.
+type command struct {
+	op      trigger.Op
+	id      string
+	key     trigger.Key
+	value   []byte
+	headers []trigger.Header
+	hash    trigger.Hash // of a register's content
+
+	conditional bool // a conflict is a 412
+}
+
+// headerAsk makes the owner remember the outcome for us.
+const headerAsk = "wcx-ask"
+
+// ours are the fields only the gateway may write.
+var ours = []string{"op", "actor"}
+
+// command spells a wish and checks it as the engine will. own are headers of
+// the user's that travel beside the JSON.
+func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
+	key, err := s.key(r, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range ours {
+		if fs.has(name) {
+			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name, quoted(name)+" is no field here")
+		}
+	}
+	all := append(fields{{"op", []byte(strconv.Quote(op.String()))}}, fs...)
+	if r.who.Name != "" {
+		all.set("actor", clipText(r.who.Name, 255))
+	}
+	c := &command{op: op, id: id, key: key, value: all.encode(), headers: append(own, traceHeaders(r.Request)...), conditional: r.conditional}
+	return c, s.check(r.who.Tenant, c)
+}
+
+// check refuses what the engine would reject without looking at the trigger.
+func (s *Server) check(tenant string, c *command) error {
+	rec := topics.Record{Key: []byte(c.key), Value: c.value, Headers: c.headers, Timestamp: trigger.At(s.opts.Now())}
+	decoded, err := topics.DecodeCommand(&rec, s.opts.Limits, nil)
+	if err != nil {
+		return err
+	}
+	c.hash = decoded.Hash
+	if e := s.opts.Admit(tenant, decoded); e != nil {
+		return e
+	}
+	return nil
+}
+
+// traceHeaders carry the caller's trace into the due event.
+func traceHeaders(r *http.Request) (hs []trigger.Header) {
+	for _, name := range []string{"traceparent", "tracestate", "baggage"} {
+		if v := r.Header.Get(name); v != "" && len(v) <= 1024 {
+			hs = append(hs, trigger.Header{Key: name, Value: []byte(v)})
+		}
+	}
+	return hs
+}
+
+func (c *command) record(topic string, partitions int32) *kgo.Record {
+	rec := &kgo.Record{Topic: topic, Key: []byte(c.key), Value: c.value, Partition: topics.Partition([]byte(c.key), partitions)}
+	for _, h := range c.headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: headerAsk})
+	return rec
+}
+
+// idPrefix begins the ids we make.
+const idPrefix = "trg_"
+
+// newID is a fresh id: sortable by time, not to be guessed.
+func newID() string { return idPrefix + ulid.Make().String() }
+
+// idFor is the id of a trigger registered under an idempotency key without an
+// id: the first 128 bits of SHA-256(tenant, 0, key), spelled like a ULID.
+// There is no cache to lose: a repeat, to any instance and at any time, means
+// the same trigger.
+func idFor(tenant, idempotencyKey string) string {
+	sum := sha256.Sum256([]byte(tenant + "\x00" + idempotencyKey))
+	return idPrefix + ulid.ULID(sum[:16]).String()
+}
+
+// idempotency takes the key from the header Idempotency-Key or the field of
+// that name, and sets the field.
+func idempotency(r *http.Request, fs *fields) (string, error) {
+	key := r.Header.Get("Idempotency-Key")
+	if unquoted, err := strconv.Unquote(key); err == nil && strings.HasPrefix(key, `"`) {
+		key = unquoted // the header is a structured string (draft-ietf-httpapi-idempotency-key-header)
+	}
+	field, err := fs.takeText("idempotency_key")
+	switch {
+	case err != nil:
+		return "", err
+	case key == "":
+		key = field
+	case field != "" && field != key:
+		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "the field and the header Idempotency-Key differ")
+	}
+	if key != "" {
+		fs.set("idempotency_key", key)
+	}
+	return key, nil
+}
+
+// conditions turns If-Match and If-None-Match into the command's own
+// conditions. An entity tag is the revision: "3".
+func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {
+	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	r.conditional = match != "" || none != ""
+	switch {
+	case none != "" && (none != "*" || op != trigger.OpRegister):
+		return badParameter("If-None-Match", "a write knows only If-None-Match: *, to register what does not exist")
+	case none != "":
+		fs.set("if_absent", true)
+	}
+	if match == "" {
+		return nil
+	}
+	revision, err := s.matched(r, id, match)
+	if err != nil {
+		return err
+	}
+	if fs.given("if_revision") {
+		return badParameter("If-Match", "give If-Match or if_revision, not both")
+	}
+	fs.set("if_revision", revision)
+	return nil
+}
+
+// matched is the one revision that If-Match allows. Of several, or any, it is
+// the trigger's present one.
+func (s *Server) matched(r *request, id, header string) (int64, error) {
+	tags := strings.Split(header, ",")
+	if revision, ok := parseETag(tags[0]); ok && len(tags) == 1 {
+		return revision, nil
+	}
+	r.names = map[string]string{"id": id}
+	st, err := s.read(r)
+	if p, ok := err.(*Problem); ok && p.Status == http.StatusNotFound {
+		return 0, preconditionFailed("the trigger does not exist")
+	}
+	if err != nil {
+		return 0, err
+	}
+	fits := func(tag string) bool {
+		revision, ok := parseETag(tag)
+		return ok && revision == st.Revision
+	}
+	if strings.TrimSpace(header) == "*" || slices.ContainsFunc(tags, fits) {
+		return st.Revision, nil
+	}
+	return 0, preconditionFailed("the trigger is at revision " + strconv.FormatInt(st.Revision, 10))
+}
+
+func preconditionFailed(detail string) *Problem {
+	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_revision", detail)
+}
+
+func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
+
+// parseETag reads a strong tag; a weak one never matches (RFC 9110 13.1.1).
+func parseETag(s string) (int64, bool) {
+	text, err := strconv.Unquote(strings.TrimSpace(s))
+	if err != nil {
+		return 0, false
+	}
+	revision, err := strconv.ParseInt(text, 10, 64)
+	return revision, err == nil && revision > 0
+}
+
+func clipText(s string, n int) string {
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}

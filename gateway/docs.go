@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"bytes"
+	_ "embed"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// docsHTML shows the routes to people; it loads nothing from anywhere.
+//
+//go:embed docs.html
+var docsHTML string
+
+var docsPage = template.Must(template.New("docs").Parse(docsHTML))
+
+// docsRow is a route on the page.
+type docsRow struct {
+	Method, Path, Summary, Role string
+	Parameters                  []docsParameter
+	Fields                      []docsParameter
+}
+
+type docsParameter struct{ Name, Doc string }
+
+func (s *Server) getDocs(w http.ResponseWriter, _ *request) error {
+	var rows []docsRow
+	for _, r := range s.routes.all() {
+		rows = append(rows, r.docsRow())
+	}
+	var page bytes.Buffer
+	if err := docsPage.Execute(&page, rows); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	_, _ = w.Write(page.Bytes())
+	return nil
+}
+
+func (r *route) docsRow() docsRow {
+	row := docsRow{Method: r.method, Path: r.pattern, Summary: r.doc.summary}
+	if r.role != 0 {
+		row.Role = r.role.String()
+	}
+	for _, q := range r.doc.query {
+		row.Parameters = append(row.Parameters, docsParameter{"?" + q.name, q.doc})
+	}
+	for _, name := range r.doc.headers {
+		row.Parameters = append(row.Parameters, docsParameter{name, headerDocs[name]})
+	}
+	if r.doc.body == of[Register]() || r.doc.body == of[RegisterOrShort]() {
+		for _, name := range registerFields("id") {
+			row.Fields = append(row.Fields, docsParameter{name, fieldDocs[name]})
+		}
+	}
+	return row
+}
+
+// getSchema serves a schema by its file name.
+func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
+	missing := problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema")
+	name := r.names["name"]
+	if s.opts.Schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
+		return missing
+	}
+	b, err := fs.ReadFile(s.opts.Schemas, name)
+	if err != nil {
+		return missing
+	}
+	kind := mime.TypeByExtension(path.Ext(name))
+	if path.Ext(name) == ".json" {
+		kind = "application/schema+json"
+	}
+	w.Header().Set("Content-Type", kind)
+	_, _ = w.Write(b)
+	return nil
+}

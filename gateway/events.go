@@ -1,0 +1,106 @@
+package gateway
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Events is a page of what happened to a trigger.
+type Events struct {
+	Items      []topics.Event `json:"items"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+}
+
+// getEvents lists what happened to a trigger, or with follow=1 streams it. It
+// outlives the trigger: what the history has it shows.
+func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
+	key, err := s.key(r, r.id())
+	if err != nil {
+		return notFound(r.id())
+	}
+	if follow := r.URL.Query().Get("follow"); follow == "1" || follow == "true" {
+		return s.follow(w, r, key)
+	}
+	limit, err := r.number("limit", defaultPage, 1, maxPage)
+	if err != nil {
+		return err
+	}
+	after, err := parseEventCursor(r.URL.Query().Get("cursor"))
+	if err != nil {
+		return err
+	}
+	list, err := s.events(r.Context(), key, after, limit+1)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 && after == (EventCursor{}) {
+		return s.noEvents(w, r)
+	}
+	answer := Events{Items: list}
+	if len(list) > limit {
+		answer.Items = list[:limit]
+		answer.NextCursor = cursorOf(&list[limit-1]).String()
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// noEvents tells a trigger whose first event is not in the history yet from
+// one that does not exist.
+func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
+	if _, err := s.read(r); err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, Events{Items: []topics.Event{}})
+}
+
+func (s *Server) events(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+	if s.opts.History == nil {
+		return nil, unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+	defer cancel()
+	list, err := s.opts.History.Events(ctx, key.Tenant(), key, after, limit)
+	if err != nil {
+		return nil, unavailable(err, "the history does not answer")
+	}
+	return list, nil
+}
+
+func cursorOf(e *topics.Event) EventCursor { return EventCursor{e.EventUS, e.Seq} }
+
+// before says whether an event stands behind the cursor.
+func (c EventCursor) before(e *topics.Event) bool {
+	return e.EventUS > c.EventUS || e.EventUS == c.EventUS && e.Seq > c.Seq
+}
+
+// String is the cursor for a URL, and the id of a server-sent event. It says
+// nothing the events do not say, so it is not sealed.
+func (c EventCursor) String() string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq))
+}
+
+// parseEventCursor reads what String wrote; "" is the zero cursor.
+func parseEventCursor(s string) (EventCursor, error) {
+	if s == "" {
+		return EventCursor{}, nil
+	}
+	wrong := badParameter("cursor", "this cursor was not given here: begin without one")
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return EventCursor{}, wrong
+	}
+	us, n := binary.Varint(b)
+	if n <= 0 {
+		return EventCursor{}, wrong
+	}
+	seq, m := binary.Varint(b[n:])
+	if m <= 0 || n+m != len(b) {
+		return EventCursor{}, wrong
+	}
+	return EventCursor{us, seq}, nil
+}

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Query asks for triggers of one tenant. Zero fields do not narrow it.
+type Query struct {
+	Tenant  string
+	User    string // ordered by next due time, then key; without it by key
+	States  StateSet
+	Channel string
+	Tags    []trigger.Tag   // all of them
+	From    trigger.Instant // fires at or after
+	To      trigger.Instant // fires before
+	After   UserCursor      // exclusive
+	Limit   int             // of items, at least 1
+	Budget  int             // of triggers looked at, at least 1
+}
+
+// StateSet is a set of trigger.Status; empty means all that are shown.
+type StateSet uint16
+
+// shown are the states a caller may see: a remembered cancel of a key nobody
+// registered and an erased trigger are none of a caller's business.
+const shown = StateSet(1<<trigger.Pending | 1<<trigger.Paused | 1<<trigger.InFlight | 1<<trigger.Fired |
+	1<<trigger.Failed | 1<<trigger.Cancelled | 1<<trigger.Expired)
+
+func (s StateSet) has(st trigger.Status) bool { return s&(1<<st) != 0 }
+
+// Page is what one partition, or all of them, found. With More, everything up
+// to Through is in Items and the next page begins behind it.
+type Page struct {
+	Items   []Found
+	Through UserCursor
+	More    bool
+}
+
+// Found is a trigger and its place in the list.
+type Found struct {
+	At    UserCursor
+	State *trigger.State
+}
+
+// find answers a query about one partition from its owner.
+func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error) {
+	var page Page
+	looked := 0
+	visit := func(at UserCursor, s *trigger.State) bool {
+		looked++
+		switch ours := q.inTenant(s.Key); {
+		case !ours && !q.mayFollow(s.Key):
+			return false
+		case ours && q.matches(s):
+			page.Items = append(page.Items, Found{at, s})
+		}
+		page.Through = at
+		page.More = len(page.Items) >= q.Limit || looked >= q.Budget
+		return !page.More
+	}
+	var err error
+	if q.User != "" {
+		err = o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, visit)
+	} else {
+		err = o.Scan(ctx, partition, q.firstKey(), func(s *trigger.State) bool { return visit(UserCursor{Key: s.Key}, s) })
+	}
+	return page, err
+}
+
+// firstKey skips the tenants before ours: their keys sort before tenant/.
+func (q *Query) firstKey() trigger.Key {
+	if q.Tenant == trigger.DefaultTenant {
+		return q.After.Key
+	}
+	return max(q.After.Key, trigger.Key(q.Tenant+"/"))
+}
+
+func (q *Query) inTenant(k trigger.Key) bool { return k.Tenant() == q.Tenant }
+
+// mayFollow says whether keys of our tenant may stand behind one of another's.
+// Those of the default tenant have no prefix, so they stand among all others.
+func (q *Query) mayFollow(k trigger.Key) bool {
+	return q.Tenant == trigger.DefaultTenant || string(k) < q.Tenant+"/"
+}
+
+func (q *Query) matches(s *trigger.State) bool {
+	states := q.States
+	if states == 0 {
+		states = shown
+	}
+	if !states.has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" && s.Spec.UserID != q.User {
+		return false
+	}
+	if q.From != 0 || q.To != 0 {
+		at := firesAt(s)
+		if at == 0 || at < q.From || q.To != 0 && at >= q.To {
+			return false
+		}
+	}
+	for _, t := range q.Tags {
+		if !slices.Contains(s.Spec.Tags, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// firesAt is when a trigger will fire next, or has fired last; 0 for neither.
+func firesAt(s *trigger.State) trigger.Instant {
+	if at := s.Next(); at != 0 {
+		return at
+	}
+	if n := len(s.Done); n > 0 {
+		return s.Done[n-1].Nominal
+	}
+	return s.Series.At
+}
+
+// merge joins the pages of all partitions into one of at most limit items.
+// Behind the least Through of the partitions that have more, something may be
+// missing: the page ends there.
+func merge(pages []Page, limit int) Page {
+	var all Page
+	for _, p := range pages {
+		all.Items = append(all.Items, p.Items...)
+		if p.More && (!all.More || p.Through.Compare(all.Through) < 0) {
+			all.Through, all.More = p.Through, true
+		}
+	}
+	slices.SortFunc(all.Items, func(a, b Found) int { return a.At.Compare(b.At) })
+	if all.More {
+		all.Items = slices.DeleteFunc(all.Items, func(f Found) bool { return f.At.Compare(all.Through) > 0 })
+	}
+	if len(all.Items) > limit {
+		all.Items = all.Items[:limit]
+		all.Through, all.More = all.Items[limit-1].At, true
+	}
+	return all
+}
+
+// parseStates reads state=PENDING,PAUSED in either case.
+func parseStates(values []string) (StateSet, *Problem) {
+	var set StateSet
+	for _, v := range values {
+		for _, name := range strings.Split(v, ",") {
+			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(name)))
+			if !ok || !shown.has(st) {
+				return 0, badParameter("state", "state is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+			}
+			set |= 1 << st
+		}
+	}
+	return set, nil
+}

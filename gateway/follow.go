@@ -1,0 +1,169 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// keepAlive is how often an idle stream says that it lives, so that nothing
+// between us and the caller drops it.
+const keepAlive = 15 * time.Second
+
+// follow streams the events of one trigger: those the history has, then those
+// on topic events from where the history ends. Each carries its cursor as id,
+// so a caller that comes back with Last-Event-ID misses none and sees none twice.
+func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
+	after, err := parseEventCursor(r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	select {
+	case s.followers <- struct{}{}:
+		defer func() { <-s.followers }()
+	default:
+		return unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
+	}
+	tail, err := s.tailEvents(r.Context(), key)
+	if err != nil {
+		return unavailable(err, "Kafka does not answer")
+	}
+	defer tail.Close()
+	out := &eventStream{w: w, control: http.NewResponseController(w), after: after}
+	if err := s.replay(r, key, out); err != nil {
+		return err
+	}
+	out.begin()
+	out.tail(r.Context(), tail, key)
+	return nil
+}
+
+// replay sends what the history has. An error can be told only before the
+// stream has begun.
+func (s *Server) replay(r *request, key trigger.Key, out *eventStream) error {
+	if s.opts.History == nil {
+		return nil
+	}
+	for {
+		list, err := s.events(r.Context(), key, out.after, maxPage)
+		if err != nil && !out.begun {
+			return err
+		}
+		for i := range list {
+			out.send(&list[i])
+		}
+		if err != nil || len(list) < maxPage {
+			return nil
+		}
+	}
+}
+
+// tailEvents reads the trigger's partition of topic events from where the
+// history ends; without a history from now on.
+func (s *Server) tailEvents(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+	defer cancel()
+	partition := s.router.partitionOf(key)
+	from, err := s.historyEnd(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	opts := append([]kgo.Opt{}, s.opts.Kafka...)
+	return kgo.NewClient(append(opts,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.opts.Names.Events(): {partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.DisableClientMetrics())...)
+}
+
+func (s *Server) historyEnd(ctx context.Context, partition int32) (int64, error) {
+	if s.opts.History != nil {
+		if from, err := s.opts.History.Next(ctx, partition); err == nil && from > 0 {
+			return from, nil
+		}
+	}
+	return stableEnd(ctx, s.kafka, s.opts.Names.Events(), partition)
+}
+
+// eventStream writes server-sent events (WHATWG HTML, 9.2).
+type eventStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	after   EventCursor // of the last event sent
+	begun   bool
+	err     error // the caller is gone
+}
+
+func (e *eventStream) begin() {
+	if e.begun {
+		return
+	}
+	e.begun = true
+	h := e.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	e.w.WriteHeader(http.StatusOK)
+	e.flush()
+}
+
+func (e *eventStream) send(ev *topics.Event) {
+	if !e.after.before(ev) || e.err != nil {
+		return
+	}
+	e.begin()
+	e.after = cursorOf(ev)
+	data, err := json.Marshal(ev)
+	if err != nil {
+		e.err = err
+		return
+	}
+	e.write("id: %s\nevent: %s\ndata: %s\n\n", e.after, ev.Type, data)
+}
+
+// write gives each event a time-out of its own: a stream has no end to bound.
+func (e *eventStream) write(format string, args ...any) {
+	_ = e.control.SetWriteDeadline(time.Now().Add(responseWithin))
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		e.err = err
+	}
+	e.flush()
+}
+
+func (e *eventStream) flush() {
+	if err := e.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		e.err = err
+	}
+}
+
+// tail sends what comes until the caller leaves or the server stops.
+func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) {
+	_ = e.control.SetReadDeadline(time.Time{})
+	for e.err == nil && ctx.Err() == nil {
+		poll, cancel := context.WithTimeout(ctx, keepAlive)
+		fetches := cl.PollFetches(poll)
+		cancel()
+		if fetches.IsClientClosed() {
+			return
+		}
+		sent := false
+		fetches.EachRecord(func(r *kgo.Record) {
+			if string(r.Key) != string(key) {
+				return
+			}
+			if ev, err := topics.DecodeEvent(r.Value); err == nil {
+				e.send(&ev)
+				sent = true
+			}
+		})
+		if !sent && fetches.NumRecords() == 0 {
+			e.write(": still here\n\n")
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ForecastQuery asks how many occurrences fall into each of N buckets from
+// From on.
+type ForecastQuery struct {
+	Tenant string
+	From   trigger.Instant
+	Bucket int64 // ms
+	N      int
+}
+
+// Forecast is a count for each bucket and channel.
+type Forecast struct {
+	Channels map[string][]int `json:"channels"`
+}
+
+// maxForecastOf bounds the occurrences counted of one trigger: a week of one
+// that fires every minute.
+const maxForecastOf = 10_080
+
+// forecast counts one partition from its owner. Recurrences are followed to
+// the end of the window; what is paused does not count.
+func forecast(ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
+	f := Forecast{Channels: map[string][]int{}}
+	if timetable != nil {
+		own := timetable().Fork() // its compiled rules serve the whole scan
+		timetable = func() *trigger.Timetable { return own }
+	}
+	last := q.From + trigger.Instant(q.Bucket*int64(q.N)) - 1
+	tenant := Query{Tenant: q.Tenant}
+	err := o.Scan(ctx, partition, tenant.firstKey(), func(s *trigger.State) bool {
+		if !tenant.inTenant(s.Key) {
+			return tenant.mayFollow(s.Key)
+		}
+		if s.Status != trigger.Paused {
+			for _, p := range planned(timetable, s, maxForecastOf, last) {
+				f.add(s.Spec.Channel, p.At, q)
+			}
+		}
+		return true
+	})
+	return f, err
+}
+
+// add counts an occurrence; what is overdue counts as now.
+func (f *Forecast) add(channel string, at trigger.Instant, q *ForecastQuery) {
+	i := int64(max(at, q.From)-q.From) / q.Bucket
+	if i >= int64(q.N) {
+		return
+	}
+	if f.Channels[channel] == nil {
+		f.Channels[channel] = make([]int, q.N)
+	}
+	f.Channels[channel][i]++
+}
+
+func addForecasts(all []Forecast) Forecast {
+	sum := Forecast{Channels: map[string][]int{}}
+	for _, f := range all {
+		for channel, counts := range f.Channels {
+			if sum.Channels[channel] == nil {
+				sum.Channels[channel] = make([]int, len(counts))
+			}
+			for i := range min(len(counts), len(sum.Channels[channel])) {
+				sum.Channels[channel][i] += counts[i]
+			}
+		}
+	}
+	return sum
+}
+
+func (q *ForecastQuery) addTo(v url.Values) {
+	v.Set("tenant", q.Tenant)
+	v.Set("from", strconv.FormatInt(int64(q.From), 10))
+	v.Set("bucket", strconv.FormatInt(q.Bucket, 10))
+	v.Set("n", strconv.Itoa(q.N))
+}
+
+func forecastQueryFrom(v url.Values) (ForecastQuery, error) {
+	from, err := strconv.ParseInt(v.Get("from"), 10, 64)
+	if err != nil {
+		return ForecastQuery{}, err
+	}
+	bucket, err := strconv.ParseInt(v.Get("bucket"), 10, 64)
+	if err != nil || bucket < 1 {
+		return ForecastQuery{}, badParameter("bucket", "bucket must be at least 1 ms")
+	}
+	n, err := strconv.Atoi(v.Get("n"))
+	if err != nil || n < 1 || n > maxBuckets {
+		return ForecastQuery{}, badParameter("n", "too many buckets")
+	}
+	return ForecastQuery{Tenant: v.Get("tenant"), From: trigger.Instant(from), Bucket: bucket, N: n}, nil
+}

@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// rateLimits holds each tenant to its commands a second, with bursts of one
+// second's worth. It counts what this instance takes.
+type rateLimits struct {
+	of  func(tenant string) float64
+	now func() time.Time
+
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+func newRateLimits(of func(string) float64, now func() time.Time) *rateLimits {
+	return &rateLimits{of: of, now: now, by: map[string]*rate.Limiter{}}
+}
+
+// take takes one command, or says when to come back.
+func (l *rateLimits) take(tenant string) *Problem {
+	limiter := l.limiter(tenant)
+	if limiter == nil {
+		return nil
+	}
+	now := l.now()
+	r := limiter.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait == 0 {
+		return nil
+	}
+	r.CancelAt(now)
+	p := problem(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", "the tenant's limit rate, commands a second, is reached")
+	p.RetryAfter = seconds(wait)
+	return p
+}
+
+func (l *rateLimits) limiter(tenant string) *rate.Limiter {
+	perSecond := l.of(tenant)
+	if perSecond <= 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter := l.by[tenant]
+	if limiter == nil {
+		limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(perSecond))))
+		l.by[tenant] = limiter
+	}
+	return limiter
+}

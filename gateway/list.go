@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Triggers is a page of a list.
+type Triggers struct {
+	Items      []*Trigger `json:"items"`
+	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short and have one"`
+}
+
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+var listParameters = []string{"state", "user_id", "channel", "tag", "from", "to", "cursor", "limit"}
+
+// listTriggers lists by next due time where a user is named, else by id.
+func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
+	page, q, err := s.list(r, listParameters)
+	if err != nil {
+		return err
+	}
+	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	for _, f := range page.Items {
+		answer.Items = append(answer.Items, triggerJSON(f.State))
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) list(r *request, parameters []string) (Page, *Query, error) {
+	if err := r.onlyParameters(parameters...); err != nil {
+		return Page{}, nil, err
+	}
+	q, err := s.query(r)
+	if err != nil {
+		return Page{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	page, err := s.router.Find(ctx, *q)
+	return page, q, err
+}
+
+func (s *Server) nextCursor(q *Query, p Page) string {
+	if !p.More {
+		return ""
+	}
+	return s.cursors.seal(q, p.Through)
+}
+
+// query reads the parameters of a list.
+func (s *Server) query(r *request) (*Query, error) {
+	v := r.URL.Query()
+	limit, err := r.number("limit", defaultPage, 1, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	q := &Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
+	states := v["state"]
+	if len(states) == 0 {
+		states = v["status"] // the reminder alias calls it so
+	}
+	if len(states) > 0 {
+		var p *Problem
+		if q.States, p = parseStates(states); p != nil {
+			return nil, p
+		}
+	}
+	if q.Tags, err = parseTags(v["tag"]); err != nil {
+		return nil, err
+	}
+	if q.From, err = instantParam(v, "from"); err != nil {
+		return nil, err
+	}
+	if q.To, err = instantParam(v, "to"); err != nil {
+		return nil, err
+	}
+	if text := v.Get("cursor"); text != "" {
+		q.After, err = s.cursors.open(q, text)
+	}
+	return q, err
+}
+
+func instantParam(v url.Values, name string) (trigger.Instant, error) {
+	text := v.Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := calendar.ParseInstant(text)
+	if err != nil {
+		return 0, badParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
+	}
+	return trigger.Instant(ms), nil
+}

@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// OccurrenceJSON is one coming occurrence.
+type OccurrenceJSON struct {
+	At         string `json:"at" doc:"Nominal instant, without jitter" format:"date-time"`
+	LocalTime  string `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
+	Occurrence string `json:"occurrence" doc:"Its name, as in ce_id"`
+}
+
+// Occurrences is what is coming of one trigger.
+type Occurrences struct {
+	Items []OccurrenceJSON `json:"items"`
+}
+
+const (
+	defaultOccurrences = 10
+	maxOccurrences     = 1000
+)
+
+// getOccurrences lists when a trigger will fire, snoozed occurrences among
+// them; a paused one as if it were resumed now.
+func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
+	n, err := r.number("n", defaultOccurrences, 1, maxOccurrences)
+	if err != nil {
+		return err
+	}
+	st, err := s.read(r)
+	if err != nil {
+		return err
+	}
+	answer := Occurrences{Items: []OccurrenceJSON{}}
+	for _, p := range planned(s.forked(), st, n, 0) {
+		answer.Items = append(answer.Items, OccurrenceJSON{At: p.Nominal.String(), LocalTime: p.Local, Occurrence: p.Occurrence})
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// forked is a timetable for one request: compiled rules are not for several
+// goroutines.
+func (s *Server) forked() func() *trigger.Timetable {
+	if s.opts.Timetable == nil {
+		return nil
+	}
+	own := s.opts.Timetable().Fork()
+	return func() *trigger.Timetable { return own }
+}
+
+// planned is Timetable.Upcoming; without a timetable only the next is known.
+func planned(timetable func() *trigger.Timetable, st *trigger.State, n int, until trigger.Instant) []trigger.Planned {
+	if timetable != nil {
+		return timetable().Upcoming(st, n, until)
+	}
+	at := st.Next()
+	if at == 0 || until != 0 && at > until {
+		return nil
+	}
+	return []trigger.Planned{{At: at, Nominal: at, Occurrence: st.Series.Occurrence, Local: st.Series.Local}}
+}

@@ -1,0 +1,167 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// operation is what /openapi.json says of a route.
+type operation struct {
+	id, summary  string
+	query        []parameter
+	headers      []string // names in headerDocs
+	body         reflect.Type
+	bodyType     string // media type; "" means application/json
+	bodyOptional bool
+	answers      answers
+	answerType   string // media type; "" means application/json
+	streams      bool   // may also answer text/event-stream
+}
+
+type parameter struct {
+	name, doc string
+	kind      reflect.Type
+}
+
+// answers are the types of the answers by status; nil has no body.
+type answers map[int]reflect.Type
+
+const (
+	idempotencyKey = "Idempotency-Key"
+	ifMatch        = "If-Match"
+	ifNoneMatch    = "If-None-Match"
+	prefer         = "Prefer"
+)
+
+var headerDocs = map[string]string{
+	idempotencyKey: "Makes repeats safe: without an id the trigger's id follows from it. The same key with other content is idempotency_conflict",
+	ifMatch:        "The ETag the trigger must have, else 412",
+	ifNoneMatch:    "GET: answers 304 if the trigger has this ETag. Writes: * registers only what does not exist, else 412",
+	prefer:         "respond-async answers 202 as soon as the command is durable",
+}
+
+// describe makes the OpenAPI 3.1 description of the routes.
+func describe(t *routeTable) ([]byte, error) {
+	types := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	types.RegisterTypeAlias(reflect.TypeFor[topics.TextOrNumber](), reflect.TypeFor[textOrNumber]())
+	api := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{Title: "Waterclock", Version: "1", Description: "Registers triggers that fire at an instant, in a wall time or by a rule. " +
+			"Every error is a problem (RFC 9457) with a code that never changes meaning."},
+		Paths: map[string]*huma.PathItem{},
+		Components: &huma.Components{Schemas: types, SecuritySchemes: map[string]*huma.SecurityScheme{
+			"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a JWT of the issuer that is set up. Without auth, on loopback, none is needed."},
+			"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
+		}},
+	}
+	for _, r := range t.all() {
+		item := api.Paths[r.pattern]
+		if item == nil {
+			item = &huma.PathItem{}
+			api.Paths[r.pattern] = item
+		}
+		if err := setOperation(item, r.method, r.describe(types)); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(api)
+}
+
+// all lists the routes in the order of their paths.
+func (t *routeTable) all() []*route {
+	var list []*route
+	for _, size := range t.bySize {
+		list = append(list, size...)
+	}
+	slices.SortFunc(list, func(a, b *route) int {
+		if a.pattern != b.pattern {
+			return compareText(a.pattern, b.pattern)
+		}
+		return compareText(a.method, b.method)
+	})
+	return list
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func setOperation(item *huma.PathItem, method string, op *huma.Operation) error {
+	slot := map[string]**huma.Operation{http.MethodGet: &item.Get, http.MethodPut: &item.Put, http.MethodPost: &item.Post,
+		http.MethodPatch: &item.Patch, http.MethodDelete: &item.Delete}[method]
+	if slot == nil {
+		return fmt.Errorf("no place for method %s", method)
+	}
+	*slot = op
+	return nil
+}
+
+var pathName = regexp.MustCompile(`\{([a-z]+)\}`)
+
+func (r *route) describe(types huma.Registry) *huma.Operation {
+	d := &r.doc
+	op := &huma.Operation{OperationID: d.id, Summary: d.summary, Responses: map[string]*huma.Response{}}
+	for _, m := range pathName.FindAllStringSubmatch(r.pattern, -1) {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString, MinLength: ptr(1)},
+			Description: "Percent-encoded"})
+	}
+	for _, q := range d.query {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: q.name, In: "query", Description: q.doc, Schema: types.Schema(q.kind, true, q.name)})
+	}
+	for _, name := range d.headers {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: headerDocs[name], Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	if d.body != nil {
+		op.RequestBody = &huma.RequestBody{Required: !d.bodyOptional, Content: content(types, d.body, d.bodyType, d.id)}
+	}
+	for status, kind := range d.answers {
+		answer := &huma.Response{Description: http.StatusText(status)}
+		if kind != nil {
+			answer.Content = content(types, kind, d.answerType, d.id)
+		}
+		if d.streams && status == http.StatusOK {
+			answer.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		}
+		op.Responses[strconv.Itoa(status)] = answer
+	}
+	op.Responses["default"] = &huma.Response{Description: "A problem", Content: content(types, reflect.TypeFor[Problem](), "application/problem+json", "")}
+	if r.role != 0 {
+		op.Description = "Needs the role " + r.role.String() + "."
+		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}, {}}
+	}
+	return op
+}
+
+func content(types huma.Registry, kind reflect.Type, media, hint string) map[string]*huma.MediaType {
+	if media == "" {
+		media = "application/json"
+	}
+	schema := types.Schema(kind, true, hint)
+	if media == "application/schema+json" || media == "application/json" && kind.Kind() == reflect.String {
+		schema = &huma.Schema{Type: huma.TypeObject}
+	}
+	return map[string]*huma.MediaType{media: {Schema: schema}}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func (s *Server) getOpenAPI(w http.ResponseWriter, _ *request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(s.openapi)
+	return nil
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Options configure the gateway of one process.
+type Options struct {
+	Kafka      []kgo.Opt    // how to reach the brokers: seeds, TLS, SASL
+	Names      topics.Names // topic names
+	Partitions int32        // P of every topic
+
+	// Owner answers for the partitions of this process; nil where it runs no
+	// engine.
+	Owner Owner
+	// Address is the internal address this process publishes in progress, so
+	// that it does not ask itself; "" where it runs no engine.
+	Address string
+	// PeerSecret is shared by all instances: it signs what they ask each other
+	// and seals list cursors. At least 16 bytes; empty means that this is the
+	// only instance.
+	PeerSecret []byte
+
+	// History answers what happened to a trigger; nil means that nobody keeps
+	// it, and the events routes say so.
+	History History
+	// Timetable is the tz database and calendars in force, for coming
+	// occurrences and previews; nil shows only the next and refuses previews.
+	Timetable func() *trigger.Timetable
+
+	// Limits are those of the engine's decoder: what it would reject is refused
+	// before it is written.
+	Limits topics.Limits
+	// Admit refuses a command for reasons only settings know: a channel the
+	// tenant may not use, a callback's origin. nil admits all.
+	Admit func(tenant string, c *trigger.Command) *trigger.Error
+	// Rate is a tenant's commands a second; 0 or nil means no bound.
+	Rate func(tenant string) float64
+
+	// Auth says who a caller is; nil means tenant default, and Serve then
+	// refuses to listen beyond loopback.
+	Auth Authenticator
+	// TLS serves https. Beyond loopback it is needed, unless TLSElsewhere says
+	// that a proxy in front of us ends TLS.
+	TLS          *tls.Config
+	TLSElsewhere bool
+	// Hosts are names beside localhost by which callers without auth may
+	// address us. Others are refused, so that no web page can reach us by a
+	// name of its own (DNS rebinding).
+	Hosts []string
+
+	Metrics http.Handler       // of /metrics; nil serves none
+	Ready   func() error       // of /readyz: nil when ready; a nil func is always ready
+	Schemas fs.FS              // of /schemas/{name}; nil serves none
+	OnQuota func(limit string) // a tenant met the limit of this name
+
+	// AnswerWithin is how long a write waits for the owner's decision before it
+	// answers 202. 0 means 2 s.
+	AnswerWithin time.Duration
+	// ProduceWithin is how long a write waits for Kafka before it answers 503.
+	// 0 means 5 s.
+	ProduceWithin time.Duration
+	// ReadWithin bounds a read. 0 means 5 s.
+	ReadWithin time.Duration
+	// ListBudget bounds the triggers looked at in each partition for one page;
+	// a page that met it is short and has a cursor. 0 means 20,000.
+	ListBudget int
+	// BatchAtOnce bounds the lines of one batch under way. 0 means 512.
+	BatchAtOnce int
+	// Batches bounds the batches under way. 0 means 16.
+	Batches int
+	// Followers bounds the open event streams. 0 means 256.
+	Followers int
+
+	Now    func() time.Time // nil means time.Now
+	Logger *slog.Logger
+}
+
+// History is what a gateway asks of the projection of topic events.
+type History interface {
+	// Events lists what happened to one trigger, in the order it happened,
+	// after a place; fewer than limit means that these are all for now.
+	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error)
+	// Next is the offset of the first event of a partition of topic events that
+	// is not in the history yet.
+	Next(ctx context.Context, partition int32) (int64, error)
+}
+
+// EventCursor is a place among one trigger's events; the zero one is before
+// the first.
+type EventCursor struct{ EventUS, Seq int64 }
+
+const minSecret = 16
+
+func (o Options) withDefaults() Options {
+	def(&o.AnswerWithin, 2*time.Second)
+	def(&o.ProduceWithin, 5*time.Second)
+	def(&o.ReadWithin, 5*time.Second)
+	def(&o.ListBudget, 20_000)
+	def(&o.BatchAtOnce, 512)
+	def(&o.Batches, 16)
+	def(&o.Followers, 256)
+	def(&o.Limits.Payload, 4<<10)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Rate == nil {
+		o.Rate = func(string) float64 { return 0 }
+	}
+	if o.Admit == nil {
+		o.Admit = func(string, *trigger.Command) *trigger.Error { return nil }
+	}
+	if o.OnQuota == nil {
+		o.OnQuota = func(string) {}
+	}
+	if o.Ready == nil {
+		o.Ready = func() error { return nil }
+	}
+	return o
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate joins every problem into one error.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Partitions < 1 {
+		errs = append(errs, fmt.Errorf("topics.partitions: %d, must be at least 1", o.Partitions))
+	}
+	if n := len(o.PeerSecret); n > 0 && n < minSecret {
+		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, minSecret))
+	}
+	if o.Owner == nil && len(o.PeerSecret) == 0 {
+		errs = append(errs, errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
+	}
+	if o.Limits.Payload > topics.MaxPayload {
+		errs = append(errs, fmt.Errorf("limits.payload: %d, must be at most %d", o.Limits.Payload, topics.MaxPayload))
+	}
+	for name, d := range map[string]time.Duration{"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin, "ReadWithin": o.ReadWithin} {
+		if d < 0 {
+			errs = append(errs, fmt.Errorf("%s: %s, must not be negative", name, d))
+		}
+	}
+	for name, n := range map[string]int{"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches, "Followers": o.Followers} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("%s: %d, must not be negative", name, n))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,68 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Owner answers for the partitions this process owns. The engine stands behind
+// it; cmd/waterclock has the adapter. Errors are *trigger.Error with
+// CodeNotOwner when the partition is elsewhere or still being restored; any
+// other error is a failure to read. All methods may be called concurrently.
+type Owner interface {
+	// Get reads a trigger behind the read barrier; nil, nil means unknown.
+	Get(ctx context.Context, key trigger.Key) (*trigger.State, error)
+
+	// Outcome waits until the command appended at (partition, offset) with the
+	// header wcx-ask is decided and committed. ok is false when it was, but its
+	// outcome is not remembered any more.
+	Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error)
+
+	// Scan calls f for the triggers of a partition after a key, in the order of
+	// keys, until f returns false.
+	Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error
+
+	// ScanUser calls f for the triggers of one user after a place, in the order
+	// of UserCursor, until f returns false.
+	ScanUser(ctx context.Context, partition int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error
+
+	// Partitions is what every partition of this process says of itself.
+	Partitions() []PartitionStatus
+}
+
+// Decided is what became of one command.
+type Decided struct {
+	State    *trigger.State // as the command left it; nil for an unknown key
+	Rejected *trigger.Error
+	Facts    []trigger.FactType
+}
+
+// UserCursor is a place in a user's list, which is ordered by next due time and
+// then key; what has no due time stands last. The zero cursor is before all.
+type UserCursor struct {
+	Due trigger.Instant
+	Key trigger.Key
+}
+
+// Compare orders cursors as lists are ordered.
+func (c UserCursor) Compare(o UserCursor) int {
+	return cmp.Or(cmp.Compare(c.Due, o.Due), cmp.Compare(c.Key, o.Key))
+}
+
+// PartitionStatus is what a partition says of itself.
+type PartitionStatus struct {
+	Partition      int32
+	Owner          string // internal address of the owner
+	Term           int64  // owners so far
+	CommandsOffset int64  // next command to decide
+	CommandsLag    int64
+	Pending        int64
+	Done           int64           // finished triggers still remembered
+	FiredThrough   trigger.Instant // everything due up to here has fired
+	OldestOverdue  time.Duration
+	Restored       int64 // records read so far, while restoring
+	Ready          bool  // restored and firing
+}

@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// Partition is a line of GET /v1/partitions.
+type Partition struct {
+	Partition            int32   `json:"partition"`
+	Owner                string  `json:"owner" doc:"Internal address; empty where nobody has owned it yet"`
+	Term                 int64   `json:"term" doc:"Owners so far"`
+	CommandsOffset       int64   `json:"commands_offset" doc:"Next command to decide"`
+	CommandsLag          int64   `json:"commands_lag"`
+	Pending              int64   `json:"pending"`
+	Done                 int64   `json:"done" doc:"Finished triggers still remembered"`
+	FiredThrough         string  `json:"fired_through,omitempty" format:"date-time" doc:"Everything due up to here has fired"`
+	OldestOverdueSeconds float64 `json:"oldest_overdue_seconds"`
+	Ready                bool    `json:"ready" doc:"Restored and firing, and its owner answers"`
+	Restored             int64   `json:"restored,omitempty" doc:"Records read so far, while restoring"`
+}
+
+// Partitions is all of them.
+type Partitions struct {
+	Items []Partition `json:"items"`
+}
+
+func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	answer := Partitions{Items: []Partition{}}
+	for _, p := range s.router.Partitions(ctx) {
+		answer.Items = append(answer.Items, s.partition(ctx, p))
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// partition words a status; where its owner does not count the lag, the end of
+// commands tells it.
+func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
+	if p.CommandsLag == 0 {
+		if end, err := stableEnd(ctx, s.kafka, s.opts.Names.Commands(), p.Partition); err == nil {
+			p.CommandsLag = max(0, end-p.CommandsOffset)
+		}
+	}
+	return Partition{
+		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset, CommandsLag: p.CommandsLag,
+		Pending: p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
+		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
+	}
+}
+
+// getHealth says that the process answers.
+func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
+	if err := s.onlyInside(r.Request); err != nil {
+		return err
+	}
+	return sendPlain(w, http.StatusOK, "ok\n")
+}
+
+// getReady says whether every partition of this process is restored and firing.
+func (s *Server) getReady(w http.ResponseWriter, r *request) error {
+	if err := s.onlyInside(r.Request); err != nil {
+		return err
+	}
+	if err := s.opts.Ready(); err != nil {
+		return sendPlain(w, http.StatusServiceUnavailable, fmt.Sprintf("not ready: %v\n", err))
+	}
+	return sendPlain(w, http.StatusOK, "ready\n")
+}
+
+func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
+	if err := s.onlyInside(r.Request); err != nil {
+		return err
+	}
+	if s.opts.Metrics == nil {
+		return errNoPath
+	}
+	s.opts.Metrics.ServeHTTP(w, r.Request)
+	return nil
+}
+
+func sendPlain(w http.ResponseWriter, status int, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+	return nil
+}

@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A PATCH is a JSON merge patch (RFC 7396) of the register that would make the
+// trigger as it stands. One that names time fields alone becomes a reschedule;
+// any other a register whose time is the resolved one, so that the instant
+// stays. A patch that gives delay, fire_at or recurrence says the whole of
+// when: what was said in another of these ways goes.
+
+// timeFields say when.
+var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars"}
+
+// waysToSayWhen exclude each other; include stands for a recurrence only
+// beside nothing else, so it may join one.
+var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
+
+// patchTries bounds how often a patch is made again because the trigger
+// changed between reading and writing.
+const patchTries = 5
+
+func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	return s.patch(w, r, fs, func(a Changed) any { return a })
+}
+
+func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, form func(Changed) any) error {
+	if fs.has("id") || fs.has("trigger_id") {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
+	}
+	if err := s.conditions(r, trigger.OpReschedule, r.id(), &fs); err != nil {
+		return err
+	}
+	revision := fs.take("if_revision")
+	for try := 1; ; try++ {
+		c, v, err := s.patchOnce(r, fs, revision)
+		if p, ok := err.(*Problem); ok && p.Code == trigger.CodeConflict && try < patchTries && revision == nil {
+			continue // it changed under our hands: patch it as it is now
+		}
+		if err != nil {
+			return err
+		}
+		return s.sendChanged(w, c, v, form)
+	}
+}
+
+func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value) (*command, verdict, error) {
+	st, err := s.read(r)
+	if err != nil {
+		return nil, verdict{}, err
+	}
+	if err := patchable(st); err != nil {
+		return nil, verdict{}, err
+	}
+	if len(patch) == 0 {
+		return &command{id: r.id()}, verdict{decided: true, state: st}, nil
+	}
+	op, fs, own, err := patched(st, patch)
+	if err != nil {
+		return nil, verdict{}, err
+	}
+	if fs.set("if_revision", st.Revision); revision != nil {
+		fs.set("if_revision", json.RawMessage(revision))
+	}
+	c, err := s.command(r, op, r.id(), fs, own...)
+	if err != nil {
+		return nil, verdict{}, err
+	}
+	v, err := s.do(r, c)
+	return c, v, err
+}
+
+// patchable refuses a patch of what is over.
+func patchable(st *trigger.State) error {
+	switch st.Status {
+	case trigger.Pending, trigger.Paused:
+		return nil
+	case trigger.InFlight, trigger.Fired, trigger.Expired:
+		p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
+		p.State, p.TriggerID = st.Status.String(), st.Key.ID()
+		return p
+	}
+	return notFound(st.Key.ID())
+}
+
+// patched is the command that makes st what the patch wants, and the user's
+// headers where the patch leaves them as they are.
+func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
+	when, other := splitPatch(patch)
+	spelled := settledWhen(st)
+	if len(when) > 0 {
+		spelled = commandOfWhen(st)
+		spelled.Exclude = withSkipped(spelled.Exclude, st.Series.Skip)
+	}
+	base, err := asMap(spelled)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	replaceWay(base, when)
+	op = trigger.OpReschedule
+	if len(other) > 0 {
+		op = trigger.OpRegister
+		if own, err = addContent(base, st, other); err != nil {
+			return 0, nil, nil, err
+		}
+	}
+	if err := applyPatch(base, patch); err != nil {
+		return 0, nil, nil, err
+	}
+	return op, fieldsOf(base), own, nil
+}
+
+func splitPatch(patch fields) (when, other fields) {
+	for _, f := range patch {
+		if slices.Contains(timeFields, f.name) {
+			when = append(when, f)
+		} else {
+			other = append(other, f)
+		}
+	}
+	return when, other
+}
+
+// addContent adds what a trigger carries to what is to be patched.
+func addContent(base map[string]any, st *trigger.State, other fields) ([]trigger.Header, error) {
+	content, err := asMap(commandOfContent(&st.Spec))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(base, content)
+	replacePayload(base, other)
+	return ownHeaders(&st.Spec, other, base), nil
+}
+
+// replaceWay drops the other ways to say when, and what belongs to them.
+func replaceWay(base map[string]any, when fields) {
+	if !slices.ContainsFunc(waysToSayWhen, when.given) && !when.given("include") {
+		return
+	}
+	kept := base["timezone"]
+	recurring := when.given("recurrence") || when.given("include") && !when.given("delay") && !when.given("fire_at")
+	_, wasRecurring := base["recurrence"]
+	for _, name := range timeFields {
+		if recurring && wasRecurring && (name == "start" || name == "dst" || name == "calendars" || name == "exclude") {
+			continue // a rule that is edited keeps its phase, and what it leaves out
+		}
+		if when.given("include") && !when.given("recurrence") && recurring && wasRecurring {
+			continue // more dates beside the same rule
+		}
+		delete(base, name)
+	}
+	if kept != nil && !when.given("delay") {
+		base["timezone"] = kept
+	}
+}
+
+// replacePayload lets one spelling of a payload replace the other.
+func replacePayload(base map[string]any, other fields) {
+	if other.has("payload") {
+		delete(base, "payload_base64")
+	}
+	if other.has("payload_base64") {
+		delete(base, "payload")
+	}
+}
+
+// ownHeaders are the user's headers as they are. Only where the patch is about
+// headers do they become JSON, which not all of them may survive.
+func ownHeaders(s *trigger.Spec, other fields, base map[string]any) []trigger.Header {
+	own := s.Headers
+	if other.has("headers") {
+		texts := map[string]any{}
+		for _, h := range own {
+			texts[h.Key] = string(h.Value)
+		}
+		base["headers"], own = texts, nil
+	}
+	if s.ContentType != "" && !other.has("payload") && !other.has("payload_base64") {
+		own = append(slices.Clone(own), trigger.Header{Key: "content-type", Value: []byte(s.ContentType)})
+	}
+	if s.TraceParent != "" {
+		own = append(slices.Clone(own), trigger.Header{Key: "traceparent", Value: []byte(s.TraceParent)})
+	}
+	return own
+}
+
+// asMap is a command as a JSON object, numbers as they are written.
+func asMap(c *topics.CommandJSON) (map[string]any, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	v, err := decodeAny(b)
+	m, _ := v.(map[string]any)
+	delete(m, "op")
+	return m, err
+}
+
+func decodeAny(b []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
+func applyPatch(base map[string]any, patch fields) error {
+	for _, f := range patch {
+		v, err := decodeAny(f.value)
+		if err != nil {
+			return malformed("the body is not JSON that can be merged")
+		}
+		if v == nil {
+			delete(base, f.name)
+		} else {
+			base[f.name] = mergePatch(base[f.name], v)
+		}
+	}
+	return nil
+}
+
+// mergePatch is MergePatch of RFC 7396, section 2.
+func mergePatch(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = map[string]any{}
+	}
+	for name, v := range p {
+		if v == nil {
+			delete(t, name)
+		} else {
+			t[name] = mergePatch(t[name], v)
+		}
+	}
+	return t
+}
+
+func fieldsOf(m map[string]any) fields {
+	var fs fields
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		fs.set(name, m[name])
+	}
+	return fs
+}

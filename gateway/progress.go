@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// topicReader reads a topic by single fetches, without a consumer.
+// its owner ends with one, so it stands just before the end of topic state.
+type topicReader struct {
+	cl    *kgo.Client
+	topic string
+
+	mu sync.Mutex
+	id [16]byte // the topic's; zero until asked for
+}
+
+// Steps back from the end of the topic, in offsets: a turn writes at most some
+// thousand records.
+var progressSteps = []int64{64, 1 << 10, 1 << 14, 1 << 18}
+
+// lastOwner is the owner that the last progress record names; an owner without an
+// address where there is no record yet.
+func (r *topicReader) lastOwner(ctx context.Context, partition int32) (owner, error) {
+	end, err := stableEnd(ctx, r.cl, r.topic, partition)
+	if err != nil {
+		return owner{}, err
+	}
+	until := end
+	for _, step := range progressSteps {
+		from := max(0, end-step)
+		p, err := r.lastProgress(ctx, partition, from, until)
+		if p != nil || err != nil {
+			return ownerOf(p), err
+		}
+		if until = from; from == 0 {
+			break
+		}
+	}
+	return owner{}, nil
+}
+
+func ownerOf(p *topics.Progress) owner {
+	if p == nil {
+		return owner{}
+	}
+	return owner{addr: p.Owner, term: p.Term, commands: p.NextCommand}
+}
+
+// lastProgress is the last progress record among the committed ones of
+// [from, until).
+func (r *topicReader) lastProgress(ctx context.Context, partition int32, from, until int64) (last *topics.Progress, err error) {
+	err = r.read(ctx, partition, from, until, func(rec *kgo.Record) (err error) {
+		if bytes.Equal(rec.Key, topics.KeyProgress) {
+			last, err = topics.DecodeProgress(rec.Value)
+		}
+		return err
+	})
+	return last, err
+}
+
+// read calls f for the committed records of [from, until).
+func (r *topicReader) read(ctx context.Context, partition int32, from, until int64, f func(*kgo.Record) error) error {
+	for from < until {
+		records, next, err := r.fetch(ctx, partition, from)
+		if err != nil {
+			return err
+		}
+		for _, rec := range records {
+			if rec.Offset >= until || rec.Attrs.IsControl() {
+				continue
+			}
+			if err := f(rec); err != nil {
+				return err
+			}
+		}
+		if next <= from { // compacted away up to the end
+			return nil
+		}
+		from = next
+	}
+	return nil
+}
+
+const (
+	fetchBytes    = 4 << 20
+	readCommitted = 1
+)
+
+// fetch asks the partition's leader once; no consumer is set up for what is
+// needed only when a partition moves.
+func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
+	id, err := r.topicID(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	leader, _, err := r.cl.PartitionLeader(r.topic, partition)
+	if err != nil {
+		return nil, 0, fmt.Errorf("leader of %s/%d: %w", r.topic, partition, err)
+	}
+	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.cl.Broker(int(leader)))
+	if err != nil {
+		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, 0, fmt.Errorf("fetch %s/%d: empty answer", r.topic, partition)
+	}
+	p := &resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		r.cl.ForceMetadataRefresh()
+		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
+	}
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic, Partition: partition,
+	}, p, kgo.DefaultDecompressor(), nil)
+	return got.Records, next, got.Err
+}
+
+func fetchOnce(topic string, id [16]byte, partition int32, from int64) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, fetchBytes, readCommitted
+	req.SessionEpoch = -1 // no session
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic, rt.TopicID = topic, id
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, from, fetchBytes
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func (r *topicReader) topicID(ctx context.Context) ([16]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.id != [16]byte{} {
+		return r.id, nil
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr(r.topic)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, r.cl)
+	if err != nil {
+		return r.id, fmt.Errorf("metadata of %s: %w", r.topic, err)
+	}
+	if len(resp.Topics) != 1 {
+		return r.id, fmt.Errorf("metadata of %s: empty answer", r.topic)
+	}
+	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
+		return r.id, fmt.Errorf("metadata of %s: %w", r.topic, err)
+	}
+	r.id = resp.Topics[0].TopicID
+	return r.id, nil
+}
+
+// stableEnd is the offset behind the last record that a read_committed reader
+// may see.
+func stableEnd(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, readCommitted
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewListOffsetsRequestTopicPartition()
+	rp.Partition, rp.Timestamp = partition, -1 // latest
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return 0, fmt.Errorf("end of %s/%d: empty answer", topic, partition)
+	}
+	p := &resp.Topics[0].Partitions[0]
+	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
+	}
+	return p.Offset, nil
+}

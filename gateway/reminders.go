@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// The reminder routes are other names for the trigger routes: title and body
+// travel in the payload, and answers say reminder_id and fire_at_utc too.
+
+// ReminderAnswer is what a write answers.
+type ReminderAnswer struct {
+	ReminderID string `json:"reminder_id"`
+	FireAtUTC  string `json:"fire_at_utc,omitempty" format:"date-time"`
+	Changed
+}
+
+// Reminder is a trigger under its other names.
+type Reminder struct {
+	ReminderID string          `json:"reminder_id"`
+	FireAtUTC  string          `json:"fire_at_utc,omitempty" format:"date-time"`
+	Title      json.RawMessage `json:"title,omitempty"`
+	Body       json.RawMessage `json:"body,omitempty"`
+	*Trigger
+}
+
+// Reminders is a page of a list.
+type Reminders struct {
+	Items      []Reminder `json:"items"`
+	NextCursor string     `json:"next_cursor,omitempty"`
+}
+
+func reminderRegistered(a Registered) any {
+	return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, FireAt: a.FireAt, Revision: a.Revision}}
+}
+
+func reminderChanged(a Changed) any {
+	at := a.NextFireAt
+	if at == "" {
+		at = a.FireAt
+	}
+	return ReminderAnswer{a.TriggerID, at, a}
+}
+
+func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	if fs, err = withPayload(fs); err != nil {
+		return err
+	}
+	return s.register(w, r, fs, reminderRegistered)
+}
+
+// withPayload moves title and body into the payload.
+func withPayload(fs fields) (fields, error) {
+	title, body := fs.take("title"), fs.take("body")
+	if title == nil && body == nil {
+		return fs, nil
+	}
+	var payload fields
+	if i := fs.index("payload"); i >= 0 {
+		if fs[i].value.Kind() != '{' {
+			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "payload", "beside title or body the payload must be an object")
+		}
+		var err error
+		if payload, err = parseFields(fs[i].value); err != nil {
+			return nil, err
+		}
+	}
+	for name, v := range map[string]jsontext.Value{"title": title, "body": body} {
+		if v != nil {
+			payload.set(name, json.RawMessage(v))
+		}
+	}
+	fs.set("payload", json.RawMessage(payload.encode()))
+	return fs, nil
+}
+
+func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
+	page, q, err := s.list(r, append([]string{"status"}, listParameters...))
+	if err != nil {
+		return err
+	}
+	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	for _, f := range page.Items {
+		answer.Items = append(answer.Items, reminder(f.State))
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) getReminder(w http.ResponseWriter, r *request) error {
+	st, err := s.read(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(st.Revision))
+	return sendJSON(w, http.StatusOK, reminder(st))
+}
+
+func reminder(st *trigger.State) Reminder {
+	t := triggerJSON(st)
+	m := Reminder{ReminderID: t.TriggerID, FireAtUTC: t.NextFireAt, Trigger: t}
+	if m.FireAtUTC == "" {
+		m.FireAtUTC = t.FireAt
+	}
+	if fs, err := parseFields(t.Payload); err == nil {
+		m.Title, m.Body = json.RawMessage(fs.take("title")), json.RawMessage(fs.take("body"))
+	}
+	return m
+}
+
+// snoozeReminder takes {"minutes": N} beside what :snooze takes.
+func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	if v := fs.take("minutes"); v != nil {
+		n, err := strconv.ParseFloat(string(v), 64)
+		if err != nil || n < 0 || n > 10*366*24*60 || fs.has("for") || fs.has("until") {
+			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes", "minutes is a number, alone: the others are for and until")
+		}
+		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
+	}
+	return s.change(w, r, trigger.OpSnooze, fs, reminderChanged)
+}
+
+// patchReminder takes {"skip": "2026-12-25"} to leave out one instance; else
+// it is PATCH of the trigger.
+func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	if fs.has("skip") {
+		occurrence, err := fs.takeText("skip")
+		if err != nil {
+			return err
+		}
+		if len(fs) > 0 {
+			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
+		}
+		if occurrence != "" {
+			fs.set("occurrence", occurrence)
+		}
+		return s.change(w, r, trigger.OpSkip, fs, reminderChanged)
+	}
+	if fs, err = withPayload(fs); err != nil {
+		return err
+	}
+	return s.patch(w, r, fs, reminderChanged)
+}
+
+func (s *Server) deleteReminder(w http.ResponseWriter, r *request) error {
+	return s.cancel(w, r, reminderChanged)
+}

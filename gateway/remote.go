@@ -1,0 +1,150 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// peerClient asks other instances about their partitions (internal_api.go).
+type peerClient struct {
+	secret []byte
+	http   *http.Client
+}
+
+func newPeerClient(secret []byte) *peerClient {
+	return &peerClient{secret: secret, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
+			MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (c *peerClient) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
+	err = c.ask(ctx, addr, "trigger", url.Values{"key": {string(key)}}, func(body io.Reader) error {
+		page, err := readPage(body)
+		if err == nil && len(page.Items) == 1 {
+			s = page.Items[0].State
+		}
+		return err
+	})
+	return s, err
+}
+
+// outcomeWire is Decided as JSON, the state as topics.AppendState writes it.
+type outcomeWire struct {
+	OK       bool               `json:"ok"`
+	Key      string             `json:"key,omitempty"`
+	State    []byte             `json:"state,omitempty"`
+	Rejected *rejectedWire      `json:"rejected,omitempty"`
+	Facts    []trigger.FactType `json:"facts,omitempty"`
+}
+
+type rejectedWire struct {
+	Code  trigger.Code `json:"code"`
+	Field string       `json:"field,omitempty"`
+	Msg   string       `json:"msg,omitempty"`
+}
+
+func (c *peerClient) outcome(ctx context.Context, addr string, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error) {
+	q := url.Values{"key": {string(key)}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
+	err = c.ask(ctx, addr, "outcome", q, func(body io.Reader) error {
+		var w outcomeWire
+		if err := json.NewDecoder(body).Decode(&w); err != nil {
+			return err
+		}
+		d, err = w.decided()
+		ok = w.OK
+		return err
+	})
+	return d, ok, err
+}
+
+func wireOutcome(d *Decided, ok bool) (w outcomeWire, err error) {
+	w.OK, w.Facts = ok, d.Facts
+	if d.State != nil {
+		w.Key = string(d.State.Key)
+		if w.State, err = topics.AppendState(nil, d.State); err != nil {
+			return w, err
+		}
+	}
+	if e := d.Rejected; e != nil {
+		w.Rejected = &rejectedWire{e.Code, e.Field, e.Msg}
+	}
+	return w, nil
+}
+
+func (w *outcomeWire) decided() (d Decided, err error) {
+	d.Facts = w.Facts
+	if w.State != nil {
+		if d.State, err = topics.DecodeState(trigger.Key(w.Key), w.State); err != nil {
+			return d, err
+		}
+	}
+	if e := w.Rejected; e != nil {
+		d.Rejected = &trigger.Error{Code: e.Code, Field: e.Field, Msg: e.Msg}
+	}
+	return d, nil
+}
+
+func (c *peerClient) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
+	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
+	q.addTo(v)
+	err = c.ask(ctx, addr, "find", v, func(body io.Reader) error {
+		page, err = readPage(body)
+		return err
+	})
+	return page, err
+}
+
+func (c *peerClient) forecast(ctx context.Context, addr string, partition int32, q *ForecastQuery) (f Forecast, err error) {
+	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
+	q.addTo(v)
+	err = c.askJSON(ctx, addr, "forecast", v, &f)
+	return f, err
+}
+
+func (c *peerClient) partitions(ctx context.Context, addr string) (list []PartitionStatus, err error) {
+	err = c.askJSON(ctx, addr, "partitions", nil, &list)
+	return list, err
+}
+
+func (c *peerClient) askJSON(ctx context.Context, addr, what string, q url.Values, into any) error {
+	return c.ask(ctx, addr, what, q, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}
+
+// ask sends one signed request. 421 becomes CodeNotOwner.
+func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", addr, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+signPeer(c.secret, req.URL.RequestURI(), time.Now()))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", addr, err)
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return read(resp.Body)
+	case http.StatusMisdirectedRequest:
+		return errNoOwner
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+	return unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
+		"the partition's owner could not answer")
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// route is one method of one path. In a pattern {x} stands for one
+// percent-encoded segment, and {x}:verb for one that ends in a verb.
+type route struct {
+	method  string
+	pattern string
+	role    Role // 0: no caller needed
+	handle  func(*Server, http.ResponseWriter, *request) error
+	doc     operation // for /openapi.json
+
+	segments []string
+}
+
+// routeTable finds routes. Paths are matched before they are decoded, so that
+// an id may have any character, and none is cleaned away.
+type routeTable struct {
+	bySize map[int][]*route // by number of segments
+}
+
+func newRouteTable() *routeTable {
+	t := &routeTable{bySize: map[int][]*route{}}
+	for _, r := range allRoutes() {
+		r.segments = strings.Split(r.pattern, "/")
+		t.bySize[len(r.segments)] = append(t.bySize[len(r.segments)], &r)
+	}
+	for _, list := range t.bySize { // what is literal goes before what is open
+		slices.SortStableFunc(list, func(a, b *route) int { return a.openness() - b.openness() })
+	}
+	return t
+}
+
+func (r *route) openness() (n int) {
+	for _, seg := range r.segments {
+		switch {
+		case strings.HasSuffix(seg, "}"):
+			n += 2
+		case strings.HasPrefix(seg, "{"):
+			n++
+		}
+	}
+	return n
+}
+
+// find is the route of a request and what its path names.
+func (t *routeTable) find(method, escapedPath string) (*route, map[string]string, *Problem) {
+	if method == http.MethodHead {
+		method = http.MethodGet
+	}
+	segments := strings.Split(escapedPath, "/")
+	var allow []string
+	for _, r := range t.bySize[len(segments)] {
+		if names, ok := r.match(segments); ok && r.method == method {
+			return r, names, nil
+		} else if ok {
+			allow = append(allow, r.method)
+		}
+	}
+	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
+		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
+	}
+	if len(allow) == 0 {
+		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
+	}
+	p := problem(http.StatusMethodNotAllowed, codeMethodNotAllowed, "", method+" means nothing here")
+	slices.Sort(allow)
+	p.allow = strings.Join(slices.Compact(allow), ", ")
+	return nil, nil, p
+}
+
+func (r *route) match(segments []string) (map[string]string, bool) {
+	var names map[string]string
+	for i, want := range r.segments {
+		if want == segments[i] {
+			continue
+		}
+		if !strings.HasPrefix(want, "{") {
+			return nil, false
+		}
+		value, err := url.PathUnescape(segments[i])
+		if err != nil {
+			return nil, false
+		}
+		name, verb, hasVerb := strings.Cut(want[1:], "}:")
+		if hasVerb {
+			at := strings.LastIndexByte(value, ':')
+			if at < 0 || value[at+1:] != verb {
+				return nil, false
+			}
+			value = value[:at]
+		}
+		if value == "" {
+			return nil, false
+		}
+		if names == nil {
+			names = map[string]string{}
+		}
+		names[strings.TrimSuffix(name, "}")] = value
+	}
+	return names, true
+}
+
+// lastVerb is what stands behind the last ':' of a trigger's path.
+func lastVerb(segments []string) string {
+	if len(segments) != 4 || segments[2] != "triggers" {
+		return ""
+	}
+	value, err := url.PathUnescape(segments[3])
+	if at := strings.LastIndexByte(value, ':'); err == nil && at >= 0 {
+		return quoted(value[at+1:])
+	}
+	return ""
+}

@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+)
+
+// Router answers for any partition: from the owner in this process, else from
+// the instance that owns it now.
+type Router struct {
+	partitions int32
+	own        Owner // nil: this process has no engine
+	self       string
+	owners     *ownerTable // nil: there is no other instance
+	peer       *peerClient
+}
+
+// How long a moved partition is looked for, and how often.
+const (
+	lookFor   = time.Second
+	lookEvery = 25 * time.Millisecond
+)
+
+// Get is Owner.Get for any trigger.
+func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
+	err = r.ask(ctx, r.partitionOf(key), lookFor,
+		func() error { s, err = r.own.Get(ctx, key); return err },
+		func(addr string) error { s, err = r.peer.get(ctx, addr, key); return err })
+	return s, err
+}
+
+// Outcome is Owner.Outcome for any trigger. It looks for the owner as long as
+// ctx lasts: the command is durable, somebody will decide it.
+func (r *Router) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error) {
+	err = r.ask(ctx, r.partitionOf(key), time.Hour,
+		func() error { d, ok, err = r.own.Outcome(ctx, key, partition, offset); return err },
+		func(addr string) error { d, ok, err = r.peer.outcome(ctx, addr, key, partition, offset); return err })
+	return d, ok, err
+}
+
+// Find lists the triggers of all partitions that q asks for.
+func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
+	limit := q.Limit
+	q.Limit++ // one more tells whether there is a next page
+	pages := make([]Page, r.partitions)
+	err := r.each(ctx, func(ctx context.Context, p int32) (err error) {
+		return r.ask(ctx, p, lookFor,
+			func() error { pages[p], err = find(ctx, r.own, p, &q); return err },
+			func(addr string) error { pages[p], err = r.peer.find(ctx, addr, p, &q); return err })
+	})
+	return merge(pages, limit), err
+}
+
+// Forecast adds up what all partitions expect to fire.
+func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
+	all := make([]Forecast, r.partitions)
+	err := r.each(ctx, func(ctx context.Context, p int32) (err error) {
+		return r.ask(ctx, p, lookFor,
+			func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
+			func(addr string) error { all[p], err = r.peer.forecast(ctx, addr, p, &q); return err })
+	})
+	return addForecasts(all), err
+}
+
+// Partitions is the status of every partition; those whose owner does not
+// answer are there without Ready.
+func (r *Router) Partitions(ctx context.Context) []PartitionStatus {
+	all := make([]PartitionStatus, r.partitions)
+	if r.own != nil {
+		for _, s := range r.own.Partitions() {
+			if s.Partition >= 0 && s.Partition < r.partitions {
+				all[s.Partition] = s
+			}
+		}
+	}
+	_ = r.each(ctx, func(ctx context.Context, p int32) error {
+		if all[p].Ready || r.owners == nil {
+			all[p].Partition = p
+			return nil
+		}
+		if s, ok := r.remoteStatus(ctx, p); ok {
+			all[p] = s
+		}
+		all[p].Partition = p
+		return nil
+	})
+	return all
+}
+
+func (r *Router) remoteStatus(ctx context.Context, p int32) (PartitionStatus, bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	who, err := r.owners.find(ctx, p, true)
+	if err != nil || who.addr == "" {
+		return PartitionStatus{}, false
+	}
+	s := PartitionStatus{Owner: who.addr, Term: who.term, CommandsOffset: who.commands}
+	if who.addr == r.self {
+		return s, true
+	}
+	if list, err := r.peer.partitions(ctx, who.addr); err == nil {
+		for _, have := range list {
+			if have.Partition == p {
+				return have, true
+			}
+		}
+	}
+	return s, true
+}
+
+func (r *Router) partitionOf(key trigger.Key) int32 {
+	return topics.Partition([]byte(key), r.partitions)
+}
+
+// eachAtOnce bounds the partitions asked side by side for one list.
+const eachAtOnce = 32
+
+func (r *Router) each(ctx context.Context, f func(context.Context, int32) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(eachAtOnce)
+	for p := range r.partitions {
+		g.Go(func() error { return f(ctx, p) })
+	}
+	return g.Wait()
+}
+
+// ask tries this process, then the owner that topic state names. While all say
+// that they are not the owner it asks again, for at most patience.
+func (r *Router) ask(ctx context.Context, partition int32, patience time.Duration, local func() error, remote func(addr string) error) error {
+	deadline := time.Now().Add(patience)
+	fresh := false
+	for {
+		err := error(errNoOwner)
+		if r.own != nil {
+			err = local()
+		}
+		if !moved(err) {
+			return err
+		}
+		if r.owners != nil {
+			if err = r.askRemote(ctx, partition, fresh, remote); !moved(err) {
+				return err
+			}
+		}
+		fresh = true
+		if time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, remote func(addr string) error) error {
+	who, err := r.owners.find(ctx, partition, fresh)
+	switch {
+	case err != nil:
+		return err
+	case who.addr == "" || who.addr == r.self:
+		return errNoOwner
+	}
+	return remote(who.addr)
+}
+
+var errNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at this moment; try again"}
+
+// moved says that the one asked does not own the partition, or is gone.
+func moved(err error) bool {
+	if e, ok := errors.AsType[*trigger.Error](err); ok {
+		return e.Code == trigger.CodeNotOwner
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// ownerTable remembers who owns which partition.
+type ownerTable struct {
+	lookUp func(ctx context.Context, partition int32) (owner, error)
+
+	flight singleflight.Group // many callers miss the same owner at once
+	mu     sync.Mutex
+	known  map[int32]owner
+}
+
+// owner is what the last progress record of a partition says.
+type owner struct {
+	addr     string
+	term     int64
+	commands int64 // next command
+}
+
+// find is the owner of a partition, read again from topic state if fresh.
+func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (owner, error) {
+	t.mu.Lock()
+	who, ok := t.known[partition]
+	t.mu.Unlock()
+	if ok && !fresh {
+		return who, nil
+	}
+	answer := t.flight.DoChan(strconv.Itoa(int(partition)), func() (any, error) {
+		return t.read(partition)
+	})
+	select {
+	case a := <-answer:
+		if a.Err != nil {
+			return owner{}, unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
+		}
+		return a.Val.(owner), nil
+	case <-ctx.Done():
+		return owner{}, ctx.Err()
+	}
+}
+
+func (t *ownerTable) read(partition int32) (owner, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
+	defer cancel()
+	who, err := t.lookUp(ctx, partition)
+	if err != nil {
+		return owner{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[int32]owner{}
+	}
+	t.known[partition] = who
+	return who, nil
+}

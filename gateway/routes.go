@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"net/http"
+	"reflect"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// allRoutes is every route there is: what is served and what /openapi.json
+// describes are this one table.
+func allRoutes() []route {
+	var all []route
+	all = append(all, triggerRoutes()...)
+	all = append(all, verbRoutes()...)
+	all = append(all, viewRoutes()...)
+	all = append(all, reminderRoutes()...)
+	return append(all, ownRoutes()...)
+}
+
+func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+func triggerRoutes() []route {
+	return []route{
+		{method: http.MethodPost, pattern: "/v1/triggers", role: Writer, handle: (*Server).createTrigger, doc: operation{
+			id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](), headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
+			answers: answers{200: of[RegisteredEither](), 201: of[RegisteredEither](), 202: of[RegisteredEither]()}}},
+		{method: http.MethodGet, pattern: "/v1/triggers", role: Reader, handle: (*Server).listTriggers, doc: operation{
+			id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id", query: listQuery("state"),
+			answers: answers{200: of[Triggers]()}}},
+		{method: http.MethodPost, pattern: "/v1/triggers:batch", role: Writer, handle: (*Server).postBatch, doc: operation{
+			id: "batch", summary: "Obey up to 10,000 commands, a line each; answers a line each, in order, a refused line a problem",
+			body: of[string](), bodyType: "application/x-ndjson", headers: []string{prefer},
+			answers: answers{200: of[string]()}, answerType: "application/x-ndjson"}},
+		{method: http.MethodPut, pattern: "/v1/triggers/{id}", role: Writer, handle: (*Server).putTrigger, doc: operation{
+			id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](), headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
+			answers: answers{200: of[Registered](), 201: of[Registered](), 202: of[Registered]()}}},
+		{method: http.MethodGet, pattern: "/v1/triggers/{id}", role: Reader, handle: (*Server).getTrigger, doc: operation{
+			id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch}, answers: answers{200: of[Trigger](), 304: nil}}},
+		{method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: Writer, handle: (*Server).patchTrigger, doc: operation{
+			id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays", body: of[Patch](),
+			bodyType: "application/merge-patch+json", headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()}}},
+		{method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: Writer, handle: (*Server).deleteTrigger, doc: operation{
+			id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()}}},
+	}
+}
+
+func verbRoutes() []route {
+	verbs := []struct {
+		name, summary string
+		op            trigger.Op
+		body          reflect.Type
+	}{
+		{"snooze", "Fire later: moves a one-shot, adds an occurrence to a series", trigger.OpSnooze, of[SnoozeBody]()},
+		{"skip", "Leave out one occurrence of a series", trigger.OpSkip, of[SkipBody]()},
+		{"pause", "Stop occurrences until :resume", trigger.OpPause, of[NoteBody]()},
+		{"resume", "Go on; the misfire policy decides on what was missed", trigger.OpResume, of[NoteBody]()},
+		{"run", "Fire once now, off schedule", trigger.OpRunNow, of[EmptyBody]()},
+		{"rezone", "Move a local-time trigger to another zone, wall times kept", trigger.OpRezone, of[RezoneBody]()},
+	}
+	var all []route
+	for _, v := range verbs {
+		all = append(all, route{method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: Writer, handle: verb(v.op), doc: operation{
+			id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" && v.name != "rezone",
+			headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()}}})
+	}
+	return all
+}
+
+func viewRoutes() []route {
+	return []route{
+		{method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: Reader, handle: (*Server).getEvents, doc: operation{
+			id: "getEvents", summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now on too",
+			query:   []parameter{{"cursor", "", of[string]()}, {"limit", "1 to 1000", of[int]()}, {"follow", "1 streams", of[string]()}},
+			answers: answers{200: of[Events]()}, streams: true}},
+		{method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: Reader, handle: (*Server).getOccurrences, doc: operation{
+			id: "getOccurrences", summary: "When it will fire", query: []parameter{{"n", "1 to 1000", of[int]()}}, answers: answers{200: of[Occurrences]()}}},
+		{method: http.MethodPost, pattern: "/v1/preview", role: Reader, handle: (*Server).postPreview, doc: operation{
+			id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](), answers: answers{200: of[calendar.PreviewResponse]()}}},
+		{method: http.MethodGet, pattern: "/v1/upcoming", role: Reader, handle: (*Server).getUpcoming, doc: operation{
+			id: "getUpcoming", summary: "A forecast of load, recurrences included", query: []parameter{{"bucket", "A duration such as 1m", of[string]()}, {"n", "1 to 1440", of[int]()}},
+			answers: answers{200: of[Upcoming]()}}},
+		{method: http.MethodGet, pattern: "/v1/partitions", role: Operator, handle: (*Server).getPartitions, doc: operation{
+			id: "getPartitions", summary: "Who owns which partition, and how it fares", answers: answers{200: of[Partitions]()}}},
+		{method: http.MethodGet, pattern: "/v1/calendars/{name}", role: Reader, handle: (*Server).getCalendar, doc: operation{
+			id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()}}},
+		{method: http.MethodPut, pattern: "/v1/calendars/{name}", role: Operator, handle: (*Server).putCalendar, doc: operation{
+			id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](), answers: answers{200: of[Calendar]()}}},
+	}
+}
+
+func reminderRoutes() []route {
+	return []route{
+		{method: http.MethodPost, pattern: "/api/reminders", role: Writer, handle: (*Server).createReminder, doc: operation{
+			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, prefer},
+			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAnswer]()}}},
+		{method: http.MethodGet, pattern: "/api/reminders", role: Reader, handle: (*Server).listReminders, doc: operation{
+			id: "listReminders", summary: "List reminders", query: listQuery("status"), answers: answers{200: of[Reminders]()}}},
+		{method: http.MethodGet, pattern: "/api/reminders/{id}", role: Reader, handle: (*Server).getReminder, doc: operation{
+			id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()}}},
+		{method: http.MethodPatch, pattern: "/api/reminders/{id}", role: Writer, handle: (*Server).patchReminder, doc: operation{
+			id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](), headers: []string{ifMatch, prefer},
+			answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+		{method: http.MethodDelete, pattern: "/api/reminders/{id}", role: Writer, handle: (*Server).deleteReminder, doc: operation{
+			id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer}, answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+		{method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: Writer, handle: (*Server).snoozeReminder, doc: operation{
+			id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](), headers: []string{ifMatch, prefer},
+			answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+	}
+}
+
+func ownRoutes() []route {
+	plain := func(id, summary, kind string) operation {
+		return operation{id: id, summary: summary, answers: answers{200: of[string]()}, answerType: kind}
+	}
+	ready := plain("readyz", "Whether every partition of this process is restored and firing", "text/plain")
+	ready.answers[503] = of[string]()
+	return []route{
+		{method: http.MethodGet, pattern: "/schemas/{name}", handle: (*Server).getSchema, doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json")},
+		{method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI, doc: plain("openapi", "This description", "application/json")},
+		{method: http.MethodGet, pattern: "/docs", handle: (*Server).getDocs, doc: plain("docs", "This description for people", "text/html")},
+		{method: http.MethodGet, pattern: "/healthz", handle: (*Server).getHealth, doc: plain("healthz", "Whether the process answers", "text/plain")},
+		{method: http.MethodGet, pattern: "/readyz", handle: (*Server).getReady, doc: ready},
+		{method: http.MethodGet, pattern: "/metrics", handle: (*Server).getMetrics, doc: plain("metrics", "Metrics for Prometheus", "text/plain")},
+	}
+}
+
+func listQuery(state string) []parameter {
+	text := of[string]()
+	return []parameter{
+		{state, "PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED or EXPIRED, in either case; several with commas", text},
+		{"user_id", "Of this user", text}, {"channel", "On this channel", text}, {"tag", "name:value; may be repeated", of[[]string]()},
+		{"from", "Fires at or after this instant", text}, {"to", "Fires before this instant", text},
+		{"cursor", "next_cursor of the page before, with the same filters", text}, {"limit", "1 to 1000", of[int]()},
+	}
+}

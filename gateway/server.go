@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Server is the HTTP API of one process.
+type Server struct {
+	opts    Options
+	log     *slog.Logger
+	kafka   *kgo.Client
+	router  *Router
+	control *topicReader
+	limits  *rateLimits
+	cursors *cursorSeal
+	routes  *routeTable
+	openapi []byte
+
+	batches   chan struct{} // one slot for each batch under way
+	followers chan struct{} // one slot for each open event stream
+}
+
+// New checks the options and makes a server. It connects to Kafka when the
+// first write or look-up needs it.
+func New(o Options) (*Server, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("gateway options: %w", err)
+	}
+	kafka, err := kgo.NewClient(producerOptions(&o)...)
+	if err != nil {
+		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
+	}
+	s := &Server{opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
+		control:   &topicReader{cl: kafka, topic: o.Names.Control()},
+		batches:   make(chan struct{}, o.Batches),
+		followers: make(chan struct{}, o.Followers),
+	}
+	s.router = &Router{partitions: o.Partitions, own: o.Owner, self: o.Address}
+	secret := o.PeerSecret
+	if len(secret) > 0 {
+		state := &topicReader{cl: kafka, topic: o.Names.State()}
+		s.router.owners = &ownerTable{lookUp: state.lastOwner}
+		s.router.peer = newPeerClient(secret)
+	} else {
+		secret = make([]byte, 32)
+		_, _ = rand.Read(secret) // never fails
+	}
+	if s.cursors, err = newCursorSeal(secret); err != nil {
+		return nil, err
+	}
+	s.routes = newRouteTable()
+	if s.openapi, err = describe(s.routes); err != nil {
+		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	return s, nil
+}
+
+// Close lets go of Kafka. Requests still under way answer 503.
+func (s *Server) Close() { s.kafka.Close() }
+
+// Router answers for any partition; the console and other doors use it.
+func (s *Server) Router() *Router { return s.router }
+
+// InternalHandler is what other instances ask; it belongs on internal.listen.
+// It is nil where this process has no engine or no shared secret.
+func (s *Server) InternalHandler() http.Handler {
+	if s.opts.Owner == nil || len(s.opts.PeerSecret) == 0 {
+		return nil
+	}
+	return &internalAPI{own: s.opts.Owner, secret: s.opts.PeerSecret, times: s.opts.Timetable, log: s.log}
+}
+
+// Time-outs against callers that send or read slowly, and the bound on headers.
+const (
+	headersWithin  = 5 * time.Second
+	requestWithin  = 30 * time.Second
+	responseWithin = 60 * time.Second
+	idleFor        = 2 * time.Minute
+	maxHeaderBytes = 32 << 10
+	closeWithin    = 5 * time.Second
+)
+
+// Serve answers on l until ctx ends, then lets requests under way finish for
+// at most 5 s. It refuses an address beyond loopback without auth and TLS.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if err := s.mayListen(l.Addr()); err != nil {
+		return err
+	}
+	srv := NewHTTPServer(s.Handler(), s.log)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx } // open streams end with it
+	srv.TLSConfig = s.opts.TLS
+	failed := make(chan error, 1)
+	go func() {
+		if s.opts.TLS != nil {
+			failed <- srv.ServeTLS(l, "", "")
+			return
+		}
+		failed <- srv.Serve(l)
+	}()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+	defer cancel()
+	if err := srv.Shutdown(late); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("close %s: %w", l.Addr(), err)
+	}
+	return srv.Close()
+}
+
+// NewHTTPServer is an http.Server with the bounds every listener of ours has.
+func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: requestWithin, WriteTimeout: responseWithin,
+		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (s *Server) mayListen(addr net.Addr) error {
+	if isLoopback(addr) {
+		return nil
+	}
+	switch {
+	case s.opts.Auth == nil:
+		return fmt.Errorf("listen %s: without auth only loopback is served; set auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", addr)
+	case s.opts.TLS == nil && !s.opts.TLSElsewhere:
+		return fmt.Errorf("listen %s: credentials would travel in the clear; set up TLS, or listen on 127.0.0.1 behind a proxy that ends it", addr)
+	}
+	return nil
+}
+
+func isLoopback(addr net.Addr) bool {
+	if addr == nil {
+		return false
+	}
+	host, _, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return addr.Network() == "unix"
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

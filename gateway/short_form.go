@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ShortForm is the short way to ask for a webhook.
+type ShortForm struct {
+	CallbackURL  string  `json:"callbackUrl" format:"uri"`
+	Payload      any     `json:"payload,omitempty"`
+	DelaySeconds float64 `json:"delaySeconds" minimum:"0"`
+}
+
+// ShortAnswer is what the short form answers.
+type ShortAnswer struct {
+	TriggerID string `json:"triggerId"`
+	FireAt    string `json:"fireAt,omitempty" format:"date-time"`
+	Revision  int64  `json:"revision,omitempty"`
+}
+
+func camelCase(a Registered) any { return ShortAnswer(a) }
+
+func isShortForm(fs fields) bool { return fs.has("callbackUrl") || fs.has("delaySeconds") }
+
+// longForm respells {callbackUrl, payload, delaySeconds} as a register.
+func longForm(short fields) (fields, error) {
+	var fs fields
+	for _, f := range short {
+		switch f.name {
+		case "callbackUrl":
+			if f.value.Kind() != '"' {
+				return nil, shortProblem(f.name, "callbackUrl must be a string")
+			}
+			fs.set("callback", map[string]jsontext.Value{"url": f.value})
+		case "delaySeconds":
+			if f.value.Kind() != '0' || f.value[0] == '-' {
+				return nil, shortProblem(f.name, "delaySeconds must be a number, 0 or more")
+			}
+			fs = append(fs, field{"delay", f.value})
+		case "payload":
+			fs = append(fs, f)
+		default:
+			p := shortProblem(f.name, quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; with any other use snake_case, as /docs has it")
+			p.Code = trigger.CodeUnknownField
+			return nil, p
+		}
+	}
+	for name, long := range map[string]string{"callbackUrl": "callback", "delaySeconds": "delay"} {
+		if !fs.given(long) {
+			return nil, shortProblem(name, "the short form needs callbackUrl and delaySeconds")
+		}
+	}
+	return fs, nil
+}
+
+func shortProblem(name, detail string) *Problem {
+	return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, detail)
+}

@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// createTrigger registers a trigger under the id in the body, one made of the
+// idempotency key, or a new one.
+func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	form := func(a Registered) any { return a }
+	if isShortForm(fs) {
+		if fs, err = longForm(fs); err != nil {
+			return err
+		}
+		form = camelCase
+	}
+	return s.register(w, r, fs, form)
+}
+
+// register is the common part of POST and its aliases.
+func (s *Server) register(w http.ResponseWriter, r *request, fs fields, form func(Registered) any) error {
+	c, err := s.registerCommand(r, fs)
+	if err != nil {
+		return err
+	}
+	v, err := s.do(r, c)
+	if err != nil {
+		return err
+	}
+	return s.sendRegistered(w, c, v, form)
+}
+
+// registerCommand settles the id of a register.
+func (s *Server) registerCommand(r *request, fs fields) (*command, error) {
+	id, err := fs.takeText("id")
+	if err != nil {
+		return nil, err
+	}
+	key, err := idempotency(r.Request, &fs)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == "" && key != "":
+		id = idFor(r.who.Tenant, key)
+	case id == "":
+		id = newID()
+	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
+		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
+	}
+	if err := s.conditions(r, trigger.OpRegister, id, &fs); err != nil {
+		return nil, err
+	}
+	return s.command(r, trigger.OpRegister, id, fs)
+}
+
+// putTrigger creates or replaces the whole trigger.
+func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	id, err := fs.takeText("id")
+	if err != nil {
+		return err
+	}
+	if id != "" && id != r.id() {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
+	}
+	if _, err := idempotency(r.Request, &fs); err != nil {
+		return err
+	}
+	if err := s.conditions(r, trigger.OpRegister, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, trigger.OpRegister, r.id(), fs)
+	if err != nil {
+		return err
+	}
+	v, err := s.do(r, c)
+	if err != nil {
+		return err
+	}
+	return s.sendRegistered(w, c, v, func(a Registered) any { return a })
+}
+
+func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
+	st, err := s.read(r)
+	if err != nil {
+		return err
+	}
+	tag := etag(st.Revision)
+	w.Header().Set("ETag", tag)
+	if none := r.Header.Get("If-None-Match"); none == "*" || none == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return sendJSON(w, http.StatusOK, triggerJSON(st))
+}
+
+// deleteTrigger cancels.
+func (s *Server) deleteTrigger(w http.ResponseWriter, r *request) error {
+	return s.cancel(w, r, func(a Changed) any { return a })
+}
+
+func (s *Server) cancel(w http.ResponseWriter, r *request, form func(Changed) any) error {
+	fs, err := s.optionalObject(w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.conditions(r, trigger.OpCancel, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, trigger.OpCancel, r.id(), fs)
+	if err != nil {
+		return err
+	}
+	v, err := s.do(r, c)
+	if err != nil {
+		return err
+	}
+	if p := problemOfCancel(c, v); p != nil {
+		return p
+	}
+	return s.sendChanged(w, c, v, form)
+}
+
+// verb makes the handler of an op whose fields are the body's.
+func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
+	return func(s *Server, w http.ResponseWriter, r *request) error {
+		fs, err := s.optionalObject(w, r)
+		if err != nil {
+			return err
+		}
+		return s.change(w, r, op, fs, func(a Changed) any { return a })
+	}
+}
+
+// change is the common part of verbs and their aliases.
+func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, form func(Changed) any) error {
+	if err := s.conditions(r, op, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, op, r.id(), fs)
+	if err != nil {
+		return err
+	}
+	v, err := s.do(r, c)
+	if err != nil {
+		return err
+	}
+	return s.sendChanged(w, c, v, form)
+}

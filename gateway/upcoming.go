@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Upcoming is a forecast of load.
+type Upcoming struct {
+	Items []UpcomingBucket `json:"items"`
+}
+
+// UpcomingBucket counts the occurrences of one span of time.
+type UpcomingBucket struct {
+	At       string         `json:"at" format:"date-time" doc:"Where the bucket begins"`
+	Count    int            `json:"count"`
+	Channels map[string]int `json:"channels,omitempty" doc:"The count by channel"`
+}
+
+const (
+	defaultBucket  = time.Minute
+	maxBucket      = 366 * 24 * time.Hour
+	defaultBuckets = 120
+	maxBuckets     = 1440
+)
+
+// getUpcoming counts what will fire, bucket by bucket; the first begins at a
+// whole multiple of its length at or before now, and has what is overdue.
+func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
+	if err := r.onlyParameters("bucket", "n"); err != nil {
+		return err
+	}
+	n, err := r.number("n", defaultBuckets, 1, maxBuckets)
+	if err != nil {
+		return err
+	}
+	bucket, err := bucketParam(r.URL.Query().Get("bucket"))
+	if err != nil {
+		return err
+	}
+	now := trigger.At(s.opts.Now())
+	q := ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n}
+	q.From = now - now%trigger.Instant(q.Bucket)
+	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
+	defer cancel()
+	f, err := s.router.Forecast(ctx, q, s.opts.Timetable)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, f.upcoming(&q))
+}
+
+func bucketParam(text string) (time.Duration, error) {
+	if text == "" {
+		return defaultBucket, nil
+	}
+	d, err := calendar.ParseDuration(text)
+	if err != nil || d < time.Second || d > maxBucket {
+		return 0, badParameter("bucket", "bucket is a duration from 1s to 366d, such as 1m")
+	}
+	return d, nil
+}
+
+func (f *Forecast) upcoming(q *ForecastQuery) Upcoming {
+	u := Upcoming{Items: make([]UpcomingBucket, q.N)}
+	for i := range u.Items {
+		b := &u.Items[i]
+		b.At = (q.From + trigger.Instant(int64(i)*q.Bucket)).String()
+		for channel, counts := range f.Channels {
+			if counts[i] == 0 {
+				continue
+			}
+			if b.Channels == nil {
+				b.Channels = map[string]int{}
+			}
+			b.Channels[channel] = counts[i]
+			b.Count += counts[i]
+		}
+	}
+	return u
+}

@@ -1,0 +1,349 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+const testPartitions = 4
+
+// engine stands for the engines of a cluster: it decides the commands on a
+// real (in-process) log by the product's own state machine, and is the Owner
+// of every partition that owns says is its.
+type engine struct {
+	t       testing.TB
+	machine trigger.Machine
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	states  map[trigger.Key]*trigger.State
+	decided map[place]Decided
+	read    map[int32]int64
+	frozen  bool // decides nothing
+	forgets bool // remembers no outcome
+	foreign map[int32]bool
+	asked   int // calls of Get, Outcome and scans
+}
+
+type world struct {
+	t       testing.TB
+	cluster *kfake.Cluster
+	engine  *engine
+	server  *Server
+	url     string
+}
+
+// newWorld is a broker, an engine and a gateway in front of them.
+func newWorld(t testing.TB, change func(*Options)) *world {
+	t.Helper()
+	names := topics.Names{}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events()), kfake.SeedTopics(1, names.Control()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := &world{t: t, cluster: c, engine: newEngine(t, c.ListenAddrs())}
+	w.server, w.url = w.gateway(w.engine, change)
+	return w
+}
+
+// on is the world in a subtest.
+func (w *world) on(t *testing.T) *world {
+	sub := *w
+	sub.t = t
+	return &sub
+}
+
+// gateway starts one more gateway of this cluster.
+func (w *world) gateway(own Owner, change func(*Options)) (*Server, string) {
+	w.t.Helper()
+	o := Options{
+		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)}, Partitions: testPartitions, Owner: own,
+		Timetable: func() *trigger.Timetable { return &trigger.Timetable{Zones: calendar.Embedded()} },
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(s.Close)
+	h := httptest.NewUnstartedServer(s.Handler())
+	h.Config.ReadHeaderTimeout = headersWithin
+	h.Start()
+	w.t.Cleanup(h.Close)
+	return s, h.URL
+}
+
+func newEngine(t testing.TB, brokers []string) *engine {
+	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[place]Decided{}, read: map[int32]int64{}, foreign: map[int32]bool{}}
+	e.changed = sync.NewCond(&e.mu)
+	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
+		Channel: func(name string) trigger.Channel {
+			return trigger.Channel{Topic: topics.Names{}.Due(name), Receipts: name == "sms", ReceiptTimeout: time.Hour}
+		}}
+	ctx, cancel := context.WithCancel(context.Background())
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topics.Names{}.Commands()),
+		kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			cl.PollFetches(ctx).EachRecord(e.decide)
+		}
+	}()
+	t.Cleanup(func() { cancel(); e.thaw(); <-done; cl.Close() })
+	return e
+}
+
+func (e *engine) decide(r *kgo.Record) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for e.frozen {
+		e.changed.Wait()
+	}
+	defer e.changed.Broadcast()
+	e.read[r.Partition] = r.Offset + 1
+	rec := &topics.Record{Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
+	}
+	cmd, err := topics.DecodeCommand(rec, topics.Limits{}, nil)
+	key := trigger.Key(r.Key)
+	now := max(trigger.At(time.Now()), rec.Timestamp)
+	var out trigger.Outcome
+	if rejected, ok := err.(*trigger.Error); ok {
+		out = e.machine.Reject(e.states[key], rejected, "")
+	} else {
+		out = e.machine.Apply(e.states[key], cmd, now)
+	}
+	if out.State != nil {
+		e.states[key] = out.State
+	}
+	d := Decided{State: e.states[key], Rejected: out.Rejected}
+	for _, f := range out.Facts {
+		d.Facts = append(d.Facts, f.Type)
+	}
+	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == headerAsk }) && !e.forgets {
+		e.decided[place{partition: r.Partition, offset: r.Offset}] = d
+	}
+}
+
+// fire lets the next timer of a trigger go as if its time had come.
+func (e *engine) fire(key trigger.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.states[key]
+	timers := s.Timers(nil)
+	if len(timers) == 0 {
+		e.t.Fatalf("%s has no timer", key)
+	}
+	out := e.machine.Due(s, timers[0], timers[0].Due)
+	e.states[key] = out.State
+}
+
+func (e *engine) freeze() { e.set(func() { e.frozen = true }) }
+func (e *engine) thaw()   { e.set(func() { e.frozen = false }) }
+func (e *engine) forget() { e.set(func() { e.forgets = true }) }
+
+func (e *engine) set(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	e.changed.Broadcast()
+}
+
+func (e *engine) Get(_ context.Context, key trigger.Key) (*trigger.State, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	if e.foreign[topics.Partition([]byte(key), testPartitions)] {
+		return nil, errNoOwner
+	}
+	return e.states[key], nil
+}
+
+func (e *engine) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (Decided, bool, error) {
+	stop := context.AfterFunc(ctx, func() { e.set(func() {}) })
+	defer stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	for e.read[partition] <= offset {
+		if e.foreign[partition] {
+			return Decided{}, false, errNoOwner
+		}
+		if ctx.Err() != nil {
+			return Decided{}, false, ctx.Err()
+		}
+		e.changed.Wait()
+	}
+	if e.foreign[partition] {
+		return Decided{}, false, errNoOwner
+	}
+	d, ok := e.decided[place{partition: partition, offset: offset}]
+	return d, ok, nil
+}
+
+func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
+	list, err := e.of(partition)
+	for _, s := range list {
+		if s.Key > after && !f(s) {
+			break
+		}
+	}
+	return err
+}
+
+func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
+	list, err := e.of(partition)
+	place := func(s *trigger.State) UserCursor {
+		due := s.Next()
+		if s.Status == trigger.Paused || due == 0 {
+			due = 1<<63 - 1
+		}
+		return UserCursor{due, s.Key}
+	}
+	slices.SortFunc(list, func(a, b *trigger.State) int { return place(a).Compare(place(b)) })
+	for _, s := range list {
+		if s.Key.Tenant() == tenant && s.Spec.UserID == user && place(s).Compare(after) > 0 && !f(place(s), s) {
+			break
+		}
+	}
+	return err
+}
+
+// of is the states of a partition by key.
+func (e *engine) of(partition int32) ([]*trigger.State, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.asked++
+	if e.foreign[partition] {
+		return nil, errNoOwner
+	}
+	var list []*trigger.State
+	for _, key := range slices.Sorted(maps.Keys(e.states)) {
+		if topics.Partition([]byte(key), testPartitions) == partition {
+			list = append(list, e.states[key])
+		}
+	}
+	return list, nil
+}
+
+func (e *engine) Partitions() []PartitionStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []PartitionStatus
+	for p := range int32(testPartitions) {
+		if !e.foreign[p] {
+			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], Ready: true, OldestOverdue: 1500 * time.Millisecond})
+		}
+	}
+	return list
+}
+
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call sends a request; header values follow their names.
+func (w *world) call(method, path, body string, header ...string) answer {
+	w.t.Helper()
+	return w.callAt(w.url, method, path, body, header...)
+}
+
+func (w *world) callAt(base, method, path, body string, header ...string) answer {
+	w.t.Helper()
+	req, err := http.NewRequest(method, base+path, strings.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "" {
+			continue
+		}
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// must is call for an answer of one status.
+func (w *world) must(status int, method, path, body string, header ...string) answer {
+	w.t.Helper()
+	a := w.call(method, path, body, header...)
+	if a.status != status {
+		w.t.Fatalf("%s %s: status %d, want %d: %s", method, path, a.status, status, a.body)
+	}
+	return a
+}
+
+// get is a member of a JSON answer as text: objects by a path of dots.
+func (a answer) get(t testing.TB, path string) string {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(a.body))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("not JSON: %v: %s", err, a.body)
+	}
+	for _, name := range strings.Split(path, ".") {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	_ = e.Encode(v)
+	return strings.TrimSpace(b.String())
+}
+
+// state is what the engine has of a trigger.
+func (w *world) state(key trigger.Key) *trigger.State {
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
+	return w.engine.states[key]
+}
+
+var calendarRelease = calendar.Embedded().Release()
