@@ -1,0 +1,252 @@
+package trigger
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// checks holds what CONTRACT promises of every step, whatever the inputs, and
+// the memory of what went out that it needs.
+type checks struct {
+	sent  map[sentID]Instant
+	again map[sentID]int // how often a postponed receipt asked for the same attempt again
+	seq   map[Key]int64
+	rev   map[Key]int64
+}
+
+// sentID is what there must be exactly one due event of (CONTRACT section 3).
+type sentID struct {
+	key     Key
+	id      string
+	attempt int
+}
+
+// stepInput is what was fed: one of the three.
+type stepInput struct {
+	key     Key
+	now     Instant
+	command *Command
+	receipt *Receipt
+	timer   *Timer
+}
+
+func (in stepInput) String() string {
+	switch {
+	case in.command != nil:
+		return fmt.Sprintf("%v %s %s %+v", in.now, in.command.Op, in.key, *in.command)
+	case in.receipt != nil:
+		return fmt.Sprintf("%v receipt %s %+v", in.now, in.key, *in.receipt)
+	}
+	return fmt.Sprintf("%v timer %s %+v", in.now, in.key, *in.timer)
+}
+
+func newChecks() checks {
+	return checks{map[sentID]Instant{}, map[sentID]int{}, map[Key]int64{}, map[Key]int64{}}
+}
+
+// forget drops what was known of a key whose horizon has passed: seq, revision
+// and occurrences begin anew.
+func (c *checks) forget(k Key) {
+	for id := range c.sent {
+		if id.key == k {
+			delete(c.sent, id)
+		}
+	}
+	for id := range c.again {
+		if id.key == k {
+			delete(c.again, id)
+		}
+	}
+	delete(c.seq, k)
+	delete(c.rev, k)
+}
+
+// step checks one step; s is the state before it.
+func (c *checks) step(m *Machine, in stepInput, s *State, out Outcome) error {
+	if in.receipt != nil && in.receipt.Outcome == ReceiptPostponed {
+		c.postponed(in)
+	}
+	return errors.Join(
+		c.numbers(in.key, s, out),
+		c.fires(m, in, s, out),
+		unchanged(s, out),
+		c.bounds(out.State),
+		timersOf(out.State),
+		statusOf(out.State),
+		factsOf(out),
+	)
+}
+
+func (c *checks) postponed(in stepInput) {
+	id := sentID{in.key, DueID(in.key, in.receipt.Occurrence, in.receipt.Step), in.receipt.Attempt}
+	c.again[id]++
+	if in.receipt.Attempt == 0 { // the attempt in flight
+		for sent := range c.sent {
+			if sent.id == id.id {
+				c.again[sent]++
+			}
+		}
+	}
+}
+
+// numbers: seq is gap-free and counts facts; revision never falls and rises by
+// at most one a step.
+func (c *checks) numbers(k Key, s *State, out Outcome) error {
+	if out.State == nil {
+		return nil // a key we do not know and did not come to know
+	}
+	seq, rev := c.seq[k], c.rev[k]
+	for _, f := range out.Facts {
+		if seq++; f.Seq != seq {
+			return fmt.Errorf("fact %s has seq %d, want %d", f.Type, f.Seq, seq)
+		}
+		if f.Revision < rev || f.Revision > out.State.Revision {
+			return fmt.Errorf("fact %s has revision %d, outside %d..%d", f.Type, f.Revision, rev, out.State.Revision)
+		}
+	}
+	if out.State.Seq != seq {
+		return fmt.Errorf("state has seq %d after fact %d", out.State.Seq, seq)
+	}
+	if d := out.State.Revision - rev; d < 0 || d > 1 {
+		return fmt.Errorf("revision went from %d to %d", rev, out.State.Revision)
+	}
+	c.seq[k], c.rev[k] = seq, out.State.Revision
+	return nil
+}
+
+// fires: no ce_id and attempt twice, never before its time.
+func (c *checks) fires(m *Machine, in stepInput, s *State, out Outcome) error {
+	for i := range out.Fires {
+		f := &out.Fires[i]
+		id := sentID{in.key, f.ID(), f.Attempt}
+		if at, ok := c.sent[id]; ok {
+			if c.again[id]--; c.again[id] < 0 {
+				return fmt.Errorf("%s attempt %d fires again; it fired at %v", f.ID(), f.Attempt, at)
+			}
+		}
+		c.sent[id] = in.now
+		if f.Fired != in.now || f.Nominal > in.now {
+			return fmt.Errorf("%s fired at %v, nominal %v, now %v", f.ID(), f.Fired, f.Nominal, in.now)
+		}
+		if in.timer != nil && in.timer.Due > in.now {
+			return fmt.Errorf("%s fired %v before its timer at %v", f.ID(), in.now, in.timer.Due)
+		}
+		if f.Spec == nil {
+			return fmt.Errorf("%s fired without content", f.ID())
+		}
+		if x := f.Spec.Expires; x > 0 && in.now > f.Nominal.Add(x+f.Spec.Jitter+m.Channel(f.Channel).JitterLow) && in.command == nil {
+			return fmt.Errorf("%s fired at %v although it expired %v after %v", f.ID(), in.now, x, f.Nominal)
+		}
+	}
+	return nil
+}
+
+// unchanged: a refusal leaves the trigger as it was, but for the facts told;
+// and a step that says nothing changed changed nothing.
+func unchanged(s *State, out Outcome) error {
+	if !out.Changed && !reflect.DeepEqual(s, out.State) {
+		return errors.New("the state changed and Changed is false")
+	}
+	if out.Rejected == nil || s == nil {
+		return nil
+	}
+	was := *s
+	was.Seq = out.State.Seq
+	if !reflect.DeepEqual(&was, out.State) {
+		return fmt.Errorf("refused (%v), and yet the state changed", out.Rejected)
+	}
+	return nil
+}
+
+func (c *checks) bounds(s *State) error {
+	switch {
+	case s == nil:
+		return nil
+	case len(s.Live) > MaxLive:
+		return fmt.Errorf("%d live occurrences", len(s.Live))
+	case len(s.Keys) > keepKeys:
+		return fmt.Errorf("%d idempotency keys", len(s.Keys))
+	case len(s.Done) > keepFirings:
+		return fmt.Errorf("%d firings", len(s.Done))
+	}
+	return nil
+}
+
+// timersOf: finished states have none; no two have one name; Next is the first
+// of those that will fire something.
+func timersOf(s *State) error {
+	if s == nil {
+		return nil
+	}
+	timers := s.Timers(nil)
+	if s.Status.Finished() && (len(timers) > 0 || s.Next() != 0) {
+		return fmt.Errorf("%s with timers %v, next %v", s.Status, timers, s.Next())
+	}
+	if !s.Status.Finished() && s.Status != Paused && len(timers) == 0 {
+		return fmt.Errorf("%s without a timer", s.Status)
+	}
+	type name struct {
+		kind       TimerKind
+		occurrence string
+	}
+	seen := map[name]bool{}
+	for _, t := range timers {
+		n := name{t.Kind, t.Occurrence}
+		if seen[n] {
+			return fmt.Errorf("two timers %v", n)
+		}
+		if seen[n] = true; t.Due <= 0 || t.Occurrence == "" {
+			return fmt.Errorf("timer %+v", t)
+		}
+	}
+	return nil
+}
+
+// statusOf: what doc.go says of the fields set in each status.
+func statusOf(s *State) error {
+	if s == nil {
+		return nil
+	}
+	flying := 0
+	for i := range s.Live {
+		if k := s.Live[i].Kind; k == LiveInFlight || k == LiveRetry {
+			flying++
+		}
+	}
+	switch {
+	case s.Status == 0 || s.Status.String() == "":
+		return fmt.Errorf("status %d", s.Status)
+	case s.Status.Finished() != (s.ForgetAt != 0):
+		return fmt.Errorf("%s and ForgetAt %v", s.Status, s.ForgetAt)
+	case s.Status.Finished() && (s.Series.At != 0 || len(s.Live) > 0):
+		return fmt.Errorf("%s with something planned: %+v %+v", s.Status, s.Series, s.Live)
+	case s.Status == InFlight && flying == 0:
+		return errors.New("IN_FLIGHT with nothing in flight")
+	case s.Status == InFlight && s.Recurring():
+		return errors.New("a series is IN_FLIGHT")
+	case s.Status != Unknown && s.Status != Erased && s.Revision < 1:
+		return fmt.Errorf("%s at revision %d", s.Status, s.Revision)
+	}
+	return nil
+}
+
+// factsOf: every change is told; every fire has its fact.
+func factsOf(out Outcome) error {
+	fired := 0
+	for _, f := range out.Facts {
+		if f.Type == OccurrenceFired || f.Type == DeliveryRetried || f.Type == DeliveryPostponed || f.Type == Redriven {
+			fired++
+		}
+		if f.Type == OccurrenceFired && !f.HasStep {
+			return fmt.Errorf("%s without step and attempt", f.Type)
+		}
+		if f.Type == Rejected && f.Reason == "" {
+			return errors.New("command.rejected without a code")
+		}
+	}
+	if out.Rejected != nil && (len(out.Facts) != 1 || out.Facts[0].Type != Rejected || len(out.Fires) > 0) {
+		return fmt.Errorf("refused with facts %+v", out.Facts)
+	}
+	return nil
+}

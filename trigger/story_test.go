@@ -1,0 +1,280 @@
+package trigger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// story runs one file of testdata/life. Its words:
+//
+//	new at=T                  forget everything, set the clock
+//	clock to=T|by=D           the clock goes and every timer lets go at its instant
+//	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
+//	topic refuses|takes       whether the due topic takes records
+//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=
+//	OP […]                    a command of the contract, by its op
+//	repeat n=N by=D           the command in the line below, every D
+//	show                      the state, its keys and firings
+//
+// All take key=K (default k) and brief (leave the states out). Commands take
+// at=T (first append; default now), and forwarded=partition-offset.
+type story struct {
+	w          *world
+	out        strings.Builder
+	stamped    bool
+	brief      bool
+	receivable map[Key]*Fire // the last due event of each trigger
+}
+
+func (s *story) run(t *testing.T, d *datadriven.TestData) string {
+	s.w.t = t
+	s.out.Reset()
+	s.brief, s.stamped = d.HasArg("brief"), false
+	a := args{t, d}
+	switch d.Cmd {
+	case "new":
+		s.begin(t)
+		s.w.now = a.instant("at", s.w.now)
+	case "clock":
+		s.stamped = true
+		s.w.advance(s.target(a))
+	case "outage":
+		s.stamped = true
+		s.w.outage(s.target(a))
+	case "topic":
+		s.w.refuse = a.has("refuses")
+	case "receipt":
+		s.receipt(a)
+	case "repeat":
+		s.repeat(a)
+	case "show":
+		s.show(a.key())
+	default:
+		s.w.command(s.command(a))
+	}
+	return s.out.String()
+}
+
+func (s *story) target(a args) Instant {
+	return a.instant("to", s.w.now.Add(a.duration("by")))
+}
+
+// repeat runs the command in its input n times, %d in it being the turn.
+func (s *story) repeat(a args) {
+	for i := range int(a.number("n")) {
+		cmd, cmdArgs, err := datadriven.ParseLine(strings.ReplaceAll(a.d.Input, "%d", strconv.Itoa(i)))
+		if err != nil {
+			a.t.Fatalf("%s: %v", a.d.Pos, err)
+		}
+		s.w.command(s.command(args{a.t, &datadriven.TestData{Pos: a.d.Pos, Cmd: cmd, CmdArgs: cmdArgs}}))
+		s.w.advance(s.w.now.Add(a.duration("by")))
+	}
+}
+
+func (s *story) show(k Key) {
+	st := s.w.states[k]
+	s.out.WriteString(stateLine(st))
+	if st == nil {
+		return
+	}
+	for _, key := range st.Keys {
+		fmt.Fprintf(&s.out, "key %s\n", key.Key)
+	}
+	for _, f := range st.Done {
+		fmt.Fprintf(&s.out, "fired %s %s %s/%d\n", f.Occurrence, text(f.Nominal), f.Topic, f.Partition)
+	}
+	for _, x := range st.Series.Skip {
+		fmt.Fprintf(&s.out, "skips %s\n", x)
+	}
+}
+
+func (s *story) receipt(a args) {
+	k := a.key()
+	outcome, ok := ParseReceiptOutcome(a.d.CmdArgs[0].Key)
+	if !ok {
+		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
+	}
+	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"), At: s.w.now}
+	if f := s.receivable[k]; f != nil {
+		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
+	}
+	if a.has("occ") {
+		r.Occurrence = a.text("occ")
+	}
+	if a.has("attempt") {
+		r.Attempt = int(a.number("attempt"))
+	}
+	if a.has("step") {
+		r.Step = int(a.number("step"))
+	}
+	s.w.receive(k, r)
+}
+
+// command reads a command of the contract.
+func (s *story) command(a args) *Command {
+	op, ok := ParseOp(a.d.Cmd)
+	if !ok {
+		a.t.Fatalf("%s: no word of a story: %q", a.d.Pos, a.d.Cmd)
+	}
+	c := &Command{Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"),
+		For: a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem")}
+	c.From.Append = a.instant("at", c.From.Append)
+	if f := a.text("forwarded"); f != "" {
+		if _, err := fmt.Sscanf(f, "%d-%d", &c.From.Partition, &c.From.Offset); err != nil {
+			a.t.Fatalf("%s: forwarded=%s: %v", a.d.Pos, f, err)
+		}
+		c.From.Forwarded = true
+	}
+	switch op {
+	case OpRegister:
+		c.Spec = a.spec()
+		c.Hash = contentOf(c.Spec)
+	case OpReschedule:
+		c.Spec = &Spec{When: a.when(), Priority: Normal}
+	case OpRezone:
+		c.Zone = a.text("zone")
+	case OpSnooze:
+		c.Until, c.UntilLocal = a.moment("until")
+	case OpRedrive:
+		c.Spec = a.spec()
+	}
+	return c
+}
+
+// args reads the arguments of one line.
+type args struct {
+	t testing.TB
+	d *datadriven.TestData
+}
+
+func (a args) has(name string) bool { return a.d.HasArg(name) }
+
+func (a args) text(name string) string {
+	for _, arg := range a.d.CmdArgs {
+		if arg.Key == name {
+			return strings.Join(arg.Vals, ",")
+		}
+	}
+	return ""
+}
+
+func (a args) list(name string) []string {
+	for _, arg := range a.d.CmdArgs {
+		if arg.Key == name {
+			return arg.Vals
+		}
+	}
+	return nil
+}
+
+func (a args) key() Key {
+	if k := a.text("key"); k != "" {
+		return Key(k)
+	}
+	return "k"
+}
+
+func (a args) number(name string) int64 {
+	if !a.has(name) {
+		return 0
+	}
+	n, err := strconv.ParseInt(a.text(name), 10, 64)
+	if err != nil {
+		a.t.Fatalf("%s: %s: %v", a.d.Pos, name, err)
+	}
+	return n
+}
+
+func (a args) duration(name string) time.Duration {
+	if !a.has(name) {
+		return 0
+	}
+	v, err := calendar.ParseDuration(a.text(name))
+	if err != nil {
+		a.t.Fatalf("%s: %s: %v", a.d.Pos, name, err)
+	}
+	return v
+}
+
+func (a args) instant(name string, otherwise Instant) Instant {
+	if !a.has(name) {
+		return otherwise
+	}
+	return instant(a.text(name))
+}
+
+// moment is an instant, or a wall time.
+func (a args) moment(name string) (Instant, string) {
+	v := a.text(name)
+	if v == "" || strings.HasSuffix(v, "Z") {
+		return a.instant(name, 0), ""
+	}
+	return 0, v
+}
+
+func (a args) spec() *Spec {
+	sp := &Spec{When: a.when(), Channel: "default", UserID: a.text("user"), Payload: []byte(a.text("payload")),
+		Priority: Normal, Jitter: a.duration("jitter"), Expires: a.duration("expires_after"), CorrelationID: a.text("correlation")}
+	if a.has("channel") {
+		sp.Channel = a.text("channel")
+	}
+	switch a.text("priority") {
+	case "high":
+		sp.Priority = High
+	case "low":
+		sp.Priority = Low
+	}
+	switch a.text("misfire") {
+	case "fire_all":
+		sp.Misfire = FireAll
+	case "skip":
+		sp.Misfire = SkipMissed
+	}
+	if a.has("retry") {
+		sp.Callback = &Callback{URL: "https://example.com/hook"}
+		for _, r := range a.list("retry") {
+			d, err := calendar.ParseDuration(r)
+			if err != nil {
+				a.t.Fatalf("%s: retry: %v", a.d.Pos, err)
+			}
+			sp.Callback.Retry = append(sp.Callback.Retry, d)
+		}
+	}
+	return sp
+}
+
+func (a args) when() When {
+	w := When{Zone: a.text("zone"), Recurrence: a.text("rule"), Start: a.text("start"), Until: a.text("until"),
+		Count: int(a.number("count")), Include: a.list("include"), Exclude: a.list("exclude"),
+		DST: DST{Gap: a.text("gap"), Overlap: a.text("overlap")}}
+	w.FireAt, w.Local = a.moment("fire_at")
+	if a.has("calendar") {
+		w.Calendars = &Calendars{Names: a.list("calendar"), On: "skip"}
+	}
+	switch {
+	case w.Recurrence != "" || len(w.Include) > 0:
+		w.Kind = WhenRecurrence
+	case w.Local != "":
+		w.Kind = WhenLocal
+	case w.FireAt != 0:
+		w.Kind = WhenInstant
+	case a.has("delay"):
+		w.Kind, w.DelayText, w.Delay = WhenDelay, a.text("delay"), a.duration("delay")
+	}
+	return w
+}
+
+func instant(s string) Instant {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		panic(err)
+	}
+	return At(t)
+}
