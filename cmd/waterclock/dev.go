@@ -92,17 +92,22 @@ func (a *app) startBroker(ctx context.Context, c *config.Config) (*broker.Broker
 func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.Broker, demo bool) error {
 	life := newLife()
 	defer life.end()
+	if err := n.openInternal(); err != nil {
+		return err
+	}
+	defer n.internal.Close()
 	if err := n.openEngine(); err != nil {
 		return err
 	}
-	api, err := n.newAPI(ln.Addr().String())
-	if err != nil {
+	if err := n.openGateway(); err != nil {
 		return err
 	}
+	defer n.gateway.Close()
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
 	life.start("history", n.runHistory)
 	life.start("engine", n.engine.Run)
-	life.start("http", func(ctx context.Context) error { return serveHTTP(ctx, ln, api) })
+	n.startInternal(life)
+	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
 	if err := n.awaitReady(ctx, life); err != nil {
 		return err
 	}

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/metrics"
@@ -40,11 +42,16 @@ type node struct {
 	history sinks.History // nil without the role, unless an API reads it
 
 	acceptGap       bool
+	internal        net.Listener
 	internalAddress string // where other instances ask ours
+	peerSecret      []byte
+	timetable       *trigger.Timetable
+	gateway         *gateway.Server
 }
 
 func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
 	n := &node{cfg: c, log: log, dev: dev, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	n.timetable = &trigger.Timetable{Zones: calendar.Embedded(), MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod }}
 	var err error
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(log)); err != nil {
 		return nil, err
@@ -78,7 +85,15 @@ func (n *node) prepare(ctx context.Context) error {
 	if err := topics.Check(plan, n.cfg.Topics.Manage); err != nil {
 		return &failure{Exit: exitConflict, Msg: "the topics do not fit", Err: err}
 	}
-	return kafkaconn.Apply(ctx, cl, want, plan)
+	if err := kafkaconn.Apply(ctx, cl, want, plan); err != nil {
+		return err
+	}
+	details, err := kadm.NewClient(cl).ListTopics(ctx, n.names.State())
+	if err != nil {
+		return fmt.Errorf("metadata of %s: %w", n.names.State(), err)
+	}
+	n.peerSecret = n.secretFor(details[n.names.State()].ID)
+	return nil
 }
 
 // engineOptions are the settings as the pipeline wants them.
@@ -86,11 +101,11 @@ func (n *node) engineOptions() pipeline.Options {
 	c := n.cfg
 	o := pipeline.Options{
 		Kafka: n.kafka, Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
-		Cluster: c.Group, Address: n.address(), Dir: filepath.Join(c.DataDir, "store"),
+		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter,
-			Timetable: &trigger.Timetable{Zones: calendar.Embedded(), MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod }}},
+			Timetable: n.timetable},
 		Channels: channelSettings{c, new(sync.Map)}, ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
 		EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold,
 		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGap: n.acceptGap, Logger: n.log, Listener: n.metrics,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os/signal"
 	"syscall"
 
@@ -57,32 +58,31 @@ func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) er
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}
-	if err := n.openHistory(ctx); err != nil {
+	if err := n.openHistory(); err != nil {
 		return err
 	}
 	defer n.closeHistory()
-	return a.serveRoles(ctx, n, func(life *lifeOf) error {
-		api, err := n.newAPI(ln.Addr().String())
-		if err != nil {
-			return err
-		}
-		life.start("http", func(ctx context.Context) error { return serveHTTP(ctx, ln, api) })
-		return nil
-	})
+	return a.serveRoles(ctx, n, ln)
 }
 
-// serveRoles starts the roles that were asked for and waits.
-func (a *app) serveRoles(ctx context.Context, n *node, http func(*lifeOf) error) error {
+// serveRoles starts the roles that were asked for and waits. Probes, metrics
+// and /v1/partitions are answered whatever the roles.
+func (a *app) serveRoles(ctx context.Context, n *node, ln net.Listener) error {
 	life := newLife()
 	defer life.end()
+	if err := n.openInternal(); err != nil {
+		return err
+	}
+	defer n.internal.Close()
 	if n.cfg.HasRole("engine") {
 		if err := n.openEngine(); err != nil {
 			return err
 		}
 	}
-	if err := n.startInternal(life); err != nil {
+	if err := n.openGateway(); err != nil {
 		return err
 	}
+	defer n.gateway.Close()
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}
@@ -92,11 +92,18 @@ func (a *app) serveRoles(ctx context.Context, n *node, http func(*lifeOf) error)
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)
 	}
-	if err := http(life); err != nil {
-		return err
-	}
-	n.log.Info("serving", "roles", n.cfg.Roles, "listen", n.cfg.Listen)
+	n.startInternal(life)
+	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
+	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)
 	return life.wait(ctx)
+}
+
+// serveDoor is the API, or without the role only probes and metrics.
+func (n *node) serveDoor(ctx context.Context, ln net.Listener) error {
+	if n.cfg.HasRole("api") {
+		return n.gateway.Serve(ctx, ln)
+	}
+	return serveHTTP(ctx, ln, n.adminHandler())
 }
 
 // startAdmin answers probes and metrics on their own address, if there is one.

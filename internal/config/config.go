@@ -44,6 +44,7 @@ type Config struct {
 	Admin     Admin
 	Internal  Internal
 	Auth      Auth
+	HTTP      HTTP
 	Topics    Topics
 	Turn      Turn
 	Barrier   Barrier
@@ -107,6 +108,12 @@ type Internal struct {
 type Auth struct {
 	KeysFile string
 	OIDC     OIDC
+}
+
+// HTTP is the TLS side of listen.
+type HTTP struct {
+	Cert, Key    string // PEM files; empty speaks plain HTTP
+	TLSElsewhere bool   // a proxy in front ends TLS
 }
 
 // OIDC is an identity provider whose tokens we accept.

@@ -30,6 +30,7 @@ type Metrics struct {
 	restore     *prometheus.GaugeVec
 	evicted     prometheus.Counter
 	historyLag  *prometheus.GaugeVec
+	quota       *prometheus.CounterVec
 }
 
 const namespace = "waterclock"
@@ -51,7 +52,8 @@ func New() *Metrics {
 		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
 		historyLag:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records", Help: "Events not yet in the history."}, []string{"partition"}),
 	}
-	m.Registry.MustRegister(m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
+	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -103,6 +105,9 @@ func (m *Metrics) DoneEvicted(n int) { m.evicted.Add(float64(n)) }
 
 // Misfired counts missed occurrences.
 func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(policy).Add(float64(n)) }
+
+// QuotaRejected counts a tenant's write over a limit.
+func (m *Metrics) QuotaRejected(limit string) { m.quota.WithLabelValues(limit).Inc() }
 
 // History is what a projector tells us.
 func (m *Metrics) History() sinks.Hooks {

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// engineOwner lets the gateway ask the engine: neither knows the other.
+type engineOwner struct{ e *pipeline.Engine }
+
+func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	return o.e.Get(ctx, key)
+}
+
+func (o engineOwner) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (gateway.Decided, bool, error) {
+	d, ok, err := o.e.Outcome(ctx, key, partition, offset)
+	return gateway.Decided(d), ok, err
+}
+
+func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
+	return o.e.Scan(ctx, partition, after, f)
+}
+
+func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after gateway.UserCursor, f func(gateway.UserCursor, *trigger.State) bool) error {
+	return o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
+		return f(gateway.UserCursor(at), s)
+	})
+}
+
+func (o engineOwner) Partitions() []gateway.PartitionStatus {
+	all := o.e.Partitions()
+	out := make([]gateway.PartitionStatus, len(all))
+	for i, s := range all {
+		out[i] = gateway.PartitionStatus{
+			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
+			Pending: s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Restored: s.Restored, Ready: s.Ready,
+		}
+	}
+	return out
+}
