@@ -210,20 +210,28 @@ func (d *decision) snooze(c *Command) *Error {
 	return nil
 }
 
+// snoozeUntil is when a snooze fires again. Without until it is for after the
+// append, which may be 0.
 func (d *decision) snoozeUntil(c *Command) (Instant, *Error) {
 	switch {
-	case c.For > 0:
-		return c.From.Append.Add(c.For), nil
 	case c.UntilLocal != "":
-		zone := cmp.Or(d.s.Spec.When.Zone, "UTC")
-		p, err := d.m.Timetable.local(c.UntilLocal, zone, DST{})
-		if err != nil {
-			err.Field = "until"
-			return 0, err
-		}
-		return p.At, nil
+		return d.snoozeUntilLocal(c)
+	case c.Until != 0:
+		return c.Until, nil
 	}
-	return c.Until, nil
+	return c.From.Append.Add(c.For), nil
+}
+
+func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
+	p, err := d.m.Timetable.local(c.UntilLocal, cmp.Or(d.s.Spec.When.Zone, "UTC"), DST{})
+	if err == nil {
+		err = within(p.At, c.From.Append)
+	}
+	if err != nil {
+		err.Field = "until"
+		return 0, err
+	}
+	return p.At, nil
 }
 
 func (d *decision) moveOneShot(at Instant) {

@@ -66,9 +66,9 @@ const (
 func within(at, from Instant) *Error {
 	switch {
 	case from.Sub(at) > maxBehind:
-		return &Error{Code: CodeInThePast, Field: "fire_at", Msg: "fire_at is over a year ago"}
+		return &Error{Code: CodeInThePast, Field: "fire_at", Msg: "this is over a year ago"}
 	case at.Sub(from) > maxAhead:
-		return &Error{Code: CodeBeyondHorizon, Field: "fire_at", Msg: "fire_at is over 100 years ahead"}
+		return &Error{Code: CodeBeyondHorizon, Field: "fire_at", Msg: "this is over 100 years ahead"}
 	}
 	return nil
 }
