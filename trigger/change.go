@@ -236,7 +236,9 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 
 func (d *decision) moveOneShot(at Instant) {
 	s := d.s
+	after := s.Series.After
 	s.Series = d.m.instant(&s.Spec, s.Life, s.Key, at)
+	s.Series.After = after
 	s.Revision++
 	s.UpdatedAt = d.now
 }

@@ -9,8 +9,18 @@ import (
 )
 
 // plan settles what a time wish means for the command appended at from. The
-// errors name the contract's field.
+// errors name the contract's field. A one-shot carries along how far the
+// recurrence before it was decided, for a recurrence after it.
 func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
+	if spec.When.Kind == WhenRecurrence {
+		return m.planRule(spec, life, key, from, before)
+	}
+	p, err := m.planOnce(spec, life, key, from)
+	p.After = before.after
+	return p, err
+}
+
+func (m *Machine) planOnce(spec *Spec, life Life, key Key, from Instant) (Series, *Error) {
 	w := &spec.When
 	switch w.Kind {
 	case WhenDelay:
@@ -26,8 +36,6 @@ func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before past
 			return Series{}, err
 		}
 		return m.series(spec, life, key, o), nil
-	case WhenRecurrence:
-		return m.planRule(spec, life, key, from, before)
 	}
 	return Series{}, &Error{Code: CodeConflictingTime, Msg: "give exactly one of delay, fire_at, recurrence"}
 }
@@ -131,7 +139,7 @@ const minInstant = Instant(-2_208_988_800_000)
 func (d *decision) advance() {
 	s := d.s
 	if !s.Recurring() {
-		s.Series = Series{After: s.Series.At}
+		s.Series = Series{After: s.Series.After}
 		return
 	}
 	d.planAfter(s.Series.At)

@@ -181,7 +181,7 @@ func (d *decision) duplicate(reason string) *Error {
 func (d *decision) end(status Status) {
 	s := d.s
 	s.Status = status
-	s.Series = Series{Start: s.Series.Start, TZData: s.Series.TZData}
+	s.Series = Series{Start: s.Series.Start, TZData: s.Series.TZData, After: s.Series.After}
 	s.Live = nil
 	s.ForgetAt = d.now.Add(d.m.Horizon)
 	s.UpdatedAt = d.now
