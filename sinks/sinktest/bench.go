@@ -1,0 +1,112 @@
+package sinktest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Bench measures Apply. One dimension: how many of a trigger's events come in
+// one batch. All three (a short timer's whole life) is the best case for
+// folding; one (triggers that wait for days) is the worst.
+func Bench(b *testing.B, open func(testing.TB) sinks.History) {
+	for _, together := range []int{1, 3} {
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+			h, g := open(b), NewStream(together)
+			n, cpu := 0, cpuTime(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				batch := g.Batch()
+				n += len(batch)
+				if err := h.Apply(context.Background(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(n), "cpu-µs/event") // of this process: other work on the machine does not count
+		})
+	}
+}
+
+// cpuTime is what this process has used, user and system.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Stream is an endless log of short timers' lives: registered with 256 bytes
+// of payload, fired, delivered.
+type Stream struct {
+	together int
+	rand     *rand.Rand
+	us       int64
+	offset   int64
+	next     int
+	tenant   string
+}
+
+// BatchSize is the projector's default.
+const BatchSize = 2000
+
+// NewStream is the same log every time, but for its tenant and its times.
+func NewStream(together int) *Stream {
+	return &Stream{together: together, rand: rand.New(rand.NewPCG(1, 2)), us: time.Now().Add(-time.Hour).UnixMicro(),
+		tenant: fmt.Sprintf("b%08x", rand.Uint32())}
+}
+
+// Batch is the next BatchSize events or a few less.
+func (s *Stream) Batch() (all []sinks.EventRecord) {
+	for len(all)+s.together <= BatchSize {
+		for phase := range s.together {
+			if s.together == 1 {
+				phase = s.next % 3
+			}
+			all = append(all, s.event(s.next, phase))
+		}
+		s.next++
+	}
+	return all
+}
+
+func (s *Stream) event(n, phase int) sinks.EventRecord {
+	s.us += 37
+	s.offset++
+	key := fmt.Sprintf("trg_%020d", n)
+	r := sinks.EventRecord{Partition: topics.Partition([]byte(key), 16), Offset: s.offset}
+	step, late := 0, int64(2)
+	due := time.UnixMicro(s.us).Add(7 * time.Minute)
+	r.Event = topics.Event{EventID: topics.EventID(r.Partition, s.us), Version: 1, Trigger: key, Tenant: s.tenant, Revision: 1, Seq: int64(phase + 1),
+		OccurredAt: trigger.Instant(s.us / 1000).String(), EventUS: s.us, Channel: "push", UserID: fmt.Sprintf("u_%d", n%5000),
+		Source: fmt.Sprintf("waterclock.commands/%d/%d", r.Partition, s.offset), Occurrence: trigger.At(due).String()}
+	switch phase {
+	case 0:
+		r.Type, r.State, r.ScheduledAt = "trigger.registered", "PENDING", trigger.At(due).String()
+		r.Payload = s.payload()
+	case 1:
+		r.Type, r.State, r.PreviousState, r.ScheduledAt = "occurrence.fired", "IN_FLIGHT", "PENDING", trigger.At(due).String()
+		r.Step, r.Attempt, r.LatenessMS, r.DueTopic = &step, 1, &late, "waterclock.due.push"
+	default:
+		r.Type, r.State, r.PreviousState, r.Step, r.Attempt = "delivery.delivered", "FIRED", "IN_FLIGHT", &step, 1
+	}
+	return r
+}
+
+// payload is JSON of 256 bytes that a codec cannot guess.
+func (s *Stream) payload() json.RawMessage {
+	body := make([]byte, 256-len(`{"holdId":""}`))
+	for i := range body {
+		body[i] = "abcdefghijklmnopqrstuvwxyz012345"[s.rand.IntN(32)]
+	}
+	return json.RawMessage(`{"holdId":"` + string(body) + `"}`)
+}
