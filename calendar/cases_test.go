@@ -2,7 +2,9 @@ package calendar
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"os"
 	"testing"
 )
@@ -24,8 +26,24 @@ type timeCase struct {
 // disputedCases are refused by the contract's list of disputed shapes.
 var disputedCases = map[string]bool{"c292": true}
 
-func TestTimeCases(t *testing.T) {
-	for _, c := range timeCases(t) {
+func TestTimeCases(t *testing.T) { runTimeCases(t, timeCases(t)) }
+
+// TestRulesLikeDateutil: 1,500 random rules, made by testdata/gen_rules.py.
+func TestRulesLikeDateutil(t *testing.T) {
+	f, err := os.Open("testdata/rules.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zr, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTimeCases(t, readCases(t, zr, 1500))
+}
+
+func runTimeCases(t *testing.T, cases []timeCase) {
+	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
 			body, _ := json.Marshal(map[string]any{"id": c.ID, "recurrence": c.Rule, "start": c.Start,
 				"timezone": c.Zone, "after": c.After, "n": c.Limit})
@@ -54,22 +72,27 @@ func TestTimeCases(t *testing.T) {
 	}
 }
 
-func timeCases(t testing.TB) (all []timeCase) {
+func timeCases(t testing.TB) []timeCase {
 	t.Helper()
 	f, err := os.Open("testdata/time-cases.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for sc := bufio.NewScanner(f); sc.Scan(); {
+	return readCases(t, f, 395)
+}
+
+func readCases(t testing.TB, r io.Reader, want int) (all []timeCase) {
+	t.Helper()
+	for sc := bufio.NewScanner(r); sc.Scan(); {
 		var c timeCase
 		if err := json.Unmarshal(sc.Bytes(), &c); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, c)
 	}
-	if len(all) != 395 {
-		t.Fatalf("%d cases, want 395", len(all))
+	if len(all) != want {
+		t.Fatalf("%d cases, want %d", len(all), want)
 	}
 	return all
 }
