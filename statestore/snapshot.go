@@ -12,7 +12,9 @@ import (
 )
 
 // Snapshot is the store as it was when Store.Snapshot was called. It belongs
-// to one goroutine, any one. Close it soon: what it sees is kept on disk.
+// to one goroutine, any one. Close it soon: what it sees is kept on disk. The
+// functions its scans call must not call the store or a snapshot: a Close that
+// waits between the two would wait for ever.
 type Snapshot struct {
 	store *Store
 	db    *pebble.Snapshot // nil: closed; guarded by store.mu
@@ -79,7 +81,7 @@ func (sn *Snapshot) Counts() (pending, done int64, err error) {
 }
 
 // Scan calls f for each trigger after a key, in the order of keys, until f
-// returns false. value is valid during the call. f must not close the store.
+// returns false. value is valid during the call.
 func (sn *Snapshot) Scan(after trigger.Key, f func(key trigger.Key, value []byte) bool) error {
 	from := appendStateKey(nil, after)
 	if after != "" {
