@@ -25,9 +25,11 @@ type Engine struct {
 	cache  *statestore.Cache
 	opener chan struct{} // bounds how many partitions open at once
 	fatal  chan error
+	told   map[int32]int64 // group offsets as committed; Run's alone
 
 	mu    sync.Mutex
 	owned map[int32]*ownership
+	ends  map[int32]int64 // of commands, as of the last second
 }
 
 // New checks the options and makes an engine; Run starts it.
@@ -36,7 +38,7 @@ func New(o Options) (*Engine, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("engine options: %w", err)
 	}
-	e := &Engine{opts: o, owned: map[int32]*ownership{}, opener: make(chan struct{}, o.OpenAtOnce), fatal: make(chan error, 1)}
+	e := &Engine{opts: o, owned: map[int32]*ownership{}, ends: map[int32]int64{}, told: map[int32]int64{}, opener: make(chan struct{}, o.OpenAtOnce), fatal: make(chan error, 1)}
 	if o.Cache == nil {
 		e.cache = statestore.NewCache(256 << 20)
 		e.opts.Cache = e.cache
@@ -70,7 +72,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}()
 	defer func() { cancel(); <-polled }()
-	ticker := time.NewTicker(5 * time.Second)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		select {
@@ -79,6 +81,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case err := <-e.fatal:
 			return err
 		case <-ticker.C:
+			e.measureLag(ctx)
 			e.commitOffsets(ctx, cl)
 		}
 	}
@@ -132,28 +135,39 @@ func (e *Engine) stop(cl *kgo.Client) {
 	}
 }
 
+// measureLag asks where the partitions of commands end.
+func (e *Engine) measureLag(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ends, err := e.due.adm.ListEndOffsets(ctx, e.opts.Names.Commands())
+	if err != nil {
+		return // the next second tells
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil {
+			e.ends[o.Partition] = o.Offset
+		}
+	})
+}
+
 // commitOffsets writes group offsets outside the transactions, for lag tools
 // alone: the offsets that count are in progress.
 func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client) {
-	offsets := kadm.Offsets{}
+	moved := map[int32]kgo.EpochOffset{}
 	for _, s := range e.Partitions() {
-		if s.Ready {
-			offsets.AddOffset(e.opts.Names.Commands(), s.Partition, s.CommandsOffset, -1)
+		if s.Ready && e.told[s.Partition] != s.CommandsOffset {
+			moved[s.Partition] = kgo.EpochOffset{Epoch: -1, Offset: s.CommandsOffset}
+			e.told[s.Partition] = s.CommandsOffset
 		}
 	}
-	if len(offsets) == 0 {
+	if len(moved) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	uncommitted := map[string]map[int32]kgo.EpochOffset{}
-	for t, ps := range offsets {
-		uncommitted[t] = map[int32]kgo.EpochOffset{}
-		for p, o := range ps {
-			uncommitted[t][p] = kgo.EpochOffset{Epoch: -1, Offset: o.At}
-		}
-	}
-	cl.CommitOffsetsSync(ctx, uncommitted, nil)
+	cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{e.opts.Names.Commands(): moved}, nil)
 }
 
 // ownership is one partition as long as the group says it is ours: opened,
@@ -306,7 +320,9 @@ func (e *Engine) Partitions() []Status {
 	out := make([]Status, 0, len(e.owned))
 	for id, own := range e.owned {
 		if p, _ := own.get(); p != nil {
-			out = append(out, p.status())
+			s := p.status()
+			s.CommandsLag = max(0, e.ends[id]-s.CommandsOffset)
+			out = append(out, s)
 		} else {
 			out = append(out, Status{Partition: id, Owner: e.opts.Address})
 		}

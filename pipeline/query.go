@@ -112,6 +112,7 @@ type view struct {
 	store   *statestore.Store // nil: closed
 	changed chan struct{}     // closed and replaced at every commit
 	read    int64             // commands below it are decided and in the store
+	next    trigger.Instant   // everything due before it has fired
 	ending  bool              // a transaction is being ended: others may see it before the store has it
 	status  Status
 	decided decided
@@ -165,8 +166,7 @@ func (p *Partition) settled() {
 		close(p.view.changed)
 		p.view.changed = make(chan struct{})
 	}
-	p.view.status.OldestOverdue = p.overdue()
-	p.view.status.FiredThrough = p.firedThrough()
+	p.view.next = p.nextDue()
 }
 
 func (v *view) fill(p *Partition) {
@@ -174,23 +174,17 @@ func (v *view) fill(p *Partition) {
 	v.status = Status{
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
-		FiredThrough: p.firedThrough(), OldestOverdue: p.overdue(), ClockOffset: p.clock.offset, Ready: true,
+		ClockOffset: p.clock.offset, Ready: true,
 	}
+	v.next = p.nextDue()
 }
 
-func (p *Partition) firedThrough() trigger.Instant {
-	now := p.now()
+// nextDue is before or at the next timer: nothing due earlier has not fired.
+func (p *Partition) nextDue() trigger.Instant {
 	if due, ok := p.wheel.Next(); ok {
-		return min(now, trigger.Instant(due)-1)
+		return min(p.hydrated.Due, trigger.Instant(due))
 	}
-	return min(now, p.hydrated.Due)
-}
-
-func (p *Partition) overdue() time.Duration {
-	if due, ok := p.wheel.Next(); ok {
-		return max(0, p.now().Sub(trigger.Instant(due)))
-	}
-	return 0
+	return p.hydrated.Due
 }
 
 // errNotOwner sends a reader to whoever owns the partition now.
@@ -240,6 +234,9 @@ func (p *Partition) status() Status {
 	p.view.mu.RLock()
 	defer p.view.mu.RUnlock()
 	s := p.view.status
+	now := trigger.At(p.opts.Now())
+	s.CommandsOffset = p.view.read
+	s.FiredThrough, s.OldestOverdue = min(now, p.view.next-1), max(0, now.Sub(p.view.next))
 	if p.view.store != nil {
 		s.StoreBytes = int64(p.view.store.Stats().DiskBytes)
 	}

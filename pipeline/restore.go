@@ -451,7 +451,7 @@ func (p *Partition) startWheel() error {
 		return err
 	}
 	p.hydrated = statestore.DueKey{Due: trigger.Instant(toNumber(raw) - 1)}
-	return nil
+	return p.hydrate()
 }
 
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
