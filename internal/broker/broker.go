@@ -19,22 +19,32 @@ import (
 // Broker is one running broker. Its methods may be called from anywhere.
 type Broker struct {
 	opts  Options
-	log   *slog.Logger
-	data  string   // kfake's directory; empty in memory
 	lock  *os.File // held while we run
-	fatal fatal
+	addr  string
+	fatal *fatal
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu sync.RWMutex
+	*node
+}
+
+// node is the broker between two starts of kfake; see Broker.restart.
+type node struct {
+	opts   Options
+	log    *slog.Logger
+	data   string // kfake's directory; empty in memory
+	fatal  *fatal
+	listen string
 
 	topics  topics
 	tickets tickets
 	txns    *txns
 	syncer  *syncer // nil unless Sync, on disk
 	floors  *floors
+	cleaned map[floorKey]int64
 	conns   conns
-
-	addr string
-	ln   net.Listener
-	stop context.CancelFunc
-	wg   sync.WaitGroup
+	ln      net.Listener
 
 	life    sync.RWMutex // held for reading while cluster is asked something
 	cluster *kfake.Cluster
@@ -46,55 +56,70 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("broker options: %w", err)
 	}
-	b := newBroker(o.withDefaults())
+	o = o.withDefaults()
+	b := &Broker{opts: o, fatal: &fatal{done: make(chan struct{}), told: o.OnFatal, log: o.Logger}}
 	if err := b.start(ctx); err != nil {
-		b.release()
+		if b.lock != nil {
+			b.lock.Close()
+		}
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	return b, nil
 }
 
-func newBroker(o Options) *Broker {
-	b := &Broker{
-		opts:    o,
-		log:     o.Logger,
-		tickets: tickets{open: map[int32]*produceCall{}},
-		conns:   conns{max: o.MaxConns, set: map[*conn]struct{}{}},
-		fatal:   fatal{done: make(chan struct{})},
-	}
-	b.topics.lookup = b.ask
-	b.txns = newTxns(b)
-	return b
-}
-
 func (b *Broker) start(ctx context.Context) error {
-	newest := map[string]int64{}
 	if b.opts.Dir != "" {
 		if err := b.open(); err != nil {
 			return err
 		}
+	}
+	n, err := startNode(ctx, b.opts, b.opts.Listen, b.fatal)
+	if err != nil {
+		return err
+	}
+	b.node, b.addr = n, n.ln.Addr().String()
+	stop, cancel := context.WithCancel(context.Background())
+	b.stop = cancel
+	if b.opts.Dir != "" && b.opts.RetentionInterval > 0 {
+		b.wg.Go(func() { b.housekeep(stop) })
+	}
+	return nil
+}
+
+func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, error) {
+	n := &node{
+		opts:    o,
+		log:     o.Logger,
+		listen:  listen,
+		fatal:   f,
+		tickets: tickets{open: map[int32]*produceCall{}},
+		conns:   conns{max: o.MaxConns, set: map[*conn]struct{}{}},
+	}
+	n.topics.lookup = n.ask
+	n.txns = newTxns(n)
+	if err := n.start(ctx); err != nil {
+		n.release()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (b *node) start(ctx context.Context) error {
+	if b.opts.Dir != "" {
+		b.data = filepath.Join(b.opts.Dir, dataDir)
 		r, err := repair(ctx, b.opts, b.log)
 		if err != nil {
 			return err
 		}
-		newest = r.newest
-		b.floors = r.floors
+		b.floors, b.cleaned = r.floors, r.cleaned
 		if err := b.txns.begin(filepath.Join(b.opts.Dir, outcomeFile), nil); err != nil {
 			return err
 		}
+		if b.opts.Sync {
+			b.syncer = newSyncer(r.newest, b.fail)
+		}
 	}
-	if b.opts.Dir != "" && b.opts.Sync {
-		b.syncer = newSyncer(newest, b.fail)
-	}
-	if err := b.serve(); err != nil {
-		return err
-	}
-	var stop context.Context
-	stop, b.stop = context.WithCancel(context.Background())
-	if b.opts.Dir != "" && b.opts.RetentionInterval > 0 {
-		b.wg.Go(func() { b.retain(stop) })
-	}
-	return nil
+	return b.serve()
 }
 
 // open makes and locks the directory and checks who wrote it.
@@ -107,15 +132,14 @@ func (b *Broker) open() error {
 		return err
 	}
 	b.lock = lock
-	b.data = filepath.Join(b.opts.Dir, dataDir)
 	return checkVersion(b.opts.Dir)
 }
 
-func (b *Broker) serve() error {
-	host, port, _ := net.SplitHostPort(b.opts.Listen)
+func (b *node) serve() error {
+	host, port, _ := net.SplitHostPort(b.listen)
 	n, err := strconv.Atoi(port)
 	if err != nil {
-		return fmt.Errorf("listen %q: %w", b.opts.Listen, err)
+		return fmt.Errorf("listen %q: %w", b.listen, err)
 	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
@@ -126,9 +150,9 @@ func (b *Broker) serve() error {
 		kfake.ListenFn(func(network, _ string) (net.Listener, error) {
 			ln, err := b.opts.ListenFn(network, net.JoinHostPort(host, port))
 			if err != nil {
-				return nil, fmt.Errorf("listen on %s: %w", b.opts.Listen, err)
+				return nil, fmt.Errorf("listen on %s: %w", b.listen, err)
 			}
-			b.addr, b.ln = ln.Addr().String(), ln
+			b.ln = ln
 			return listener{ln, b}, nil
 		}),
 	}
@@ -147,11 +171,11 @@ func (b *Broker) serve() error {
 }
 
 // ready returns once the hooks are in place: no request may pass before.
-func (b *Broker) ready() { b.ask(func(*kfake.Cluster) {}) }
+func (b *node) ready() { b.ask(func(*kfake.Cluster) {}) }
 
 // configs are broker settings that keep kfake's hands off the files: its own
 // cleaner loses data when the process is killed, so it sleeps.
-func (b *Broker) configs() map[string]string {
+func (b *node) configs() map[string]string {
 	return map[string]string{
 		"log.cleaner.backoff.ms":         "9000000000000", // 285 years
 		"log.segment.bytes":              strconv.FormatInt(b.opts.SegmentBytes, 10),
@@ -177,36 +201,44 @@ func (b *Broker) Err() error { return b.fatal.get() }
 // Close stops serving and saves. It returns the error that stopped the broker
 // before, if there was one.
 func (b *Broker) Close() error {
+	b.stop()
+	b.wg.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.node.close()
+	if b.lock != nil {
+		err = errors.Join(err, b.lock.Close())
+		b.lock = nil
+	}
+	return errors.Join(b.fatal.get(), err)
+}
+
+// close stops kfake, which saves, and gives up connections and files.
+func (b *node) close() error {
 	b.life.Lock()
 	c := b.cluster
 	b.cluster = nil
 	b.life.Unlock()
 	if c == nil {
-		return b.fatal.get()
+		return nil
 	}
-	b.stop()
-	b.wg.Wait()
 	c.Close()
 	return b.release()
 }
 
-// release gives up connections, files and the lock.
-func (b *Broker) release() error {
+func (b *node) release() error {
 	b.conns.closeAll()
 	err := b.txns.close()
 	if b.syncer != nil {
 		b.syncer.wait()
 		b.syncer.close()
 	}
-	if b.lock != nil {
-		err = errors.Join(err, b.lock.Close())
-	}
-	return errors.Join(b.fatal.get(), err)
+	return err
 }
 
 // ask runs fn with the cluster. kfake's own methods wait for ever once it is
 // closed, so none is called from then on.
-func (b *Broker) ask(fn func(*kfake.Cluster)) {
+func (b *node) ask(fn func(*kfake.Cluster)) {
 	b.life.RLock()
 	defer b.life.RUnlock()
 	if b.cluster != nil {
@@ -214,15 +246,18 @@ func (b *Broker) ask(fn func(*kfake.Cluster)) {
 	}
 }
 
-func (b *Broker) partition(topic string, partition int32) target {
+func (b *node) partition(topic string, partition int32) target {
 	return target{partitionDir(b.data, topic, partition), aPartition}
 }
 
-func (b *Broker) groupsLog() target { return target{filepath.Join(b.data, "groups.log"), aFile} }
-func (b *Broker) pidsLog() target   { return target{filepath.Join(b.data, "pids.log"), aFile} }
+func (b *node) groupsLog() target { return target{filepath.Join(b.data, "groups.log"), aFile} }
+func (b *node) pidsLog() target   { return target{filepath.Join(b.data, "pids.log"), aFile} }
 
 // fatal is the first error that stopped the broker.
 type fatal struct {
+	told func(error) // Options.OnFatal
+	log  *slog.Logger
+
 	mu   sync.Mutex
 	err  error
 	done chan struct{}
@@ -234,36 +269,37 @@ func (f *fatal) get() error {
 	return f.err
 }
 
+// set keeps the first error, and tells of it.
 func (f *fatal) set(err error) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return false
 	}
-	f.err = err
+	f.err = fmt.Errorf("broker stopped, its disk failed: %w", err)
 	close(f.done)
+	f.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
+	if f.told != nil {
+		go f.told(f.err)
+	}
 	return true
 }
 
 // fail stops serving. It may be called from kfake's loop, so it asks kfake
-// nothing; the caller of Start closes.
-func (b *Broker) fail(err error) {
-	if !b.fatal.set(fmt.Errorf("broker stopped, its disk failed: %w", err)) {
+// nothing.
+func (b *node) fail(err error) {
+	if !b.fatal.set(err) {
 		return
 	}
-	b.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
 	go func() {
 		b.ln.Close()
 		b.conns.closeAll()
-		if b.opts.OnFatal != nil {
-			b.opts.OnFatal(b.fatal.get())
-		}
 	}()
 }
 
 // Logf takes kfake's log. kfake goes on after a failed write as if nothing
 // had happened, and says so only here: before it answers.
-func (b *Broker) Logf(level kfake.LogLevel, format string, args ...any) {
+func (b *node) Logf(level kfake.LogLevel, format string, args ...any) {
 	if err := writeError(format, args); err != nil {
 		b.fail(err)
 		return

@@ -40,9 +40,11 @@ func (r *repairer) compact(ctx context.Context) error {
 			size, ok = p.bytes, true
 		}
 		if ok {
+			cleaned[floorKey{p.topic.ID, p.partition}] = size
 			next.Partitions = append(next.Partitions, cleanedPart{p.topic.ID, p.partition, size})
 		}
 	}
+	r.cleaned = cleaned
 	raw, err := json.Marshal(next)
 	if err != nil {
 		return err

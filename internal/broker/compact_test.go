@@ -193,3 +193,28 @@ func TestCompactionKeepsRetries(t *testing.T) {
 	}
 	wantValues(t, read(t, b, "a", 0), "second")
 }
+
+// TestRestartCompacts: a compacted topic that grows is compacted while the
+// broker runs, and nobody loses anything by it.
+func TestRestartCompacts(t *testing.T) {
+	b := start(t, t.TempDir(), func(o *Options) {
+		o.CompactBytes, o.RestartBytes, o.RetentionInterval, o.SegmentBytes = 1, 200_000, 20*time.Millisecond, 64<<10
+	})
+	create(t, b, "a", 1, "cleanup.policy", "compact")
+	plain := client(t, b)
+	value := strings.Repeat("x", 1000)
+	for n := range 1000 {
+		produce(t, plain, rec("a", 0, fmt.Sprint(n%10), fmt.Sprint(n, value)))
+	}
+	got := read(t, b, "a", 0)
+	for _, r := range got[len(got)-10:] {
+		if n := r.Offset; string(r.Value) != fmt.Sprint(n, value) || n < 990 {
+			t.Errorf("offset %d has %.10s", n, r.Value)
+		}
+	}
+	if len(got) > 600 {
+		t.Errorf("%d records left: nothing was compacted", len(got))
+	}
+	wantEnds(t, b, 1000, 1000)
+	transact(t, client(t, b, kgo.TransactionalID("x")), true, rec("a", 0, "k", "v"))
+}

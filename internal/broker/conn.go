@@ -15,7 +15,7 @@ import (
 // listener hands kfake connections that speak through us.
 type listener struct {
 	net.Listener
-	b *Broker
+	b *node
 }
 
 func (l listener) Accept() (net.Conn, error) {
@@ -41,7 +41,7 @@ func (l listener) Accept() (net.Conn, error) {
 // time and answers in order.
 type conn struct {
 	net.Conn
-	b *Broker
+	b *node
 
 	body int // length of the body to come; 0 between frames
 

@@ -261,7 +261,7 @@ func TestRetention(t *testing.T) {
 					produce(t, cl, r)
 				}
 				if when == "running" {
-					if err := b.retainOnce(time.Now()); err != nil {
+					if _, err := b.retainOnce(time.Now()); err != nil {
 						t.Fatal(err)
 					}
 				} else {

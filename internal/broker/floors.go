@@ -132,7 +132,7 @@ func (f *floors) save() error {
 }
 
 // onDeleteRecords runs in kfake's loop, before kfake deletes.
-func (b *Broker) onDeleteRecords(req *kmsg.DeleteRecordsRequest) error {
+func (b *node) onDeleteRecords(req *kmsg.DeleteRecordsRequest) error {
 	if b.floors == nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (b *Broker) onDeleteRecords(req *kmsg.DeleteRecordsRequest) error {
 
 // floor adds what deleting below before would make of a partition; -1 is its
 // end. A request that kfake will refuse adds nothing.
-func (b *Broker) floor(up map[floorKey]floor, topic string, partition int32, before int64) {
+func (b *node) floor(up map[floorKey]floor, topic string, partition int32, before int64) {
 	t := b.topics.named(topic)
 	if t == nil {
 		return

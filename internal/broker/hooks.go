@@ -11,7 +11,7 @@ import (
 
 // inspect is called with each request, on its connection's goroutine, before
 // kfake reads it. rest is the body behind the header.
-func (b *Broker) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) error {
+func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) error {
 	switch req := req.(type) {
 	case *kmsg.ProduceRequest:
 		return b.inspectProduce(cl, req, body, rest)
@@ -31,7 +31,7 @@ func (b *Broker) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte)
 }
 
 // writtenBy names the files that an answer to a request of this key vouches for.
-func (b *Broker) writtenBy(key int16) []target {
+func (b *node) writtenBy(key int16) []target {
 	if b.syncer == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func reveals(key int16) bool {
 	return false
 }
 
-func (b *Broker) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
+func (b *node) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
 	cl.end = &endCall{outcome: outcome{pid: req.ProducerID, epoch: req.ProducerEpoch}}
 	if b.syncer == nil && b.data == "" {
 		return nil
@@ -88,7 +88,7 @@ func (b *Broker) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
 
 // respond is called with each of kfake's answers. The answer it returns goes
 // to the client after that round, if there is one.
-func (b *Broker) respond(cl *call, frame []byte) ([]byte, *round) {
+func (b *node) respond(cl *call, frame []byte) ([]byte, *round) {
 	switch {
 	case cl.produce != nil:
 		frame = b.respondProduce(cl, frame)
@@ -120,7 +120,7 @@ func parse(frame []byte, cl *call, resp kmsg.Response) (head int, ok bool) {
 	return head, len(frame) >= head && resp.ReadFrom(frame[head:]) == nil
 }
 
-func (b *Broker) respondProduce(cl *call, frame []byte) []byte {
+func (b *node) respondProduce(cl *call, frame []byte) []byte {
 	resp := kmsg.NewPtrProduceResponse()
 	head, ok := parse(frame, cl, resp)
 	if !ok {
@@ -133,7 +133,7 @@ func (b *Broker) respondProduce(cl *call, frame []byte) []byte {
 }
 
 // respondFetch changes fetched batches where they lie in the frame.
-func (b *Broker) respondFetch(frame []byte, cl *call, resp kmsg.Response) {
+func (b *node) respondFetch(frame []byte, cl *call, resp kmsg.Response) {
 	if _, ok := parse(frame, cl, resp); !ok {
 		return
 	}
@@ -153,7 +153,7 @@ func (b *Broker) respondFetch(frame []byte, cl *call, resp kmsg.Response) {
 	}
 }
 
-func (b *Broker) respondEnd(cl *call, frame []byte) {
+func (b *node) respondEnd(cl *call, frame []byte) {
 	resp := kmsg.NewPtrEndTxnResponse()
 	_, ok := parse(frame, cl, resp)
 	e := cl.end
@@ -171,7 +171,7 @@ func (e *endCall) logged() *endCall {
 }
 
 // respondTxnOffsets forgets offsets that kfake refused.
-func (b *Broker) respondTxnOffsets(cl *call, frame []byte) {
+func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	if _, ok := parse(frame, cl, resp); !ok {
 		return
@@ -187,7 +187,7 @@ func (b *Broker) respondTxnOffsets(cl *call, frame []byte) {
 	}
 }
 
-func (b *Broker) respondAdmin(cl *call) {
+func (b *node) respondAdmin(cl *call) {
 	switch kmsg.Key(cl.key) {
 	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs:
 		b.topics.forget()
@@ -195,7 +195,7 @@ func (b *Broker) respondAdmin(cl *call) {
 }
 
 // hook installs what runs in kfake's loop, between requests.
-func (b *Broker) hook(c *kfake.Cluster) {
+func (b *node) hook(c *kfake.Cluster) {
 	b.control(c, kmsg.Produce, func(req kmsg.Request) kmsg.Response {
 		b.onProduce(req.(*kmsg.ProduceRequest))
 		return nil
@@ -231,7 +231,7 @@ func (b *Broker) hook(c *kfake.Cluster) {
 // control runs fn before each request of the key. kfake remembers the last
 // request of every connection it ever had, per control function, so from time
 // to time the function is dropped and added afresh.
-func (b *Broker) control(c *kfake.Cluster, key kmsg.Key, fn func(kmsg.Request) kmsg.Response) {
+func (b *node) control(c *kfake.Cluster, key kmsg.Key, fn func(kmsg.Request) kmsg.Response) {
 	var (
 		calls int
 		run   func(kmsg.Request) (kmsg.Response, error, bool)

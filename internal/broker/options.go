@@ -35,7 +35,7 @@ type Options struct {
 
 	// OnFatal is called once, from its own goroutine, when the broker has
 	// stopped serving because its disk failed it. Nil means log only; see
-	// also (*Broker).Fatal.
+	// also (*node).Fatal.
 	OnFatal func(error)
 
 	// SegmentBytes is where a segment file ends. It is the grain of
@@ -57,6 +57,13 @@ type Options struct {
 	// 0 means 8 MiB.
 	CompactBytes int64
 
+	// RestartBytes: when compacted topics have grown by this much since they
+	// were last compacted, all told, kfake is restarted in place to compact
+	// them: it cannot do so safely while it runs. Clients reconnect; who had a
+	// transaction open begins it anew. 0 means 2 GiB; -1 never. Topics with
+	// min.compaction.lag.ms do not count.
+	RestartBytes int64
+
 	// RetentionInterval is how often retention.ms and retention.bytes are
 	// looked at while running. 0 means one minute; -1 only at start.
 	RetentionInterval time.Duration
@@ -72,6 +79,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxRequestBytes, 100<<20)
 	def(&o.MaxConns, 1000)
 	def(&o.CompactBytes, 8<<20)
+	def(&o.RestartBytes, 2<<30)
 	def(&o.RetentionInterval, time.Minute)
 	def(&o.TopicBytes, 1<<30)
 	if o.Logger == nil {
@@ -111,6 +119,9 @@ func (o Options) Validate() error {
 	}
 	if o.CompactBytes < 0 {
 		bad("compact bytes %d: want 0 or more", o.CompactBytes)
+	}
+	if o.RestartBytes < -1 {
+		bad("restart bytes %d: want -1 or more", o.RestartBytes)
 	}
 	if o.RetentionInterval < -1 {
 		bad("retention interval %v: want -1 or more", o.RetentionInterval)

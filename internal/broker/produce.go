@@ -37,7 +37,7 @@ type refusal struct {
 }
 
 // inspectProduce checks a produce request, on its connection's goroutine.
-func (b *Broker) inspectProduce(cl *call, req *kmsg.ProduceRequest, body, rest []byte) error {
+func (b *node) inspectProduce(cl *call, req *kmsg.ProduceRequest, body, rest []byte) error {
 	r := kbin.Reader{Src: rest}
 	switch {
 	case req.Version >= 9:
@@ -71,7 +71,7 @@ func (b *Broker) inspectProduce(cl *call, req *kmsg.ProduceRequest, body, rest [
 	return nil
 }
 
-func (b *Broker) inspectTopic(pc *produceCall, rt *kmsg.ProduceRequestTopic, version int16) []partCall {
+func (b *node) inspectTopic(pc *produceCall, rt *kmsg.ProduceRequestTopic, version int16) []partCall {
 	var t *topic
 	if version >= 13 {
 		t = b.topics.withID(rt.TopicID)
@@ -117,7 +117,7 @@ func refuse(bt batch, t *topic) *refusal {
 
 // onProduce runs in kfake's loop, just before the request is handled: what it
 // stamps here is in the log's order.
-func (b *Broker) onProduce(req *kmsg.ProduceRequest) {
+func (b *node) onProduce(req *kmsg.ProduceRequest) {
 	pc := b.tickets.take(req.TimeoutMillis)
 	if pc == nil {
 		return

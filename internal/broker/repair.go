@@ -15,8 +15,9 @@ import (
 
 // repaired is what Start needs to know of a repaired directory.
 type repaired struct {
-	newest map[string]int64 // partition directory to its newest segment
-	floors *floors
+	newest  map[string]int64 // partition directory to its newest segment
+	floors  *floors
+	cleaned map[floorKey]int64 // length of partitions when they were last compacted
 }
 
 // repairer makes a directory what kfake would have left had it been closed,
@@ -31,6 +32,7 @@ type repairer struct {
 	topics   []topicJSON
 	outcomes []outcome
 	floors   *floors
+	cleaned  map[floorKey]int64
 	parts    []*part
 	pids     *pidTable
 
@@ -75,7 +77,7 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 			return repaired{}, fmt.Errorf("%s: %w", step.verb, err)
 		}
 	}
-	return repaired{r.newest(), r.floors}, nil
+	return repaired{r.newest(), r.floors, r.cleaned}, nil
 }
 
 // clear removes temporary files, finishes or undoes a compaction that was cut

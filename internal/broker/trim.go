@@ -19,6 +19,12 @@ import (
 // does. Their disk space is free once a whole segment is below it. Below what
 // is already gone it does nothing; beyond the end it is an error.
 func (b *Broker) Trim(topic string, partition int32, before int64) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.node.trim(topic, partition, before)
+}
+
+func (b *node) trim(topic string, partition int32, before int64) error {
 	info, t := b.info(topic, partition)
 	switch {
 	case info == nil || t == nil:
@@ -43,14 +49,14 @@ func (b *Broker) Trim(topic string, partition int32, before int64) error {
 	return nil
 }
 
-func (b *Broker) info(name string, partition int32) (*kfake.PartitionInfo, *topic) {
+func (b *node) info(name string, partition int32) (*kfake.PartitionInfo, *topic) {
 	var info *kfake.PartitionInfo
 	b.ask(func(c *kfake.Cluster) { info = c.PartitionInfo(name, partition) })
 	return info, b.topics.named(name)
 }
 
 // end is the offset the next record gets; 0 for a partition that is not there.
-func (b *Broker) end(topic string, partition int32) int64 {
+func (b *node) end(topic string, partition int32) int64 {
 	info, _ := b.info(topic, partition)
 	if info == nil {
 		return 0
@@ -242,8 +248,9 @@ func (p *part) forgetAborted() {
 	p.aborted = kept
 }
 
-// retain applies retention while the broker runs.
-func (b *Broker) retain(stop context.Context) {
+// housekeep applies retention while the broker runs, and compacts by a
+// restart of kfake when compacted topics have grown too much.
+func (b *Broker) housekeep(stop context.Context) {
 	tick := time.NewTicker(b.opts.RetentionInterval)
 	defer tick.Stop()
 	for {
@@ -251,33 +258,88 @@ func (b *Broker) retain(stop context.Context) {
 		case <-stop.Done():
 			return
 		case <-tick.C:
-			if err := b.retainOnce(time.Now()); err != nil && b.fatal.get() == nil {
-				b.log.Warn("could not trim topics", "error", err)
-			}
+		}
+		if b.fatal.get() != nil {
+			return
+		}
+		grown, err := b.node.retainOnce(time.Now())
+		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
+			err = b.restart(stop)
+		}
+		if err != nil && b.fatal.get() == nil {
+			b.opts.Logger.Warn("could not trim topics", "error", err)
 		}
 	}
 }
 
-func (b *Broker) retainOnce(now time.Time) error {
+// restart closes kfake, compacts, and starts it anew on the same address.
+// Clients see what they see when a real broker restarts.
+func (b *Broker) restart(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	begun := time.Now()
+	b.node.txns.quiet(ctx, 2*time.Second)
+	if err := b.node.close(); err != nil {
+		b.fatal.set(err)
+		return err
+	}
+	if err := b.fatal.get(); err != nil {
+		return err
+	}
+	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, b.fatal)
+	if err != nil {
+		b.fatal.set(err)
+		return err
+	}
+	b.node = n
+	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
+	return nil
+}
+
+// retainOnce trims what is past retention, and returns by how many bytes
+// topics have grown that a compaction would shrink.
+func (b *node) retainOnce(now time.Time) (grown int64, err error) {
 	raw, err := os.ReadFile(filepath.Join(b.data, "topics.json"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var t topicsJSON
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return err
+		return 0, err
 	}
 	for _, tj := range t.Topics {
 		for p := range int32(tj.Partitions) {
 			if err := b.retainPartition(tj, p, now); err != nil {
-				return err
+				return 0, err
 			}
+			n, err := b.growth(tj, p)
+			if err != nil {
+				return 0, err
+			}
+			grown += n
 		}
 	}
-	return nil
+	return grown, nil
 }
 
-func (b *Broker) retainPartition(t topicJSON, p int32, now time.Time) error {
+// growth is what a partition has grown by since it was last compacted, if
+// compaction may touch all of that.
+func (b *node) growth(t topicJSON, p int32) (int64, error) {
+	if !t.compacts() || t.number("min.compaction.lag.ms", 0) > 0 {
+		return 0, nil
+	}
+	segments, err := listSegments(partitionDir(b.data, t.Name, p))
+	if err != nil {
+		return 0, err
+	}
+	grown := -b.cleaned[floorKey{t.ID, p}]
+	for _, s := range segments {
+		grown += s.size
+	}
+	return max(grown, 0), nil
+}
+
+func (b *node) retainPartition(t topicJSON, p int32, now time.Time) error {
 	ret := t.retention(b.opts.TopicBytes)
 	info, _ := b.info(t.Name, p)
 	if ret.age < 0 && ret.bytes < 0 || info == nil {
@@ -291,7 +353,7 @@ func (b *Broker) retainPartition(t topicJSON, p int32, now time.Time) error {
 	if ret.age >= 0 && now.UnixMilli()-info.MaxTimestamp >= ret.age.Milliseconds() {
 		start = info.HighWatermark
 	}
-	return b.Trim(t.Name, p, max(start, info.LogStartOffset))
+	return b.trim(t.Name, p, max(start, info.LogStartOffset))
 }
 
 // listSegments lists segments with their sizes and times of last writing.

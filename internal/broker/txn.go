@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 // could not. Should kfake refuse, because somebody fenced the producer while
 // we were waiting, an abort is written before anybody hears of it.
 type txns struct {
-	b *Broker
+	b *node
 
 	mu     sync.Mutex
 	open   map[int64]*openTxn // by producer id
@@ -51,7 +52,7 @@ type endCall struct {
 // maxOutcomeBytes is where the log starts anew.
 const maxOutcomeBytes = 4 << 20
 
-func newTxns(b *Broker) *txns {
+func newTxns(b *node) *txns {
 	return &txns{b: b, open: map[int64]*openTxn{}, ending: map[int64]*endCall{}, moved: map[target]struct{}{}}
 }
 
@@ -290,6 +291,28 @@ func createOutcomes(path string, keep []outcome) (*os.File, int64, error) {
 		return nil, 0, fmt.Errorf("begin outcome log: %w", err)
 	}
 	return f, int64(len(raw)), nil
+}
+
+// quiet waits until no transaction is open, but not for long: it is a
+// courtesy, since those that are will be aborted.
+func (x *txns) quiet(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		x.mu.Lock()
+		n := len(x.open) + len(x.ending)
+		x.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func (x *txns) close() error {
