@@ -2,6 +2,8 @@ package trigger
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,10 @@ func (s *story) begin(t testing.TB) {
 // print says what a step did: a line a fact, a due event, a refusal; then the
 // state it left.
 func (s *story) print(at Instant, st *State, out Outcome) {
+	if s.sum != nil {
+		s.sum.add(st, out)
+		return
+	}
 	if s.stamped {
 		fmt.Fprintf(&s.out, "@ %s\n", text(at))
 	}
@@ -58,6 +64,49 @@ func (s *story) print(at Instant, st *State, out Outcome) {
 		return
 	}
 	s.out.WriteString(stateLine(st))
+}
+
+// summary counts what many steps did.
+type summary struct {
+	facts map[FactType]int
+	fires []string
+	dead  []string
+	told  []string // the runs that were missed
+	last  *State
+}
+
+func (m *summary) add(s *State, out Outcome) {
+	m.last = s
+	for i := range out.Facts {
+		f := &out.Facts[i]
+		if m.facts[f.Type]++; f.Type == Misfired {
+			m.told = append(m.told, factLine(f))
+		}
+	}
+	for i := range out.Fires {
+		m.fires = append(m.fires, out.Fires[i].ID())
+	}
+	for i := range out.Dead {
+		m.dead = append(m.dead, out.Dead[i].Fire.ID()+" "+out.Dead[i].Code)
+	}
+}
+
+func (m *summary) String() string {
+	var b strings.Builder
+	for _, t := range slices.Sorted(maps.Keys(m.facts)) {
+		fmt.Fprintf(&b, "%d %s\n", m.facts[t], t)
+	}
+	b.WriteString(strings.Join(m.told, ""))
+	if n := len(m.fires); n > 0 {
+		fmt.Fprintf(&b, "FIRE %d, from %s to %s\n", n, m.fires[0], m.fires[n-1])
+	}
+	for _, d := range m.dead {
+		b.WriteString("DEAD " + d + "\n")
+	}
+	if s := m.last; s != nil {
+		fmt.Fprintf(&b, "= %s r%d seq=%d, %d timers, %d live\n", s.Status, s.Revision, s.Seq, len(s.Timers(nil)), len(s.Live))
+	}
+	return b.String()
 }
 
 func factLine(f *Fact) string {

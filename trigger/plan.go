@@ -58,11 +58,15 @@ func (m *Machine) series(spec *Spec, life Life, key Key, o occurrence) Series {
 // jitter is a function of key and occurrence alone, so that it never moves
 // when a plan is made again.
 func (m *Machine) jitter(spec *Spec, key Key, occurrence string) int64 {
-	window := spec.Jitter
-	if window == 0 && spec.Priority == Low {
-		window = m.Channel(spec.Channel).JitterLow
+	return calendar.Jitter(string(key), occurrence, m.window(spec)).Milliseconds()
+}
+
+// window is what occurrences are spread over.
+func (m *Machine) window(spec *Spec) time.Duration {
+	if spec.Jitter == 0 && spec.Priority == Low {
+		return m.Channel(spec.Channel).JitterLow
 	}
-	return calendar.Jitter(string(key), occurrence, window).Milliseconds()
+	return spec.Jitter
 }
 
 // maxAhead and maxBehind bound instants that a caller names.
@@ -163,7 +167,7 @@ func (d *decision) planAfter(t Instant) {
 			skip, t = without(skip, i), o.At
 			continue
 		}
-		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, skip
+		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, ahead(skip, o.ID)
 		s.Series = p
 		return
 	}
@@ -184,9 +188,8 @@ func (d *decision) catchUp() (Live, bool) {
 	if s.Series.At <= s.Series.Told { // a run already told, under fire_all
 		return d.seriesOccurrence(), true
 	}
-	until := d.now.Add(-d.m.MisfireAfter-s.Spec.Jitter) - 1
 	first := d.seriesOccurrence()
-	count, last := d.missed(until)
+	count, last := d.missedRun()
 	d.misfired(count, first.Nominal, last.At)
 	switch s.Spec.Misfire {
 	case SkipMissed:
@@ -204,19 +207,51 @@ func (d *decision) catchUp() (Live, bool) {
 // maxMissed bounds the walk over a run of missed occurrences.
 const maxMissed = 1_000_000
 
-// missed counts the run from the planned occurrence to until.
-func (d *decision) missed(until Instant) (int, occurrence) {
+// missedRun counts the missed occurrences from the planned one on, and finds
+// the last of them. What a skip left out is not missed.
+func (d *decision) missedRun() (count int, last occurrence) {
 	s := d.s
-	last := s.seriesNow()
+	last = s.seriesNow()
 	r, err := d.rule()
 	if err != nil {
 		return 1, last
 	}
-	n, l := r.missed(s.Series.At, until)
-	if n == 0 {
-		return 1, last
+	n, l := r.missed(s.Series.At, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
+	if n > 0 {
+		last = l
 	}
-	return n + 1, l
+	for o, ok, err := r.next(last.At); err == nil && ok && d.late(o); o, ok, err = r.next(last.At) {
+		n, last = n+1, o // within the window each has its own jitter
+	}
+	return n + 1 - s.leftOut(last.ID), r.notLeftOut(last, s.Series.Skip)
+}
+
+// late says whether o is missed, its own jitter included.
+func (d *decision) late(o occurrence) bool {
+	p := d.m.series(&d.s.Spec, d.s.Life, d.s.Key, o)
+	return d.now.Sub(p.Due()) > d.m.MisfireAfter
+}
+
+// leftOut counts the skipped occurrences between the planned one and last.
+func (s *State) leftOut(last string) (n int) {
+	for _, id := range s.Series.Skip {
+		if id > bare(s.Series.Occurrence) && id <= last {
+			n++
+		}
+	}
+	return n
+}
+
+// notLeftOut is o, or the last occurrence before it that is not in skip.
+func (r rule) notLeftOut(o occurrence, skip []string) occurrence {
+	for indexSkip(skip, o.ID) >= 0 {
+		before, ok, err := r.Prev(int64(o.At) - 1)
+		if err != nil || !ok {
+			break
+		}
+		o = r.spell(before)
+	}
+	return o
 }
 
 // moveTo makes o the planned occurrence.
@@ -315,6 +350,13 @@ func indexSkip(skip []string, occurrence string) int {
 		}
 	}
 	return -1
+}
+
+// ahead copies skip, leaving out the days before an occurrence: a catch-up
+// leaps over them.
+func ahead(skip []string, occurrence string) []string {
+	const day = len("2006-01-02")
+	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < occurrence[:day] })
 }
 
 // without copies skip, leaving out index i.

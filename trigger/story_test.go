@@ -23,20 +23,25 @@ import (
 //	repeat n=N by=D           the command in the line below, every D
 //	show                      the state, its keys and firings
 //
-// All take key=K (default k) and brief (leave the states out). Commands take
+// All take key=K (default k), brief (leave the states out) and sum (only how
+// many of what). Commands take
 // at=T (first append; default now), and forwarded=partition-offset.
 type story struct {
 	w          *world
 	out        strings.Builder
 	stamped    bool
 	brief      bool
+	sum        *summary
 	receivable map[Key]*Fire // the last due event of each trigger
 }
 
 func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	s.w.t = t
 	s.out.Reset()
-	s.brief, s.stamped = d.HasArg("brief"), false
+	s.brief, s.stamped, s.sum = d.HasArg("brief"), false, nil
+	if d.HasArg("sum") {
+		s.sum = &summary{facts: map[FactType]int{}}
+	}
 	a := args{t, d}
 	switch d.Cmd {
 	case "new":
@@ -58,6 +63,9 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.show(a.key())
 	default:
 		s.w.command(s.command(a))
+	}
+	if s.sum != nil {
+		return s.sum.String()
 	}
 	return s.out.String()
 }
