@@ -95,6 +95,9 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if err != nil {
 		return Series{}, err
 	}
+	if err := spread(spec, r); err != nil {
+		return Series{}, err
+	}
 	after := from
 	if spec.When.Start != "" {
 		after = minInstant // a start in the past: the misfire policy decides
@@ -112,6 +115,17 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After = r.Start(), m.Timetable.Zones.Release(), before.after
 	return p, nil
+}
+
+// spread holds jitter against the period, so that occurrences keep their order.
+func spread(spec *Spec, r rule) *Error {
+	if spec.Jitter == 0 {
+		return nil
+	}
+	if period := r.Period(); period > 0 && spec.Jitter > period/2 {
+		return invalid("jitter", "jitter is at most half the period, "+(period/2).String())
+	}
+	return nil
 }
 
 // past is what a new plan keeps of the one it replaces: what was decided stays
