@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // copyDir makes dir as a crash might have left it.
@@ -393,4 +395,144 @@ func TestDeletedTopicStaysDeleted(t *testing.T) {
 	if got := values(read(t, b, "a", 0)); slices.Contains(got, "old") {
 		t.Errorf("a new topic has the records of a deleted one: %q", got)
 	}
+}
+
+// oldClient speaks as clients did before KIP-890: every transaction of a
+// producer has the same epoch.
+func oldClient(t testing.TB, b *Broker, id string) *kgo.Client {
+	return client(t, b, kgo.TransactionalID(id), kgo.MaxVersions(kversion.V3_0_0()))
+}
+
+// TestSameEpochTwice: with old clients, producer and epoch do not name a
+// transaction; the outcome of the first must not commit the second.
+func TestSameEpochTwice(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	cl := oldClient(t, b, "x")
+	_, before, _ := cl.ProducerID(testContext(t))
+	transact(t, cl, true, rec("a", 0, "k", "first"), rec("a", 1, "k", "first"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, rec("a", 0, "k", "open"), rec("a", 1, "k", "open"))
+	if _, after, _ := cl.ProducerID(testContext(t)); after != before {
+		t.Fatalf("epoch went from %d to %d: this is no old client", before, after)
+	}
+	b = start(t, copyDir(t, dir))
+	for p := range int32(2) {
+		wantValues(t, read(t, b, "a", p, committed()), "first")
+	}
+}
+
+// TestRetriedEndTxn: the client that did not hear of its commit asks again
+// after the crash, and is told it is done.
+func TestRetriedEndTxn(t *testing.T) {
+	for _, version := range []int16{3, 5} {
+		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 1)
+			cl := oldClient(t, b, "x")
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, rec("a", 0, "k", "v"))
+			req := kmsg.NewPtrEndTxnRequest()
+			req.TransactionalID = "x"
+			req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
+			req.Commit = true
+			if resp := endTxn(t, b, req, version); resp.ErrorCode != 0 {
+				t.Fatalf("error %d", resp.ErrorCode)
+			}
+			crash := copyDir(t, dir)
+			path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
+			cut(t, path, size(t, path)-markerSize)
+			pids := filepath.Join(crash, dataDir, "pids.log")
+			cut(t, pids, firstFrame(t, pids))
+			b = start(t, crash)
+			resp := endTxn(t, b, req, version)
+			if resp.ErrorCode != 0 || version >= 5 && resp.ProducerEpoch != req.ProducerEpoch+1 {
+				t.Errorf("retry: error %d, epoch %d after %d", resp.ErrorCode, resp.ProducerEpoch, req.ProducerEpoch)
+			}
+			wantValues(t, read(t, b, "a", 0, committed()), "v")
+		})
+	}
+}
+
+func endTxn(t testing.TB, b *Broker, req *kmsg.EndTxnRequest, version int16) *kmsg.EndTxnResponse {
+	t.Helper()
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(26, version)
+	resp, err := req.RequestWith(testContext(t), client(t, b, kgo.MaxVersions(v)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+func firstFrame(t testing.TB, path string) int64 {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int64(8 + len(nextLogEntry(raw)))
+}
+
+// TestFencedCommit: a commit was written down, and before kfake turned to it
+// somebody took the transactional id over. It must not come back.
+func TestFencedCommit(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	cl := client(t, b, kgo.TransactionalID("x"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.Commit = "x", true
+	req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
+	req.Version = 5
+	if e, _, err := b.txns.prepare(req); err != nil || e == nil {
+		t.Fatal("nothing was written down", err)
+	}
+	if _, _, err := client(t, b, kgo.TransactionalID("x")).ProducerID(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	crash := copyDir(t, dir)
+	for p := range int32(2) {
+		path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0))
+		if p == 1 {
+			cut(t, path, size(t, path)-markerSize)
+		}
+	}
+	b = start(t, crash)
+	for p := range int32(2) {
+		if got := read(t, b, "a", p, committed()); len(got) > 0 {
+			t.Errorf("partition %d: %q of a fenced transaction", p, values(got))
+		}
+	}
+}
+
+// TestOutcomeLogStartsAnew: it does not grow for ever, and forgets nothing
+// that is not yet on disk.
+func TestOutcomeLogStartsAnew(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	cl := client(t, b, kgo.TransactionalID("x"))
+	transact(t, cl, true, rec("a", 0, "k", "1"))
+	if err := b.txns.restart(); err != nil {
+		t.Fatal(err)
+	}
+	if n := outcomes(t, dir); n != int64(len(outcomeMagic)) {
+		t.Errorf("log has %d bytes", n)
+	}
+	transact(t, cl, true, rec("a", 0, "k", "2"))
+	crash := copyDir(t, dir)
+	path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
+	cut(t, path, size(t, path)-markerSize)
+	wantValues(t, read(t, start(t, crash), "a", 0, committed()), "1", "2")
 }
