@@ -46,7 +46,7 @@ type PreviewOccurrence struct {
 
 const (
 	previewDefaultN = 10
-	previewMaxN     = 1000
+	previewMaxN     = 10_000
 )
 
 // CalendarSource finds a named holiday calendar.

@@ -72,7 +72,7 @@ func TestPreviewRefusals(t *testing.T) {
 		{"dst field", `{"recurrence":"FREQ=DAILY","dst":{"gab":"skip"}}`, CodeInvalid, "dst", "gab"},
 		{"number for text", `{"recurrence":7}`, CodeInvalid, "recurrence", "not a string"},
 		{"n", `{"delay":"7m","n":0}`, CodeInvalid, "n", "from 1"},
-		{"n too large", `{"delay":"7m","n":1001}`, CodeInvalid, "n", "1000"},
+		{"n too large", `{"delay":"7m","n":10001}`, CodeInvalid, "n", "10000"},
 		{"count of a one-shot", `{"delay":"7m","count":2}`, CodeConflictingTime, "count", "recurrence"},
 		{"delay in months", `{"delay":"P1M"}`, CodeInvalid, "delay", "months"},
 		{"after", `{"delay":"7m","after":"soon"}`, CodeInvalid, "after", "local date-time"},

@@ -1,0 +1,134 @@
+package calendar
+
+// settleStart checks that the rule yields anything at all and, where no start
+// was given, makes the first candidate after the append the start.
+func (c *compiler) settleStart() error {
+	r := c.r
+	if h := r.holidays; h != nil && h.on != OnSkip && (r.kind == onGrid || r.kind == onInterval) {
+		return fail(CodeInvalid, "calendars", "%s moves whole days; with a rule that fires on elapsed time write skip", h.on)
+	}
+	switch r.kind {
+	case onWalls:
+		return c.settleWalls()
+	case onGrid:
+		return c.settleGrid()
+	case onInterval:
+		if c.start.kind == isNothing {
+			r.startAt = c.at + r.step
+			r.start = utcString(r.startAt)
+		}
+		if r.startAt > maxInstant {
+			return fail(CodeInvalidRule, "recurrence", "the first occurrence would be after the year 9999")
+		}
+	}
+	return nil
+}
+
+func (c *compiler) settleWalls() error {
+	r := c.r
+	from := r.startWall
+	if c.start.kind != isWall {
+		from = c.phase - 2*msPerDay
+	}
+	for from := ceilDiv(int64(from)-r.subMs, 1000); ; {
+		w, ok, err := r.walls.next(from)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return c.never()
+		}
+		wall := Wall(w*1000 + r.subMs)
+		if c.start.kind == isWall || c.lastInstant(wall) >= r.startAt {
+			r.startWall = wall
+			break
+		}
+		from = w + 1
+	}
+	if c.start.kind == isNothing {
+		r.start = r.startWall.String()
+	}
+	return nil
+}
+
+// lastInstant is the latest instant a wall time means, also where DST skips it.
+func (c *compiler) lastInstant(w Wall) int64 {
+	var buf [2]Resolved
+	n := c.r.zone.resolve(w, c.r.dst, &buf)
+	if n == 0 {
+		return c.r.zone.ResolveFirst(w)
+	}
+	return buf[n-1].At
+}
+
+func (c *compiler) settleGrid() error {
+	r := c.r
+	u, ok, err := r.grid.next(r.zone, ceilDiv(r.startAt-r.subMs, 1000))
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return c.never()
+	}
+	r.startAt = u*1000 + r.subMs
+	if c.start.kind == isNothing {
+		r.start = utcString(r.startAt)
+	}
+	return nil
+}
+
+func (c *compiler) never() error {
+	return fail(CodeNoOccurrences, "recurrence", "%s never fires: nothing matches in 400 years", clip(c.spec.Recurrence))
+}
+
+// settleCount turns COUNT into the last candidate. For wall times that is a
+// function of start and rule alone: neither zone nor exclusions matter.
+func (c *compiler) settleCount() error {
+	if c.count == 0 {
+		return nil
+	}
+	r := c.r
+	switch r.kind {
+	case onInterval:
+		if steps := int64(c.count - 1); steps <= (maxInstant-r.startAt)/r.step {
+			r.untilAt = r.startAt + steps*r.step
+		}
+	case onGrid:
+		return c.countGrid()
+	case onWalls:
+		return c.countWalls()
+	}
+	return nil
+}
+
+func (c *compiler) countWalls() error {
+	from, last := ceilDiv(int64(c.r.startWall)-c.r.subMs, 1000), int64(0)
+	for range c.count {
+		w, ok, err := c.r.walls.next(from)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil // ends by itself before the count does
+		}
+		from, last = w+1, w
+	}
+	c.r.lastWall = Wall(last*1000 + c.r.subMs)
+	return nil
+}
+
+func (c *compiler) countGrid() error {
+	t, last := ceilDiv(c.r.startAt-c.r.subMs, 1000), int64(0)
+	for range c.count {
+		u, ok, err := c.r.grid.next(c.r.zone, t)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil
+		}
+		t, last = u+1, u
+	}
+	c.r.untilAt = last*1000 + c.r.subMs
+	return nil
+}
