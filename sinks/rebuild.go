@@ -44,7 +44,8 @@ type RebuildProgress struct {
 type Report struct {
 	RebuildProgress
 	Window Window
-	Tables []TableReport // empty if there was nothing to compare with
+	Ends   map[int32]int64 // the offsets up to which the log was replayed
+	Tables []TableReport   // empty if there was nothing to compare with
 }
 
 // Same says that the comparison found no difference.
@@ -103,7 +104,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}
 	}
-	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}}, started: time.Now()}
+	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}, Ends: map[int32]int64{}}, started: time.Now()}
 	if err := b.replay(ctx); err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}
@@ -175,6 +176,7 @@ func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	ends.Each(func(e kadm.ListedOffset) {
 		if start, ok := starts.Lookup(b.o.Topic, e.Partition); ok && start.Offset < e.Offset {
 			b.ends[e.Partition] = e.Offset
+			b.report.Ends[e.Partition] = e.Offset
 			b.report.Records += e.Offset - start.Offset
 			assign[e.Partition] = kgo.NewOffset().At(start.Offset)
 		}
@@ -222,4 +224,23 @@ func (b *rebuild) decode(r *kgo.Record) EventRecord {
 	}
 	w.To[r.Partition] = max(w.To[r.Partition], rec.EventUS)
 	return rec
+}
+
+// SwitchTo sets a projector's group back to where a rebuild ended, so that what
+// came after goes into the rebuilt sink too. The group's projectors must be
+// stopped: with members the brokers refuse.
+func (r *Report) SwitchTo(ctx context.Context, kafka []kgo.Opt, topic, group string) error {
+	client, err := kgo.NewClient(kafka...)
+	if err != nil {
+		return fmt.Errorf("switch: connect: %w", err)
+	}
+	defer client.Close()
+	offsets := kadm.Offsets{}
+	for partition, next := range r.Ends {
+		offsets.AddOffset(topic, partition, next, -1)
+	}
+	if err := kadm.NewClient(client).CommitAllOffsets(ctx, group, offsets); err != nil {
+		return fmt.Errorf("switch: set the offsets of group %s (its projectors must be stopped): %w", group, err)
+	}
+	return nil
 }

@@ -102,3 +102,31 @@ func TestRebuildOfAnEmptyLog(t *testing.T) {
 		t.Errorf("nothing differs from nothing:\n%s", r)
 	}
 }
+
+// The old projector went on during the rebuild. After the switch the rebuilt
+// sink gets what came meanwhile.
+func TestSwitchTo(t *testing.T) {
+	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
+	old.groupOffsets, fresh.groupOffsets = true, true
+	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Write(kgo.TryCommit, l.Lives("meanwhile", 30)...)
+	switchWithMembers := error(nil)
+	sinktest.Project(t, old, sinks.Options{Kafka: l.Kafka()}, func() bool {
+		if sinktest.Rows(t, old) < l.Events {
+			return false
+		}
+		switchWithMembers = r.SwitchTo(context.Background(), l.Kafka(), "waterclock.events", "waterclock-history")
+		return true
+	})
+	if switchWithMembers == nil || !strings.Contains(switchWithMembers.Error(), "must be stopped") {
+		t.Errorf("the offsets of a running group were set: %v", switchWithMembers)
+	}
+	if err := r.SwitchTo(context.Background(), l.Kafka(), "waterclock.events", "waterclock-history"); err != nil {
+		t.Fatal(err)
+	}
+	sinktest.Project(t, fresh, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, fresh) == l.Events })
+}
