@@ -121,7 +121,7 @@ func (d *decision) reschedule(c *Command) *Error {
 	}
 	spec := s.Spec
 	spec.When = c.Spec.When
-	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.past(&spec.When))
+	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, d.past(&spec.When))
 	if err != nil {
 		return err
 	}

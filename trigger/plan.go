@@ -99,11 +99,11 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, err
 	}
 	after := from
-	if spec.When.Start != "" {
+	if spec.When.Start != "" || before.goesOn {
 		after = minInstant // a start in the past: the misfire policy decides
 	}
 	o, ok, err := r.next(max(after, before.after))
-	for ok && err == nil && fired(before.done, o.ID+life.suffix()) {
+	for ok && err == nil && before.decided(o.ID, life) {
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {
@@ -113,7 +113,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After = r.Start(), m.Timetable.Zones.Release(), before.after
+	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.skip, o.ID)
 	return p, nil
 }
 
@@ -129,20 +129,33 @@ func spread(spec *Spec, r rule) *Error {
 }
 
 // past is what a new plan keeps of the one it replaces: what was decided stays
-// decided, and the same rule keeps its phase.
+// decided, and the same rule keeps its phase and what was left out of it.
 type past struct {
 	start string   // settled start of the same rule; "" begins a phase
 	after Instant  // everything at or before it is decided
 	done  []Firing // what has fired in this life
+	skip  []string // left out of the same rule
+
+	goesOn bool // the same series: from after on, not from the append on
 }
 
-func (s *State) past(w *When) past {
+func (d *decision) past(w *When) past {
+	s := d.s
 	old := &s.Spec.When
 	keep := past{after: s.Series.After, done: s.Done}
-	if w.Kind == WhenRecurrence && old.Kind == WhenRecurrence && w.Recurrence == old.Recurrence {
-		keep.start = s.Series.Start
+	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
+		return keep
+	}
+	keep.start, keep.skip = s.Series.Start, s.Series.Skip
+	if w.Zone != old.Zone && s.Series.Local != "" && keep.after != 0 {
+		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
+}
+
+// decided says whether an occurrence has fired in this life or was left out.
+func (p *past) decided(id string, life Life) bool {
+	return fired(p.done, id+life.suffix()) || indexSkip(p.skip, id) >= 0
 }
 
 func fired(done []Firing, occurrence string) bool {
@@ -177,7 +190,7 @@ func (d *decision) planAfter(t Instant) {
 			break
 		}
 		p := d.m.series(&s.Spec, s.Life, s.Key, o)
-		if i := indexSkip(skip, p.Occurrence); i >= 0 {
+		if i := indexSkip(skip, p.Occurrence); i >= 0 || s.hasFired(p.Occurrence) {
 			skip, t = without(skip, i), o.At
 			continue
 		}
@@ -337,24 +350,51 @@ func (d *decision) find(name string) (occurrence, *Error) {
 // maxFind bounds how far ahead an occurrence may be skipped.
 const maxFind = 1000
 
-// rezone keeps the wall times and moves them to another zone.
+// rezone keeps the wall times and moves them to another zone. The planned
+// occurrence is the first that is undecided, there as here, so nothing fires
+// twice and nothing is lost, whichever way the clocks go.
 func (d *decision) rezone(c *Command) *Error {
 	s := d.s
-	w := s.Spec.When
-	if w.Zone == "" || (w.Kind != WhenLocal && w.Kind != WhenRecurrence) {
+	w := &s.Spec.When
+	switch {
+	case w.Zone == "" || (w.Kind != WhenLocal && w.Kind != WhenRecurrence):
 		return invalid("timezone", "only a trigger with local times can move to another zone")
+	case s.Status == InFlight:
+		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
+	case c.Zone == w.Zone:
+		return d.duplicate("same zone")
 	}
-	spec := s.Spec
-	spec.When.Zone = c.Zone
 	if _, err := d.m.Timetable.Zones.Lookup(c.Zone); err != nil {
 		return fromCalendar(err)
 	}
-	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, s.past(&spec.When))
+	spec := s.Spec
+	spec.When.Zone = c.Zone
+	series, err := d.inZone(&spec, c.From.Append)
 	if err != nil {
 		return err
 	}
 	d.replan(spec, series, "rezone")
 	return nil
+}
+
+// inZone is the plan by the clocks of spec's zone. What was snoozed to an
+// instant, or has nothing planned any more, stays as it is.
+func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
+	s := d.s
+	switch {
+	case s.Series.At == 0, s.Series.Local == "" && !s.Recurring():
+		return s.Series, nil
+	case !s.Recurring():
+		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When))
+	}
+	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
+		spec.When.Start = wall // an instant would be another wall time there
+	}
+	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, goesOn: true}
+	if s.Series.Local != "" {
+		before.after = d.m.Timetable.sameWall(s.Series.At, s.Spec.When.Zone, spec.When.Zone) - 1
+	}
+	return d.m.planRule(spec, s.Life, s.Key, from, before)
 }
 
 func indexSkip(skip []string, occurrence string) int {

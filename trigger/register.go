@@ -87,7 +87,7 @@ func (d *decision) beginLife(c *Command) *Error {
 // trigger's. What has fired in this life never fires again.
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
-	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, s.past(&c.Spec.When))
+	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, d.past(&c.Spec.When))
 	if err != nil {
 		return err
 	}

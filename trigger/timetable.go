@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -38,6 +39,32 @@ func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 		return occurrence{}, fromCalendar(err)
 	}
 	return occurrence{At: Instant(o.At), ID: o.ID(), Local: o.Local.String() + "[" + zone + "]"}, nil
+}
+
+// sameWall is when clocks in zone to show what those in zone from show at.
+func (t *Timetable) sameWall(at Instant, from, to string) Instant {
+	a, err := t.Zones.Lookup(cmp.Or(from, "UTC"))
+	if err != nil {
+		return at
+	}
+	b, err := t.Zones.Lookup(cmp.Or(to, "UTC"))
+	if err != nil {
+		return at
+	}
+	return Instant(b.ResolveFirst(a.Wall(int64(at))))
+}
+
+// wallOf spells a start that is an instant as the wall time it is in a zone.
+func (t *Timetable) wallOf(start, zone string) string {
+	at, err := calendar.ParseInstant(start)
+	if err != nil {
+		return start // a wall time already
+	}
+	z, err := t.Zones.Lookup(cmp.Or(zone, "UTC"))
+	if err != nil {
+		return start
+	}
+	return z.Wall(at).String()
 }
 
 // occurrence is one resolved occurrence.
