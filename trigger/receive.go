@@ -14,10 +14,8 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 		return Outcome{Facts: []Fact{f}}
 	}
 	d := m.begin(s, now)
-	i := slices.IndexFunc(s.Live, func(l Live) bool {
-		return l.Kind == LiveInFlight && l.Occurrence == r.Occurrence && l.Step == r.Step
-	})
-	if i < 0 || (r.Attempt != 0 && r.Attempt < s.Live[i].Attempt && !r.good()) {
+	i := s.receivable(r)
+	if i < 0 {
 		f := receiptFact(r)
 		f.Reason = "late"
 		d.tell(f)
@@ -25,6 +23,21 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	}
 	d.receive(i, r)
 	return d.finish()
+}
+
+// receivable finds the occurrence a receipt decides, -1 if it is too late to.
+// Good news of any attempt counts as long as the occurrence is open, be it
+// between two attempts; other news only of the attempt in flight.
+func (s *State) receivable(r *Receipt) int {
+	return slices.IndexFunc(s.Live, func(l Live) bool {
+		switch {
+		case l.Occurrence != r.Occurrence || l.Step != r.Step:
+			return false
+		case r.good():
+			return l.Kind == LiveInFlight || l.Kind == LiveRetry
+		}
+		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt >= l.Attempt)
+	})
 }
 
 func (r *Receipt) good() bool { return r.Outcome == ReceiptDelivered || r.Outcome == ReceiptAccepted }
