@@ -63,7 +63,7 @@ func (RegisteredEither) Schema(r huma.Registry) *huma.Schema {
 }
 
 func schemaOf[T any](r huma.Registry) *huma.Schema {
-	return r.Schema(reflect.TypeFor[T](), true, "")
+	return named(r, reflect.TypeFor[T](), "")
 }
 
 // fieldDocs say what a field of a register is; those without one are in the

@@ -25,7 +25,14 @@ func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
 	case c == nil:
 		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
 	}
-	return sendJSON(w, http.StatusOK, Calendar{Name: c.Name, Dates: c.Dates})
+	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, c.Dates))
+}
+
+func calendarJSON(name string, dates []string) Calendar {
+	if dates == nil {
+		dates = []string{}
+	}
+	return Calendar{name, dates}
 }
 
 // calendar is the last word of topic control on a calendar; nil for none.
@@ -84,5 +91,5 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, Calendar{Name: c.Name, Dates: stored.Dates})
+	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, stored.Dates))
 }

@@ -151,12 +151,28 @@ func content(types huma.Registry, kind reflect.Type, media, hint string) map[str
 	if media == "" {
 		media = "application/json"
 	}
-	schema := types.Schema(kind, true, hint)
+	schema := named(types, kind, hint)
 	if media == "application/schema+json" || media == "application/json" && kind.Kind() == reflect.String {
 		schema = &huma.Schema{Type: huma.TypeObject}
 	}
 	return map[string]*huma.MediaType{media: {Schema: schema}}
 }
+
+// named is the schema of a type by reference. huma spells those that provide
+// their own in place; the same register in five places would drown the rest.
+func named(types huma.Registry, kind reflect.Type, hint string) *huma.Schema {
+	own, ok := reflect.New(kind).Interface().(huma.SchemaProvider)
+	if !ok || kind.Kind() != reflect.Struct {
+		return types.Schema(kind, true, hint)
+	}
+	if types.Map()[kind.Name()] == nil {
+		types.Map()[kind.Name()] = own.Schema(types)
+	}
+	return &huma.Schema{Ref: "#/components/schemas/" + kind.Name()}
+}
+
+// No list of ours is ever null; huma would say that each may be.
+func init() { huma.DefaultArrayNullable = false }
 
 func ptr[T any](v T) *T { return &v }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -19,8 +20,8 @@ type topicReader struct {
 	cl    *kgo.Client
 	topic string
 
-	mu sync.Mutex
-	id [16]byte // the topic's; zero until asked for
+	mu   sync.Mutex
+	meta *kmsg.MetadataResponseTopic // nil until asked for, and after an error
 }
 
 // Steps back from the end of the topic, in offsets: a turn writes at most some
@@ -98,25 +99,32 @@ const (
 // fetch asks the partition's leader once; no consumer is set up for what is
 // needed only when a partition moves.
 func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
-	id, err := r.topicID(ctx)
+	records, next, err := r.tryFetch(ctx, partition, from)
+	if err != nil {
+		r.forget() // the leader may be another by now
+		records, next, err = r.tryFetch(ctx, partition, from)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
+	}
+	return records, next, nil
+}
+
+func (r *topicReader) tryFetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
+	id, leader, err := r.leader(ctx, partition)
 	if err != nil {
 		return nil, 0, err
 	}
-	leader, _, err := r.cl.PartitionLeader(r.topic, partition)
+	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.cl.Broker(leader))
 	if err != nil {
-		return nil, 0, fmt.Errorf("leader of %s/%d: %w", r.topic, partition, err)
-	}
-	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.cl.Broker(int(leader)))
-	if err != nil {
-		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
+		return nil, 0, err
 	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return nil, 0, fmt.Errorf("fetch %s/%d: empty answer", r.topic, partition)
+		return nil, 0, errors.New("empty answer")
 	}
 	p := &resp.Topics[0].Partitions[0]
 	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		r.cl.ForceMetadataRefresh()
-		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
+		return nil, 0, err
 	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic, Partition: partition,
@@ -137,28 +145,45 @@ func fetchOnce(topic string, id [16]byte, partition int32, from int64) *kmsg.Fet
 	return req
 }
 
-func (r *topicReader) topicID(ctx context.Context) ([16]byte, error) {
+// leader is the topic's id and the broker that leads a partition.
+func (r *topicReader) leader(ctx context.Context, partition int32) (id [16]byte, broker int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.id != [16]byte{} {
-		return r.id, nil
+	if r.meta == nil {
+		if r.meta, err = metadata(ctx, r.cl, r.topic); err != nil {
+			return id, 0, err
+		}
 	}
+	for _, p := range r.meta.Partitions {
+		if p.Partition == partition {
+			return r.meta.TopicID, int(p.Leader), kerr.ErrorForCode(p.ErrorCode)
+		}
+	}
+	return id, 0, errors.New("the topic has no such partition")
+}
+
+func (r *topicReader) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.meta = nil
+}
+
+func metadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr(r.topic)
+	rt.Topic = kmsg.StringPtr(topic)
 	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, r.cl)
+	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return r.id, fmt.Errorf("metadata of %s: %w", r.topic, err)
+		return nil, fmt.Errorf("metadata: %w", err)
 	}
 	if len(resp.Topics) != 1 {
-		return r.id, fmt.Errorf("metadata of %s: empty answer", r.topic)
+		return nil, errors.New("metadata: empty answer")
 	}
 	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return r.id, fmt.Errorf("metadata of %s: %w", r.topic, err)
+		return nil, fmt.Errorf("metadata: %w", err)
 	}
-	r.id = resp.Topics[0].TopicID
-	return r.id, nil
+	return &resp.Topics[0], nil
 }
 
 // stableEnd is the offset behind the last record that a read_committed reader

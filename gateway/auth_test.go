@@ -1,0 +1,336 @@
+package gateway
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+const (
+	keyA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	keyB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+	keyR = "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr"
+	keyO = "oooooooooooooooooooooooooooooooooooooooo"
+	keyD = "dddddddddddddddddddddddddddddddddddddddd"
+)
+
+func testKeys(t testing.TB) *Keys {
+	sum := sha256.Sum256([]byte(keyB))
+	k, err := ReadKeys(strings.NewReader(`# keys
+acme ` + keyA + `
+blue sha256:` + hex.EncodeToString(sum[:]) + ` writer blue-service
+acme ` + keyR + ` reader
+
+acme ` + keyO + ` operator
+default ` + keyD + `
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestReadKeysRefuses(t *testing.T) {
+	for _, c := range []struct{ name, text string }{
+		{"one word", "acme"}, {"short key", "acme short"}, {"role", "acme " + keyA + " king"}, {"tenant", "a/b " + keyA},
+		{"twice", "acme " + keyA + "\nblue " + keyA}, {"hash cut", "acme sha256:abcd"}, {"hash garbled", "acme sha256:" + strings.Repeat("z", 64)},
+		{"too many words", "acme " + keyA + " reader a b"},
+	} {
+		if _, err := ReadKeys(strings.NewReader(c.text)); err == nil {
+			t.Errorf("%s: accepted", c.name)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	for _, c := range []struct {
+		name, key, method, path, body string
+		want                          int
+	}{
+		{"nobody", "", "GET", "/v1/triggers", "", 401},
+		{"wrong key", keyA + "x", "GET", "/v1/triggers", "", 401},
+		{"its hash is no key", func() string { s := sha256.Sum256([]byte(keyA)); return hex.EncodeToString(s[:]) }(), "GET", "/v1/triggers", "", 401},
+		{"writer writes", keyA, "PUT", "/v1/triggers/r", at(""), 201},
+		{"reader reads", keyR, "GET", "/v1/triggers/r", "", 200},
+		{"reader previews", keyR, "POST", "/v1/preview", `{"delay":"1m"}`, 200},
+		{"reader does not write", keyR, "PUT", "/v1/triggers/r", at(""), 403},
+		{"reader does not cancel", keyR, "DELETE", "/v1/triggers/r", "", 403},
+		{"reader sends no batch", keyR, "POST", "/v1/triggers:batch", "", 403},
+		{"writer sees no partitions", keyA, "GET", "/v1/partitions", "", 403},
+		{"writer puts no calendar", keyA, "PUT", "/v1/calendars/c", `{"dates":[]}`, 403},
+		{"operator sees partitions", keyO, "GET", "/v1/partitions", "", 200},
+		{"description is public", "", "GET", "/openapi.json", "", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := w.on(t)
+			a := w.call(c.method, c.path, c.body, "Authorization", "Bearer "+c.key)
+			if a.status != c.want {
+				t.Errorf("status %d, want %d: %s", a.status, c.want, a.body)
+			}
+			if (a.status == 401) != (a.header.Get("WWW-Authenticate") != "") {
+				t.Errorf("WWW-Authenticate %q at %d", a.header.Get("WWW-Authenticate"), a.status)
+			}
+		})
+	}
+	w.must(http.StatusOK, "GET", "/v1/triggers/r", "", "X-API-Key", keyR)
+	if actor := w.server.opts.Auth; actor == nil {
+		t.Fatal("no auth")
+	}
+}
+
+// What another tenant has is not there: by no verb, and in no list.
+func TestTenantsCannotMeet(t *testing.T) {
+	log := &eventLog{all: []topicsEvent{event("acme/t", 10, 1, "trigger.registered")}}
+	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
+	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"ours"`), bearer(keyA)...)
+	before := *w.state("acme/t")
+	for _, key := range []string{keyB, keyD} {
+		for _, id := range []string{"t", "acme%2Ft", "%2Ft", "..%2Facme%2Ft"} {
+			for _, c := range []struct{ method, path, body string }{
+				{"GET", "/v1/triggers/" + id, ""}, {"PATCH", "/v1/triggers/" + id, `{"payload":1}`}, {"DELETE", "/v1/triggers/" + id, ""},
+				{"POST", "/v1/triggers/" + id + ":snooze", `{"for":"1m"}`}, {"POST", "/v1/triggers/" + id + ":skip", ""},
+				{"POST", "/v1/triggers/" + id + ":pause", ""}, {"POST", "/v1/triggers/" + id + ":resume", ""}, {"POST", "/v1/triggers/" + id + ":run", ""},
+				{"POST", "/v1/triggers/" + id + ":rezone", `{"timezone":"Asia/Tokyo"}`}, {"GET", "/v1/triggers/" + id + "/events", ""},
+				{"GET", "/v1/triggers/" + id + "/occurrences", ""}, {"GET", "/api/reminders/" + id, ""}, {"PATCH", "/api/reminders/" + id, `{"title":"x"}`},
+				{"DELETE", "/api/reminders/" + id, ""}, {"POST", "/api/reminders/" + id + "/snooze", `{"minutes":1}`},
+			} {
+				a := w.call(c.method, c.path, c.body, bearer(key)...)
+				if a.status != http.StatusNotFound && a.status != http.StatusUnprocessableEntity || a.status == 422 && a.get(t, "code") != "invalid_key" {
+					t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
+				}
+				if strings.Contains(a.body, "ours") {
+					t.Errorf("%s %s tells %s", c.method, c.path, a.body)
+				}
+			}
+		}
+		for _, path := range []string{"/v1/triggers", "/v1/triggers?user_id=u", "/api/reminders?user_id=u"} {
+			if a := w.must(http.StatusOK, "GET", path, "", bearer(key)...); a.get(t, "items") != "[]" {
+				t.Errorf("%s shows %s", path, a.body)
+			}
+		}
+		if a := w.must(http.StatusOK, "GET", "/v1/upcoming?bucket=366d&n=100", "", bearer(key)...); strings.Contains(a.body, `"count":1`) {
+			t.Errorf("upcoming counts another's: %s", a.body)
+		}
+	}
+	w.must(http.StatusNotFound, "PUT", "/v1/triggers/acme%2Ft", at(""), bearer(keyD)...)
+	for _, line := range []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`} {
+		a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", line, bearer(keyD)...)
+		if s := a.get(t, "status"); s != "404" && s != "422" {
+			t.Errorf("batch %s: %s", line, a.body)
+		}
+	}
+	if after := w.state("acme/t"); after.Revision != before.Revision || after.Seq != before.Seq || after.Status != trigger.Pending {
+		t.Errorf("touched: %+v", after)
+	}
+	same := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyA), "Idempotency-Key", "k")...).get(t, "trigger_id")
+	if other := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyB), "Idempotency-Key", "k")...).get(t, "trigger_id"); other == same {
+		t.Errorf("one idempotency key of two tenants means one id, %s", same)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), bearer(keyB)...)
+	if w.state("blue/t") == nil || w.state("acme/t").Revision != before.Revision {
+		t.Error("the same id of two tenants is one trigger")
+	}
+}
+
+// A cursor of one tenant says nothing to another.
+func TestCursorsAreATenants(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	for _, id := range []string{"a", "b"} {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(""), "Authorization", "Bearer "+keyA)
+	}
+	cursor := w.must(http.StatusOK, "GET", "/v1/triggers?limit=1", "", "Authorization", "Bearer "+keyA).get(t, "next_cursor")
+	w.must(http.StatusOK, "GET", "/v1/triggers?limit=1&cursor="+cursor, "", "Authorization", "Bearer "+keyA)
+	w.must(http.StatusBadRequest, "GET", "/v1/triggers?limit=1&cursor="+cursor, "", "Authorization", "Bearer "+keyB)
+}
+
+func TestRateLimit(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	met := ""
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Now, o.OnQuota = testKeys(t), func() time.Time { return now }, func(limit string) { met = limit }
+		o.Rate = func(tenant string) float64 { return map[string]float64{"acme": 2}[tenant] }
+	})
+	put := func(key string) answer {
+		return w.call("PUT", "/v1/triggers/x", at(""), "Authorization", "Bearer "+key)
+	}
+	for i := range 2 {
+		if a := put(keyA); a.status >= 300 {
+			t.Fatalf("command %d: %d %s", i, a.status, a.body)
+		}
+	}
+	a := put(keyA)
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.get(t, "code") != "quota_exceeded" || met != "rate" {
+		t.Errorf("third: %d %s, limit %q", a.status, a.body, met)
+	}
+	if a := put(keyB); a.status != http.StatusCreated {
+		t.Errorf("another tenant: %d", a.status)
+	}
+	if b := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"y","delay":"1m"}`, "Authorization", "Bearer "+keyA); b.get(t, "status") != "429" {
+		t.Errorf("batch: %s", b.body)
+	}
+	now = now.Add(time.Second)
+	if a := put(keyA); a.status != http.StatusOK {
+		t.Errorf("a second later: %d", a.status)
+	}
+}
+
+// issuer signs tokens for tests.
+type issuer struct {
+	key  *rsa.PrivateKey
+	auth *OIDC
+	now  time.Time
+}
+
+const audience = "waterclock"
+
+func newIssuer(t *testing.T) *issuer {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &issuer{key: key, now: time.Unix(1_800_000_000, 0)}
+	i.auth, err = NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: audience, Keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
+		Now: func() time.Time { return i.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func (i *issuer) claims(change func(map[string]any)) map[string]any {
+	c := map[string]any{"iss": "https://id.example", "aud": audience, "sub": "svc", "tenant": "acme", "exp": i.now.Add(time.Minute).Unix(), "iat": i.now.Unix()}
+	if change != nil {
+		change(c)
+	}
+	return c
+}
+
+func signed(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any) string {
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "k1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jwt.Signed(s).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestTokens(t *testing.T) {
+	i := newIssuer(t)
+	other, _ := rsa.GenerateKey(rand.Reader, 2048)
+	curve, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	public := []byte(fmt.Sprint(i.key.PublicKey.N)) // what HS/RS confusion would take for the HMAC key
+	rs := func(change func(map[string]any)) string { return signed(t, jose.RS256, i.key, i.claims(change)) }
+	set := func(name string, v any) string { return rs(func(c map[string]any) { c[name] = v }) }
+	without := func(name string) string { return rs(func(c map[string]any) { delete(c, name) }) }
+	none := "eyJhbGciOiJub25lIn0." + strings.Split(rs(nil), ".")[1] + "."
+	good := rs(nil)
+	for _, c := range []struct {
+		name, token string
+		role        Role // 0: refused
+	}{
+		{"right", good, Writer},
+		{"role reader", set("roles", []string{"reader"}), Reader},
+		{"roles, the highest", set("roles", []string{"reader", "operator", "else"}), Operator},
+		{"role as a string", set("roles", "reader"), Reader},
+		{"audience among others", set("aud", []string{"x", audience}), Writer},
+		{"roles of others", set("roles", []string{"admin"}), 0},
+		{"alg none", none, 0},
+		{"HS256 by the public key", signed(t, jose.HS256, public, i.claims(nil)), 0},
+		{"ES256 of nobody", signed(t, jose.ES256, curve, i.claims(nil)), 0},
+		{"RS512, not pinned", signed(t, jose.RS512, i.key, i.claims(nil)), 0},
+		{"another key", signed(t, jose.RS256, other, i.claims(nil)), 0},
+		{"another issuer", set("iss", "https://evil.example"), 0},
+		{"issuer with a slash", set("iss", "https://id.example/"), 0},
+		{"another audience", set("aud", "else"), 0},
+		{"no audience", without("aud"), 0},
+		{"no exp", without("exp"), 0},
+		{"expired", set("exp", i.now.Add(-time.Second).Unix()), 0},
+		{"not yet", set("nbf", i.now.Add(time.Hour).Unix()), 0},
+		{"no tenant", without("tenant"), 0},
+		{"tenant with a slash", set("tenant", "acme/x"), 0},
+		{"tenant empty", set("tenant", ""), 0},
+		{"tenant a list", set("tenant", []string{"acme"}), 0},
+		{"cut", good[:len(good)-4], 0},
+		{"claims changed", strings.Split(good, ".")[0] + "." + strings.Split(set("tenant", "blue"), ".")[1] + "." + strings.Split(good, ".")[2], 0},
+		{"empty", "", 0},
+		{"dots", "..", 0},
+	} {
+		r := httptest.NewRequest("GET", "/v1/triggers", nil)
+		r.Header.Set("Authorization", "Bearer "+c.token)
+		who, err := i.auth.Authenticate(r)
+		switch {
+		case (err == nil) != (c.role != 0):
+			t.Errorf("%s: caller %+v, error %v", c.name, who, err)
+		case err == nil && (who.Role != c.role || who.Tenant != "acme" || who.Name != "svc"):
+			t.Errorf("%s: caller %+v", c.name, who)
+		}
+	}
+}
+
+func TestOIDCOptions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    OIDCOptions
+	}{
+		{"no issuer", OIDCOptions{Audience: "a"}}, {"no audience", OIDCOptions{Issuer: "https://x"}},
+		{"HMAC", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"HS256"}}},
+		{"none", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"none"}}},
+	} {
+		if _, err := NewOIDC(c.o); err == nil {
+			t.Errorf("%s: accepted", c.name)
+		}
+	}
+}
+
+// Keys come by discovery, and an issuer that is away answers 503, not 401.
+func TestDiscovery(t *testing.T) {
+	i := newIssuer(t)
+	var base string
+	up := false
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !up:
+			w.WriteHeader(http.StatusBadGateway)
+		case r.URL.Path == "/keys":
+			_ = sendJSON(w, 200, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
+		default:
+			_ = sendJSON(w, 200, map[string]any{"issuer": base, "jwks_uri": base + "/keys", "authorization_endpoint": base, "token_endpoint": base, "id_token_signing_alg_values_supported": []string{"RS256", "HS256"}})
+		}
+	}))
+	defer h.Close()
+	base = h.URL
+	auth, err := NewOIDC(OIDCOptions{Issuer: base, Audience: audience, Now: func() time.Time { return i.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/v1/triggers", nil)
+	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key, i.claims(func(c map[string]any) { c["iss"] = base })))
+	if _, err := auth.Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+		t.Errorf("issuer away: %v", err)
+	}
+	up, auth.tried = true, time.Time{}
+	if who, err := AnyOf(testKeys(t), auth).Authenticate(r); err != nil || who.Tenant != "acme" {
+		t.Errorf("caller %+v, error %v", who, err)
+	}
+}

@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func TestPreview(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.must(http.StatusOK, "POST", "/v1/preview", `{"recurrence":"FREQ=DAILY","start":"2026-03-07T02:30","timezone":"America/New_York","after":"2026-03-07T00:00:00Z","n":2}`)
+	want := `{"occurrences":[{"at":"2026-03-07T07:30:00Z","local":"2026-03-07T02:30:00-05:00"},{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}` + "\n"
+	if a.body != want {
+		t.Errorf("answer %s", a.body)
+	}
+	bad := w.must(http.StatusUnprocessableEntity, "POST", "/v1/preview", `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=3"}`)
+	if bad.get(t, "code") != "disputed_rule" || bad.get(t, "field") != "recurrence" {
+		t.Errorf("answer %s", bad.body)
+	}
+	w.must(http.StatusBadRequest, "POST", "/v1/preview", `[`)
+}
+
+func TestOccurrences(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/o", `{"recurrence":"every:1h","start":"2060-01-01T00:00:00Z"}`)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers/o/occurrences?n=2", "")
+	want := `{"items":[{"at":"2060-01-01T00:00:00.000Z","occurrence":"2060-01-01T00:00:00.000Z"},{"at":"2060-01-01T01:00:00.000Z","occurrence":"2060-01-01T01:00:00.000Z"}]}` + "\n"
+	if a.body != want {
+		t.Errorf("answer %s", a.body)
+	}
+	w.must(http.StatusBadRequest, "GET", "/v1/triggers/o/occurrences?n=0", "")
+	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/occurrences", "")
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/o", "")
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers/o/occurrences", ""); a.body != `{"items":[]}`+"\n" {
+		t.Errorf("of a cancelled one: %s", a.body)
+	}
+}
+
+func TestUpcoming(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	start := now.Truncate(time.Hour).UTC()
+	in := func(d time.Duration) string { return start.Add(d).Format(time.RFC3339) }
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/one", `{"channel":"a","fire_at":"`+in(90*time.Minute)+`"}`)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/every", `{"channel":"b","recurrence":"every:30m","start":"`+in(time.Hour)+`"}`)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/paused", `{"channel":"b","fire_at":"`+in(90*time.Minute)+`"}`)
+	w.must(http.StatusOK, "POST", "/v1/triggers/paused:pause", "")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/later", `{"fire_at":"`+in(100*time.Hour)+`"}`)
+	a := w.must(http.StatusOK, "GET", "/v1/upcoming?bucket=1h&n=3", "")
+	text := func(d time.Duration) string { return trigger.At(start.Add(d)).String() }
+	want := fmt.Sprintf(`{"items":[{"at":"%s","count":0},{"at":"%s","count":3,"channels":{"a":1,"b":2}},{"at":"%s","count":2,"channels":{"b":2}}]}`+"\n",
+		text(0), text(time.Hour), text(2*time.Hour))
+	if a.body != want {
+		t.Errorf("got  %s\nwant %s", a.body, want)
+	}
+	for _, q := range []string{"bucket=1ms", "bucket=x", "n=0", "n=100000", "buckets=3"} {
+		w.must(http.StatusBadRequest, "GET", "/v1/upcoming?"+q, "")
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/a", at(""))
+	a := w.must(http.StatusOK, "GET", "/v1/partitions", "")
+	var got struct{ Items []Partition }
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || len(got.Items) != testPartitions {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	for i, p := range got.Items {
+		if p.Partition != int32(i) || p.Owner != "here:1" || p.Term != 3 || !p.Ready || p.OldestOverdueSeconds != 1.5 || p.CommandsLag != 0 {
+			t.Errorf("partition %d: %+v", i, p)
+		}
+	}
+}
+
+func TestCalendars(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusNotFound, "GET", "/v1/calendars/us", "")
+	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2026-12-25","2026-01-01","2026-12-25"]}`)
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2026-01-01","2026-12-25"]}`+"\n" {
+		t.Errorf("answer %s", a.body)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`)
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":[]}`+"\n" {
+		t.Errorf("then %s", a.body)
+	}
+	for _, c := range []struct{ path, body string }{{"us", `{"dates":["25 Dec"]}`}, {"us", `{"dates":3}`}, {"us", `{}`}, {"us", `{"dates":[],"x":1}`}, {"US", `{"dates":[]}`}} {
+		w.must(http.StatusUnprocessableEntity, "PUT", "/v1/calendars/"+c.path, c.body)
+	}
+}
+
+// log is a history in memory.
+type eventLog struct {
+	mu   sync.Mutex
+	all  []topics.Event
+	next int64
+	err  error
+}
+
+func (l *eventLog) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []topics.Event
+	for _, e := range l.all {
+		if e.Tenant == tenant && e.Trigger == string(key) && after.before(&e) && len(list) < limit {
+			list = append(list, e)
+		}
+	}
+	return list, l.err
+}
+
+func (l *eventLog) Next(context.Context, int32) (int64, error) { return l.next, l.err }
+
+func event(key string, us, seq int64, kind string) topics.Event {
+	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), EventUS: us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
+}
+
+func TestEvents(t *testing.T) {
+	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	a := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1", "")
+	if !strings.Contains(a.body, `"trigger.registered"`) || strings.Contains(a.body, `"occurrence.fired"`) || strings.Contains(a.body, "acme") {
+		t.Errorf("first page %s", a.body)
+	}
+	a = w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1&cursor="+a.get(t, "next_cursor"), "")
+	if !strings.Contains(a.body, `"occurrence.fired"`) || a.get(t, "next_cursor") != "" {
+		t.Errorf("second page %s", a.body)
+	}
+	w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor=x", "")
+	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/events", "")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/fresh", at(""))
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers/fresh/events", ""); a.body != `{"items":[]}`+"\n" {
+		t.Errorf("of a fresh one %s", a.body)
+	}
+	log.err = errors.New("away")
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", "")
+}
+
+func TestNoHistory(t *testing.T) {
+	w := newWorld(t, nil)
+	if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", ""); a.get(t, "code") != "unavailable" {
+		t.Errorf("answer %s", a.body)
+	}
+}
+
+// What the history has not read yet comes from the topic, each event once.
+func TestFollow(t *testing.T) {
+	names := topics.Names{}
+	partition := topics.Partition([]byte("e"), testPartitions)
+	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("e", 12, 2, "trigger.paused")}, next: 1}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	publish := func(list ...topics.Event) {
+		for _, e := range list {
+			b, _ := json.Marshal(e)
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: names.Events(), Partition: partition, Key: []byte(e.Trigger), Value: b}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	publish(log.all[0], log.all[1], event("other", 13, 1, "trigger.registered"), event("e", 14, 3, "trigger.resumed"))
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("status %d, type %q", resp.StatusCode, resp.Header.Get("Content-Type"))
+	}
+	lines := bufio.NewScanner(resp.Body)
+	next := func(prefix string) string {
+		for lines.Scan() {
+			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+				return text
+			}
+		}
+		t.Fatal("the stream ended")
+		return ""
+	}
+	for _, want := range []string{"trigger.registered", "trigger.paused", "trigger.resumed"} {
+		if got := next("event: "); got != want {
+			t.Fatalf("event %q, want %q", got, want)
+		}
+	}
+	publish(event("e", 15, 4, "occurrence.fired"))
+	id := next("id: ")
+	var e topics.Event
+	if err := json.Unmarshal([]byte(next("data: ")), &e); err != nil || e.Type != "occurrence.fired" || e.Seq != 4 {
+		t.Fatalf("event %+v, %v", e, err)
+	}
+	again, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	again.Header.Set("Last-Event-ID", id)
+	resp2, err := http.DefaultClient.Do(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp2.Body.Close()
+	publish(event("e", 16, 5, "trigger.completed"))
+	lines = bufio.NewScanner(resp2.Body)
+	if got := next("event: "); got != "trigger.completed" {
+		t.Errorf("after Last-Event-ID comes %q", got)
+	}
+}
+
+func TestFollowersAreBounded(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Followers = 1 })
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?follow=1", "")
+}
+
+func TestOwnRoutes(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Schemas = fstest.MapFS{"command.schema.json": {Data: []byte(`{"$id":"x"}`)}, "secret/x.json": {Data: []byte(`{}`)}}
+		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1\n") })
+		o.Ready = func() error { return errors.New("partition 3 is being restored") }
+	})
+	for _, c := range []struct {
+		path   string
+		status int
+		kind   string
+		has    string
+	}{
+		{"/healthz", 200, "text/plain; charset=utf-8", "ok"},
+		{"/readyz", 503, "text/plain; charset=utf-8", "partition 3"},
+		{"/metrics", 200, "", "up 1"},
+		{"/openapi.json", 200, "application/json", `"openapi":"3.1.0"`},
+		{"/docs", 200, "text/html; charset=utf-8", "/v1/triggers/{id}:snooze"},
+		{"/schemas/command.schema.json", 200, "application/schema+json", "$id"},
+		{"/schemas/none.json", 404, "application/problem+json", "not_found"},
+		{"/schemas/secret%2Fx.json", 404, "application/problem+json", "not_found"},
+		{"/schemas/..%2Fx.json", 404, "application/problem+json", "not_found"},
+	} {
+		a := w.must(c.status, "GET", c.path, "")
+		if c.kind != "" && a.header.Get("Content-Type") != c.kind || !strings.Contains(a.body, c.has) {
+			t.Errorf("%s: type %q, body %.200s", c.path, a.header.Get("Content-Type"), a.body)
+		}
+	}
+	if page := w.must(200, "GET", "/docs", "").body; strings.Contains(page, "src=") || strings.Contains(page, "@import") || strings.Contains(page, "<link") {
+		t.Error("/docs loads something")
+	}
+}
