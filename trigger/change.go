@@ -172,12 +172,19 @@ func (d *decision) resume(c *Command) *Error {
 	return nil
 }
 
+// What an occurrence off the plan is named by: these, and the place of the
+// command that asked for it.
+const (
+	snoozePrefix = "snz-"
+	runPrefix    = "run-"
+)
+
 // runNow adds an occurrence that fires at once; the series is untouched, so
 // the revision stays.
 func (d *decision) runNow(c *Command) *Error {
 	d.addLive(Live{
 		Kind:       LiveRunNow,
-		Occurrence: "run-" + position(c.From.Partition, c.From.Offset) + d.s.Life.suffix(),
+		Occurrence: runPrefix + position(c.From.Partition, c.From.Offset) + d.s.Life.suffix(),
 		Nominal:    c.From.Append,
 		Due:        c.From.Append,
 		Attempt:    1,
@@ -254,7 +261,7 @@ func (d *decision) snoozeExtra(c *Command, at Instant) {
 	}
 	d.addLive(Live{
 		Kind:       LiveSnoozed,
-		Occurrence: "snz-" + position(c.From.Partition, c.From.Offset) + s.Life.suffix(),
+		Occurrence: snoozePrefix + position(c.From.Partition, c.From.Offset) + s.Life.suffix(),
 		Nominal:    at,
 		Due:        at,
 		Attempt:    1,

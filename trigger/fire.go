@@ -1,6 +1,9 @@
 package trigger
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Due lets one timer of s go at now. A timer that s no longer has is stale
 // and does nothing: the wheel may still hold what was cancelled or moved.
@@ -95,7 +98,7 @@ func (d *decision) liveDue(i int) {
 		d.settleUnlessEnded()
 		return
 	}
-	if expired(d.content(&l), l.Nominal, d.now) {
+	if expired(d.content(&l), d.wanted(&l), d.now) {
 		d.expire(&l)
 		return
 	}
@@ -104,6 +107,15 @@ func (d *decision) liveDue(i int) {
 	}
 	d.emit(&l)
 	d.settle()
+}
+
+// wanted is when an occurrence should have gone first: nominal time + jitter.
+// Only what the plan yields is spread.
+func (d *decision) wanted(l *Live) Instant {
+	if strings.HasPrefix(l.Occurrence, snoozePrefix) || strings.HasPrefix(l.Occurrence, runPrefix) {
+		return l.Nominal
+	}
+	return l.Nominal + Instant(d.m.jitter(d.content(l), d.s.Key, l.Occurrence))
 }
 
 // content is what an occurrence fires with.
@@ -123,7 +135,7 @@ func (d *decision) emit(l *Live) {
 	f := Fire{Key: s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: l.Revision,
 		Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel}
 	if spec.Expires > 0 {
-		f.Expires = l.Due.Add(spec.Expires)
+		f.Expires = d.wanted(l).Add(spec.Expires)
 	}
 	d.out.Fires = append(d.out.Fires, f)
 	late := max(0, int64(d.now-l.Due))
