@@ -37,7 +37,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.opts.Listener.Step(p.id, "stored")
-	p.progress = t.progress
+	p.progress, p.announced = t.progress, true
 	p.clock.compare(last.Timestamp, p.opts.Now())
 	p.pace.committed(time.Since(start))
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))

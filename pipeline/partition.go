@@ -27,12 +27,13 @@ type Partition struct {
 	wheel    *wheel.Wheel
 	hydrated statestore.DueKey // every timer up to here is in the wheel
 
-	progress topics.Progress // as committed
-	barrier  barrier
-	forward  *forwarder
-	clock    clock
-	sick     map[string]*sickness // due topics that refuse records
-	channels map[string]bool      // channels in use
+	progress  topics.Progress // as committed
+	announced bool            // progress names us as owner
+	barrier   barrier
+	forward   *forwarder
+	clock     clock
+	sick      map[string]*sickness // due topics that refuse records
+	channels  map[string]bool      // channels in use
 
 	oldest trigger.Instant // when the oldest done record ends, as of looked
 	looked time.Time
