@@ -241,11 +241,13 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 	return p.At, nil
 }
 
+// moveOneShot plans a one-shot for another instant. Told says that it cannot
+// be missed: a snooze never misfires.
 func (d *decision) moveOneShot(at Instant) {
 	s := d.s
 	after := s.Series.After
 	s.Series = d.m.instant(&s.Spec, s.Life, s.Key, at)
-	s.Series.After = after
+	s.Series.After, s.Series.Told = after, at
 	s.Revision++
 	s.UpdatedAt = d.now
 }

@@ -40,7 +40,7 @@ func (d *decision) seriesDue() {
 			d.settle()
 			return
 		}
-	case missed:
+	case missed && s.Series.At > s.Series.Told:
 		d.misfired(1, s.Series.At, s.Series.At)
 		if s.Spec.Misfire == SkipMissed {
 			d.end(Expired)

@@ -84,7 +84,7 @@ type Series struct {
 	TZData     string  // release the instant was resolved with
 	Skip       []string
 	Jitter     int64   // ms added to At, by hash of key and occurrence
-	Told       Instant // misfires up to here were told
+	Told       Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
 	Retry      int     // failed attempts to emit the due record
 	RetryAt    Instant // after a failed attempt: when to try again
 }
