@@ -179,12 +179,16 @@ const (
 	runPrefix    = "run-"
 )
 
+func offPlan(prefix string, c *Command, l Life) string {
+	return prefix + position(c.From.Partition, c.From.Offset) + l.suffix()
+}
+
 // runNow adds an occurrence that fires at once; the series is untouched, so
 // the revision stays.
 func (d *decision) runNow(c *Command) *Error {
 	d.addLive(Live{
 		Kind:       LiveRunNow,
-		Occurrence: runPrefix + position(c.From.Partition, c.From.Offset) + d.s.Life.suffix(),
+		Occurrence: offPlan(runPrefix, c, d.s.Life),
 		Nominal:    c.From.Append,
 		Due:        c.From.Append,
 		Attempt:    1,
@@ -208,7 +212,7 @@ func (d *decision) snooze(c *Command) *Error {
 	case s.Status.Finished() && s.Spec.UserID == "":
 		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
 	case !s.Recurring() && s.Series.At != 0:
-		d.moveOneShot(at)
+		d.moveOneShot(c, at)
 	default:
 		d.snoozeExtra(c, at)
 	}
@@ -243,11 +247,14 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 
 // moveOneShot plans a one-shot for another instant. Told says that it cannot
 // be missed: a snooze never misfires.
-func (d *decision) moveOneShot(at Instant) {
+func (d *decision) moveOneShot(c *Command, at Instant) {
 	s := d.s
-	after := s.Series.After
-	s.Series = d.m.instant(&s.Spec, s.Life, s.Key, at)
-	s.Series.After, s.Series.Told = after, at
+	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
+	if s.hasFired(moved.Occurrence) {
+		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
+	}
+	moved.After, moved.Told = s.Series.After, at
+	s.Series = moved
 	s.Revision++
 	s.UpdatedAt = d.now
 }
@@ -263,7 +270,7 @@ func (d *decision) snoozeExtra(c *Command, at Instant) {
 	}
 	d.addLive(Live{
 		Kind:       LiveSnoozed,
-		Occurrence: snoozePrefix + position(c.From.Partition, c.From.Offset) + s.Life.suffix(),
+		Occurrence: offPlan(snoozePrefix, c, s.Life),
 		Nominal:    at,
 		Due:        at,
 		Attempt:    1,

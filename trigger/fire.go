@@ -165,7 +165,7 @@ func (d *decision) settleStatus(ch Channel) {
 
 func (d *decision) remember(f Firing) {
 	s := d.s
-	if n := len(s.Done); n > 0 && s.Done[n-1].Occurrence == f.Occurrence {
+	if s.hasFired(f.Occurrence) {
 		return // a retry
 	}
 	s.Done = append(slices.Clone(s.Done), f)
