@@ -74,8 +74,11 @@ func (d *decision) ack(c *Command) *Error {
 	if d.s == nil || !d.dropInFlight(c.Occurrence) {
 		return nil
 	}
-	d.settle()
+	if d.endsNow() && !d.s.Recurring() {
+		d.end(Fired)
+	}
 	d.tell(Fact{Type: EscalationStopped, Reason: "ack", Occurrence: c.Occurrence})
+	d.settleUnlessEnded()
 	return nil
 }
 

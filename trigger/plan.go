@@ -306,21 +306,24 @@ func (d *decision) skip(c *Command) *Error {
 		return &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no further occurrence"}
 	}
 	o := s.seriesNow()
-	if c.Occurrence == "" || matches(c.Occurrence, &s.Series) {
-		d.planAfter(s.Series.At)
-	} else {
+	next := c.Occurrence == "" || matches(c.Occurrence, &s.Series)
+	if !next {
 		found, err := d.find(c.Occurrence)
 		if err != nil {
 			return err
 		}
-		o = found
-		s.Series.Skip = append(without(s.Series.Skip, -1), found.ID)
+		if o = found; indexSkip(s.Series.Skip, o.ID) >= 0 {
+			return d.duplicate("already skipped")
+		}
 	}
 	s.Revision++
-	d.settle()
-	if !s.Status.Finished() || s.Series.At == 0 {
-		d.tell(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID})
+	d.tell(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID + s.Life.suffix()})
+	if next {
+		d.planAfter(s.Series.At)
+	} else {
+		s.Series.Skip = append(without(s.Series.Skip, -1), o.ID)
 	}
+	d.settle()
 	return nil
 }
 
