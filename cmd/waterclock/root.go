@@ -41,6 +41,7 @@ var verbs = []struct {
 	{groupLook, newEvents},
 	{groupLook, newDue},
 	{groupOperate, newTopics},
+	{groupOperate, newDoctor},
 	{groupOperate, newBench},
 	{groupOperate, newConfig},
 	{groupOperate, newVersion},

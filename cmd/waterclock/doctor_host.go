@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// examineAPI asks the HTTP API whether it is there and ready.
+func (d *doctor) examineAPI(ctx context.Context) {
+	from := newAPI(d.c)
+	status, body, date, err := probe(ctx, from, "/readyz")
+	switch {
+	case err != nil && d.c.Source("url").Kind == "default":
+		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none", "no API answers at %s", from.base)
+	case err != nil:
+		d.fail("api", "check the url, and that an instance with role api runs there", "no API answers at %s: %v", from.base, err)
+	case status == http.StatusOK:
+		d.ok("api", "%s is ready", from.base)
+		d.clockOf(from.base, date)
+	case status == http.StatusServiceUnavailable:
+		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base, body)
+	default:
+		d.fail("api", "check the url", "%s answers /readyz with %d, so it is no Waterclock", from.base, status)
+	}
+}
+
+// probe is a GET whose status is no error.
+func probe(ctx context.Context, from *api, path string) (status int, body string, date time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	resp, err := from.send(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return 0, "", date, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	date, _ = http.ParseTime(resp.Header.Get("Date"))
+	return resp.StatusCode, strings.TrimSpace(string(text)), date, err
+}
+
+// clockOf compares our clock with the API's machine, whose engine fires by
+// it. Date has whole seconds.
+func (d *doctor) clockOf(base string, date time.Time) {
+	if date.IsZero() {
+		return
+	}
+	if off := time.Since(date) - time.Second/2; off.Abs() > clockWarn+time.Second/2 {
+		d.warn("api", "run chrony or systemd-timesyncd on both machines", "the clock of %s differs from ours by about %s", base, off.Abs().Round(time.Second))
+	}
+}
+
+// examineHost looks at this machine, as one that runs Waterclock.
+func (d *doctor) examineHost() {
+	d.dataDir()
+	d.openFiles()
+}
+
+func (d *doctor) dataDir() {
+	dir := d.c.DataDir
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		d.missingDataDir(dir)
+		return
+	case err != nil:
+		d.fail("data dir", "choose another with --data-dir", "%s cannot be looked at: %v", dir, cause(err))
+		return
+	case !info.IsDir():
+		d.fail("data dir", "choose another with --data-dir", "%s is no directory", dir)
+		return
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts", "%s has mode %o: others on this machine can read triggers", dir, mode)
+	}
+	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil && strings.TrimSpace(string(version)) != layoutVersion {
+		d.fail("data dir", "run that version, or choose another directory with --data-dir", "%s was written by another version (%q)", dir, strings.TrimSpace(string(version)))
+		return
+	}
+	if err := tryWrite(dir); err != nil {
+		d.fail("data dir", "make it writable, or choose another with --data-dir", "%s cannot be written to: %v", dir, cause(err))
+		return
+	}
+	d.ok("data dir", "%s is there and writable", dir)
+	d.space(dir)
+}
+
+// missingDataDir looks at the nearest directory there is.
+func (d *doctor) missingDataDir(dir string) {
+	above, err := filepath.Abs(dir)
+	for err == nil {
+		above = filepath.Dir(above)
+		if _, err := os.Stat(above); err == nil {
+			break
+		}
+	}
+	if err := tryWrite(above); err != nil {
+		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir, above, cause(err))
+		return
+	}
+	d.ok("data dir", "%s will be made", dir)
+	d.space(above)
+}
+
+func tryWrite(dir string) error {
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString("waterclock")
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Bounds of what is free on the disk. Pebble stops when it is full, and so
+// does the embedded broker.
+const (
+	spaceFail = 256 << 20
+	spaceWarn = 2 << 30
+)
+
+func (d *doctor) space(dir string) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		d.warn("disk", "look yourself (df)", "the free space at %s cannot be read: %v", dir, err)
+		return
+	}
+	free := s.Bavail * uint64(s.Bsize)
+	const advice = "make room: 50 million pending triggers take about 8 GB, and the embedded broker keeps its topics here, too"
+	switch {
+	case free < spaceFail:
+		d.fail("disk", advice, "%s free at %s", bytesText(free), dir)
+	case free < spaceWarn:
+		d.warn("disk", advice, "%s free at %s", bytesText(free), dir)
+	default:
+		d.ok("disk", "%s free at %s", bytesText(free), dir)
+	}
+	if s.Files > 0 && s.Ffree < 10_000 {
+		d.warn("disk", "remove small files", "%d inodes free at %s", s.Ffree, dir)
+	}
+}
+
+func bytesText(n uint64) string {
+	const unit = 1 << 10
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, name := float64(n)/unit, 0
+	for value >= unit && name < 3 {
+		value, name = value/unit, name+1
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGT"[name])
+}
+
+// Bounds of open files: a partition's store takes up to a few hundred, and a
+// connection one.
+const (
+	filesFail = 1024
+	filesWarn = 8192
+)
+
+func (d *doctor) openFiles() {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		d.warn("open files", "look yourself (ulimit -n)", "the limit cannot be read: %v", err)
+		return
+	}
+	const advice = "raise it to 65,536: LimitNOFILE= in the unit, ulimit -n in a shell, --ulimit nofile= for a container"
+	switch {
+	case l.Cur < filesFail:
+		d.fail("open files", advice, "this process may open %d files", l.Cur)
+	case l.Cur < filesWarn:
+		d.warn("open files", advice, "this process may open %d files", l.Cur)
+	default:
+		d.ok("open files", "this process may open %d files", l.Cur)
+	}
+}

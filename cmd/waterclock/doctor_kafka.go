@@ -1,0 +1,359 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/topics"
+)
+
+func (d *doctor) brokers(ctx context.Context) {
+	m, err := d.admin.BrokerMetadata(ctx)
+	if err != nil {
+		d.fail("brokers", "see the brokers' logs", "the brokers do not describe themselves: %v", err)
+		return
+	}
+	addresses := make([]string, len(m.Brokers))
+	for i, b := range m.Brokers {
+		addresses[i] = fmt.Sprintf("%s:%d", b.Host, b.Port)
+	}
+	d.ok("brokers", "%s: %s", plural(len(addresses), "broker"), strings.Join(addresses, ", "))
+}
+
+// needs are the requests without which the engine cannot keep its promises,
+// with the least version: transactions that survive a timed-out producer
+// (KIP-360), and offsets as a read_committed reader sees them.
+var needs = []struct {
+	key   kmsg.Key
+	least int16
+}{
+	{kmsg.InitProducerID, 3}, {kmsg.AddPartitionsToTxn, 1}, {kmsg.EndTxn, 1}, {kmsg.ListOffsets, 2}, {kmsg.Fetch, 4}, {kmsg.Produce, 3},
+}
+
+func (d *doctor) versions(ctx context.Context) {
+	all, err := d.admin.ApiVersions(ctx)
+	if err != nil {
+		d.fail("versions", "see the brokers' logs", "the brokers do not say which requests they know: %v", err)
+		return
+	}
+	guesses := map[string]bool{}
+	var names []string
+	for _, v := range all.Sorted() {
+		if v.Err != nil {
+			d.fail("versions", "start it again, or remove it from the cluster", "broker %d does not answer: %v", v.NodeID, v.Err)
+			continue
+		}
+		d.lacks(&v)
+		if guess := v.VersionGuess(); !guesses[guess] {
+			guesses[guess], names = true, append(names, guess)
+		}
+	}
+	switch len(names) {
+	case 0:
+	case 1:
+		d.ok("versions", "every request the engine needs%s", release(names[0]))
+	default:
+		d.warn("versions", "finish the upgrade", "the brokers are of different versions: %s", strings.Join(names, "; "))
+	}
+}
+
+// release words what the client makes of a broker's requests. It is a guess,
+// and for a broker that is not Apache's (the embedded one) none.
+func release(guess string) string {
+	if strings.HasPrefix(guess, "v") || strings.HasPrefix(guess, "at least") {
+		return ": Kafka " + guess
+	}
+	return ""
+}
+
+func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
+	for _, n := range needs {
+		if have, ok := v.KeyMaxVersion(int16(n.key)); !ok || have < n.least {
+			d.fail("versions", "use Kafka 2.5 or newer; 4.0 or newer is what we test with",
+				"broker %d lacks %s version %d", v.NodeID, n.key.Name(), n.least)
+		}
+	}
+}
+
+// topics compares the catalogue with what there is. P is what commands has
+// unless a setting says otherwise, so that doctor needs none for dev.
+func (d *doctor) topics(ctx context.Context) {
+	d.parts = int32(d.c.Topics.Partitions)
+	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil && d.c.Source("topics.partitions").Kind == "default" {
+		d.parts = p
+	}
+	c := *d.c
+	c.Topics.Partitions = int(d.parts)
+	want, err := wanted(ctx, &c, d.admin)
+	if err != nil {
+		d.fail("topics", "check the ACLs of this user", "%v", err)
+		return
+	}
+	existing, err := kafkaconn.Existing(ctx, d.cl, want)
+	if err != nil {
+		d.fail("topics", "check the ACLs of this user", "%v", err)
+		return
+	}
+	plan := topics.Plan(want, existing)
+	for _, change := range plan {
+		d.change(change)
+	}
+	if len(plan) == 0 {
+		d.ok("topics", "%s with the settings they must have, %s each", plural(len(want), "topic"), plural(int(d.parts), "partition"))
+	}
+	d.timestamps(existing)
+}
+
+// change words one difference by how bad it is.
+func (d *doctor) change(c topics.Change) {
+	const apply = "run `waterclock topics apply`"
+	switch {
+	case c.Kind == topics.Refuse && c.Setting == "partitions":
+		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
+			"%s has %s partitions, not %s: %s", c.Topic, c.Have, c.Want, c.Why)
+	case c.Kind == topics.Refuse:
+		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic, c.Want),
+			"%s of %s is %s: %s", c.Setting, c.Topic, c.Have, c.Why)
+	case c.Kind == topics.Create && d.c.Topics.Manage:
+		d.warn("topics", apply+", or let the engine make it when it starts", "there is no topic %s", c.Topic)
+	case c.Kind == topics.Create:
+		d.fail("topics", apply+": topics.manage is false, so the engine will not make it", "there is no topic %s", c.Topic)
+	default:
+		d.warn("topics", apply, "%s of %s is %s, and must be %s", c.Setting, c.Topic, c.Have, c.Want)
+	}
+}
+
+// timestamps says in one line what delays are counted from.
+func (d *doctor) timestamps(existing []topics.Existing) {
+	for _, e := range existing {
+		if e.Name != d.c.Topic("commands") {
+			continue
+		}
+		if kind := e.Configs["message.timestamp.type"]; kind == "LogAppendTime" {
+			d.ok("timestamps", "a delay counts from when the broker appended the command (LogAppendTime)")
+		} else {
+			d.fail("timestamps", "run `waterclock topics apply`",
+				"commands carry their producers' clocks (%s): a delay would count from whatever those say", kind)
+		}
+	}
+}
+
+// replicas looks at what a broker's death would cost.
+func (d *doctor) replicas(ctx context.Context) {
+	m, err := d.admin.BrokerMetadata(ctx)
+	if err != nil {
+		return // the check brokers has said so
+	}
+	all, err := d.admin.ListTopicsWithInternal(ctx)
+	if err != nil {
+		d.warn("replicas", "check the ACLs of this user", "the topics cannot be described: %v", err)
+		return
+	}
+	var ours []string
+	for _, t := range all.Names() {
+		if strings.HasPrefix(t, d.c.Topics.Prefix) || t == "__transaction_state" || t == "__consumer_offsets" {
+			ours = append(ours, t)
+		}
+	}
+	if len(m.Brokers) < 2 {
+		d.ok("replicas", "one broker: what its disk loses is lost")
+		return
+	}
+	before := len(d.findings)
+	configs, err := d.admin.DescribeTopicConfigs(ctx, ours...)
+	if err != nil {
+		d.warn("replicas", "check the ACLs of this user", "the topics' settings cannot be read: %v", err)
+		configs = nil
+	}
+	for _, name := range ours {
+		d.replicasOf(all[name], configs, len(m.Brokers))
+	}
+	if len(d.findings) == before {
+		d.ok("replicas", "every partition is in sync, and no single broker's death loses what was acknowledged")
+	}
+}
+
+func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, brokers int) {
+	least, missing, offline := 1<<15, 0, 0
+	for _, p := range t.Partitions {
+		least = min(least, len(p.Replicas))
+		if p.Leader < 0 {
+			offline++
+		} else if len(p.ISR) < len(p.Replicas) {
+			missing++
+		}
+	}
+	if offline > 0 {
+		d.fail("replicas", "start the brokers that hold it", "%s of %s has no leader", plural(offline, "partition"), t.Topic)
+	}
+	if missing > 0 {
+		d.warn("replicas", "see which broker lags or is down", "%s of %s is not in sync on all replicas", plural(missing, "partition"), t.Topic)
+	}
+	if least == 1 {
+		d.warn("replicas", "give it 3 replicas (kafka-reassign-partitions), and set topics.replication before topics are made",
+			"%s has one replica: it dies with its broker", t.Topic)
+		return
+	}
+	setting := settingsOf(configs, t.Topic)
+	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil && isr < 2 {
+		d.warn("replicas", "set it to 2", "min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone", t.Topic, isr)
+	} else if err == nil && isr >= least {
+		d.warn("replicas", fmt.Sprintf("set it to %d", least-1), "min.insync.replicas of %s is %d of %d replicas: one broker down stops it", t.Topic, isr, least)
+	}
+	if setting["unclean.leader.election.enable"] == "true" {
+		d.warn("replicas", "set it to false", "unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was acknowledged", t.Topic)
+	}
+}
+
+// settingsOf is one resource's settings; empty where they could not be read.
+func settingsOf(all kadm.ResourceConfigs, name string) map[string]string {
+	out := map[string]string{}
+	if rc, err := all.On(name, nil); err == nil && rc.Err == nil {
+		for _, kv := range rc.Configs {
+			out[kv.Key] = kv.MaybeValue()
+		}
+	}
+	return out
+}
+
+// retryPauseSetting is how long a broker waits before it tries again to begin
+// a transaction while markers of the one before are still being written. With
+// small transactions back to back it is the median lateness (DESIGN section 4).
+const retryPauseSetting = "add.partitions.to.txn.retry.backoff.ms"
+
+func (d *doctor) retryPause(ctx context.Context) {
+	m, err := d.admin.BrokerMetadata(ctx)
+	if err != nil {
+		return // the check brokers has said so
+	}
+	configs, err := d.admin.DescribeBrokerConfigs(ctx, m.Brokers.NodeIDs()...)
+	if err != nil {
+		d.warn("retry pause", "allow DESCRIBE_CONFIGS on the cluster", "the brokers' settings cannot be read: %v", err)
+		return
+	}
+	known, slow := 0, []string{}
+	for _, id := range m.Brokers.NodeIDs() {
+		text, ok := settingsOf(configs, strconv.Itoa(int(id)))[retryPauseSetting]
+		if !ok {
+			continue
+		}
+		known++
+		if pause, err := strconv.Atoi(text); err == nil && pause > 1 {
+			slow = append(slow, fmt.Sprintf("%s ms on broker %d", text, id))
+		}
+	}
+	switch {
+	case len(slow) > 0:
+		d.warn("retry pause", fmt.Sprintf("set %s=1 on the brokers; where you cannot, set turn.min_interval to 5ms", retryPauseSetting),
+			"a transaction begun right after another waits %s: that is the median lateness", strings.Join(slow, ", "))
+	case known == 0:
+		d.ok("retry pause", "the brokers have no pause between transactions")
+	default:
+		d.ok("retry pause", "%s is 1 ms or less", retryPauseSetting)
+	}
+}
+
+// foreignTransactions names whoever holds a transaction open on what the
+// engine reads: behind it an acknowledged command stays invisible, and firing
+// waits for up to barrier.max_hold.
+func (d *doctor) foreignTransactions(ctx context.Context) {
+	set := kadm.TopicsSet{}
+	for _, topic := range []string{d.c.Topic("commands"), d.c.Topic("receipts")} {
+		for p := range d.parts {
+			set.Add(topic, p)
+		}
+	}
+	described, err := d.admin.DescribeProducers(ctx, set)
+	if err != nil {
+		d.warn("transactions", "use Kafka 3.0 or newer, and allow READ on the topics", "open transactions cannot be seen: %v", err)
+		return
+	}
+	open := map[int64]string{} // producer id → where
+	described.EachProducer(func(p kadm.DescribedProducer) {
+		if p.CurrentTxnStartOffset >= 0 {
+			open[p.ProducerID] = fmt.Sprintf("%s, partition %d, offset %d", p.Topic, p.Partition, p.CurrentTxnStartOffset)
+		}
+	})
+	d.nameForeign(ctx, open)
+}
+
+func (d *doctor) nameForeign(ctx context.Context, open map[int64]string) {
+	var ids []int64
+	for id := range open {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	names := map[int64]string{}
+	if len(ids) > 0 {
+		if listed, err := d.admin.ListTransactions(ctx, ids, nil); err == nil {
+			listed.Each(func(t kadm.ListedTransaction) { names[t.ProducerID] = t.TxnID })
+		}
+	}
+	foreign := 0
+	for _, id := range ids {
+		if isOwn(names[id], d.c.Group) {
+			continue
+		}
+		foreign++
+		name := names[id]
+		if name == "" {
+			name = "unknown"
+		}
+		d.warn("transactions", fmt.Sprintf("let it commit more often: firing waits for it, up to barrier.max_hold (%s)", d.c.Barrier.MaxHold),
+			"producer %d (transactional id %s) holds a transaction open on %s", id, name, open[id])
+	}
+	if foreign == 0 {
+		d.ok("transactions", "nobody else holds a transaction open on commands or receipts")
+	}
+}
+
+// isOwn says that a transactional id is an engine partition's:
+// <group>-<partition>.
+func isOwn(id, group string) bool {
+	p, ok := strings.CutPrefix(id, group+"-")
+	if !ok {
+		return false
+	}
+	_, err := strconv.ParseUint(p, 10, 31)
+	return err == nil
+}
+
+func (d *doctor) engines(ctx context.Context) {
+	groups, err := d.admin.DescribeGroups(ctx, d.c.Group)
+	g := groups[d.c.Group]
+	if err == nil {
+		err = g.Err
+	}
+	switch {
+	case err != nil:
+		d.warn("engines", "check the ACLs of this user, and that group names yours", "the group %s cannot be described: %v", d.c.Group, err)
+	case len(g.Members) == 0:
+		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`", "no engine runs in group %s: nothing fires", d.c.Group)
+	default:
+		d.ok("engines", "%s in group %s, which is %s", plural(len(g.Members), "engine"), d.c.Group, g.State)
+	}
+}
+
+// mirrors looks for MirrorMaker 2, which copies aborted records as if they
+// were committed unless told otherwise. Its setting is not to be seen from
+// here, its topics are.
+func (d *doctor) mirrors(ctx context.Context) {
+	all, err := d.admin.ListTopics(ctx)
+	if err != nil {
+		return // the check topics has said so
+	}
+	for _, name := range all.Names() {
+		if strings.HasPrefix(name, "mm2-offset-syncs.") || strings.HasSuffix(name, ".checkpoints.internal") {
+			d.warn("mirrors", "set isolation.level=read_committed for its consumers, or the copy has what was aborted, too",
+				"MirrorMaker 2 copies from or to this cluster (topic %s)", name)
+			return
+		}
+	}
+}
