@@ -141,7 +141,7 @@ func (d *decision) emit(l *Live) {
 	late := max(0, int64(d.now-l.Due))
 	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: ch.Topic, Partition: d.m.DuePartition})
 	if ch.Receipts {
-		l.Kind, l.Due = LiveInFlight, d.now.Add(ch.ReceiptTimeout)
+		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
 		d.addLive(*l)
 	}
 	d.settleStatus(ch)

@@ -30,6 +30,10 @@ func (s *story) begin(t testing.TB) {
 // print says what a step did: a line a fact, a due event, a refusal; then the
 // state it left.
 func (s *story) print(at Instant, st *State, out Outcome) {
+	for i := range out.Fires {
+		f := out.Fires[i]
+		s.receivable[f.Key] = &f
+	}
 	if s.sum != nil {
 		s.sum.add(st, out)
 		return
@@ -41,9 +45,7 @@ func (s *story) print(at Instant, st *State, out Outcome) {
 		s.out.WriteString(factLine(&out.Facts[i]))
 	}
 	for i := range out.Fires {
-		f := out.Fires[i]
-		s.receivable[f.Key] = &f
-		s.out.WriteString(fireLine("FIRE", &f))
+		s.out.WriteString(fireLine("FIRE", &out.Fires[i]))
 	}
 	for i := range out.Dead {
 		d := &out.Dead[i]
@@ -87,7 +89,7 @@ func (m *summary) add(s *State, out Outcome) {
 		m.fires = append(m.fires, out.Fires[i].ID())
 	}
 	for i := range out.Dead {
-		m.dead = append(m.dead, out.Dead[i].Fire.ID()+" "+out.Dead[i].Code)
+		m.dead = append(m.dead, fmt.Sprintf("%s r%d %s", out.Dead[i].Fire.ID(), out.Dead[i].Fire.Revision, out.Dead[i].Code))
 	}
 }
 
