@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -131,7 +132,7 @@ func (d *decision) profile(l *Live) []time.Duration {
 func (d *decision) bury(l *Live, code, detail string) {
 	spec := *d.content(l)
 	d.out.Dead = append(d.out.Dead, DeadLetter{
-		Fire: Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: l.Revision,
+		Fire: Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
 			Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel},
 		Code: code, Detail: detail,
 	})
