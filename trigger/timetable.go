@@ -28,7 +28,8 @@ type ruleKey struct {
 	count                                        int
 }
 
-// local resolves a wall time in a zone.
+// local resolves a wall time in a zone. Its identity is the wall time asked
+// for; Local is what clocks show then, which in a gap is later.
 func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	d, err := calendar.ParseDST(dst.Gap, dst.Overlap)
 	if err != nil {
@@ -38,7 +39,11 @@ func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	if err != nil {
 		return occurrence{}, fromCalendar(err)
 	}
-	return occurrence{At: Instant(o.At), ID: o.ID(), Local: o.Local.String() + "[" + zone + "]"}, nil
+	z, err := t.Zones.Lookup(zone)
+	if err != nil {
+		return occurrence{}, fromCalendar(err)
+	}
+	return occurrence{At: Instant(o.At), ID: o.ID(), Local: z.Wall(o.At).String() + "[" + zone + "]"}, nil
 }
 
 // sameWall is when clocks in zone to show what those in zone from show at.
