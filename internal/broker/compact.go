@@ -269,18 +269,10 @@ func eachRecord(b batch, fn func(record)) error {
 // rewrite writes the survivors into dir and returns their segments.
 func (c *cleaner) rewrite(dir string, segmentBytes int64) ([]segment, error) {
 	w := &segmentWriter{dir: dir, max: segmentBytes}
-	last := c.p.end
 	err := c.each(func(b batch) (bool, error) {
-		out := b
-		if b.base() < c.limit && b.end() < last {
-			var err error
-			if out, err = c.clean(b); err != nil || out == nil {
-				return true, err
-			}
-		} else if c.p.isAborted(b) {
-			return true, nil
-		} else {
-			out = plain(b)
+		out, err := c.rewritten(b)
+		if out == nil || err != nil {
+			return true, err
 		}
 		c.written += int64(len(out))
 		return true, w.add(out)
@@ -291,8 +283,23 @@ func (c *cleaner) rewrite(dir string, segmentBytes int64) ([]segment, error) {
 	return w.finish()
 }
 
-// plain makes a committed batch one without transaction. The last marker of a
-// log is kept: who reads up to the end waits for it.
+// rewritten is what becomes of one batch; nil, if nothing. Something of the
+// last is always kept, a marker too: who reads up to the end waits for it.
+func (c *cleaner) rewritten(b batch) (batch, error) {
+	switch {
+	case c.p.isAborted(b):
+		return nil, nil
+	case b.base() >= c.limit:
+		return plain(b), nil
+	}
+	out, err := c.clean(b)
+	if out == nil && b.end() == c.p.end {
+		out = plain(b)
+	}
+	return out, err
+}
+
+// plain makes a committed batch one without transaction.
 func plain(b batch) batch {
 	if !b.transactional() {
 		return b
@@ -305,7 +312,7 @@ func plain(b batch) batch {
 
 // clean returns b with the records that survive, or nil.
 func (c *cleaner) clean(b batch) (batch, error) {
-	if b.control() || c.p.isAborted(b) {
+	if b.control() {
 		return nil, nil
 	}
 	var kept []byte

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -504,15 +505,56 @@ func TestFencedCommit(t *testing.T) {
 	crash := copyDir(t, dir)
 	for p := range int32(2) {
 		path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0))
-		if p == 1 {
-			cut(t, path, size(t, path)-markerSize)
-		}
+		cut(t, path, size(t, path)-markerSize)
 	}
 	b = start(t, crash)
 	for p := range int32(2) {
 		if got := read(t, b, "a", p, committed()); len(got) > 0 {
 			t.Errorf("partition %d: %q of a fenced transaction", p, values(got))
 		}
+	}
+}
+
+// TestTimedOutCommit: as TestFencedCommit, but the transaction's timeout ran
+// out, of which only kfake knows: its marker in one partition says it.
+func TestTimedOutCommit(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		evident int32 // partition that keeps the ABORT marker; 2: only pids.log tells
+	}{{"marker in 0", 0}, {"marker in 1", 1}, {"pids.log", 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 2)
+			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(300*time.Millisecond))
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
+			req := kmsg.NewPtrEndTxnRequest()
+			req.TransactionalID, req.Commit = "x", true
+			req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
+			req.Version = 5
+			if e, _, err := b.txns.prepare(req); err != nil || e == nil {
+				t.Fatal("nothing was written down", err)
+			}
+			read(t, b, "a", 0, committed()) // returns once it has timed out
+			crash := copyDir(t, dir)
+			for p := range int32(2) {
+				if path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0)); p != c.evident {
+					cut(t, path, size(t, path)-markerSize)
+				}
+			}
+			if pids := filepath.Join(crash, dataDir, "pids.log"); c.evident < 2 {
+				cut(t, pids, firstFrame(t, pids))
+			}
+			b = start(t, crash)
+			for p := range int32(2) {
+				if got := read(t, b, "a", p, committed()); len(got) > 0 {
+					t.Errorf("partition %d: %q of an aborted transaction", p, values(got))
+				}
+			}
+		})
 	}
 }
 

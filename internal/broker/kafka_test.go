@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -326,6 +327,24 @@ func TestAcksZero(t *testing.T) {
 	}
 	if !want() {
 		t.Error("records of acks=0 are missing")
+	}
+}
+
+// TestAcksZeroIsNotAnswered: the next answer is that to the next request.
+func TestAcksZeroIsNotAnswered(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	req := kmsg.NewPtrProduceRequest()
+	req.Version = 9
+	rp := kmsg.NewProduceRequestTopicPartition()
+	rp.Records = rawBatch(rawRecord(0, []byte("k"), []byte("v")))
+	req.Topics = []kmsg.ProduceRequestTopic{{Topic: "a", Partitions: []kmsg.ProduceRequestTopicPartition{rp}}}
+	next := kmsg.NewPtrMetadataRequest()
+	next.Version = 9
+	f := kmsg.NewRequestFormatter()
+	got := exchange(t, b.Addr(), f.AppendRequest(nil, req, 1), f.AppendRequest(nil, next, 2))
+	if corr := binary.BigEndian.Uint32(got); corr != 2 {
+		t.Errorf("answer to request %d, want 2", corr)
 	}
 }
 

@@ -3,8 +3,10 @@ package broker
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -88,6 +90,9 @@ func (s *syncer) ticket(extra []target) *round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mark(extra)
+	if len(extra) > 0 && len(s.current) > 0 && &extra[0] == &s.current[0] {
+		s.current = nil // the request being handled is this one, and it is done
+	}
 	return s.join()
 }
 
@@ -112,11 +117,8 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (s *syncer) start() {
 	r := s.next
 	s.next, s.inflight = nil, r
-	targets := make([]target, 0, len(s.dirty)+len(s.current))
-	for t := range s.dirty {
-		targets = append(targets, t)
-	}
-	targets = append(targets, s.current...)
+	s.mark(s.current)
+	targets := slices.Collect(maps.Keys(s.dirty))
 	clear(s.dirty)
 	go s.run(r, targets)
 }
