@@ -394,8 +394,8 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
 	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, goesOn: true}
-	if s.Series.Local != "" {
-		before.after = d.m.Timetable.sameWall(s.Series.At, s.Spec.When.Zone, spec.When.Zone) - 1
+	if at, ok := d.m.Timetable.instantOf(bare(s.Series.Occurrence), spec.When.Zone); ok {
+		before.after = at - 1
 	}
 	return d.m.planRule(spec, s.Life, s.Key, from, before)
 }

@@ -3,6 +3,7 @@ package trigger
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -57,6 +58,20 @@ func (t *Timetable) sameWall(at Instant, from, to string) Instant {
 		return at
 	}
 	return Instant(b.ResolveFirst(a.Wall(int64(at))))
+}
+
+// instantOf is when clocks in a zone show the wall time an occurrence is named
+// by; in an overlap, for the first time. ok is false if it is named otherwise.
+func (t *Timetable) instantOf(occurrence, zone string) (at Instant, ok bool) {
+	z, err := t.Zones.Lookup(cmp.Or(zone, "UTC"))
+	if err != nil {
+		return 0, false
+	}
+	w, err := calendar.ParseWall(strings.TrimSuffix(occurrence, "+f1"))
+	if err != nil {
+		return 0, false
+	}
+	return Instant(z.ResolveFirst(w)), true
 }
 
 // wallOf spells a start that is an instant as the wall time it is in a zone.
