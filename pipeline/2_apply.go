@@ -21,6 +21,8 @@ func (p *Partition) apply(t *turn, in input) error {
 			err = p.applyCommand(t, r)
 		case receipts:
 			err = p.applyReceipt(t, r)
+		case p.opts.Names.Control():
+			p.applyControl(r)
 		}
 		if err != nil {
 			return fmt.Errorf("%s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)

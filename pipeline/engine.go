@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,6 +40,8 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine options: %w", err)
 	}
 	e := &Engine{opts: o, owned: map[int32]*ownership{}, ends: map[int32]int64{}, told: map[int32]int64{}, opener: make(chan struct{}, o.OpenAtOnce), fatal: make(chan error, 1)}
+	e.opts.timetable = &atomic.Pointer[trigger.Timetable]{}
+	e.opts.timetable.Store(o.Machine.Timetable.Fork())
 	if o.Cache == nil {
 		e.cache = statestore.NewCache(256 << 20)
 		e.opts.Cache = e.cache
@@ -312,6 +315,9 @@ func (e *Engine) partition(id int32) (*Partition, error) {
 	}
 	return p, nil
 }
+
+// Timetable is the tz database and calendars in force, for the caller alone.
+func (e *Engine) Timetable() *trigger.Timetable { return e.opts.timetable.Load().Fork() }
 
 // Partitions is the status of every partition this process owns.
 func (e *Engine) Partitions() []Status {

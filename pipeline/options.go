@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -69,6 +70,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// FetchMaxWait is how long a broker holds an empty fetch. 0 means 5 s.
 	FetchMaxWait time.Duration
+
+	timetable *atomic.Pointer[trigger.Timetable] // the one in force, for readers
 
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
 	Logger   *slog.Logger

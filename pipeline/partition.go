@@ -41,6 +41,7 @@ type Partition struct {
 	dueTopics  *dueTopics
 	sourceEnds map[route]int64 // how far other partitions' commands are known to reach
 	pace       pace
+	replan     *replan // nil: everything is planned by the timetable in force
 
 	view view // what readers may see
 }
@@ -119,6 +120,9 @@ func (p *Partition) decide(t *turn, in input) error {
 	}
 	if err := p.emit(t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
 		return fmt.Errorf("emit: %w", err)
+	}
+	if err := p.replanSome(t); err != nil { // control.go    after a tz update or a calendar's edit
+		return fmt.Errorf("replan: %w", err)
 	}
 	return p.forget(t)
 }

@@ -404,6 +404,9 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 			return err
 		}
 	}
+	if err := p.openControl(ctx); err != nil {
+		return err
+	}
 	p.barrier.start(positions{p.progress.NextCommand, p.progress.NextReceipt})
 	return p.startWheel()
 }

@@ -114,6 +114,9 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.skip, o.ID)
+	if spec.When.Start == "" {
+		p.After = max(p.After, from)
+	}
 	return p, nil
 }
 

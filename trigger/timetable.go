@@ -197,3 +197,21 @@ func fromCalendar(err error) *Error {
 func (t *Timetable) Fork() *Timetable {
 	return &Timetable{Zones: t.Zones, Calendars: t.Calendars, MinPeriod: t.MinPeriod}
 }
+
+// PutCalendar sets a named calendar; nil dates remove it.
+func (t *Timetable) PutCalendar(name string, dates []string) error {
+	all := make(map[string]calendar.DateSet, len(t.Calendars)+1)
+	for n, set := range t.Calendars {
+		all[n] = set
+	}
+	delete(all, name)
+	if dates != nil {
+		set, err := calendar.NewDateSet(dates)
+		if err != nil {
+			return err
+		}
+		all[name] = set
+	}
+	t.Calendars = all
+	return nil
+}

@@ -73,7 +73,7 @@ func (n *node) openGateway() (err error) {
 		OnQuota: n.metrics.QuotaRejected, Logger: n.log.With("role", "api"),
 	}
 	if n.engine != nil {
-		o.Owner = engineOwner{n.engine}
+		o.Owner, o.Timetable = engineOwner{n.engine}, n.engine.Timetable
 	}
 	if n.history != nil {
 		o.History = historyReader{n.history}

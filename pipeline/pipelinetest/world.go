@@ -314,3 +314,42 @@ func (w *World) WaitReady(n *Node) {
 	}
 	w.T.Fatal("the engine did not get ready: " + fmt.Sprint(n.Partitions()))
 }
+
+// Setting writes a record of topic control; its arguments are what topics'
+// encoders return.
+func (w *World) Setting(key, value []byte, err error) {
+	w.T.Helper()
+	if err == nil {
+		err = w.client.ProduceSync(w.Context(), &kgo.Record{Topic: w.Names.Control(), Key: key, Value: value}).FirstErr()
+	}
+	if err != nil {
+		w.T.Fatalf("setting %s: %v", key, err)
+	}
+}
+
+// Release activates a tz database.
+func (w *World) Release(label string, zip []byte) {
+	w.T.Helper()
+	key, value, headers, err := topics.EncodeTZData(topics.TZData{Label: label, Zip: zip})
+	r := &kgo.Record{Topic: w.Names.Control(), Key: key, Value: value}
+	for _, h := range headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	if err == nil {
+		err = w.client.ProduceSync(w.Context(), r).FirstErr()
+	}
+	if err != nil {
+		w.T.Fatalf("tz release: %v", err)
+	}
+}
+
+// Eventually waits for something that has no record to wait for.
+func (w *World) Eventually(what string, holds func() bool) {
+	w.T.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	w.T.Fatalf("in vain: %s", what)
+}

@@ -1,0 +1,265 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// replan is the work that a new tz database or calendar makes: every trigger
+// whose plan depends on it is resolved again, a chunk in each turn, so that
+// firing goes on. progress.NextControl moves past the record only when all is
+// done; a successor that opens in between begins again, and repeats nothing,
+// because resolving again what was resolved changes nothing.
+type replan struct {
+	after  trigger.Key // triggers up to here are done
+	next   int64       // progress.NextControl when all are
+	reason string
+	zones  map[string]bool // whose rules differ; nil: any
+	name   string          // of the calendar; "" for a tz database
+	moved  int
+	start  time.Time
+}
+
+// Bounds of one turn's share of a replan.
+const (
+	replanLooked = 4000
+	replanMoved  = 1000
+)
+
+// openControl reads the settings as they are, and notes what progress has not
+// yet seen.
+func (p *Partition) openControl(ctx context.Context) error {
+	topic := p.opts.Names.Control()
+	records, end, err := p.readControl(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", topic, err)
+	}
+	for _, r := range records {
+		if _, err := p.adopt(r); err != nil {
+			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
+		}
+	}
+	if unseen := slices.ContainsFunc(records, func(r *kgo.Record) bool { return r.Offset >= p.progress.NextControl }); unseen && p.progress.Seq > 0 {
+		p.replan = &replan{next: end, reason: "settings", start: time.Now()}
+	} else {
+		p.progress.NextControl = max(p.progress.NextControl, end)
+	}
+	p.kafka.follow(topic, 0, end)
+	return nil
+}
+
+// readControl returns all of topic control up to its stable end.
+func (p *Partition) readControl(ctx context.Context, topic string) (records []*kgo.Record, end int64, err error) {
+	if end, _, err = p.kafka.listOffset(ctx, topic, 0, readCommitted, latest); err != nil {
+		return nil, 0, err
+	}
+	start, _, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
+	if err != nil || start >= end {
+		return nil, end, err
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond), kgo.DisableClientMetrics(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}}),
+	}, p.opts.Kafka...)...)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer cl.Close()
+	for at := start; at < end; {
+		pctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		fs := cl.PollFetches(pctx)
+		cancel()
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		if fs.NumRecords() == 0 {
+			break // the rest is compacted away
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			r := it.Next()
+			at = r.Offset + 1
+			if !r.Attrs.IsControl() && r.Offset < end {
+				records = append(records, r)
+			}
+		}
+	}
+	return records, end, nil
+}
+
+// applyControl takes one setting, at this offset of the partition's life.
+func (p *Partition) applyControl(r *kgo.Record) {
+	if r.Attrs.IsControl() {
+		return
+	}
+	work, err := p.adopt(r)
+	if err != nil {
+		p.log.Warn("a setting cannot be used; the old one stays", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
+		return
+	}
+	work.next, work.start = r.Offset+1, time.Now()
+	if p.replan != nil { // two at once: look at everything
+		work.zones, work.name, work.reason = nil, "", "settings"
+	}
+	p.replan = work
+}
+
+// adopt puts a setting into the timetable and says what it changes.
+func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
+	s, err := topics.DecodeSetting(record(r))
+	if err != nil {
+		return nil, err
+	}
+	old := p.machine.Timetable
+	next := old.Fork()
+	work := &replan{}
+	switch {
+	case s.Key == topics.ControlTZData:
+		if next.Zones, err = zonesOf(s.TZData); err != nil {
+			return nil, err
+		}
+		if err := p.mayActivate(next.Zones); err != nil {
+			return nil, err
+		}
+		work.reason, work.zones = "tzdata", changedZones(old.Zones, next.Zones, p.opts.Now())
+	default:
+		work.name = s.Key[len(topics.ControlCalendars):]
+		work.reason = "calendar " + work.name
+		if err := next.PutCalendar(work.name, datesOf(s)); err != nil {
+			return nil, err
+		}
+	}
+	p.machine.Timetable = next
+	p.opts.timetable.Store(next.Fork())
+	return work, nil
+}
+
+// mayActivate refuses a tz database that lacks a zone some trigger needs.
+func (p *Partition) mayActivate(zones *calendar.Zones) error {
+	sn := p.store.Snapshot()
+	defer sn.Close()
+	var missing error
+	err := sn.Zones(func(zone string) bool {
+		_, missing = zones.Lookup(zone)
+		return missing == nil
+	})
+	if missing != nil {
+		return fmt.Errorf("the release lacks a zone that triggers use: %w", missing)
+	}
+	return err
+}
+
+func datesOf(s *topics.Setting) []string {
+	if s.Calendar == nil {
+		return nil
+	}
+	return s.Calendar.Dates
+}
+
+// lookAhead is how far apart two releases are compared: further than any
+// planned occurrence of a rule, and than most one-shots.
+const lookAhead = 10 * 366 * 24 * time.Hour
+
+func changedZones(old, next *calendar.Zones, now time.Time) map[string]bool {
+	out := map[string]bool{}
+	for _, c := range calendar.Diff(old, next, now.Add(-48*time.Hour).UnixMilli(), now.Add(lookAhead).UnixMilli()) {
+		out[c.Zone] = true
+	}
+	return out
+}
+
+// replanSome does one turn's share.
+func (p *Partition) replanSome(t *turn) error {
+	w := p.replan
+	if w == nil {
+		return nil
+	}
+	keys, last, err := p.replanKeys(w)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		e, err := p.load(t, key)
+		if err != nil || e.state == nil {
+			return err
+		}
+		out := p.machine.Replan(e.state, t.now, w.reason)
+		if out.Changed {
+			w.moved++
+		}
+		p.perform(t, e, &out)
+	}
+	w.after = last
+	if last == "" {
+		t.progress.NextControl = max(t.progress.NextControl, w.next)
+		p.replan = nil
+		p.log.Info("re-planned triggers", "reason", w.reason, "moved", w.moved, "took", time.Since(w.start))
+	}
+	return nil
+}
+
+// replanKeys are the next triggers to resolve again; last is "" at the end.
+func (p *Partition) replanKeys(w *replan) (keys []trigger.Key, last trigger.Key, err error) {
+	sn := p.store.Snapshot()
+	defer sn.Close()
+	looked := 0
+	var bad error
+	err = sn.Scan(w.after, func(key trigger.Key, value []byte) bool {
+		s, err := topics.DecodeState(key, value)
+		if bad = err; err != nil {
+			return false
+		}
+		if s.Uses(w.zones, w.name) || (w.zones == nil && w.name == "" && s.Spec.When.Calendars != nil) {
+			keys = append(keys, key)
+		}
+		last = key
+		looked++
+		return looked < replanLooked && len(keys) < replanMoved
+	})
+	if bad != nil {
+		return nil, "", bad
+	}
+	if looked < replanLooked && len(keys) < replanMoved {
+		last = ""
+	}
+	return keys, last, err
+}
+
+// releases keeps the tz databases in use parsed once for the process.
+var releases = struct {
+	mu  sync.Mutex
+	all map[string]*calendar.Zones
+}{all: map[string]*calendar.Zones{}}
+
+const maxReleases = 4
+
+// zonesOf is the tz database of a setting; without one, the binary's own.
+func zonesOf(t *topics.TZData) (*calendar.Zones, error) {
+	if t == nil {
+		return calendar.Embedded(), nil
+	}
+	id := hex.EncodeToString(t.Sum[:])
+	releases.mu.Lock()
+	defer releases.mu.Unlock()
+	if z := releases.all[id]; z != nil {
+		return z, nil
+	}
+	z, err := calendar.LoadZones(t.Zip, t.Label)
+	if err != nil {
+		return nil, err
+	}
+	if len(releases.all) >= maxReleases {
+		clear(releases.all)
+	}
+	releases.all[id] = z
+	return z, nil
+}

@@ -1,0 +1,80 @@
+package pipeline_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A calendar that is edited moves the triggers that name it, and only those.
+func TestCalendarEdit(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
+	n := w.Start("a")
+	w.WaitReady(n)
+	rejected, events := w.Tail(w.Names.Rejected()), w.Tail(w.Names.Events())
+	register := `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`
+	w.Send("early", register)
+	if got := pipelinetest.Header(rejected.Next(), "wc-error-field"); got != "calendars" {
+		t.Errorf("an unknown calendar is refused in field %q, want calendars", got)
+	}
+	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "holidays", Dates: []string{"2030-05-02"}}))
+	w.Eventually("the calendar is known", func() bool { return len(n.Timetable().Calendars) == 1 })
+	time.Sleep(100 * time.Millisecond) // every partition follows control on its own
+	w.Send("fixed", `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin"}`)
+	w.Send("rent", register)
+	if e := events.Event("rent", trigger.Registered); e.ScheduledAt != "2030-05-01T07:00:00.000Z" {
+		t.Fatalf("planned for %s", e.ScheduledAt)
+	}
+	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "holidays", Dates: []string{"2030-05-01", "2030-05-02"}}))
+	moved := events.Event("rent", trigger.Rescheduled)
+	if moved.ScheduledAt != "2030-05-03T07:00:00.000Z" || moved.PreviousScheduled != "2030-05-01T07:00:00.000Z" || moved.Reason != "calendar holidays" {
+		b, _ := json.Marshal(moved)
+		t.Errorf("rescheduled: %s", b)
+	}
+	if s, err := n.Get(w.Context(), "fixed"); err != nil || s.Revision != 1 || s.Seq != 1 {
+		t.Errorf("a trigger without calendars changed: %+v, %v", s, err)
+	}
+}
+
+// A tz release moves exactly the triggers of zones whose rules differ: 2023c
+// to 2025c, Almaty lost an hour in March 2024 and New York did not.
+func TestTZUpdate(t *testing.T) {
+	old, err := os.ReadFile("../calendar/testdata/zoneinfo-2023c.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
+	n := w.Start("a")
+	w.WaitReady(n)
+	w.Release("2023c", old)
+	w.Eventually("2023c is in force", func() bool { return n.Timetable().Zones.Release() == "2023c" })
+	time.Sleep(200 * time.Millisecond)
+	for _, zone := range []string{"Asia/Almaty", "America/New_York"} {
+		w.Send(zone[len(zone)-4:], fmt.Sprintf(`{"op":"register","fire_at":"2030-05-01T09:00","timezone":%q}`, zone))
+	}
+	for _, key := range []string{"maty", "York"} {
+		if e := w.Tail(w.Names.Events()).Event(key, trigger.Registered); e.TZData != "2023c" {
+			t.Fatalf("%s resolved with %s", key, e.TZData)
+		}
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.Setting([]byte(topics.ControlTZData), nil, nil) // back to the binary's own, while nobody runs
+	n = w.Start("a")
+	e := w.Tail(w.Names.Events()).Event("maty", trigger.Rescheduled)
+	if e.PreviousScheduled != "2030-05-01T03:00:00.000Z" || e.ScheduledAt != "2030-05-01T04:00:00.000Z" || e.PreviousTZData != "2023c" || e.TZData != "2025c" {
+		b, _ := json.Marshal(e)
+		t.Errorf("rescheduled: %s", b)
+	}
+	w.WaitReady(n)
+	if s, err := n.Get(w.Context(), "York"); err != nil || s.Seq != 1 {
+		t.Errorf("New York moved: %+v, %v", s, err)
+	}
+}
