@@ -2,18 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func newExplain(a *app) *cobra.Command {
 	n := 5
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
-		Short: "Say what a trigger is, when it fires next, and what happened to it",
+		Short: "Say why a trigger did or will fire when it does",
 		Args:  oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.config(false)
@@ -31,11 +37,26 @@ func newExplain(a *app) *cobra.Command {
 	return cmd
 }
 
-// explanation is what the API knows of one trigger.
+// explanation is what the API knows of one trigger, and in words what follows
+// from it.
 type explanation struct {
-	Trigger     map[string]any   `json:"trigger"`
-	Occurrences []map[string]any `json:"occurrences"`
-	Events      []topics.Event   `json:"events"`
+	Trigger     map[string]any `json:"trigger"`
+	Why         []reason       `json:"why"`
+	Occurrences []upcoming     `json:"occurrences"`
+	Events      []topics.Event `json:"events"`
+}
+
+// reason is one of the things that decide when it fires.
+type reason struct {
+	About string `json:"about"`
+	Says  string `json:"says"`
+}
+
+// upcoming is one of GET /v1/triggers/{id}/occurrences.
+type upcoming struct {
+	At         string `json:"at"`
+	LocalTime  string `json:"local_time,omitempty"`
+	Occurrence string `json:"occurrence"`
 }
 
 func fetchExplanation(ctx context.Context, from *api, key string, n int) (x explanation, err error) {
@@ -43,35 +64,284 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 		return x, err
 	}
 	var ahead struct {
-		Occurrences []map[string]any `json:"occurrences"`
+		Items []upcoming `json:"items"`
 	}
-	if err = from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead); err != nil {
+	if err = from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead); err != nil && exitOf(err) != exitNotFound {
 		return x, err
 	}
-	var past struct {
-		Items []topics.Event `json:"items"`
-	}
-	if err = from.get(ctx, triggerPath(key)+"/events", &past); err != nil {
+	x.Occurrences = ahead.Items
+	if x.Events, err = lastEvents(ctx, from, key); err != nil {
 		return x, err
 	}
-	x.Occurrences, x.Events = ahead.Occurrences, past.Items
-	return x, nil
+	x.Why, err = reasons(x.Trigger, time.Now())
+	return x, err
+}
+
+// eventsShown bounds what is told of a long life; the rest is `events tail`'s.
+const eventsShown = 20
+
+// lastEvents reads to the end and keeps what is newest. A trigger without
+// events, or an API without history, has none.
+func lastEvents(ctx context.Context, from *api, key string) (last []topics.Event, err error) {
+	for cursor := ""; ; {
+		var page struct {
+			Items      []topics.Event `json:"items"`
+			NextCursor string         `json:"next_cursor"`
+		}
+		path := triggerPath(key) + "/events?limit=1000&cursor=" + cursor
+		if err := from.get(ctx, path, &page); err != nil {
+			if exitOf(err) == exitNotFound {
+				return last, nil
+			}
+			return nil, err
+		}
+		last = append(last, page.Items...)
+		last = last[max(0, len(last)-eventsShown):]
+		if cursor = page.NextCursor; cursor == "" {
+			return last, nil
+		}
+	}
 }
 
 func (a *app) explain(x explanation) error {
 	if a.out.format != "table" {
 		return a.out.json(x)
 	}
-	if err := a.out.record(x.Trigger, triggerRows(x.Trigger)); err != nil {
-		return err
+	w := a.out.w
+	fmt.Fprintln(w, clean(headline(x.Trigger, time.Now())))
+	fmt.Fprintln(w)
+	for _, r := range x.Why {
+		fmt.Fprintln(w, clean(fmt.Sprintf("  %-10s %s", r.About, r.Says)))
 	}
-	fmt.Fprintln(a.out.w, "\nnext occurrences")
+	if len(x.Occurrences) > 0 {
+		fmt.Fprintln(w, "\nnext occurrences")
+	}
 	for _, o := range x.Occurrences {
-		fmt.Fprintln(a.out.w, clean(fmt.Sprintf("  %s  %s  %s", cell(o["at"]), cell(o["local"]), cell(o["note"]))))
+		fmt.Fprintln(w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
 	}
-	fmt.Fprintln(a.out.w, "\nwhat happened")
+	if len(x.Events) > 0 {
+		fmt.Fprintln(w, "\nwhat happened")
+	}
 	for i := range x.Events {
-		fmt.Fprintln(a.out.w, clean("  "+eventLine(&x.Events[i])))
+		fmt.Fprintln(w, clean(fmt.Sprintf("  %s  %s", x.Events[i].OccurredAt, inWords(&x.Events[i]))))
 	}
 	return nil
+}
+
+// headline is the answer in one sentence.
+func headline(t map[string]any, now time.Time) string {
+	id, state, next := cell(t["trigger_id"]), cell(t["state"]), cell(t["next_fire_at"])
+	switch {
+	case next != "" && state == "PAUSED":
+		return fmt.Sprintf("%s is paused; only what does not heed a pause fires, at %s", id, next)
+	case state == "PAUSED":
+		return fmt.Sprintf("%s is paused and does not fire until it is resumed", id)
+	case next != "":
+		return fmt.Sprintf("%s fires next at %s%s", id, next, distance(next, now))
+	case state == "FIRED":
+		return fmt.Sprintf("%s has fired at %s, and will not again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
+	}
+	return fmt.Sprintf("%s is %s and will not fire", id, state)
+}
+
+func distance(at string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return ""
+	}
+	switch d := t.Sub(now); {
+	case d < 0:
+		return ", which is now"
+	case d < time.Minute:
+		return fmt.Sprintf(", in %s", d.Round(time.Second))
+	case d < 48*time.Hour:
+		return fmt.Sprintf(", in %s", strings.TrimSuffix(d.Round(time.Minute).String(), "0s"))
+	default:
+		return fmt.Sprintf(", in %d days", int(d.Hours()/24))
+	}
+}
+
+// reasons go through the trigger's fields in the order in which they act.
+func reasons(t map[string]any, now time.Time) (all []reason, err error) {
+	add := func(about, format string, args ...any) {
+		all = append(all, reason{about, fmt.Sprintf(format, args...)})
+	}
+	when, err := whenOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := explainWhen(t, when, now, add); err != nil {
+		return nil, err
+	}
+	explainPolicies(t, add)
+	if note := cell(t["note"]); note != "" {
+		add("note", "%q, said who paused it", note)
+	}
+	return all, nil
+}
+
+// whenOf reads the time fields of the API's JSON.
+func whenOf(t map[string]any) (*trigger.When, error) {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("read the trigger: %w", err)
+	}
+	var w struct {
+		Timezone, Recurrence, Start, Until string
+		Count                              int
+		Include, Exclude                   []string
+		DST                                topics.DSTJSON
+		Calendars                          *topics.CalendarsJSON
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return nil, fmt.Errorf("read the trigger's time: %w", err)
+	}
+	out := &trigger.When{Zone: w.Timezone, Recurrence: w.Recurrence, Start: w.Start, Until: w.Until, Count: w.Count,
+		Include: w.Include, Exclude: w.Exclude, DST: trigger.DST{Gap: w.DST.Gap, Overlap: w.DST.Overlap}}
+	if w.Calendars != nil {
+		out.Calendars = &trigger.Calendars{Names: w.Calendars.Names, On: w.Calendars.On}
+	}
+	if w.Recurrence != "" || len(w.Include) > 0 {
+		out.Kind = trigger.WhenRecurrence
+	}
+	return out, nil
+}
+
+// compileWhen compiles a recurrence with the embedded release and without a
+// tenant's limits or the days of its calendars, to check it and to describe
+// it; nil for what does not recur. start is the settled one, where there is.
+func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, error) {
+	if w.Kind != trigger.WhenRecurrence {
+		return nil, nil
+	}
+	dst, err := calendar.ParseDST(w.DST.Gap, w.DST.Overlap)
+	if err != nil {
+		return nil, worded(err)
+	}
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: w.Recurrence, Start: or(start, w.Start), Zone: w.Zone,
+		Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: w.Count, DST: dst, Append: from, Limits: calendar.Limits{}.Preview()})
+	if err != nil {
+		return nil, worded(err)
+	}
+	return r, nil
+}
+
+func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(about, format string, args ...any)) error {
+	rule, err := compileWhen(w, w.Start, now.UnixMilli())
+	switch {
+	case err != nil: // a newer engine may know rules that we do not
+		add("rule", "%s (%v)", w.Recurrence, err)
+	case rule != nil:
+		add("rule", "%s   (%s)", rule.Describe(), or(w.Recurrence, "the dates of include"))
+		if w.Start != "" {
+			add("start", "counts from %s", w.Start)
+		}
+	case cell(t["delay"]) != "":
+		add("delay", "%s after the broker appended the command", cell(t["delay"]))
+	case cell(t["fire_at"]) != "":
+		add("fire_at", "once, at %s", or(cell(t["local_time"]), cell(t["fire_at"])))
+	}
+	if len(w.Exclude) > 0 {
+		add("exclude", "not on %s", strings.Join(w.Exclude, ", "))
+	}
+	if skipped := cell(t["skipped"]); skipped != "" {
+		add("skipped", "left out by hand: %s", skipped)
+	}
+	if w.Calendars != nil {
+		add("calendars", "on a day listed in %s: %s", strings.Join(w.Calendars.Names, ", "), holidayWords[or(w.Calendars.On, calendar.OnSkip)])
+	}
+	if w.Zone == "" || rule != nil && rule.ElapsedTime() {
+		return nil
+	}
+	add("zone", "clocks in %s%s", w.Zone, releaseWords(cell(t["tzdata"])))
+	add("dst", "a wall time that clocks skip %s; one that comes twice %s", gapWords[or(w.DST.Gap, "shift")], overlapWords[or(w.DST.Overlap, "first")])
+	return nil
+}
+
+var (
+	holidayWords = map[string]string{calendar.OnSkip: "it does not fire", calendar.OnNext: "it moves to the next business day",
+		calendar.OnPrevious: "it moves to the business day before"}
+	gapWords     = map[string]string{"shift": "fires later by the gap", "skip": "does not fire"}
+	overlapWords = map[string]string{"first": "fires at the first pass", "second": "fires at the second pass", "both": "fires at both passes"}
+	misfireWords = map[string]string{"fire_all": "what was missed fires, all of it and in order", "fire_once": "of what was missed the latest fires, once",
+		"skip": "what was missed does not fire"}
+)
+
+func releaseWords(release string) string {
+	switch own := calendar.Embedded().Release(); release {
+	case "":
+		return ""
+	case own:
+		return ", by tz release " + release
+	default:
+		return fmt.Sprintf(", by tz release %s (the words here are by %s, which this binary carries)", release, own)
+	}
+}
+
+func explainPolicies(t map[string]any, add func(about, format string, args ...any)) {
+	if jitter := cell(t["jitter"]); jitter != "" {
+		add("jitter", "%s", jitterWords(t, jitter))
+	}
+	if p := cell(t["priority"]); p != "" && p != "normal" {
+		add("priority", "%s: among what is due at the same time it goes %s", p, map[string]string{"high": "first", "low": "last"}[p])
+	}
+	if words := misfireWords[cell(t["misfire"])]; words != "" {
+		add("misfire", "after an outage or a pause %s (%s)", words, cell(t["misfire"]))
+	}
+	if expires := cell(t["expires_after"]); expires != "" {
+		add("expires", "an occurrence that is over %s late does not fire", expires)
+	}
+	live, _ := t["live"].([]any)
+	for _, l := range live {
+		if o, ok := l.(map[string]any); ok {
+			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]), strings.ReplaceAll(cell(o["kind"]), "_", " "), cell(o["at"]))
+		}
+	}
+}
+
+// jitterWords says by how much this occurrence is spread.
+func jitterWords(t map[string]any, window string) string {
+	nominal, err1 := time.Parse(time.RFC3339, cell(t["fire_at"]))
+	next, err2 := time.Parse(time.RFC3339, cell(t["next_fire_at"]))
+	if errors.Join(err1, err2) != nil || next.Before(nominal) {
+		return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence", window)
+	}
+	return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence: this one %s", window, next.Sub(nominal))
+}
+
+// inWords says what an event means for when the trigger fires.
+func inWords(e *topics.Event) string {
+	late := int64(0)
+	if e.LatenessMS != nil {
+		late = *e.LatenessMS
+	}
+	switch trigger.FactType(e.Type) {
+	case trigger.OccurrenceFired:
+		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond, bracket(e.Reason)), " ")
+	case trigger.Misfired:
+		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1), or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
+	case trigger.OccurrenceExpired:
+		return fmt.Sprintf("did not fire %s: it was %s late, and too late to be of use", e.Occurrence, time.Duration(late)*time.Millisecond)
+	case trigger.Rescheduled:
+		if e.PreviousTZData != "" && e.PreviousTZData != e.TZData {
+			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt, e.PreviousTZData, e.TZData)
+		}
+		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt, bracket(e.Reason)), " ")
+	case trigger.Registered, trigger.Replaced:
+		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt), or(e.Source, "somebody"))
+	}
+	words := e.Type
+	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {
+		if s != "" {
+			words += " " + s
+		}
+	}
+	return words
+}
+
+func bracket(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
 }

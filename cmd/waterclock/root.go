@@ -33,6 +33,8 @@ var verbs = []struct {
 	{groupTriggers, newRezone},
 	{groupTriggers, newAck},
 	{groupTriggers, newErase},
+	{groupTriggers, newApply},
+	{groupTriggers, newDiff},
 	{groupLook, newGet},
 	{groupLook, newList},
 	{groupLook, newWatch},

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+type applyFlags struct {
+	files []string
+	prune bool
+	tags  []string
+}
+
+func (f *applyFlags) bind(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "YAML or JSON `file`, a directory of them, or - for standard input; may be repeated")
+	cmd.Flags().BoolVar(&f.prune, "prune", false, "cancel triggers with the label of --tag that no file declares")
+	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "with --prune: label that all declared triggers carry, `name=value`; may be repeated")
+}
+
+const declarations = `A file is a list of triggers, or several documents of one each. A trigger has
+an id and the fields of a register command:
+
+  - id: pills
+    recurrence: FREQ=DAILY
+    start: 2026-11-20T09:00
+    timezone: America/New_York
+    channel: push
+    user_id: u_81
+    tags: {team: care}
+`
+
+func newApply(a *app) *cobra.Command {
+	f := &applyFlags{}
+	cmd := &cobra.Command{
+		Use:     "apply -f FILE",
+		Short:   "Make triggers as files declare them; --prune cancels what they no longer do",
+		Long:    "Make triggers as files declare them. What is as declared is not touched.\n\n" + declarations,
+		Example: "  waterclock apply -f triggers.yaml\n  waterclock apply -f schedules/ --prune --tag team=care",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.apply(cmd.Context(), f) },
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+func newDiff(a *app) *cobra.Command {
+	f := &applyFlags{}
+	cmd := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Print what apply would do; exit code 1 if anything",
+		Long: `Print what apply would do, and do nothing. The exit code is 0 if nothing
+differs, 1 if something does, and 2 or more if that cannot be said.
+
+` + declarations,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.diff(cmd.Context(), f) },
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+// step is what there is to do about one trigger.
+type step struct {
+	Key     string        `json:"trigger_id"`
+	Result  string        `json:"result"` // created, changed, unchanged, pruned; of a diff: create, change, prune
+	Fields  []fieldChange `json:"fields,omitempty"`
+	Rev     int64         `json:"revision,omitempty"`
+	FireAt  string        `json:"fire_at,omitempty"`
+	Error   string        `json:"error,omitempty"`
+	Pending bool          `json:"undecided,omitempty"` // durable, and the engine has yet to decide
+
+	wish wish
+}
+
+// decisionWithin is how long apply waits for the engine's word on a trigger.
+const decisionWithin = 5 * time.Second
+
+// plan reads the files and what there is, and says what is to do: the files'
+// triggers in their order, then what is to be pruned. The caller closes the
+// commander.
+func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error) {
+	tags, err := f.labels()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := a.config(false)
+	if err != nil {
+		return nil, nil, err
+	}
+	want, err := a.readDeclared(c, f.files)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys := make([]string, len(want))
+	for i, d := range want {
+		keys[i] = d.Key
+		if !hasTags(d.Spec, tags) {
+			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Place, d.Key)
+		}
+	}
+	look, to, err := a.surveyor(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	have, err := look(ctx, keys, tags)
+	if err != nil {
+		to.Close()
+		return nil, nil, err
+	}
+	return stepsOf(want, have, f.prune), to, nil
+}
+
+// labels are the pairs of --tag; nil without --prune.
+func (f *applyFlags) labels() (map[string]string, error) {
+	fields := map[string]any{}
+	if err := putPairs(fields, "tags", "--tag", f.tags); err != nil {
+		return nil, err
+	}
+	tags, _ := fields["tags"].(map[string]string)
+	switch {
+	case f.prune && len(tags) == 0:
+		return nil, usagef("--prune needs --tag name=value: it cancels what carries the label and is not declared")
+	case !f.prune && len(tags) > 0:
+		return nil, usagef("--tag says what --prune may cancel; without it, it means nothing")
+	}
+	return tags, nil
+}
+
+func stepsOf(want []declared, have map[string]*standing, prune bool) (all []step) {
+	declaredKeys := map[string]bool{}
+	for _, d := range want {
+		declaredKeys[d.Key] = true
+		s := step{Key: d.Key, wish: wish{Key: d.Key, Op: trigger.OpRegister, Fields: d.Fields}}
+		switch is := have[d.Key]; {
+		case is.gone():
+			s.Result = "create"
+		case is.Status.Finished() && !whenDiffers(is.Spec, d.Spec):
+			s.Result, s.Rev = "", is.Revision // it has fired; what it carried may be forgotten
+		default:
+			s.Rev, s.Fields = is.Revision, compareSpecs(is.Spec, d.Spec)
+			if len(s.Fields) > 0 {
+				s.Result = "change"
+			}
+		}
+		all = append(all, s)
+	}
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if prune && !declaredKeys[key] {
+			all = append(all, step{Key: key, Result: "prune", Rev: have[key].Revision, wish: wish{Key: key, Op: trigger.OpCancel, Fields: map[string]any{}}})
+		}
+	}
+	return all
+}
+
+// whenDiffers compares the time fields alone.
+func whenDiffers(have, want *trigger.Spec) bool {
+	h, w := &trigger.Spec{When: have.When}, &trigger.Spec{When: want.When}
+	return len(compareSpecs(h, w)) > 0
+}
+
+var done = map[string]string{"create": "created", "change": "changed", "prune": "pruned", "": "unchanged"}
+
+// apply does what is to do, goes on after a refusal, and joins what was
+// refused.
+func (a *app) apply(ctx context.Context, f *applyFlags) error {
+	steps, to, err := a.plan(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	bar := a.progress("applying", int64(len(steps)))
+	var failed []error
+	for i := range steps {
+		if err := steps[i].do(ctx, to); err != nil {
+			failed = append(failed, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		bar.done(int64(i + 1))
+	}
+	bar.end()
+	items := make([]any, len(steps))
+	for i := range steps {
+		items[i] = steps[i]
+	}
+	err = a.out.list(items, []string{"trigger", "result", "revision", "fires at", ""}, func(i int) []string {
+		s := steps[i]
+		return []string{s.Key, s.Result, number64(s.Rev), s.FireAt, s.note()}
+	})
+	return errors.Join(append(failed, err, ctx.Err())...)
+}
+
+func (s *step) do(ctx context.Context, to commander) error {
+	op := s.Result
+	s.Result = done[op]
+	if op == "" {
+		return nil
+	}
+	d, err := to.Do(ctx, s.wish)
+	if err != nil {
+		s.Result, s.Error = "failed", err.Error()
+		return &failure{Exit: exitOf(err), Msg: s.Key, Err: err}
+	}
+	if s.Pending = !d.Decided; s.Pending {
+		return nil
+	}
+	if op == "change" && (d.Result == string(trigger.Duplicate) || d.Revision == s.Rev) {
+		s.Result = done[""]
+	}
+	s.Rev, s.FireAt = cmp.Or(d.Revision, s.Rev), d.FireAt
+	return nil
+}
+
+func (s *step) note() string {
+	switch {
+	case s.Error != "":
+		return s.Error
+	case s.Pending:
+		return "durable, to be decided: is an engine running?"
+	}
+	names := ""
+	for _, f := range s.Fields {
+		names += " " + f.Field
+	}
+	return names
+}
+
+func number64(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// errDifferent ends a diff that found something, as diff(1) does.
+var errDifferent = &failure{Exit: exitFailed, Msg: "what is declared differs from what there is"}
+
+func (a *app) diff(ctx context.Context, f *applyFlags) error {
+	steps, to, err := a.plan(ctx, f)
+	if err != nil {
+		if exitOf(err) == exitFailed { // 1 means different
+			err = &failure{Exit: exitUsage, Err: err}
+		}
+		return err
+	}
+	to.Close()
+	steps = slices.DeleteFunc(steps, func(s step) bool { return s.Result == "" })
+	if len(steps) == 0 {
+		a.note("nothing differs")
+	}
+	if err := a.printDiff(steps); err != nil || len(steps) == 0 {
+		return err
+	}
+	return errDifferent
+}
+
+// printDiff prints a line for each field, or in JSON an item for each trigger.
+func (a *app) printDiff(steps []step) error {
+	var items []any
+	var rows [][]string
+	for _, s := range steps {
+		if a.out.format != "table" || len(s.Fields) == 0 {
+			items, rows = append(items, s), append(rows, []string{s.Result, s.Key, "", "", ""})
+			continue
+		}
+		for _, c := range s.Fields {
+			items, rows = append(items, c), append(rows, []string{s.Result, s.Key, c.Field, c.Have, c.Want})
+		}
+	}
+	return a.out.list(items, []string{"change", "trigger", "field", "have", "want"}, func(i int) []string { return rows[i] })
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// declared is one trigger of a file: a register's fields with its id.
+type declared struct {
+	Key    string
+	Place  string // file:line, for messages
+	Fields map[string]any
+	Spec   *trigger.Spec
+}
+
+// readDeclared reads files, directories (their *.yaml, *.yml and *.json) and
+// "-" for standard input. The error joins everything that is wrong, so that
+// nothing is written where anything is.
+func (a *app) readDeclared(c *config.Config, names []string) ([]declared, error) {
+	if len(names) == 0 {
+		return nil, usagef("name the file with -f; - is standard input")
+	}
+	var all []declared
+	var wrong []error
+	for _, name := range names {
+		files, err := filesOf(name)
+		if err != nil {
+			return nil, usagef("-f %s: %v", name, cause(err))
+		}
+		for _, file := range files {
+			list, err := a.readDeclaredFile(c, file)
+			all, wrong = append(all, list...), append(wrong, err)
+		}
+	}
+	first := map[string]string{}
+	for _, d := range all {
+		if other, twice := first[d.Key]; twice {
+			wrong = append(wrong, fmt.Errorf("%s: trigger %s is declared at %s, too", d.Place, d.Key, other))
+		}
+		first[d.Key] = d.Place
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, &failure{Exit: exitUsage, Msg: "nothing was written", Err: indented{err}}
+	}
+	return all, nil
+}
+
+func filesOf(name string) ([]string, error) {
+	if name == "-" {
+		return []string{name}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return []string{name}, err
+	}
+	entries, err := os.ReadDir(name)
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			files = append(files, filepath.Join(name, e.Name()))
+		}
+	}
+	return files, err
+}
+
+func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error) {
+	content, err := a.readFileOrInput(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, cause(err))
+	}
+	var all []declared
+	var wrong []error
+	for dec := yaml.NewDecoder(bytes.NewReader(content)); ; {
+		var doc yaml.Node
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return all, errors.Join(wrong...)
+		}
+		if err != nil {
+			return nil, errors.Join(append(wrong, fmt.Errorf("%s: %w", file, err))...)
+		}
+		for _, node := range triggersOf(&doc) {
+			d, err := declare(c, fmt.Sprintf("%s:%d", file, node.Line), node)
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %w", d.Place, err))
+				continue
+			}
+			all = append(all, d)
+		}
+	}
+}
+
+func (a *app) readFileOrInput(file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(a.io.in)
+	}
+	return os.ReadFile(file)
+}
+
+// triggersOf are the triggers of one document: a list of them, or one.
+func triggersOf(doc *yaml.Node) []*yaml.Node {
+	node := doc
+	if doc.Kind == yaml.DocumentNode {
+		node = doc.Content[0]
+	}
+	switch {
+	case node.Kind == yaml.SequenceNode:
+		return node.Content
+	case node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null":
+		return nil // an empty document
+	}
+	return []*yaml.Node{node}
+}
+
+// undeclarable are fields that ask a question about now, and so mean nothing
+// in a declaration that is applied again and again.
+var undeclarable = []string{"if_revision", "if_absent", "idempotency_key"}
+
+// declare checks one trigger as far as it can be without the engine.
+func declare(c *config.Config, place string, node *yaml.Node) (declared, error) {
+	d := declared{Place: place}
+	value, err := (&yamlReader{budget: maxYAMLNodes}).value(node)
+	if err != nil {
+		return d, err
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return d, errors.New("a trigger is a mapping with an id and the fields of a register")
+	}
+	if d.Key, ok = fields["id"].(string); !ok || d.Key == "" {
+		return d, errors.New("the id is missing; it is a text")
+	}
+	delete(fields, "id")
+	if op, given := fields["op"]; given && op != "register" {
+		return d, fmt.Errorf("trigger %s: op %v cannot be declared, only register", d.Key, op)
+	}
+	delete(fields, "op")
+	for _, name := range undeclarable {
+		if _, given := fields[name]; given {
+			return d, fmt.Errorf("trigger %s: %s has no place in a declaration", d.Key, name)
+		}
+	}
+	d.Fields = fields
+	if d.Spec, err = specOf(c, d.Key, fields); err != nil {
+		return d, fmt.Errorf("trigger %s: %w", d.Key, err)
+	}
+	if _, err := compileWhen(&d.Spec.When, "", time.Now().UnixMilli()); err != nil {
+		return d, fmt.Errorf("trigger %s: %w", d.Key, err)
+	}
+	return d, nil
+}
+
+// specOf is what the engine will make of a register.
+func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec, error) {
+	value, err := json.Marshal(wish{Op: trigger.OpRegister, Fields: fields}.body())
+	if err != nil {
+		return nil, fmt.Errorf("spell the command: %w", err)
+	}
+	rec := &topics.Record{Topic: c.Topic("commands"), Key: []byte(key), Value: value, Timestamp: trigger.Instant(time.Now().UnixMilli())}
+	command, err := topics.DecodeCommand(rec, topics.Limits{Payload: topics.MaxPayload}, nil)
+	if err != nil {
+		return nil, worded(err)
+	}
+	return command.Spec, nil
+}
+
+// worded is an error of the domain for a person: the field, and what to write.
+func worded(err error) error {
+	var e *trigger.Error
+	if errors.As(err, &e) {
+		return errors.New(strings.TrimPrefix(e.Field+": "+e.Msg, ": "))
+	}
+	var ce *calendar.Error
+	if errors.As(err, &ce) {
+		return errors.New(strings.TrimPrefix(ce.Field+": "+ce.Msg, ": "))
+	}
+	return err
+}

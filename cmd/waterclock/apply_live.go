@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// standing is a trigger as the engine has it.
+type standing struct {
+	Spec     *trigger.Spec
+	Revision int64
+	Status   trigger.Status
+}
+
+// gone says that a register of the same content begins a new life.
+func (s *standing) gone() bool {
+	return s == nil || s.Status == trigger.Cancelled || s.Status == trigger.Failed || s.Status == trigger.Unknown || s.Status == trigger.Erased
+}
+
+// survey finds the triggers of these keys and, with tags, all that carry them.
+type survey func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error)
+
+// surveyor is the HTTP API where it is to be used, else topic state. The API
+// is preferred unless the brokers were named more explicitly than its URL.
+func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander, error) {
+	from := newAPI(c)
+	if rank(c.Source("url")) >= rank(c.Source("brokers")) {
+		status, _, _, err := probe(ctx, from, "/healthz")
+		if err == nil && status == http.StatusOK {
+			return surveyAPI(c, from), &httpCommander{api: from}, nil
+		}
+		if rank(c.Source("url")) > rank(c.Source("brokers")) {
+			return nil, nil, errors.Join(err, unhealthy(from, status))
+		}
+	}
+	to, err := newKafkaCommander(ctx, a, c, decisionWithin)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.surveyKafka(c), to, nil
+}
+
+func unhealthy(from *api, status int) error {
+	if status == 0 {
+		return nil
+	}
+	return failf("%s answers /healthz with %d", from.base, status)
+}
+
+// surveyKafka folds topic state, of which the last record of a key counts.
+func (a *app) surveyKafka(c *config.Config) survey {
+	return func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error) {
+		found := map[string]*standing{}
+		var newer error
+		err := a.readWhole(ctx, c, c.Topic("state"), "reading triggers", func(r *kgo.Record) {
+			key := string(r.Key)
+			if topics.IsReserved(r.Key) {
+				return
+			}
+			wanted := slices.Contains(keys, key)
+			if !wanted && tags == nil {
+				return
+			}
+			delete(found, key)
+			if r.Value == nil {
+				return
+			}
+			st, err := topics.DecodeState(trigger.Key(key), r.Value)
+			if err != nil {
+				newer = fmt.Errorf("read trigger %s from %s: %w", key, r.Topic, err)
+				return
+			}
+			if wanted || hasTags(&st.Spec, tags) && !st.Status.Finished() {
+				found[key] = &standing{&st.Spec, st.Revision, st.Status}
+			}
+		})
+		return found, errors.Join(err, newer)
+	}
+}
+
+// surveyAPI asks for each key, and lists by tag.
+func surveyAPI(c *config.Config, from *api) survey {
+	return func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error) {
+		found := map[string]*standing{}
+		for _, key := range keys {
+			var t map[string]json.RawMessage
+			err := from.get(ctx, triggerPath(key), &t)
+			if exitOf(err) == exitNotFound {
+				continue
+			}
+			if err == nil {
+				found[key], err = standingOf(c, t)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		if tags == nil {
+			return found, nil
+		}
+		return found, listTagged(ctx, c, from, tags, found)
+	}
+}
+
+func listTagged(ctx context.Context, c *config.Config, from *api, tags map[string]string, into map[string]*standing) error {
+	f := &listFlags{state: "PENDING,PAUSED,IN_FLIGHT"}
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		f.tags = append(f.tags, name+":"+tags[name])
+	}
+	for cursor := ""; ; {
+		var page struct {
+			Items      []map[string]json.RawMessage `json:"items"`
+			NextCursor string                       `json:"next_cursor"`
+		}
+		var q url.Values = f.query(cursor, 0)
+		if err := from.get(ctx, "/v1/triggers?"+q.Encode(), &page); err != nil {
+			return err
+		}
+		for _, t := range page.Items {
+			s, err := standingOf(c, t)
+			if err != nil {
+				return err
+			}
+			into[textOf(t["trigger_id"])] = s
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return nil
+		}
+	}
+}
+
+func textOf(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s) // what is no text is none
+	return s
+}
+
+// contentFields are those of a trigger's JSON that a register has, too.
+var contentFields = []string{"channel", "user_id", "timezone", "dst", "calendars", "payload", "payload_base64", "target_key", "headers", "tags",
+	"priority", "jitter", "expires_after", "misfire", "follow_user", "callback", "correlation_id"}
+
+// standingOf reads the API's trigger as the register it came from.
+func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, error) {
+	s := &standing{}
+	_ = json.Unmarshal(t["revision"], &s.Revision) // shown, not relied upon
+	status, known := trigger.ParseStatus(textOf(t["state"]))
+	if !known {
+		return nil, fmt.Errorf("state %s is not known to this version", t["state"])
+	}
+	s.Status = status
+	fields := map[string]any{}
+	names := append(slices.Clone(contentFields), timeFieldsOf(t)...)
+	for _, name := range names {
+		if raw, ok := t[name]; ok {
+			fields[name] = raw
+		}
+	}
+	local, _, isLocal := strings.Cut(textOf(t["local_time"]), "[")
+	if _, given := fields["fire_at"]; given && isLocal && t["timezone"] != nil {
+		fields["fire_at"] = local
+	} else if given {
+		delete(fields, "timezone")
+	}
+	var err error
+	s.Spec, err = specOf(c, textOf(t["trigger_id"]), fields)
+	return s, err
+}
+
+// timeFieldsOf are the fields that say when, as it was asked for: an answer
+// has the next instant beside them.
+func timeFieldsOf(t map[string]json.RawMessage) []string {
+	switch {
+	case t["delay"] != nil:
+		return []string{"delay"}
+	case t["recurrence"] != nil || t["include"] != nil:
+		return []string{"recurrence", "start", "until", "count", "include", "exclude"}
+	}
+	return []string{"fire_at"}
+}

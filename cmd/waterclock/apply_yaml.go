@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxYAMLNodes bounds what a file with aliases may unfold to.
+const maxYAMLNodes = 1_000_000
+
+// yamlReader turns YAML into values of JSON as their writer meant them: dates
+// and times stay the text they were (YAML would make 2026-12-25 a timestamp),
+// and numbers keep their digits.
+type yamlReader struct{ budget int }
+
+func (r *yamlReader) value(n *yaml.Node) (any, error) {
+	if r.budget--; r.budget < 0 {
+		return nil, fmt.Errorf("line %d: the file unfolds to over %d values", n.Line, maxYAMLNodes)
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return r.value(n.Alias)
+	case yaml.MappingNode:
+		out := map[string]any{}
+		return out, r.mapping(n, out)
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for _, item := range n.Content {
+			v, err := r.value(item)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		return out, nil
+	}
+	return scalar(n)
+}
+
+// mapping reads names and values. What << merges yields to what is written
+// beside it.
+func (r *yamlReader) mapping(n *yaml.Node, into map[string]any) error {
+	own := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, node := n.Content[i], n.Content[i+1]
+		if name.ShortTag() == "!!merge" {
+			if err := r.merge(node, into, own); err != nil {
+				return err
+			}
+			continue
+		}
+		if name.Kind != yaml.ScalarNode {
+			return fmt.Errorf("line %d: a name must be a text", name.Line)
+		}
+		if own[name.Value] {
+			return fmt.Errorf("line %d: %s stands here twice", name.Line, name.Value)
+		}
+		v, err := r.value(node)
+		if err != nil {
+			return err
+		}
+		into[name.Value], own[name.Value] = v, true
+	}
+	return nil
+}
+
+func (r *yamlReader) merge(n *yaml.Node, into map[string]any, own map[string]bool) error {
+	v, err := r.value(n)
+	if err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	merged := map[string]bool{}
+	for _, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return fmt.Errorf("line %d: << merges mappings only", n.Line)
+		}
+		for name, value := range fields {
+			if !own[name] && !merged[name] { // the first of several mappings wins
+				into[name], merged[name] = value, true
+			}
+		}
+	}
+	return nil
+}
+
+func scalar(n *yaml.Node) (any, error) {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil, nil
+	case "!!bool":
+		var b bool
+		return b, n.Decode(&b)
+	case "!!int", "!!float":
+		return number(n)
+	case "!!binary":
+		return nil, fmt.Errorf("line %d: write bytes as payload_base64", n.Line)
+	}
+	return n.Value, nil // texts, and timestamps as they were written
+}
+
+// number keeps the digits where JSON can say them; 0x1F and 1_000 it says its
+// own way. A number in quotes is no number.
+func number(n *yaml.Node) (any, error) {
+	if json.Valid([]byte(n.Value)) && !strings.HasPrefix(n.Value, "\"") {
+		return json.Number(n.Value), nil
+	}
+	var whole int64
+	if n.Decode(&whole) == nil {
+		return json.Number(fmt.Sprint(whole)), nil
+	}
+	var f float64
+	if err := n.Decode(&f); err != nil {
+		return nil, fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: JSON has no number %s", n.Line, n.Value)
+	}
+	return json.Number(b), nil
+}
