@@ -23,9 +23,8 @@ func (v *verdict) told(f trigger.FactType) bool { return slices.Contains(v.facts
 // do writes a command and waits for the owner's decision. The error is a
 // *Problem, or becomes one.
 func (s *Server) do(r *request, c *command) (verdict, error) {
-	if p := s.limits.take(r.who.Tenant); p != nil {
-		s.opts.OnQuota("rate")
-		return verdict{}, p.about(c)
+	if err := s.withinRate(r, c); err != nil {
+		return verdict{}, err
 	}
 	at := s.durable(s.produce(r.Context(), c))
 	if at.err != nil {
@@ -35,6 +34,14 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 		return verdict{}, nil
 	}
 	return s.decision(r.Context(), c, at)
+}
+
+func (s *Server) withinRate(r *request, c *command) error {
+	if p := s.limits.take(r.who.Tenant); p != nil {
+		s.opts.OnQuota("rate")
+		return p.about(c)
+	}
+	return nil
 }
 
 func notWritten(err error) *Problem {

@@ -105,9 +105,8 @@ func (s *Server) line(r *request, b []byte, n int, window <-chan struct{}) <-cha
 		return spell(&p)
 	}
 	c, err := s.lineCommand(r, b, &id)
-	if p := s.limits.take(r.who.Tenant); err == nil && p != nil {
-		s.opts.OnQuota("rate")
-		err = p.about(c)
+	if err == nil {
+		err = s.withinRate(r, c)
 	}
 	if err != nil {
 		<-window

@@ -82,7 +82,7 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	done := make(chan place, 1)
-	s.kafka.Produce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
+	s.kafka.TryProduce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
 		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
 	if at := s.durable(done); at.err != nil {
 		return unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")

@@ -34,7 +34,8 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.events(r.Context(), key, after, limit+1)
+	ask := min(limit+1, maxPage) // one more tells whether there is a next page
+	list, err := s.events(r.Context(), key, after, ask)
 	if err != nil {
 		return err
 	}
@@ -42,9 +43,9 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 		return s.noEvents(w, r)
 	}
 	answer := Events{Items: list}
-	if len(list) > limit {
-		answer.Items = list[:limit]
-		answer.NextCursor = cursorOf(&list[limit-1]).String()
+	if n := min(limit, len(list)); n > 0 && len(list) == ask {
+		answer.Items = list[:n]
+		answer.NextCursor = cursorOf(&list[n-1]).String()
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -19,7 +20,9 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	}
 	answer, refused := calendar.PreviewWith(s.opts.Timetable().Zones, s.calendarSource(r.Context()), fs.encode(), s.opts.Now().UnixMilli())
 	if refused != nil {
-		return refused
+		p := asProblem(refused)
+		_ = json.Unmarshal(answer.ID, &p.ID) // an id that is no text is left out
+		return p
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }

@@ -36,10 +36,11 @@ type place struct {
 }
 
 // produce begins to write a command; the channel gets its place once it is
-// durable. Commands produced one after the other keep their order.
+// durable. Commands produced one after the other keep their order. With Kafka
+// away for long the buffer is full, and a command fails at once.
 func (s *Server) produce(ctx context.Context, c *command) <-chan place {
 	done := make(chan place, 1)
-	s.kafka.Produce(context.WithoutCancel(ctx), c.record(s.opts.Names.Commands(), s.opts.Partitions), func(r *kgo.Record, err error) {
+	s.kafka.TryProduce(context.WithoutCancel(ctx), c.record(s.opts.Names.Commands(), s.opts.Partitions), func(r *kgo.Record, err error) {
 		done <- place{r.Partition, r.Offset, err}
 	})
 	return done

@@ -27,6 +27,9 @@ func TestPreview(t *testing.T) {
 		t.Errorf("answer %s", a.body)
 	}
 	bad := w.must(http.StatusUnprocessableEntity, "POST", "/v1/preview", `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=3"}`)
+	if named := w.must(422, "POST", "/v1/preview", `{"id":"x","delay":"soon"}`); named.get(t, "id") != "x" {
+		t.Errorf("answer %s", named.body)
+	}
 	if bad.get(t, "code") != "disputed_rule" || bad.get(t, "field") != "recurrence" {
 		t.Errorf("answer %s", bad.body)
 	}
@@ -138,6 +141,9 @@ func TestEvents(t *testing.T) {
 	a = w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1&cursor="+a.get(t, "next_cursor"), "")
 	if !strings.Contains(a.body, `"occurrence.fired"`) || a.get(t, "next_cursor") != "" {
 		t.Errorf("second page %s", a.body)
+	}
+	if whole := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=2", ""); whole.get(t, "next_cursor") != "" || strings.Count(whole.body, "event_id") != 2 {
+		t.Errorf("all of them: %s", whole.body)
 	}
 	w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor=x", "")
 	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/events", "")

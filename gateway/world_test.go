@@ -299,7 +299,11 @@ func (w *world) callAt(base, method, path, body string, header ...string) answer
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return answer{resp.StatusCode, resp.Header, string(b)}
+	a := answer{resp.StatusCode, resp.Header, string(b)}
+	if err := description().conforms(method, path, a); err != nil {
+		w.t.Errorf("%s %s answers what /openapi.json does not describe: %v\n%s", method, path, err, a.body)
+	}
+	return a
 }
 
 // must is call for an answer of one status.
