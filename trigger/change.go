@@ -128,7 +128,7 @@ func (d *decision) reschedule(c *Command) *Error {
 	if err != nil {
 		return err
 	}
-	if spec.When.Kind != WhenRecurrence && s.hasFired(series.Occurrence) {
+	if spec.When.Kind != WhenRecurrence && s.mayHaveFired(&series) {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
 	d.replan(spec, series, "")
@@ -253,7 +253,7 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 func (d *decision) moveOneShot(c *Command, at Instant) {
 	s := d.s
 	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
-	if s.hasFired(moved.Occurrence) {
+	if s.mayHaveFired(&moved) {
 		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
 	}
 	moved.After, moved.Told = s.Series.After, at

@@ -103,7 +103,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = minInstant // a start in the past: the misfire policy decides
 	}
 	o, ok, err := r.next(max(after, before.after))
-	for ok && err == nil && before.decided(o.ID, life) {
+	for ok && err == nil && before.decided(o, life) {
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.skip, o.ID)
-	if spec.When.Start == "" {
+	if spec.When.Start == "" && !before.goesOn {
 		p.After = max(p.After, from)
 	}
 	return p, nil
@@ -139,7 +139,8 @@ type past struct {
 	done  []Firing // what has fired in this life
 	skip  []string // left out of the same rule
 
-	goesOn bool // the same series: from after on, not from the append on
+	sameRule bool
+	goesOn   bool // the same series: from after on, not from the append on
 }
 
 func (d *decision) past(w *When) past {
@@ -149,7 +150,7 @@ func (d *decision) past(w *When) past {
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
 		return keep
 	}
-	keep.start, keep.skip = s.Series.Start, s.Series.Skip
+	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
 	if w.Zone != old.Zone && s.Series.Local != "" && keep.after != 0 {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
@@ -157,8 +158,18 @@ func (d *decision) past(w *When) past {
 }
 
 // decided says whether an occurrence has fired in this life or was left out.
-func (p *past) decided(id string, life Life) bool {
-	return fired(p.done, id+life.suffix()) || indexSkip(p.skip, id) >= 0
+// Of the same rule everything up to after is; of another one, whatever might
+// have fired is not risked.
+func (p *past) decided(o occurrence, life Life) bool {
+	id := o.ID + life.suffix()
+	return fired(p.done, id) || indexSkip(p.skip, o.ID) >= 0 || (!p.sameRule && forgotten(p.done, o.At))
+}
+
+// forgotten says whether an occurrence at an instant may be one of those that
+// fired before the last 16, which alone are known by name. Nothing fires
+// before its instant, so what lies after the oldest known firing is new.
+func forgotten(done []Firing, at Instant) bool {
+	return len(done) >= keepFirings && at <= done[0].At
 }
 
 func fired(done []Firing, occurrence string) bool {
@@ -396,7 +407,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
-	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, goesOn: true}
+	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, sameRule: true, goesOn: true}
 	if at, ok := d.m.Timetable.instantOf(bare(s.Series.Occurrence), spec.When.Zone); ok {
 		before.after = at - 1
 	}

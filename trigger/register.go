@@ -91,7 +91,7 @@ func (d *decision) replace(c *Command) *Error {
 	if err != nil {
 		return err
 	}
-	if c.Spec.When.Kind != WhenRecurrence && s.hasFired(series.Occurrence) {
+	if c.Spec.When.Kind != WhenRecurrence && s.mayHaveFired(&series) {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
 	before := s.Series
@@ -138,4 +138,10 @@ func (d *decision) detach(keepWaiting bool) {
 
 func (s *State) hasFired(occurrence string) bool {
 	return fired(s.Done, occurrence)
+}
+
+// mayHaveFired says whether a one-shot's plan went out before in this life.
+// Where that is not known any more, it counts as fired.
+func (s *State) mayHaveFired(p *Series) bool {
+	return s.hasFired(p.Occurrence) || forgotten(s.Done, p.At)
 }
