@@ -259,7 +259,7 @@ func (e *engine) Partitions() []PartitionStatus {
 	var list []PartitionStatus
 	for p := range int32(testPartitions) {
 		if !e.foreign[p] {
-			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], Ready: true, OldestOverdue: 1500 * time.Millisecond})
+			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
 		}
 	}
 	return list
