@@ -3,6 +3,7 @@ package trigger
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // cancel ends a trigger, or says that it came too late and where it fired.
@@ -181,6 +182,10 @@ const (
 	snoozePrefix = "snz-"
 	runPrefix    = "run-"
 )
+
+func offThePlan(occurrence string) bool {
+	return strings.HasPrefix(occurrence, snoozePrefix) || strings.HasPrefix(occurrence, runPrefix)
+}
 
 func offPlan(prefix string, c *Command, l Life) string {
 	return prefix + position(c.From.Partition, c.From.Offset) + l.suffix()

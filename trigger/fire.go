@@ -1,9 +1,6 @@
 package trigger
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Due lets one timer of s go at now. A timer that s no longer has is stale
 // and does nothing: the wheel may still hold what was cancelled or moved.
@@ -112,7 +109,7 @@ func (d *decision) liveDue(i int) {
 // wanted is when an occurrence should have gone first: nominal time + jitter.
 // Only what the plan yields is spread.
 func (d *decision) wanted(l *Live) Instant {
-	if strings.HasPrefix(l.Occurrence, snoozePrefix) || strings.HasPrefix(l.Occurrence, runPrefix) {
+	if offThePlan(l.Occurrence) {
 		return l.Nominal
 	}
 	return l.Nominal + Instant(d.m.jitter(d.content(l), d.s.Key, l.Occurrence))

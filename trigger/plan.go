@@ -3,6 +3,7 @@ package trigger
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -103,7 +104,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = minInstant // a start in the past: the misfire policy decides
 	}
 	o, ok, err := r.next(max(after, before.after))
-	for ok && err == nil && before.decided(o, life) {
+	for ok && err == nil && m.decided(&before, o, life, spec.When.Zone) {
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {
@@ -113,7 +114,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.skip, o.ID)
+	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.leaveOut(spec.When.Zone), o.ID)
 	if spec.When.Start == "" && !before.goesOn {
 		p.After = max(p.After, from)
 	}
@@ -137,6 +138,7 @@ type past struct {
 	start string   // settled start of the same rule; "" begins a phase
 	after Instant  // everything at or before it is decided
 	done  []Firing // what has fired in this life
+	zone  string
 	skip  []string // left out of the same rule
 
 	sameRule bool
@@ -146,7 +148,7 @@ type past struct {
 func (d *decision) past(w *When) past {
 	s := d.s
 	old := &s.Spec.When
-	keep := past{after: s.Series.After, done: s.Done}
+	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone}
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
 		return keep
 	}
@@ -159,11 +161,36 @@ func (d *decision) past(w *When) past {
 
 // decided says whether an occurrence has fired in this life or was left out.
 // Of the same rule everything up to after is; of another one, whatever might
-// have fired is not risked.
-func (p *past) decided(o occurrence, life Life) bool {
-	id := o.ID + life.suffix()
-	return fired(p.done, id) || indexSkip(p.skip, o.ID) >= 0 || (!p.sameRule && forgotten(p.done, o.At))
+// have fired is not risked, be it for its wall time in the zone before.
+func (m *Machine) decided(p *past, o occurrence, life Life, zone string) bool {
+	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
+		return true
+	}
+	there := o.At
+	if o.Local != "" {
+		there = m.Timetable.sameWall(o.At, zone, p.zone)
+	}
+	return !p.sameRule && (forgotten(p.done, o.At) || forgotten(p.done, there))
 }
+
+// leaveOut is what a new plan must not fire: what was skipped, and what fired
+// under another rule or in another zone and is yet to come here. Named now, it
+// outlasts the list of firings.
+func (p *past) leaveOut(zone string) []string {
+	if p.goesOn || (p.sameRule && p.zone == zone) {
+		return p.skip
+	}
+	out := slices.Clone(p.skip)
+	for _, f := range p.done {
+		if indexSkip(out, f.Occurrence) < 0 && !offThePlan(f.Occurrence) {
+			out = append(out, bare(f.Occurrence))
+		}
+	}
+	return out
+}
+
+// wallOfID is the wall time an occurrence is named by.
+func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurrence), "+f1") }
 
 // forgotten says whether an occurrence at an instant may be one of those that
 // fired before the last 16, which alone are known by name. Nothing fires
@@ -408,7 +435,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
 	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, sameRule: true, goesOn: true}
-	if at, ok := d.m.Timetable.instantOf(bare(s.Series.Occurrence), spec.When.Zone); ok {
+	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
 		before.after = at - 1
 	}
 	return d.m.planRule(spec, s.Life, s.Key, from, before)

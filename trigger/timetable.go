@@ -3,7 +3,6 @@ package trigger
 import (
 	"cmp"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -67,7 +66,7 @@ func (t *Timetable) instantOf(occurrence, zone string) (at Instant, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	w, err := calendar.ParseWall(strings.TrimSuffix(occurrence, "+f1"))
+	w, err := calendar.ParseWall(wallOfID(occurrence))
 	if err != nil {
 		return 0, false
 	}
