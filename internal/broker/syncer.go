@@ -17,7 +17,8 @@ import (
 // request is handled. So what the request being handled now will write is
 // kept apart in current: a round syncs it too, but does not call it clean.
 type syncer struct {
-	failed func(error) // told the first error; never syncs again after it
+	failed func(error)          // told the first error; never syncs again after it
+	fsync  func(*os.File) error // (*os.File).Sync
 
 	mu       sync.Mutex
 	err      error
@@ -51,7 +52,7 @@ type round struct {
 }
 
 func newSyncer(known map[string]int64, failed func(error)) *syncer {
-	return &syncer{failed: failed, dirty: map[target]struct{}{}, files: map[target]*syncFile{}, known: known}
+	return &syncer{failed: failed, fsync: (*os.File).Sync, dirty: map[target]struct{}{}, files: map[target]*syncFile{}, known: known}
 }
 
 // begin is called as kfake turns to a request that may write to targets; the
@@ -104,11 +105,12 @@ func (s *syncer) join() *round {
 		return s.inflight
 	case s.next == nil:
 		s.next = &round{done: make(chan struct{})}
-		if s.inflight == nil {
-			s.start()
-		}
 	}
-	return s.next
+	r := s.next
+	if s.inflight == nil {
+		s.start()
+	}
+	return r
 }
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -149,7 +151,7 @@ func (s *syncer) syncAll(targets []target) error {
 	for i, t := range targets {
 		f := s.files[t]
 		if f == nil {
-			f = &syncFile{target: t, base: -1}
+			f = &syncFile{target: t, base: -1, by: s}
 			if base, ok := s.known[t.path]; ok {
 				f.base = base - 1
 			}
@@ -184,6 +186,7 @@ func (s *syncer) close() {
 // its own; an fsync concerns the file, whoever wrote.
 type syncFile struct {
 	target
+	by   *syncer
 	f    *os.File
 	base int64 // segment: base offset of f
 }
@@ -225,7 +228,7 @@ func (s *syncFile) syncPath() error {
 			return err
 		}
 	}
-	return s.f.Sync()
+	return s.by.fsync(s.f)
 }
 
 // syncSegments syncs every segment that may have grown since the last time:
@@ -234,7 +237,7 @@ func (s *syncFile) syncSegments() error {
 	switch {
 	case s.f == nil:
 	case sameFile(s.f, filepath.Join(s.path, segmentName(s.base))):
-		if err := s.f.Sync(); err != nil {
+		if err := s.by.fsync(s.f); err != nil {
 			return err
 		}
 	default: // deleted below us, perhaps made anew
@@ -256,7 +259,7 @@ func (s *syncFile) syncSegments() error {
 		}
 		s.close()
 		s.f, s.base, grown = f, base, true
-		if err := f.Sync(); err != nil {
+		if err := s.by.fsync(f); err != nil {
 			return err
 		}
 	}
