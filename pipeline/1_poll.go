@@ -65,7 +65,10 @@ func (p *Partition) patience() time.Duration {
 	if p.mustBeat(now) {
 		return 0
 	}
-	next := p.hydrated.Due - trigger.Instant(hydrateAhead.Milliseconds())
+	next := p.hydrated.Due
+	if p.wheel.Len() < wheelEntries { // else the next look waits for a timer to go
+		next -= trigger.Instant(hydrateAhead.Milliseconds())
+	}
 	if due, ok := p.wheel.Next(); ok {
 		next = min(next, trigger.Instant(due))
 	}
@@ -103,7 +106,7 @@ const everything = "\xff"
 // hydrate copies the near part of the due index into the wheel.
 func (p *Partition) hydrate() error {
 	now := int64(p.now())
-	if p.wheel.Len() >= wheelEntries || int64(p.hydrated.Due) >= now+hydrateAhead.Milliseconds() {
+	if p.wheel.Len() >= wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
 		return nil
 	}
 	p.wheel.Advance(min(now, p.handBefore()), func(int64, string) bool { return false })

@@ -1,0 +1,270 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// CheckInvariants reads everything back and fails the test for every wish that
+// was not granted exactly: never early, never twice, never lost, a cancel
+// honoured; for every transaction that is not whole; for every history that
+// has a hole; and for every store that is not the fold of topic state. All due
+// times must have passed and the nodes must have come to rest.
+func (w *World) CheckInvariants() {
+	w.T.Helper()
+	for _, v := range w.Violations() {
+		w.T.Error(v)
+	}
+}
+
+// Violations is CheckInvariants for tests that expect some.
+func (w *World) Violations() []string {
+	w.T.Helper()
+	c := &check{w: w}
+	c.due = w.Dump(w.Names.Due("default"))
+	c.readEvents()
+	c.wishes()
+	c.unique()
+	c.transactions()
+	c.stores()
+	if len(c.found) > 20 {
+		c.found = append(c.found[:20], fmt.Sprintf("and %d more", len(c.found)-20))
+	}
+	return c.found
+}
+
+// check is one look at all topics.
+type check struct {
+	w      *World
+	due    []*kgo.Record
+	events map[string][]topics.Event // by trigger, in order
+	found  []string
+}
+
+func (c *check) violation(format string, args ...any) {
+	c.found = append(c.found, fmt.Sprintf(format, args...))
+}
+
+// readEvents decodes the history; per trigger seq has no gap, per partition
+// event_us increases (C8).
+func (c *check) readEvents() {
+	c.events = map[string][]topics.Event{}
+	last := map[int32]int64{}
+	for _, r := range c.w.Dump(c.w.Names.Events()) {
+		e, err := topics.DecodeEvent(r.Value)
+		if err != nil {
+			c.violation("event at %d/%d: %v", r.Partition, r.Offset, err)
+			continue
+		}
+		if e.EventUS <= last[r.Partition] {
+			c.violation("event_us %d at %d/%d does not increase", e.EventUS, r.Partition, r.Offset)
+		}
+		last[r.Partition] = e.EventUS
+		told := c.events[e.Trigger]
+		if len(told) > 0 && e.Seq != told[len(told)-1].Seq+1 && e.Seq != 1 {
+			c.violation("%s: event %s has seq %d after %d", e.Trigger, e.Type, e.Seq, told[len(told)-1].Seq)
+		}
+		c.events[e.Trigger] = append(told, e)
+	}
+}
+
+// wishes compares what was acknowledged with what came out (C2-C5, C7).
+func (c *check) wishes() {
+	fired := map[string][]*kgo.Record{}
+	for _, r := range c.due {
+		fired[string(r.Key)] = append(fired[string(r.Key)], r)
+		if c.w.wishes[string(r.Key)] == nil {
+			c.violation("%s fired, but nobody registered it", r.Key)
+		}
+	}
+	keys := make([]string, 0, len(c.w.wishes))
+	for key := range c.w.wishes {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	for _, key := range keys {
+		c.wish(key, c.w.wishes[key], fired[key])
+	}
+}
+
+func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
+	eps := c.w.opts.Epsilon
+	for _, r := range fired {
+		if early := x.due.Sub(r.Timestamp); early > eps {
+			c.violation("%s fired %v early, at %v", key, early, r.Timestamp.Format(time.TimeOnly))
+		}
+	}
+	if len(fired) > 1 {
+		c.violation("%s fired %d times", key, len(fired))
+	}
+	cancelled, tooLate := c.told(key, trigger.CancelledFact), c.told(key, trigger.CancelTooLate)
+	switch {
+	case x.cancelled.IsZero():
+		if len(fired) == 0 {
+			c.violation("%s was lost: due %v, nothing came", key, x.due.Format(time.TimeOnly))
+		}
+	case len(fired) > 0 && x.cancelled.Before(x.due.Add(-eps)):
+		c.violation("%s fired although its cancel was acknowledged %v before", key, x.due.Sub(x.cancelled))
+	case len(fired) > 0 && (cancelled || !tooLate):
+		c.violation("%s fired after its cancel, and the cancel was not told that it came too late", key)
+	case len(fired) == 0 && !cancelled:
+		c.violation("%s did not fire and is not told as cancelled", key)
+	}
+}
+
+func (c *check) told(key string, what trigger.FactType) bool {
+	for _, e := range c.events[key] {
+		if e.Type == string(what) {
+			return true
+		}
+	}
+	return false
+}
+
+// unique: one committed record per ce_id and attempt (C4).
+func (c *check) unique() {
+	seen := map[string]bool{}
+	for _, r := range c.due {
+		id := pipelinetest.Header(r, "ce_id") + " attempt " + pipelinetest.Header(r, "ce_wcattempt")
+		if seen[id] {
+			c.violation("%s is there twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+// transactions holds every progress record's manifest against what its turn
+// wrote: all of it, nothing else, in order of turns (C10, C11).
+func (c *check) transactions() {
+	queues := map[route][]*kgo.Record{}
+	progress := map[int32][]*topics.Progress{}
+	n := c.w.Names
+	for _, topic := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Due("default")} {
+		for _, r := range c.w.Dump(topic) {
+			if topic == n.State() && topics.IsReserved(r.Key) {
+				c.addProgress(progress, r)
+				continue
+			}
+			queues[route{topic, r.Partition}] = append(queues[route{topic, r.Partition}], r)
+		}
+	}
+	for partition, turns := range progress {
+		for i, turn := range turns {
+			if i > 0 && turn.Seq != turns[i-1].Seq+1 {
+				c.violation("partition %d: turn %d follows turn %d", partition, turn.Seq, turns[i-1].Seq)
+			}
+			if i > 0 && turn.Term < turns[i-1].Term {
+				c.violation("partition %d: term %d wrote after term %d", partition, turn.Term, turns[i-1].Term)
+			}
+			for _, m := range turn.Manifest {
+				c.consume(queues, route{m.Topic, partition}, turn.Seq, m)
+			}
+		}
+	}
+	for at, left := range queues {
+		if len(left) > 0 {
+			c.violation("%s/%d: %d records that no turn admits to, the first at %d: %s", at.topic, at.partition, len(left), left[0].Offset, left[0].Key)
+		}
+	}
+}
+
+// route is a partition of a topic.
+type route struct {
+	topic     string
+	partition int32
+}
+
+func (c *check) addProgress(progress map[int32][]*topics.Progress, r *kgo.Record) {
+	if string(r.Key) != string(topics.KeyProgress) {
+		return
+	}
+	p, err := topics.DecodeProgress(r.Value)
+	if err != nil {
+		c.violation("progress at %d/%d: %v", r.Partition, r.Offset, err)
+		return
+	}
+	progress[r.Partition] = append(progress[r.Partition], p)
+}
+
+func (c *check) consume(queues map[route][]*kgo.Record, at route, turn int64, m topics.TopicCount) {
+	q := queues[at]
+	if len(q) < m.Records {
+		c.violation("%s/%d: turn %d wrote %d records, only %d are there", at.topic, at.partition, turn, m.Records, len(q))
+		return
+	}
+	digest := uint64(0)
+	for _, r := range q[:m.Records] {
+		var b [24]byte
+		binary.BigEndian.PutUint64(b[0:], digest)
+		binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(r.Key))
+		binary.BigEndian.PutUint64(b[16:], xxhash.Sum64(r.Value))
+		digest = xxhash.Sum64(b[:])
+	}
+	if digest != m.Digest {
+		c.violation("%s/%d: turn %d wrote other bytes than are there", at.topic, at.partition, turn)
+	}
+	queues[at] = q[m.Records:]
+}
+
+// stores compares every owner's store with the fold of topic state (C9).
+func (c *check) stores() {
+	fold := map[int32]map[string][]byte{}
+	for _, r := range c.w.Dump(c.w.Names.State()) {
+		if topics.IsReserved(r.Key) {
+			continue
+		}
+		if fold[r.Partition] == nil {
+			fold[r.Partition] = map[string][]byte{}
+		}
+		if r.Value == nil {
+			delete(fold[r.Partition], string(r.Key))
+		} else {
+			fold[r.Partition][string(r.Key)] = r.Value
+		}
+	}
+	for p := range c.w.P {
+		if n := c.w.Owner(p); n != nil {
+			c.store(n, p, fold[p])
+		}
+	}
+}
+
+func (c *check) store(n *Node, partition int32, want map[string][]byte) {
+	ctx, cancel := c.w.context()
+	defer cancel()
+	found := 0
+	err := n.Engine.Scan(ctx, partition, "", func(s *trigger.State) bool {
+		found++
+		b, err := topics.AppendState(nil, s)
+		if err != nil || string(b) != string(want[string(s.Key)]) {
+			c.violation("partition %d: the store of %s has another state of %s than topic state (%v)", partition, n.Name, s.Key, err)
+		}
+		return true
+	})
+	if err != nil || found != len(want) {
+		c.violation("partition %d: the store of %s holds %d triggers, topic state %d (%v)", partition, n.Name, found, len(want), err)
+	}
+}
+
+// RequireDelivered fails unless a trigger has fired so often.
+func (w *World) RequireDelivered(key string, times int) {
+	w.T.Helper()
+	n := 0
+	for _, r := range w.Dump(w.Names.Due("default")) {
+		if string(r.Key) == key {
+			n++
+		}
+	}
+	if n != times {
+		w.T.Errorf("%s was delivered %d times, want %d", key, n, times)
+	}
+}

@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// gate is one node's way to the network: it lets traffic flow, holds it, or is
+// gone for good.
+type gate struct {
+	network *kfake.VirtualNetwork
+
+	mu    sync.Mutex
+	open  chan struct{} // closed: traffic flows
+	gone  bool
+	conns map[net.Conn]struct{}
+}
+
+func newGate(network *kfake.VirtualNetwork) *gate {
+	g := &gate{network: network, open: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	close(g.open)
+	return g
+}
+
+// errGone is what a dead node's dials meet.
+var errGone = errors.New("sim: no route to host")
+
+// dial is a kgo.Dialer.
+func (g *gate) dial(ctx context.Context, network, host string) (net.Conn, error) {
+	if err := g.pass(ctx.Done()); err != nil {
+		return nil, err
+	}
+	c, err := g.network.DialContext(ctx, network, host)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone {
+		c.Close()
+		return nil, errGone
+	}
+	g.conns[c] = struct{}{}
+	return &conn{Conn: c, g: g, closed: make(chan struct{})}, nil
+}
+
+// pass waits while the gate is closed.
+func (g *gate) pass(giveUp <-chan struct{}) error {
+	g.mu.Lock()
+	open, gone := g.open, g.gone
+	g.mu.Unlock()
+	if gone {
+		return errGone
+	}
+	select {
+	case <-open:
+		return nil
+	case <-giveUp:
+		return errGone
+	}
+}
+
+// hang holds all traffic until heal: nothing is lost, nothing arrives.
+func (g *gate) hang() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+		g.open = make(chan struct{})
+	default:
+	}
+}
+
+func (g *gate) heal() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+	default:
+		close(g.open)
+	}
+}
+
+// cut closes every connection; new ones may be made.
+func (g *gate) cut() {
+	g.mu.Lock()
+	conns := g.conns
+	g.conns = map[net.Conn]struct{}{}
+	g.mu.Unlock()
+	for c := range conns {
+		c.Close()
+	}
+}
+
+// sever closes every connection and makes no more.
+func (g *gate) sever() {
+	g.mu.Lock()
+	g.gone = true
+	g.mu.Unlock()
+	g.heal()
+	g.cut()
+}
+
+// conn is a connection through a gate.
+type conn struct {
+	net.Conn
+	g      *gate
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (c *conn) Write(b []byte) (int, error) {
+	if err := c.g.pass(c.closed); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err == nil {
+		err = c.g.pass(c.closed)
+	}
+	return n, err
+}
+
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.g.mu.Lock()
+	delete(c.g.conns, c.Conn)
+	c.g.mu.Unlock()
+	return c.Conn.Close()
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Node is one process: an engine, its network and its disk.
+type Node struct {
+	Name   string
+	Engine *pipeline.Engine
+
+	w      *World
+	gate   *gate
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+
+	mu     sync.Mutex
+	frozen chan struct{} // nil: runs
+}
+
+// Start runs a node on the disk it left, or an empty one.
+func (w *World) Start(name string) *Node {
+	w.T.Helper()
+	n := &Node{Name: name, w: w, gate: newGate(w.network), done: make(chan struct{})}
+	o := pipeline.Options{
+		Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(n.gate.dial)},
+		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: w.Disk(name),
+		Channels: pipelinetest.Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
+		FetchMaxWait: time.Minute, Listener: listener{node: n},
+	}
+	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
+	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
+	if w.opts.Verbose {
+		o.Logger = slog.New(slog.NewTextHandler(logWriter{w}, nil)).With("node", name)
+	}
+	if w.opts.Change != nil {
+		w.opts.Change(name, &o)
+	}
+	e, err := pipeline.New(o)
+	if err != nil {
+		w.T.Fatalf("engine %s: %v", name, err)
+	}
+	var ctx context.Context
+	ctx, n.cancel = context.WithCancel(context.Background())
+	n.Engine = e
+	w.mu.Lock()
+	w.nodes[name] = n
+	w.mu.Unlock()
+	w.ending.Add(1)
+	go func() {
+		defer w.ending.Done()
+		defer close(n.done)
+		n.err = e.Run(ctx)
+	}()
+	return n
+}
+
+// Disk is a node's disk.
+func (w *World) Disk(name string) *vfs.MemFS {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.disks[name] == nil {
+		w.disks[name] = vfs.NewCrashableMem()
+	}
+	return w.disks[name]
+}
+
+// SetDisk gives a node that does not run another disk; nil is an empty one.
+func (w *World) SetDisk(name string, fs *vfs.MemFS) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.disks[name] = fs
+}
+
+// Stop ends a node cleanly and returns what its engine said.
+func (w *World) Stop(name string) error {
+	n := w.take(name)
+	if n == nil {
+		return nil
+	}
+	n.Thaw()
+	n.cancel()
+	<-n.done
+	return n.err
+}
+
+// Wait waits for an engine that gives up by itself and returns its error.
+func (n *Node) Wait() error {
+	<-n.done
+	return n.err
+}
+
+// Kill is kill -9: nothing more leaves the node, and its disk stays as the
+// operating system has it.
+func (w *World) Kill(name string) { w.crash(name, 100) }
+
+// PowerLoss is Kill, and of what was not synced to disk only some is there.
+func (w *World) PowerLoss(name string) { w.crash(name, w.Rand.IntN(101)) }
+
+func (w *World) crash(name string, unsynced int) {
+	n := w.take(name)
+	if n == nil {
+		return
+	}
+	n.gate.sever()
+	w.SetDisk(name, w.Disk(name).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))}))
+	n.cancel() // what still runs has neither network nor disk
+	n.Thaw()
+}
+
+func (w *World) take(name string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.nodes[name]
+	delete(w.nodes, name)
+	return n
+}
+
+// Freeze is SIGSTOP: no step is taken and nothing arrives until Thaw.
+func (n *Node) Freeze() {
+	n.gate.hang()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.frozen == nil {
+		n.frozen = make(chan struct{})
+	}
+}
+
+// Thaw is SIGCONT.
+func (n *Node) Thaw() {
+	n.gate.heal()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.frozen != nil {
+		close(n.frozen)
+		n.frozen = nil
+	}
+}
+
+// Await blocks as long as the node is frozen.
+func (n *Node) Await() {
+	n.mu.Lock()
+	frozen := n.frozen
+	n.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+// Hang holds the node's network back; Heal lets it flow again.
+func (n *Node) Hang() { n.gate.hang() }
+
+// Heal ends Hang.
+func (n *Node) Heal() { n.gate.heal() }
+
+// Cut breaks every connection of the node once.
+func (n *Node) Cut() { n.gate.cut() }
+
+// listener brings steps to the world, and stops where the node is frozen.
+type listener struct {
+	pipeline.NoListener
+	node *Node
+}
+
+func (l listener) Step(partition int32, step string) {
+	if f := l.node.w.step; f != nil {
+		f(l.node.Name, partition, step)
+	}
+	l.node.Await()
+}
+
+type logWriter struct{ w *World }
+
+func (l logWriter) Write(p []byte) (int, error) {
+	l.w.T.Log(time.Now().Format("15:04:05.000 ") + string(p))
+	return len(p), nil
+}

@@ -1,0 +1,175 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Options of a world.
+type Options struct {
+	Seed       uint64 // of everything random; printed when the test fails
+	Partitions int32  // 0 means 2
+	// Change is applied to every node's engine options; name is the node's.
+	Change func(name string, o *pipeline.Options)
+	// Epsilon is how far a node's clock may be trusted to be right: a cancel
+	// acknowledged less than this before the due time may come too late, and a
+	// due event may be this early. 0: clocks are right.
+	Epsilon time.Duration
+	// Verbose logs what the engines say.
+	Verbose bool
+}
+
+// World is one broker, its topics, and the nodes that come and go.
+type World struct {
+	T       *testing.T
+	Names   topics.Names
+	P       int32
+	Rand    *rand.Rand
+	Cluster *kfake.Cluster
+
+	opts    Options
+	network *kfake.VirtualNetwork
+	client  *kgo.Client
+	step    func(node string, partition int32, step string)
+
+	mu     sync.Mutex
+	nodes  map[string]*Node
+	disks  map[string]*vfs.MemFS
+	ending sync.WaitGroup // engines that are going down
+	wishes map[string]*wish
+}
+
+// New makes a world. It must be called inside a synctest bubble and ends with
+// the test.
+func New(t *testing.T, o Options) *World {
+	t.Helper()
+	if o.Partitions == 0 {
+		o.Partitions = 2
+	}
+	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
+		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}}
+	var err error
+	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to
+	if err != nil {
+		t.Fatalf("kfake: %v", err)
+	}
+	t.Cleanup(w.close)
+	for _, topic := range topics.Catalogue(w.Names, w.P, 1, []string{"default"}) {
+		if err := w.Cluster.CreateTopic(topic.Name, topic.Partitions, topic.Configs); err != nil {
+			t.Fatalf("create %s: %v", topic.Name, err)
+		}
+	}
+	w.client = w.Client()
+	return w
+}
+
+func (w *World) close() {
+	for _, n := range w.Nodes() {
+		w.Kill(n.Name)
+	}
+	w.ending.Wait()
+	if w.client != nil {
+		w.client.Close()
+	}
+	w.Cluster.Close()
+	if w.T.Failed() {
+		w.T.Logf("seed %d", w.opts.Seed)
+	}
+}
+
+// Client is a client of the world's own, beyond all faults of nodes.
+func (w *World) Client(opts ...kgo.Opt) *kgo.Client {
+	w.T.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(w.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0), kgo.DisableClientMetrics(), kgo.MetadataMinAge(10 * time.Millisecond),
+	}, opts...)...)
+	if err != nil {
+		w.T.Fatalf("client: %v", err)
+	}
+	return cl
+}
+
+// OnStep makes f hear every step of every turn of every node, on the
+// partition's own goroutine: f may kill the node, or block like a stopped
+// process. Set it before the nodes start.
+func (w *World) OnStep(f func(node string, partition int32, step string)) { w.step = f }
+
+// Node is a node by name; nil if it does not run.
+func (w *World) Node(name string) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes[name]
+}
+
+// Nodes are the running nodes, by name.
+func (w *World) Nodes() []*Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]*Node, 0, len(w.nodes))
+	for _, n := range w.nodes {
+		out = append(out, n)
+	}
+	slices.SortFunc(out, func(a, b *Node) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Owner is the node that owns a partition: of those that say so, the one with
+// the highest term. nil: nobody yet.
+func (w *World) Owner(partition int32) *Node {
+	var owner *Node
+	var term int64
+	for _, n := range w.Nodes() {
+		for _, s := range n.Engine.Partitions() {
+			if s.Partition == partition && s.Ready && s.Term > term {
+				owner, term = n, s.Term
+			}
+		}
+	}
+	return owner
+}
+
+// AwaitOwners waits until every partition is owned and fires.
+func (w *World) AwaitOwners() {
+	w.T.Helper()
+	for range 3000 {
+		owned := int32(0)
+		for p := range w.P {
+			if w.Owner(p) != nil {
+				owned++
+			}
+		}
+		if owned == w.P {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	var all []string
+	for _, n := range w.Nodes() {
+		all = append(all, fmt.Sprintf("%s: %+v", n.Name, n.Engine.Partitions()))
+	}
+	w.T.Fatalf("after five minutes some partition has no owner: %v", all)
+}
+
+// context bounds one look at the world; it is far longer than any time-out.
+func (w *World) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 10*time.Minute)
+}
