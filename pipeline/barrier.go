@@ -94,15 +94,11 @@ func (b *barrier) passed(ctx context.Context, p *Partition, idle bool) (trigger.
 // was acknowledged until then is below the answer.
 func (b *barrier) ask(ctx context.Context, p *Partition) error {
 	now := p.now()
-	var ends positions
-	var err error
-	if ends.commands, _, err = p.kafka.listOffset(ctx, p.opts.Names.Commands(), p.id, readUncommitted, latest); err != nil {
+	ends, err := listOffsets(ctx, p.kafka.cl, []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}, p.id, readUncommitted, latest)
+	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	if ends.receipts, _, err = p.kafka.listOffset(ctx, p.opts.Names.Receipts(), p.id, readUncommitted, latest); err != nil {
-		return fmt.Errorf("barrier: %w", err)
-	}
-	b.asked, b.ends = now, ends
+	b.asked, b.ends = now, positions{ends[0], ends[1]}
 	return nil
 }
 
@@ -128,7 +124,7 @@ func (b *barrier) lookAt(ctx context.Context, p *Partition, topic string, at *in
 	if *at >= end {
 		return nil
 	}
-	stable, _, err := p.kafka.listOffset(ctx, topic, p.id, readCommitted, latest)
+	stable, err := p.kafka.listOffset(ctx, topic, p.id, readCommitted, latest)
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}

@@ -60,10 +60,10 @@ func (p *Partition) openControl(ctx context.Context) error {
 
 // readControl returns all of topic control up to its stable end.
 func (p *Partition) readControl(ctx context.Context, topic string) (records []*kgo.Record, end int64, err error) {
-	if end, _, err = p.kafka.listOffset(ctx, topic, 0, readCommitted, latest); err != nil {
+	if end, err = p.kafka.listOffset(ctx, topic, 0, readCommitted, latest); err != nil {
 		return nil, 0, err
 	}
-	start, _, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
+	start, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
 	if err != nil || start >= end {
 		return nil, end, err
 	}

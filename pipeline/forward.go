@@ -227,7 +227,7 @@ func (p *Partition) genuine(ctx context.Context, topic string, f topics.Forward,
 	if f.Offset < p.sourceEnds[source] {
 		return true, nil
 	}
-	end, _, err := listOffset(ctx, p.kafka.cl, topic, f.Partition, readUncommitted, latest)
+	end, err := listOffset(ctx, p.kafka.cl, topic, f.Partition, readUncommitted, latest)
 	if err != nil {
 		return false, err
 	}

@@ -47,13 +47,13 @@ func (p *pace) next() time.Duration {
 
 func (p *pace) begun(time.Time) { p.start = time.Now() }
 
-// committed adapts the interval to how long the broker took: multiplicative
-// up, additive down.
+// committed adapts the interval to how long the broker took. It comes down a
+// quarter at a time: one by one, a single slow answer was felt for seconds.
 func (p *pace) committed(took time.Duration) {
 	switch {
 	case took > 50*time.Millisecond:
 		p.interval = min(max(2*p.interval, 2*time.Millisecond), maxInterval)
 	case p.interval > 0:
-		p.interval = max(0, p.interval-time.Millisecond)
+		p.interval -= max(p.interval/4, min(p.interval, 100*time.Microsecond))
 	}
 }

@@ -193,7 +193,7 @@ var errNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition
 // await waits until every command acknowledged before the call is decided and
 // in the store: the read barrier of readers.
 func (p *Partition) await(ctx context.Context, cl *kgo.Client) error {
-	end, _, err := listOffset(ctx, cl, p.opts.Names.Commands(), p.id, readCommitted, latest)
+	end, err := listOffset(ctx, cl, p.opts.Names.Commands(), p.id, readCommitted, latest)
 	if err != nil {
 		return fmt.Errorf("read barrier: %w", err)
 	}

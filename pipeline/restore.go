@@ -253,7 +253,7 @@ func (p *Partition) storedPosition() (int64, error) {
 }
 
 func (p *Partition) stateReader(ctx context.Context, from int64) (*kgo.Client, error) {
-	start, _, err := p.kafka.listOffset(ctx, p.opts.Names.State(), p.id, readCommitted, earliest)
+	start, err := p.kafka.listOffset(ctx, p.opts.Names.State(), p.id, readCommitted, earliest)
 	if err != nil {
 		return nil, err
 	}
@@ -430,7 +430,7 @@ func (p *Partition) followFrom(ctx context.Context, topic string) error {
 	if topic == p.opts.Names.Receipts() {
 		next = &p.progress.NextReceipt
 	}
-	start, _, err := p.kafka.listOffset(ctx, topic, p.id, readUncommitted, earliest)
+	start, err := p.kafka.listOffset(ctx, topic, p.id, readUncommitted, earliest)
 	if err != nil {
 		return err
 	}

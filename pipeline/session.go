@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // session is one partition's conversation with Kafka: one client that reads
@@ -167,30 +166,51 @@ const (
 )
 
 // listOffset asks the leader of one partition for an offset.
-func (s *session) listOffset(ctx context.Context, topic string, partition int32, isolation int8, timestamp int64) (int64, trigger.Instant, error) {
+func (s *session) listOffset(ctx context.Context, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
 	return listOffset(ctx, s.cl, topic, partition, isolation, timestamp)
 }
 
-func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32, isolation int8, timestamp int64) (int64, trigger.Instant, error) {
+func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
+	offsets, err := listOffsets(ctx, cl, []string{topic}, partition, isolation, timestamp)
+	if err != nil {
+		return 0, err
+	}
+	return offsets[0], nil
+}
+
+// listOffsets asks for an offset of the same partition of several topics, in
+// one request where they have one leader.
+func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	req.IsolationLevel = isolation
-	rt := kmsg.NewListOffsetsRequestTopic()
-	rt.Topic = topic
-	rp := kmsg.NewListOffsetsRequestTopicPartition()
-	rp.Partition, rp.Timestamp = partition, timestamp
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
+	for _, name := range names {
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = name
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = partition, timestamp
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, err)
+		return nil, fmt.Errorf("list offsets of %v/%d: %w", names, partition, err)
 	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, 0, fmt.Errorf("list offsets of %s/%d: empty answer", topic, partition)
+	out := make([]int64, len(names))
+	found := 0
+	for _, t := range resp.Topics {
+		at := slices.Index(names, t.Topic)
+		if at < 0 || len(t.Partitions) != 1 {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
+			return nil, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, partition, err)
+		}
+		out[at] = t.Partitions[0].Offset
+		found++
 	}
-	p := &resp.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, err)
+	if found != len(names) {
+		return nil, fmt.Errorf("list offsets of %v/%d: %d answers", names, partition, found)
 	}
-	return p.Offset, trigger.Instant(p.Timestamp), nil
+	return out, nil
 }

@@ -86,6 +86,8 @@ type benchResult struct {
 	CPUSeconds      float64      `json:"cpu_seconds"`
 	RSSBytes        int64        `json:"rss_bytes"`
 	BytesPerTrigger float64      `json:"bytes_per_trigger"` // of the store, with all of them pending
+	Turns           int64        `json:"turns"`
+	CommitMS        float64      `json:"commit_ms"` // mean duration of EndTransaction and the store's batch
 	Duplicates      int          `json:"duplicates"`
 	Lost            int          `json:"lost"`
 	Early           int          `json:"early"`
@@ -188,6 +190,7 @@ func (a *app) measure(ctx context.Context, n *node, o benchOptions, embedded boo
 	}
 	b.result.CPUSeconds = (cpuTime() - cpu).Seconds()
 	b.result.RSSBytes = peakRSS()
+	b.result.Turns, b.result.CommitMS = n.metrics.Turns()
 	return b.result, nil
 }
 
@@ -386,6 +389,7 @@ func (a *app) printBench(r *benchResult, o benchOptions) error {
 		row("registers/s", "%.0f", r.RegistersPerS), row("fires/s", "%.0f", r.FiresPerS),
 		row("lateness p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
 		row("last out after last due", "%.2f s", r.LastOutS), row("CPU", "%.1f s", r.CPUSeconds), row("peak RSS", "%d MB", r.RSSBytes>>20),
+		row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
 		row("store bytes/trigger", "%.0f", r.BytesPerTrigger), row("lost/doubled/early", "%d / %d / %d", r.Lost, r.Duplicates, r.Early),
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks"
@@ -88,6 +89,17 @@ func (m *Metrics) Fired(channel string, p trigger.Priority, late time.Duration) 
 
 // Turn notes a committed turn.
 func (m *Metrics) Turn(_ int32, _ int, took time.Duration) { m.transaction.Observe(took.Seconds()) }
+
+// Turns is how many turns were committed, and how long a commit took on
+// average, in milliseconds.
+func (m *Metrics) Turns() (n int64, meanMS float64) {
+	var out dto.Metric
+	if err := m.transaction.Write(&out); err != nil || out.Histogram.GetSampleCount() == 0 {
+		return 0, 0
+	}
+	h := out.Histogram
+	return int64(h.GetSampleCount()), h.GetSampleSum() / float64(h.GetSampleCount()) * 1000
+}
 
 // Aborted counts a turn given up.
 func (m *Metrics) Aborted(_ int32, reason string) { m.aborts.WithLabelValues(reason).Inc() }
