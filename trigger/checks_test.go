@@ -225,10 +225,31 @@ func statusOf(s *State) error {
 		return errors.New("IN_FLIGHT with nothing in flight")
 	case s.Status == InFlight && s.Recurring():
 		return errors.New("a series is IN_FLIGHT")
+	case s.Status == InFlight && s.Series.At != 0:
+		return errors.New("IN_FLIGHT with something planned")
+	case s.Note != "" && s.Status != Paused:
+		return fmt.Errorf("%s with the note of a pause", s.Status)
+	case s.Trimmed != trimmed(s):
+		return fmt.Errorf("%s, user %q, trimmed %v", s.Status, s.Spec.UserID, s.Trimmed)
+	case s.Trimmed && (s.Spec.Payload != nil || s.Spec.Headers != nil || s.Spec.Callback != nil):
+		return fmt.Errorf("%s with content although it was trimmed", s.Status)
+	case (s.Status == Unknown) != (s.Revision == 0):
+		return fmt.Errorf("%s at revision %d", s.Status, s.Revision)
 	case s.Status != Unknown && s.Status != Erased && s.Revision < 1:
 		return fmt.Errorf("%s at revision %d", s.Status, s.Revision)
 	}
 	return nil
+}
+
+// trimmed says which statuses keep no content.
+func trimmed(s *State) bool {
+	switch s.Status {
+	case Fired, Expired:
+		return s.Spec.UserID == ""
+	case Failed, Cancelled, Erased:
+		return true
+	}
+	return false
 }
 
 // factsOf: every change is told; every fire has its fact.

@@ -13,7 +13,7 @@ import (
 // TestRandomLives plays random scripts; every step of them is held against the
 // invariants of checks_test.go. The seed of a failure is printed.
 func TestRandomLives(t *testing.T) {
-	lives := 3000
+	lives := 2000
 	if testing.Short() {
 		lives = 300
 	}

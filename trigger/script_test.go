@@ -144,6 +144,8 @@ func (p *script) change() {
 	c := &Command{Op: of(p, OpCancel, OpReschedule, OpSnooze, OpSnooze, OpSkip, OpSkip, OpPause, OpResume, OpRunNow, OpRezone, OpAck, OpErase, OpRedrive),
 		Key: p.key(), From: p.origin()}
 	switch c.Op {
+	case OpPause, OpResume:
+		c.Note = "holiday"
 	case OpReschedule:
 		c.Spec = &Spec{When: p.when(), Priority: Normal}
 	case OpSnooze:

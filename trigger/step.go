@@ -180,7 +180,7 @@ func (d *decision) duplicate(reason string) *Error {
 // end makes the state a done record, remembered until the horizon.
 func (d *decision) end(status Status) {
 	s := d.s
-	s.Status = status
+	s.Status, s.Note = status, ""
 	s.Series = Series{Start: s.Series.Start, TZData: s.Series.TZData, After: s.Series.After}
 	s.Live = nil
 	s.ForgetAt = d.now.Add(d.m.Horizon)
@@ -202,7 +202,7 @@ func (s *State) trim() {
 func (d *decision) settle() {
 	s := d.s
 	switch {
-	case s.Status == Paused && (s.Series.At != 0 || s.waiting()):
+	case s.Status == Paused && (s.Series.At != 0 || s.waiting() || (s.Recurring() && len(s.Live) > 0)):
 	case s.Series.At != 0 || s.waiting():
 		s.Status = Pending
 	case len(s.Live) == 0:
