@@ -180,7 +180,7 @@ func (v *verdict) statusOfRegister() int {
 func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, form func(Registered) any) error {
 	w.Header().Set("Location", triggerPath(c.id))
 	if !v.decided {
-		return sendAccepted(w, form(Registered{TriggerID: c.id}))
+		return sendJSON(w, http.StatusAccepted, form(Registered{TriggerID: c.id}))
 	}
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
@@ -192,17 +192,12 @@ func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, fo
 func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, form func(Changed) any) error {
 	if !v.decided {
 		w.Header().Set("Location", triggerPath(c.id))
-		return sendAccepted(w, Accepted{TriggerID: c.id})
+		return sendJSON(w, http.StatusAccepted, Accepted{TriggerID: c.id})
 	}
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
 	}
 	return sendJSON(w, http.StatusOK, form(changed(c, v.state)))
-}
-
-func sendAccepted(w http.ResponseWriter, answer any) error {
-	w.Header().Set("Preference-Applied", "respond-async")
-	return sendJSON(w, http.StatusAccepted, answer)
 }
 
 // triggerPath is where a trigger is read; a ':' in its id is encoded, since a

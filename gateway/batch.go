@@ -18,8 +18,12 @@ import (
 // maxBatch bounds the lines of a batch.
 const maxBatch = 10_000
 
-// batchWithin bounds a whole batch.
-const batchWithin = 2 * time.Minute
+// batchWithin bounds a whole batch in time, maxBatchBytes in size: lines wait
+// in memory for their decisions.
+const (
+	batchWithin   = 2 * time.Minute
+	maxBatchBytes = 64 << 20
+)
 
 // postBatch obeys commands, a JSON object a line, and answers a line each in
 // the order they came. They are written in that order too; how many wait for
@@ -38,7 +42,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(batchWithin))
 	_ = control.SetWriteDeadline(time.Now().Add(batchWithin + responseWithin))
-	answers, err := s.batch(r, r.Body)
+	answers, err := s.batch(r, http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody())))
 	if err != nil {
 		return err
 	}
@@ -71,7 +75,13 @@ func (s *Server) batch(r *request, from io.Reader) ([]<-chan []byte, error) {
 		window <- struct{}{}
 		answers = append(answers, s.line(r, bytes.Clone(lines.Bytes()), n, window))
 	}
-	switch err := lines.Err(); {
+	err := lines.Err()
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case large:
+		p := problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several")
+		p.Line = n + 1
+		return append(answers, ready(spell(p))), nil
 	case errors.Is(err, bufio.ErrTooLong):
 		p := problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody()))
 		p.Line = n + 1

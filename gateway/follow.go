@@ -32,7 +32,10 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	default:
 		return unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
 	}
-	tail, err := s.tailEvents(r.Context(), key)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	tail, err := s.tailEvents(ctx, key)
 	if err != nil {
 		return unavailable(err, "Kafka does not answer")
 	}
@@ -42,7 +45,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 		return err
 	}
 	out.begin()
-	out.tail(r.Context(), tail, key)
+	out.tail(ctx, tail, key)
 	return nil
 }
 

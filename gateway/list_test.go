@@ -174,6 +174,10 @@ func TestBatchBounds(t *testing.T) {
 	if last := (answer{body: lines[len(lines)-1]}); len(lines) != maxBatch+1 || last.get(t, "code") != "too_large" {
 		t.Errorf("%d lines, the last %s", len(lines), last.body)
 	}
+	huge := w.must(http.StatusOK, "POST", "/v1/triggers:batch", strings.Repeat(`{"id":"same","delay":"1000d"}`+strings.Repeat(" ", 200<<10)+"\n", maxBatchBytes/(200<<10)+1))
+	if lines = strings.Split(strings.TrimSpace(huge.body), "\n"); !strings.Contains(lines[len(lines)-1], `"too_large"`) || !strings.Contains(lines[0], `"status":201`) {
+		t.Errorf("a batch too large answers %d lines, the last %s", len(lines), lines[len(lines)-1])
+	}
 	long := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"ok","delay":"1m"}`+"\n"+strings.Repeat("x", 1<<20))
 	if lines = strings.Split(strings.TrimSpace(long.body), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"too_large"`) {
 		t.Errorf("a long line answers %s", long.body)

@@ -77,9 +77,10 @@ type Options struct {
 	// ListBudget bounds the triggers looked at in each partition for one page;
 	// a page that met it is short and has a cursor. 0 means 20,000.
 	ListBudget int
-	// BatchAtOnce bounds the lines of one batch under way. 0 means 512.
+	// BatchAtOnce bounds the lines of one batch that wait for their decision:
+	// at a turn every 20 ms so many are decided in one. 0 means 4,096.
 	BatchAtOnce int
-	// Batches bounds the batches under way. 0 means 16.
+	// Batches bounds the batches under way. 0 means 8.
 	Batches int
 	// Followers bounds the open event streams. 0 means 256.
 	Followers int
@@ -109,8 +110,8 @@ func (o Options) withDefaults() Options {
 	def(&o.ProduceWithin, 5*time.Second)
 	def(&o.ReadWithin, 5*time.Second)
 	def(&o.ListBudget, 20_000)
-	def(&o.BatchAtOnce, 512)
-	def(&o.Batches, 16)
+	def(&o.BatchAtOnce, 4096)
+	def(&o.Batches, 8)
 	def(&o.Followers, 256)
 	def(&o.Limits.Payload, 4<<10)
 	if o.Now == nil {

@@ -17,7 +17,7 @@ func producerOptions(o *Options) []kgo.Opt {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(50_000),
+		kgo.MaxBufferedRecords(100_000),
 		kgo.RecordDeliveryTimeout(max(o.ProduceWithin, time.Second)),
 		// What we gave up on must not arrive later, when the caller has
 		// repeated it under another id. Sent twice, a command is a duplicate.

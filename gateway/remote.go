@@ -18,15 +18,20 @@ import (
 
 // peerClient asks other instances about their partitions (internal_api.go).
 type peerClient struct {
-	secret []byte
-	http   *http.Client
+	secret   []byte
+	http     *http.Client
+	outcomes chan struct{} // one slot for each outcome that is waited for
 }
 
+// outcomesAtOnce bounds the connections that wait for decisions: lines of
+// batches are many.
+const outcomesAtOnce = 512
+
 func newPeerClient(secret []byte) *peerClient {
-	return &peerClient{secret: secret, http: &http.Client{
+	return &peerClient{secret: secret, outcomes: make(chan struct{}, outcomesAtOnce), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
-			MaxIdleConnsPerHost: 256,
+			MaxIdleConnsPerHost: outcomesAtOnce,
 			IdleConnTimeout:     time.Minute,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -60,6 +65,12 @@ type rejectedWire struct {
 }
 
 func (c *peerClient) outcome(ctx context.Context, addr string, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error) {
+	select {
+	case c.outcomes <- struct{}{}:
+		defer func() { <-c.outcomes }()
+	case <-ctx.Done():
+		return d, false, ctx.Err()
+	}
 	q := url.Values{"key": {string(key)}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
 	err = c.ask(ctx, addr, "outcome", q, func(body io.Reader) error {
 		var w outcomeWire

@@ -25,6 +25,8 @@ type Server struct {
 	routes  *routeTable
 	openapi []byte
 
+	stopping  context.Context // ends open event streams
+	stop      context.CancelFunc
 	batches   chan struct{} // one slot for each batch under way
 	followers chan struct{} // one slot for each open event stream
 }
@@ -45,6 +47,7 @@ func New(o Options) (*Server, error) {
 		batches:   make(chan struct{}, o.Batches),
 		followers: make(chan struct{}, o.Followers),
 	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.router = &Router{partitions: o.Partitions, own: o.Owner, self: o.Address}
 	secret := o.PeerSecret
 	if len(secret) > 0 {
@@ -65,8 +68,12 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Close lets go of Kafka. Requests still under way answer 503.
-func (s *Server) Close() { s.kafka.Close() }
+// Close ends open event streams and lets go of Kafka. Writes still under way
+// answer 503.
+func (s *Server) Close() {
+	s.stop()
+	s.kafka.Close()
+}
 
 // Router answers for any partition; the console and other doors use it.
 func (s *Server) Router() *Router { return s.router }
@@ -97,7 +104,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	srv := NewHTTPServer(s.Handler(), s.log)
-	srv.BaseContext = func(net.Listener) context.Context { return ctx } // open streams end with it
+	srv.RegisterOnShutdown(s.stop) // open streams would never finish
 	srv.TLSConfig = s.opts.TLS
 	failed := make(chan error, 1)
 	go func() {

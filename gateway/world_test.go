@@ -353,5 +353,3 @@ func (w *world) state(key trigger.Key) *trigger.State {
 var calendarRelease = calendar.Embedded().Release()
 
 func idKey(id string) trigger.Key { return trigger.NewKey(trigger.DefaultTenant, id) }
-
-type topicsEvent = topics.Event
