@@ -255,8 +255,9 @@ func (a *app) diff(ctx context.Context, f *applyFlags) error {
 	}
 	to.Close()
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.Result == "" })
-	if len(steps) == 0 {
+	if len(steps) == 0 && a.out.format == "table" {
 		a.note("nothing differs")
+		return nil
 	}
 	if err := a.printDiff(steps); err != nil || len(steps) == 0 {
 		return err

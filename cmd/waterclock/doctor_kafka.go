@@ -58,15 +58,15 @@ func (d *doctor) versions(ctx context.Context) {
 	switch len(names) {
 	case 0:
 	case 1:
-		d.ok("versions", "every request the engine needs%s", release(names[0]))
+		d.ok("versions", "every request the engine needs%s", releaseGuess(names[0]))
 	default:
 		d.warn("versions", "finish the upgrade", "the brokers are of different versions: %s", strings.Join(names, "; "))
 	}
 }
 
-// release words what the client makes of a broker's requests. It is a guess,
+// releaseGuess words what the client makes of a broker's requests. It is a guess,
 // and for a broker that is not Apache's (the embedded one) none.
-func release(guess string) string {
+func releaseGuess(guess string) string {
 	if strings.HasPrefix(guess, "v") || strings.HasPrefix(guess, "at least") {
 		return ": Kafka " + guess
 	}

@@ -170,9 +170,7 @@ func reasons(t map[string]any, now time.Time) (all []reason, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := explainWhen(t, when, now, add); err != nil {
-		return nil, err
-	}
+	explainWhen(t, when, now, add)
 	explainPolicies(t, add)
 	if note := cell(t["note"]); note != "" {
 		add("note", "%q, said who paused it", note)
@@ -226,7 +224,7 @@ func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, err
 	return r, nil
 }
 
-func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(about, format string, args ...any)) error {
+func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(about, format string, args ...any)) {
 	rule, err := compileWhen(w, w.Start, now.UnixMilli())
 	switch {
 	case err != nil: // a newer engine may know rules that we do not
@@ -251,11 +249,10 @@ func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(abou
 		add("calendars", "on a day listed in %s: %s", strings.Join(w.Calendars.Names, ", "), holidayWords[or(w.Calendars.On, calendar.OnSkip)])
 	}
 	if w.Zone == "" || rule != nil && rule.ElapsedTime() {
-		return nil
+		return
 	}
 	add("zone", "clocks in %s%s", w.Zone, releaseWords(cell(t["tzdata"])))
 	add("dst", "a wall time that clocks skip %s; one that comes twice %s", gapWords[or(w.DST.Gap, "shift")], overlapWords[or(w.DST.Overlap, "first")])
-	return nil
 }
 
 var (

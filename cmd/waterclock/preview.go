@@ -22,6 +22,8 @@ type previewFlags struct {
 	after string
 	n     int
 	jsonl bool
+
+	month, year string
 }
 
 func newPreview(a *app) *cobra.Command {
@@ -31,11 +33,15 @@ func newPreview(a *app) *cobra.Command {
 		Short: "Print when a rule would fire, with nothing running",
 		Example: `  waterclock preview --every 'FREQ=DAILY' --start 2026-03-07T02:30 --tz America/New_York -n 3
   waterclock preview --every '0 9 * * MON#1' --tz Europe/Berlin
+  waterclock preview --every 'FREQ=MONTHLY;BYDAY=-1FR' --start 2026-01-01T09:00 --year 2026
   waterclock preview --jsonl < questions.jsonl`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.jsonl {
 				return a.previewLines(cmd.Context())
+			}
+			if f.month != "" || f.year != "" {
+				return a.draw(f)
 			}
 			return a.preview(f)
 		},
@@ -43,6 +49,8 @@ func newPreview(a *app) *cobra.Command {
 	f.when.bind(cmd)
 	cmd.Flags().StringVar(&f.after, "after", "", "only after this `time` (default now)")
 	cmd.Flags().IntVarP(&f.n, "number", "n", 10, "how many, at most 1000")
+	cmd.Flags().StringVar(&f.month, "month", "", "draw a calendar of this `month`, 2026-11, with the days marked on which it fires")
+	cmd.Flags().StringVar(&f.year, "year", "", "draw the calendar of a `year`")
 	cmd.Flags().BoolVar(&f.jsonl, "jsonl", false, "read bodies of POST /v1/preview from standard input, a line each; answer a line each")
 	return cmd
 }

@@ -44,9 +44,13 @@ var verbs = []struct {
 	{groupLook, newDue},
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},
+	{groupOperate, newCalendar},
+	{groupOperate, newTZData},
+	{groupOperate, newHistory},
 	{groupOperate, newBench},
 	{groupOperate, newConfig},
 	{groupOperate, newVersion},
+	{groupOperate, newMan},
 }
 
 // run is main without the process: it returns the exit code.

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func newCalendar(a *app) *cobra.Command {
+	return parent("calendar", "Keep holiday calendars, which triggers name in their field calendars", newCalendarPut(a), newCalendarList(a), newCalendarGet(a))
+}
+
+func newCalendarPut(a *app) *cobra.Command {
+	years := 10
+	cmd := &cobra.Command{
+		Use:   "put NAME [FILE]",
+		Short: "Put a calendar: dates a line each, JSON, or iCalendar (.ics); - or no FILE is standard input",
+		Long: `Put a calendar in place of the one of this name. The file has a date a line
+(2026-12-25, and what you like behind it; # begins a comment), or is JSON (a list
+of dates, or {"dates":[…]}), or iCalendar: of that the all-day events count, each
+day of those that last longer, and recurring ones for --years ahead.
+
+Triggers that name the calendar are planned anew at once.`,
+		Example: "  waterclock calendar put us-holidays holidays.ics\n  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
+		Args:    argsBetween(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file := "-"
+			if len(args) == 2 {
+				file = args[1]
+			}
+			content, err := a.readFileOrInput(file)
+			if err != nil {
+				return usagef("%s: %v", file, cause(err))
+			}
+			dates, err := a.readDates(content, time.Now().AddDate(years, 0, 0).UnixMilli())
+			if err != nil {
+				return &failure{Exit: exitUsage, Msg: file, Err: err}
+			}
+			return a.putCalendar(cmd.Context(), topics.Calendar{Name: args[0], Dates: dates})
+		},
+	}
+	cmd.Flags().IntVar(&years, "years", years, "how many years ahead to unroll recurring events of iCalendar")
+	return cmd
+}
+
+func argsBetween(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return usagef("write %s", cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// putCalendar writes a calendar unless it is there already, so that a job may
+// put it every night without re-planning anything.
+func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
+	key, value, err := topics.EncodeCalendar(cal)
+	if err != nil {
+		return &failure{Exit: exitUsage, Err: worded(err)}
+	}
+	c, err := a.config(false)
+	if err != nil {
+		return err
+	}
+	have, err := a.settings(ctx, c)
+	if err != nil {
+		return err
+	}
+	result := "unchanged"
+	if old := have[string(key)]; old == nil || string(old.Value) != string(value) {
+		result = "put"
+		if err := a.writeSetting(ctx, c, &kgo.Record{Key: key, Value: value}); err != nil {
+			return err
+		}
+	}
+	stored, err := topics.DecodeSetting(&topics.Record{Key: key, Value: value})
+	if err != nil {
+		return fmt.Errorf("read back what was written: %w", err)
+	}
+	n := len(stored.Calendar.Dates)
+	return a.out.record(map[string]any{"name": cal.Name, "result": result, "dates": n},
+		[][2]string{{"calendar", cal.Name}, {"result", result}, {"dates", strconv.Itoa(n)}})
+}
+
+func newCalendarList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Print the calendars' names",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := a.calendars(cmd.Context())
+			if err != nil {
+				return err
+			}
+			items, rows := make([]any, len(all)), make([][]string, len(all))
+			for i, cal := range all {
+				row := struct {
+					Name  string `json:"name"`
+					Dates int    `json:"dates"`
+					First string `json:"first,omitempty"`
+					Last  string `json:"last,omitempty"`
+				}{Name: cal.Name, Dates: len(cal.Dates)}
+				if row.Dates > 0 {
+					row.First, row.Last = cal.Dates[0], cal.Dates[row.Dates-1]
+				}
+				items[i], rows[i] = row, []string{row.Name, strconv.Itoa(row.Dates), row.First, row.Last}
+			}
+			return a.out.list(items, []string{"calendar", "dates", "first", "last"}, func(i int) []string { return rows[i] })
+		},
+	}
+}
+
+func newCalendarGet(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get NAME",
+		Short: "Print a calendar's dates, as put reads them",
+		Args:  argsBetween(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := a.calendars(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, cal := range all {
+				if cal.Name == args[0] {
+					return a.printCalendar(cal)
+				}
+			}
+			return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`", args[0])}
+		},
+	}
+}
+
+func (a *app) printCalendar(cal topics.Calendar) error {
+	if a.out.format != "table" {
+		return a.out.json(map[string]any{"name": cal.Name, "dates": cal.Dates})
+	}
+	for _, d := range cal.Dates {
+		if _, err := fmt.Fprintln(a.out.w, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calendars are those that are put, by name.
+func (a *app) calendars(ctx context.Context) ([]topics.Calendar, error) {
+	c, err := a.config(false)
+	if err != nil {
+		return nil, err
+	}
+	have, err := a.settings(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var all []topics.Calendar
+	for key, r := range have {
+		if !strings.HasPrefix(key, topics.ControlCalendars) {
+			continue
+		}
+		s, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value})
+		if err != nil {
+			a.note("%s cannot be read, and the engine passes it over: %v", key, worded(err))
+			continue
+		}
+		all = append(all, *s.Calendar)
+	}
+	slices.SortFunc(all, func(x, y topics.Calendar) int { return strings.Compare(x.Name, y.Name) })
+	return all, nil
+}
+
+// settings is topic control folded: the last record of each key that was not
+// deleted since.
+func (a *app) settings(ctx context.Context, c *config.Config) (map[string]*kgo.Record, error) {
+	have := map[string]*kgo.Record{}
+	err := a.readWhole(ctx, c, c.Topic("control"), "", func(r *kgo.Record) {
+		if have[string(r.Key)] = r; r.Value == nil {
+			delete(have, string(r.Key))
+		}
+	})
+	return have, err
+}
+
+// settingBytes bounds a record of topic control: a tz database.
+const settingBytes = 4 << 20
+
+// writeSetting appends to topic control, which has one partition.
+func (a *app) writeSetting(ctx context.Context, c *config.Config, r *kgo.Record) error {
+	cl, err := a.kafka(ctx, c, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(settingBytes),
+		kgo.RecordDeliveryTimeout(30*time.Second))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	r.Topic = c.Topic("control")
+	if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+		return fmt.Errorf("write to %s: %w", r.Topic, err)
+	}
+	return nil
+}
+
+// settingOf decodes a record of topic control.
+func settingOf(r *kgo.Record) (*topics.Setting, error) {
+	rec := &topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
+	}
+	s, err := topics.DecodeSetting(rec)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("setting %s cannot be read", r.Key), worded(err))
+	}
+	return s, nil
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// picture is a stretch of days with those marked on which a rule fires.
+type picture struct {
+	first, end calendar.Date // end is the day after the last
+	rule       *calendar.Rule
+	fires      map[calendar.Date][]calendar.Occurrence // of a day, at most the first firingsADay
+	more       map[calendar.Date]bool                  // it fires more often than that
+}
+
+// firingsADay bounds what is kept of a day: the list under a month would be
+// none that anybody reads.
+const firingsADay = 24
+
+var (
+	monthText = regexp.MustCompile(`^(\d{4})-(0[1-9]|1[0-2])$`)
+	yearText  = regexp.MustCompile(`^\d{4}$`)
+)
+
+// days is the stretch that --month or --year asks for.
+func (f *previewFlags) days() (first, end calendar.Date, err error) {
+	switch {
+	case f.month != "" && f.year != "":
+		return 0, 0, usagef("either --month or --year")
+	case f.year != "":
+		if !yearText.MatchString(f.year) {
+			return 0, 0, usagef("--year %s: write 2026", f.year)
+		}
+		year, _ := strconv.Atoi(f.year)
+		return firstOf(year, 1), firstOf(year+1, 1), nil
+	}
+	m := monthText.FindStringSubmatch(f.month)
+	if m == nil {
+		return 0, 0, usagef("--month %s: write 2026-11", f.month)
+	}
+	year, _ := strconv.Atoi(m[1])
+	month, _ := strconv.Atoi(m[2])
+	return firstOf(year, month), firstOf(year+month/12, month%12+1), nil
+}
+
+// firstOf is the first day of a month. The pattern has checked the numbers.
+func firstOf(year, month int) calendar.Date {
+	d, _ := calendar.ParseDate(fmt.Sprintf("%04d-%02d-01", year, month))
+	return d
+}
+
+// draw prints a calendar with the days marked on which the rule fires. A rule
+// without --start is taken as if it were registered now.
+func (a *app) draw(f *previewFlags) error {
+	first, end, err := f.days()
+	if err != nil {
+		return err
+	}
+	rule, err := f.when.compile(time.Now().UnixMilli())
+	if err != nil {
+		return err
+	}
+	p := &picture{first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{}}
+	if err := p.fill(); err != nil {
+		return err
+	}
+	if a.out.format != "table" {
+		return a.drawJSON(p)
+	}
+	bold := isTerminal(a.out.w)
+	fmt.Fprintln(a.out.w, clean(rule.Describe()))
+	if f.year != "" {
+		p.drawYear(a.out.w, bold)
+		return nil
+	}
+	p.drawMonth(a.out.w, bold)
+	return nil
+}
+
+// compile makes a rule of the flags; only --every has days to mark.
+func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
+	if f.every == "" {
+		return nil, usagef("a calendar shows a rule: say it with --every")
+	}
+	if _, err := f.fields(); err != nil {
+		return nil, err
+	}
+	dst, err := calendar.ParseDST(f.gap, f.overlap)
+	if err != nil {
+		return nil, &failure{Exit: exitUsage, Err: worded(err)}
+	}
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
+		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
+	if err != nil {
+		return nil, &failure{Exit: exitFailed, Err: worded(err)}
+	}
+	return r, nil
+}
+
+// page is how many occurrences are asked for at once.
+const page = 1000
+
+// fill asks for the occurrences from day to day. Of a rule that fires all the
+// time it reads the beginning of each day and goes on with the next.
+func (p *picture) fill() error {
+	end := p.rule.Zone().ResolveFirst(wallOf(p.end)) - 1
+	for after := p.rule.Zone().ResolveFirst(wallOf(p.first)) - 1; after < end; {
+		list, err := p.rule.Between(after, end, page)
+		if err != nil {
+			return worded(err)
+		}
+		for _, o := range list {
+			p.mark(o)
+		}
+		if len(list) < page {
+			return nil
+		}
+		after = max(list[page-1].At, p.rule.Zone().ResolveFirst(wallOf(p.dayOf(list[page-1])+1))-1)
+	}
+	return nil
+}
+
+// wallOf is the midnight at which a day begins.
+func wallOf(d calendar.Date) calendar.Wall { return calendar.Wall(int64(d) * dayMS) }
+
+// dayOf is the day that clocks show when it fires.
+func (p *picture) dayOf(o calendar.Occurrence) calendar.Date {
+	return p.rule.Zone().Wall(o.At).Date()
+}
+
+func (p *picture) mark(o calendar.Occurrence) {
+	day := p.dayOf(o)
+	if len(p.fires[day]) == firingsADay {
+		p.more[day] = true
+		return
+	}
+	p.fires[day] = append(p.fires[day], o)
+}
+
+func (p *picture) drawMonth(w io.Writer, bold bool) {
+	fmt.Fprintf(w, "\n%s\n\n", strings.TrimRight(trimRight(strings.Join(p.month(p.first, bold), "\n")), "\n"))
+	for d := p.first; d < p.end; d++ {
+		list := p.fires[d]
+		if len(list) == 0 {
+			continue
+		}
+		texts := make([]string, 0, len(list))
+		for _, o := range list {
+			texts = append(texts, p.clock(o))
+		}
+		if p.more[d] {
+			texts = append(texts, "…")
+		}
+		fmt.Fprintf(w, "%s %s  %s\n", weekdayNames[weekday(d)], d, strings.Join(texts, "  "))
+	}
+	if len(p.fires) == 0 {
+		fmt.Fprintln(w, "it does not fire in this month")
+	}
+}
+
+// clock is the time of day with its offset, and what clocks did to it.
+func (p *picture) clock(o calendar.Occurrence) string {
+	local := p.rule.LocalOffset(o)
+	text := local[len("2026-11-20T"):]
+	for _, mark := range []string{"+", "-", "Z"} {
+		if at := strings.Index(text, mark); at > 0 {
+			text = strings.TrimSuffix(text[:at], ":00") + text[at:]
+			break
+		}
+	}
+	return strings.TrimSpace(text + " " + bracket(o.Note))
+}
+
+// drawYear puts three months beside each other.
+func (p *picture) drawYear(w io.Writer, bold bool) {
+	year := p.first.String()[:4]
+	number, _ := strconv.Atoi(year)
+	for quarter := 0; quarter < 4; quarter++ {
+		fmt.Fprintln(w)
+		var columns [3][]string
+		for i := range columns {
+			columns[i] = p.month(firstOf(number, quarter*3+i+1), bold)
+		}
+		for line := range columns[0] {
+			fmt.Fprintln(w, strings.TrimRight(columns[0][line]+"   "+columns[1][line]+"   "+columns[2][line], " "))
+		}
+	}
+	fmt.Fprintf(w, "\nit fires on %s of %s\n", plural(len(p.fires), "day"), year)
+}
+
+var (
+	weekdayNames = [7]string{"Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"}
+	monthNames   = [13]string{"", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+)
+
+// weekday is 0 for Monday. 1970-01-01 was a Thursday.
+func weekday(d calendar.Date) int { return int(((int64(d)+3)%7 + 7) % 7) }
+
+// cellWidth is a day: a mark, two digits, a mark.
+const cellWidth = 4
+
+// month is eight lines of equal width: name, weekdays, and six weeks.
+func (p *picture) month(first calendar.Date, bold bool) []string {
+	text := first.String()
+	number, _ := strconv.Atoi(text[5:7])
+	title := monthNames[number] + " " + text[:4]
+	const width = 7 * cellWidth
+	lines := []string{pad(strings.Repeat(" ", (width-len(title))/2)+title, width), ""}
+	for _, name := range weekdayNames {
+		lines[1] += " " + name + " "
+	}
+	day, week := first, strings.Repeat(" ", cellWidth*weekday(first))
+	for len(lines) < 8 {
+		for i := weekday(day); len(lines) < 8; i++ {
+			if i == 7 {
+				break
+			}
+			if sameMonth(day, first) {
+				week += p.cell(day, bold)
+			} else {
+				week += strings.Repeat(" ", cellWidth)
+			}
+			day++
+		}
+		lines, week = append(lines, week), ""
+	}
+	return lines
+}
+
+func sameMonth(x, y calendar.Date) bool { return x.String()[:7] == y.String()[:7] }
+
+// cell is a day: in brackets where it fires, on a terminal inverted as well.
+// An exclamation mark says that clocks change a firing of that day.
+func (p *picture) cell(d calendar.Date, bold bool) string {
+	number := strings.TrimLeft(d.String()[8:], "0")
+	list := p.fires[d]
+	if len(list) == 0 {
+		return fmt.Sprintf(" %2s ", number)
+	}
+	end := "]"
+	for _, o := range list {
+		if o.Note != "" {
+			end = "!"
+		}
+	}
+	text := fmt.Sprintf("[%2s%s", number, end)
+	if bold {
+		return "\x1b[7m" + text + "\x1b[0m"
+	}
+	return text
+}
+
+func pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-len(s))) }
+
+// drawJSON prints the days and their instants.
+func (a *app) drawJSON(p *picture) error {
+	type day struct {
+		Day   string   `json:"day"`
+		Fires []string `json:"fires"`
+		More  bool     `json:"more,omitempty"` // of a day, the first 24
+	}
+	items := []any{}
+	for d := p.first; d < p.end; d++ {
+		if len(p.fires[d]) == 0 {
+			continue
+		}
+		item := day{Day: d.String(), More: p.more[d]}
+		for _, o := range p.fires[d] {
+			item.Fires = append(item.Fires, p.rule.LocalOffset(o))
+		}
+		items = append(items, item)
+	}
+	return a.out.list(items, nil, nil)
+}

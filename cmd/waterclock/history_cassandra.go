@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/sinks/cassandra"
+)
+
+func newHistoryMigrate(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Make or bring up to date the keyspace in Cassandra; may be run again, and by many at once",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			return a.migrate(cmd.Context(), c)
+		},
+	}
+	a.flags.Bind(cmd.Flags(), "cassandra.hosts", "cassandra.keyspace")
+	return cmd
+}
+
+func (a *app) migrate(ctx context.Context, c *config.Config) error {
+	o, err := cassandraOptions(c)
+	if err != nil {
+		return err
+	}
+	did, err := cassandra.Migrate(ctx, o)
+	if err != nil {
+		return err
+	}
+	items := make([]any, len(did.Applied))
+	for i, name := range did.Applied {
+		items[i] = struct {
+			Applied string `json:"applied"`
+		}{name}
+	}
+	a.note("keyspace %s has schema version %d; %s applied", o.Keyspace, did.Version, plural(len(did.Applied), "migration"))
+	return a.out.list(items, []string{"applied"}, func(i int) []string { return []string{did.Applied[i]} })
+}
+
+// cassandraOptions are those of the keyspace in use.
+func cassandraOptions(c *config.Config) (cassandra.Options, error) {
+	s := c.Cassandra
+	o := cassandra.Options{Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password, Topic: c.Topic("events"),
+		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters}, Retention: c.Events.Retention}
+	if len(s.Hosts) == 0 {
+		return o, usagef("name the Cassandra nodes with --cassandra-hosts or the setting cassandra.hosts")
+	}
+	encrypted, err := kafkaconn.TLS("cassandra.tls", s.TLS)
+	if s.TLS.Enabled {
+		o.TLS = encrypted
+	}
+	return o, err
+}
+
+// openKeyspaces opens the keyspace in use, to be read, and makes a fresh one.
+func (a *app) openKeyspaces(ctx context.Context, c *config.Config, f *rebuildFlags) (old, fresh tables, err error) {
+	o, err := cassandraOptions(c)
+	if err != nil {
+		return old, fresh, err
+	}
+	if f.dir != "" {
+		return old, fresh, usagef("--dir is for histories without Cassandra; name a fresh keyspace with --keyspace")
+	}
+	made := o
+	if made.Keyspace = or(f.keyspace, o.Keyspace+"_rebuild"); made.Keyspace == o.Keyspace {
+		return old, fresh, usagef("keyspace %s is in use; name a fresh one with --keyspace", o.Keyspace)
+	}
+	if _, err := cassandra.Migrate(ctx, made); err != nil {
+		return old, fresh, err
+	}
+	into, err := cassandra.New(made)
+	if err != nil {
+		return old, fresh, err
+	}
+	fresh = tablesOf("keyspace "+made.Keyspace, into)
+	if f.noCompare {
+		return old, fresh, nil
+	}
+	live, err := cassandra.New(o)
+	if err != nil {
+		fresh.close()
+		return old, tables{}, err
+	}
+	return tablesOf("keyspace "+o.Keyspace, live), fresh, nil
+}
