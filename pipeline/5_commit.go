@@ -26,6 +26,11 @@ func (p *Partition) commit(t *turn) error {
 	if err := p.kafka.flush(t.ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	if p.opts.flaw == applyBeforeCommit {
+		if err := p.remember(t, batch, last); err != nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	p.opts.Listener.Step(p.id, "end")
 	start := time.Now()
 	p.view.end()

@@ -27,8 +27,14 @@ var blows = []struct {
 	name string
 	hit  func(w *sim.World, n *sim.Node)
 }{
-	{"kill -9", func(w *sim.World, n *sim.Node) { w.Kill(n.Name); time.AfterFunc(time.Second, func() { w.Start(n.Name) }) }},
-	{"power loss", func(w *sim.World, n *sim.Node) { w.PowerLoss(n.Name); time.AfterFunc(time.Second, func() { w.Start(n.Name) }) }},
+	{"kill -9", func(w *sim.World, n *sim.Node) {
+		w.Kill(n.Name)
+		time.AfterFunc(time.Second, func() { w.Start(n.Name) })
+	}},
+	{"power loss", func(w *sim.World, n *sim.Node) {
+		w.PowerLoss(n.Name)
+		time.AfterFunc(time.Second, func() { w.Start(n.Name) })
+	}},
 	{"frozen", func(_ *sim.World, n *sim.Node) { n.Freeze(); time.AfterFunc(25*time.Second, n.Thaw) }}, // past session (6 s) and transaction (10 s) time-outs
 	{"hung", func(_ *sim.World, n *sim.Node) { n.Hang(); time.AfterFunc(25*time.Second, n.Heal) }},
 	{"cut", func(_ *sim.World, n *sim.Node) { n.Cut() }},
@@ -129,4 +135,3 @@ func rest(w *sim.World) {
 	time.Sleep(20 * time.Second)
 	w.CheckInvariants()
 }
-

@@ -76,6 +76,8 @@ type Options struct {
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
 	Logger   *slog.Logger
 	Listener Listener
+
+	flaw flaw // none, but in tests of the tests
 }
 
 // Channels is what the engine knows of channel settings.

@@ -32,10 +32,10 @@ func retryBackoff(tries int) time.Duration {
 
 func openSession(o *Options, partition int32) (*session, error) {
 	opts := append([]kgo.Opt{
-		kgo.TransactionalID(fmt.Sprintf("%s-%d", o.Group, partition)),
+		kgo.TransactionalID(o.transactionalID(partition)),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchIsolationLevel(o.isolation()),
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
 		kgo.FetchMaxPartitionBytes(4 << 20),
