@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Names in Options.Dir; docs/formats/broker.md draws the directory.
@@ -97,20 +96,4 @@ func checkKfakeFormat(dir string) error {
 		return fmt.Errorf("%s/%s is in kfake format %d and this waterclock knows %d: run the version that wrote it, or move the directory away to start anew", dir, dataDir, meta.Version, kfakeFormat)
 	}
 	return nil
-}
-
-// lockDir keeps a second broker out. The lock goes with the process.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%s is in use by another broker: stop it first", dir)
-		}
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
-	}
-	return f, nil
 }
