@@ -300,9 +300,21 @@ func (d *decision) addLive(l Live) {
 	s := d.s
 	s.Live = slices.Clone(s.Live)
 	if len(s.Live) >= MaxLive {
-		oldest := s.Live[0]
-		s.Live = s.Live[1:]
+		i := s.oldest()
+		oldest := s.Live[i]
+		s.Live = slices.Delete(s.Live, i, i+1)
 		d.bury(&oldest, "overrun", "more than 128 live occurrences")
 	}
 	s.Live = append(s.Live, l)
+}
+
+// oldest is the live occurrence that was due first. Live is in the order of
+// the last attempts.
+func (s *State) oldest() (i int) {
+	for j := range s.Live {
+		if s.Live[j].Nominal < s.Live[i].Nominal {
+			i = j
+		}
+	}
+	return i
 }
