@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,12 +84,17 @@ func (a *OIDC) config() *oidc.Config {
 	return &oidc.Config{ClientID: a.opts.Audience, SupportedSigningAlgs: a.opts.Algorithms, Now: a.opts.Now}
 }
 
+var errNoToken = errors.New("the credential is no JWT")
+
 // Authenticate verifies the token's signature, issuer, audience and times, and
 // reads tenant and role from its claims.
 func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	token, err := bearer(r)
 	if err != nil {
 		return Caller{}, err
+	}
+	if strings.Count(token, ".") != 2 {
+		return Caller{}, errNoToken // an API key: no reason to ask the issuer
 	}
 	verifier, err := a.ready()
 	if err != nil {

@@ -327,6 +327,11 @@ func TestDiscovery(t *testing.T) {
 	if _, err := auth.Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
 		t.Errorf("issuer away: %v", err)
 	}
+	plain := httptest.NewRequest("GET", "/v1/triggers", nil)
+	plain.Header.Set("Authorization", "Bearer wrong")
+	if _, err := AnyOf(testKeys(t), auth).Authenticate(plain); asProblem(err).Status == http.StatusServiceUnavailable {
+		t.Errorf("a wrong API key waits for the issuer: %v", err)
+	}
 	up, auth.tried = true, time.Time{}
 	if who, err := AnyOf(testKeys(t), auth).Authenticate(r); err != nil || who.Tenant != "acme" {
 		t.Errorf("caller %+v, error %v", who, err)

@@ -126,6 +126,11 @@ func (s *Server) line(r *request, b []byte, n int, window <-chan struct{}) <-cha
 	answer := make(chan []byte, 1)
 	go func() {
 		defer func() { <-window }()
+		defer func() {
+			if v := recover(); v != nil {
+				answer <- refuse(fmt.Errorf("panic: %v", v))
+			}
+		}()
 		a, err := s.settleLine(r, c, done)
 		if err != nil {
 			answer <- refuse(err)

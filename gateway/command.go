@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,8 +46,8 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 		}
 	}
 	all := append(fields{{"op", []byte(strconv.Quote(op.String()))}}, fs...)
-	if r.who.Name != "" {
-		all.set("actor", clipText(r.who.Name, 255))
+	if actor := printable(r.who.Name); actor != "" {
+		all.set("actor", actor)
 	}
 	c := &command{op: op, id: id, key: key, value: all.encode(), headers: append(own, traceHeaders(r.Request)...), conditional: r.conditional}
 	return c, s.check(r.who.Tenant, c)
@@ -176,6 +177,15 @@ func preconditionFailed(detail string) *Problem {
 	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_revision", detail)
 }
 
+// unchanged says that If-None-Match names the tag; weak ones count (RFC 9110
+// 13.1.2).
+func unchanged(header, tag string) bool {
+	return slices.ContainsFunc(strings.Split(header, ","), func(one string) bool {
+		one = strings.TrimSpace(one)
+		return one == "*" || strings.TrimPrefix(one, "W/") == tag
+	})
+}
+
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
 // parseETag reads a strong tag; a weak one never matches (RFC 9110 13.1.1).
@@ -188,9 +198,20 @@ func parseETag(s string) (int64, bool) {
 	return revision, err == nil && revision > 0
 }
 
-func clipText(s string, n int) string {
-	if len(s) > n {
-		return strings.ToValidUTF8(s[:n], "")
+// maxActor is what the decoder takes.
+const maxActor = 255
+
+// printable is a caller's name as a command may carry it: an issuer's subject
+// can be any text.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > maxActor {
+		s = strings.ToValidUTF8(s[:maxActor], "")
 	}
 	return s
 }

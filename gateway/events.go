@@ -23,7 +23,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return notFound(r.id())
 	}
-	if follow := r.URL.Query().Get("follow"); follow == "1" || follow == "true" {
+	if follow := r.URL.Query().Get("follow"); (follow == "1" || follow == "true") && r.Method != http.MethodHead {
 		return s.follow(w, r, key)
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)

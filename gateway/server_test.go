@@ -191,6 +191,14 @@ func TestSlowAndLargeHeaders(t *testing.T) {
 	}
 }
 
+func TestActorIsPrintable(t *testing.T) {
+	for in, want := range map[string]string{"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "", strings.Repeat("ä", 200): strings.Repeat("ä", 127)} {
+		if got := printable(in); got != want {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+	}
+}
+
 // The body's bound, one byte before and one behind.
 func TestBodyBounds(t *testing.T) {
 	w := newWorld(t, nil)

@@ -24,6 +24,25 @@ type ShortAnswer struct {
 
 func camelCase(a Registered) any { return ShortAnswer(a) }
 
+// createShort registers what the short form asks for. A refusal names the
+// fields as they were written.
+func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) error {
+	fs, err := longForm(short)
+	if err != nil {
+		return err
+	}
+	if err := s.register(w, r, fs, camelCase); err != nil {
+		p := *asProblem(err)
+		if name := shortNames[p.Field]; name != "" {
+			p.Field = name
+		}
+		return &p
+	}
+	return nil
+}
+
+var shortNames = map[string]string{"callback": "callbackUrl", "delay": "delaySeconds"}
+
 func isShortForm(fs fields) bool { return fs.has("callbackUrl") || fs.has("delaySeconds") }
 
 // longForm respells {callbackUrl, payload, delaySeconds} as a register.
@@ -49,7 +68,7 @@ func longForm(short fields) (fields, error) {
 			return nil, p
 		}
 	}
-	for name, long := range map[string]string{"callbackUrl": "callback", "delaySeconds": "delay"} {
+	for long, name := range shortNames {
 		if !fs.given(long) {
 			return nil, shortProblem(name, "the short form needs callbackUrl and delaySeconds")
 		}

@@ -14,14 +14,10 @@ func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	form := func(a Registered) any { return a }
 	if isShortForm(fs) {
-		if fs, err = longForm(fs); err != nil {
-			return err
-		}
-		form = camelCase
+		return s.createShort(w, r, fs)
 	}
-	return s.register(w, r, fs, form)
+	return s.register(w, r, fs, func(a Registered) any { return a })
 }
 
 // register is the common part of POST and its aliases.
@@ -95,9 +91,8 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	tag := etag(st.Revision)
-	w.Header().Set("ETag", tag)
-	if none := r.Header.Get("If-None-Match"); none == "*" || none == tag {
+	w.Header().Set("ETag", etag(st.Revision))
+	if unchanged(r.Header.Get("If-None-Match"), etag(st.Revision)) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}

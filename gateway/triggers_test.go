@@ -126,6 +126,7 @@ func TestConditions(t *testing.T) {
 		{"any", "PUT", "c", at(`,"payload":3`), "If-Match", "*", 200, ""},
 		{"patch right", "PATCH", "c", `{"payload":4}`, "If-Match", `"4"`, 200, ""},
 		{"not modified", "GET", "c", "", "If-None-Match", `"5"`, 304, ""},
+		{"not modified, weakly, one of two", "GET", "c", "", "If-None-Match", `"4", W/"5"`, 304, ""},
 		{"modified", "GET", "c", "", "If-None-Match", `"4"`, 200, ""},
 		{"delete right", "DELETE", "c", "", "If-Match", `"5"`, 200, ""},
 	} {
@@ -240,6 +241,8 @@ func TestRefusals(t *testing.T) {
 		{"no method", "PUT", "/v1/triggers", `{}`, 405, "method_not_allowed", ""},
 		{"short form, text", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":"5"}`, 422, "invalid", "delaySeconds"},
 		{"short form, negative", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":-5}`, 422, "invalid", "delaySeconds"},
+		{"short form, refused later", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":1e30}`, 422, "invalid", "delaySeconds"},
+		{"short form, user info", "POST", "/v1/triggers", `{"callbackUrl":"https://a:b@x.example/","delaySeconds":1}`, 422, "forbidden_url", "callbackUrl"},
 		{"short form, mixed", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":5,"user_id":"u"}`, 422, "unknown_field", "user_id"},
 		{"short form, half", "POST", "/v1/triggers", `{"delaySeconds":5}`, 422, "invalid", "callbackUrl"},
 		{"user info", "POST", "/v1/triggers", `{"delay":"1m","callback":{"url":"https://a:b@x.example/"}}`, 422, "forbidden_url", "callback"},
