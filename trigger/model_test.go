@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,14 +11,16 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
+// For a soak, or one life again: -lives 100000, -seed 207839282 -lives 1.
+var (
+	lives = flag.Int("lives", 2000, "random lives to play")
+	first = flag.Uint64("seed", 0, "the first seed; 0 is the day's")
+)
+
 // TestRandomLives plays random scripts; every step of them is held against the
 // invariants of checks_test.go. The seed of a failure is printed.
 func TestRandomLives(t *testing.T) {
-	lives := 2000
-	if testing.Short() {
-		lives = 300
-	}
-	for n := range lives {
+	for n := range *lives {
 		seed := baseSeed() + uint64(n)
 		if !t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { play(t, randomBytes(seed, 160)) }) {
 			return
@@ -49,7 +52,12 @@ func randomBytes(seed uint64, n int) []byte {
 
 // baseSeed differs from run to run by the day only, so that a red run stays red
 // while somebody looks at it.
-func baseSeed() uint64 { return uint64(time.Now().Unix() / 86_400 * 10_000) }
+func baseSeed() uint64 {
+	if *first != 0 {
+		return *first
+	}
+	return uint64(time.Now().Unix() / 86_400 * 10_000)
+}
 
 // TestSeriesAgainstModel runs series through outages and pauses and compares
 // what fired with a model that knows the list of occurrences and the misfire

@@ -104,7 +104,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = minInstant // a start in the past: the misfire policy decides
 	}
 	o, ok, err := r.next(max(after, before.after))
-	for ok && err == nil && m.decided(&before, o, life, spec.When.Zone) {
+	for ok && err == nil && before.decided(o, life) {
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, ahead(before.leaveOut(spec.When.Zone), o.ID)
+	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, fromDay(before.leaveOut(spec.When.Zone), o.ID)
 	if spec.When.Start == "" && !before.goesOn {
 		p.After = max(p.After, from)
 	}
@@ -161,16 +161,28 @@ func (d *decision) past(w *When) past {
 
 // decided says whether an occurrence has fired in this life or was left out.
 // Of the same rule everything up to after is; of another one, whatever might
-// have fired is not risked, be it for its wall time in the zone before.
-func (m *Machine) decided(p *past, o occurrence, life Life, zone string) bool {
+// have fired is not risked, be it for its wall time.
+func (p *past) decided(o occurrence, life Life) bool {
 	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
 		return true
 	}
-	there := o.At
-	if o.Local != "" {
-		there = m.Timetable.sameWall(o.At, zone, p.zone)
+	at := o.At
+	if wall, err := calendar.ParseWall(wallOfID(o.ID)); err == nil {
+		at = min(at, Instant(wall)-ahead(p.done))
 	}
-	return !p.sameRule && (forgotten(p.done, o.At) || forgotten(p.done, there))
+	return !p.sameRule && forgotten(p.done, at)
+}
+
+// ahead is how far clocks were ahead of UTC, in ms, where the firings took
+// place: the most of them.
+func ahead(done []Firing) (most Instant) {
+	for i := range done {
+		wall, err := calendar.ParseWall(wallOfID(done[i].Occurrence))
+		if by := Instant(wall) - done[i].Nominal; err == nil && (i == 0 || by > most) {
+			most = by
+		}
+	}
+	return most
 }
 
 // leaveOut is what a new plan must not fire: what was skipped, and what fired
@@ -235,7 +247,7 @@ func (d *decision) planAfter(t Instant) {
 			skip, t = without(skip, i), o.At
 			continue
 		}
-		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, ahead(skip, o.ID)
+		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, fromDay(skip, o.ID)
 		s.Series = p
 		return
 	}
@@ -450,9 +462,9 @@ func indexSkip(skip []string, occurrence string) int {
 	return -1
 }
 
-// ahead copies skip, leaving out the days before an occurrence: a catch-up
+// fromDay copies skip, leaving out the days before an occurrence: a catch-up
 // leaps over them.
-func ahead(skip []string, occurrence string) []string {
+func fromDay(skip []string, occurrence string) []string {
 	const day = len("2006-01-02")
 	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < occurrence[:day] })
 }
