@@ -53,8 +53,8 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
 func (p *Partition) dueBy(now trigger.Instant) bool {
-	due, ok := p.wheel.Next()
-	return ok && trigger.Instant(due) <= now
+	due, ok := p.earliest()
+	return ok && due <= now
 }
 
 // patience is how long poll may wait: until the next timer, the next look at
@@ -69,8 +69,8 @@ func (p *Partition) patience() time.Duration {
 	if p.wheel.Len() < wheelEntries { // else the next look waits for a timer to go
 		next -= trigger.Instant(hydrateAhead.Milliseconds())
 	}
-	if due, ok := p.wheel.Next(); ok {
-		next = min(next, trigger.Instant(due))
+	if due, ok := p.earliest(); ok {
+		next = min(next, due)
 	}
 	if next <= now {
 		return p.barrier.patience()
@@ -106,7 +106,7 @@ const everything = "\xff"
 // hydrate copies the near part of the due index into the wheel.
 func (p *Partition) hydrate() error {
 	now := int64(p.now())
-	if p.wheel.Len() >= wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
+	if p.wheel.Len()+p.ready.n >= wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
 		return nil
 	}
 	p.wheel.Advance(min(now, p.handBefore()), func(int64, string) bool { return false })

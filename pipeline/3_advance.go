@@ -6,18 +6,27 @@ import (
 )
 
 // advance moves the hand to the newest time the read barrier has passed and
-// takes what is due, at most a turn's worth. What this turn's own commands
-// armed is in the wheel already.
+// takes a turn's worth of what is due, fairly (ready.go). What this turn's own
+// commands armed is in the wheel already.
 func (p *Partition) advance(t *turn, in input) ([]statestore.DueKey, error) {
 	p.opts.Listener.Step(p.id, "advance")
 	if in.fire == 0 {
 		return nil, nil
 	}
-	through := min(in.fire, t.now)
-	var due []statestore.DueKey
-	p.wheel.Advance(int64(through), func(at int64, ref string) bool {
-		due = append(due, statestore.DueKey{Due: trigger.Instant(at), Ref: ref})
-		return len(due) < p.opts.MaxTurnRecords
+	p.wheel.Advance(int64(min(in.fire, t.now)), func(at int64, ref string) bool {
+		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref})
+		return p.ready.n < wheelEntries
 	})
-	return due, nil
+	return p.ready.take(p.batch.size(p.opts.MaxTurnRecords)), nil
+}
+
+// earliest is the due time of the next timer to fire, in the wheel or already
+// out of it.
+func (p *Partition) earliest() (trigger.Instant, bool) {
+	due, ok := p.wheel.Next()
+	next := trigger.Instant(due)
+	if first, some := p.ready.first(); some && (!ok || first < next) {
+		return first, true
+	}
+	return next, ok
 }

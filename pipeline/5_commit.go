@@ -45,6 +45,7 @@ func (p *Partition) commit(t *turn) error {
 	p.progress, p.announced = t.progress, true
 	p.clock.compare(last.Timestamp, p.opts.Now())
 	p.pace.committed(time.Since(start))
+	p.batch.turned(t.fires, time.Since(p.pace.start))
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
 	p.publish(t)
 	return nil
@@ -109,8 +110,8 @@ func (p *Partition) remember(t *turn, batch *statestore.Batch, last *kgo.Record)
 // cursor is the earliest due time that may still be in the due index.
 func (p *Partition) cursor() trigger.Instant {
 	cursor := p.hydrated.Due
-	if due, ok := p.wheel.Next(); ok {
-		cursor = min(cursor, trigger.Instant(due))
+	if due, ok := p.earliest(); ok {
+		cursor = min(cursor, due)
 	}
 	return cursor
 }

@@ -66,8 +66,8 @@ func (b *barrier) reached() bool {
 // passed returns the instant up to which timers may fire now; 0 if they have
 // to wait for what is still to be read.
 func (b *barrier) passed(ctx context.Context, p *Partition, idle bool) (trigger.Instant, error) {
-	due, _ := p.wheel.Next()
-	if b.asked < trigger.Instant(due) {
+	due, _ := p.earliest()
+	if b.asked < due {
 		if err := b.ask(ctx, p); err != nil {
 			return 0, err
 		}

@@ -57,3 +57,32 @@ func (p *pace) committed(took time.Duration) {
 		p.interval -= max(p.interval/4, min(p.interval, 100*time.Microsecond))
 	}
 }
+
+// batch bounds the fires of one turn by time: a turn of a herd should take
+// about turnTarget, because nobody else's command or timer gets a word in
+// before it ends.
+type batch struct{ n int }
+
+const (
+	turnTarget = 40 * time.Millisecond
+	minBatch   = 256
+)
+
+// size is how many timers the next turn may fire.
+func (b *batch) size(most int) int {
+	if b.n == 0 {
+		b.n = 1024
+	}
+	return min(b.n, most)
+}
+
+// turned adapts the size to how long a full turn took.
+func (b *batch) turned(fires int, took time.Duration) {
+	switch {
+	case fires < b.n:
+	case took > turnTarget:
+		b.n = max(minBatch, b.n*3/4)
+	case took < turnTarget/2:
+		b.n += b.n / 4
+	}
+}

@@ -26,6 +26,8 @@ type Partition struct {
 
 	wheel    *wheel.Wheel
 	hydrated statestore.DueKey // every timer up to here is in the wheel
+	ready    ready             // due, and waiting for its turn
+	batch    batch
 
 	progress  topics.Progress // as committed
 	announced bool            // progress names us as owner

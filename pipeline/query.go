@@ -181,8 +181,8 @@ func (v *view) fill(p *Partition) {
 
 // nextDue is before or at the next timer: nothing due earlier has not fired.
 func (p *Partition) nextDue() trigger.Instant {
-	if due, ok := p.wheel.Next(); ok {
-		return min(p.hydrated.Due, trigger.Instant(due))
+	if due, ok := p.earliest(); ok {
+		return min(p.hydrated.Due, due)
 	}
 	return p.hydrated.Due
 }
