@@ -1,0 +1,91 @@
+package trigger
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// past is what a new plan keeps of the one it replaces: what was decided stays
+// decided, and the same rule keeps its phase and what was left out of it.
+type past struct {
+	start string   // settled start of the same rule; "" begins a phase
+	after Instant  // everything at or before it is decided
+	done  []Firing // what has fired in this life
+	zone  string
+	skip  []string // left out of the same rule
+
+	sameRule bool
+	goesOn   bool // the same series: from after on, not from the append on
+}
+
+func (d *decision) past(w *When) past {
+	s := d.s
+	old := &s.Spec.When
+	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone}
+	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
+		return keep
+	}
+	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
+	if w.Zone != old.Zone && s.Series.Local != "" && keep.after != 0 {
+		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
+	}
+	return keep
+}
+
+// decided says whether an occurrence has fired in this life or was left out.
+// Of the same rule everything up to after is; of another one, whatever might
+// have fired is not risked, be it for its wall time.
+func (p *past) decided(o occurrence, life Life) bool {
+	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
+		return true
+	}
+	at := o.At
+	if wall, err := calendar.ParseWall(wallOfID(o.ID)); err == nil {
+		at = min(at, Instant(wall)-ahead(p.done))
+	}
+	return !p.sameRule && forgotten(p.done, at)
+}
+
+// ahead is how far clocks were ahead of UTC, in ms, where the firings took
+// place: the most of them.
+func ahead(done []Firing) (most Instant) {
+	for i := range done {
+		wall, err := calendar.ParseWall(wallOfID(done[i].Occurrence))
+		if by := Instant(wall) - done[i].Nominal; err == nil && (i == 0 || by > most) {
+			most = by
+		}
+	}
+	return most
+}
+
+// leaveOut is what a new plan must not fire: what was skipped, and what fired
+// under another rule or in another zone and is yet to come here. Named now, it
+// outlasts the list of firings.
+func (p *past) leaveOut(zone string) []string {
+	if p.goesOn || (p.sameRule && p.zone == zone) {
+		return p.skip
+	}
+	out := slices.Clone(p.skip)
+	for _, f := range p.done {
+		if indexSkip(out, f.Occurrence) < 0 && !offThePlan(f.Occurrence) {
+			out = append(out, bare(f.Occurrence))
+		}
+	}
+	return out
+}
+
+// wallOfID is the wall time an occurrence is named by.
+func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurrence), "+f1") }
+
+// forgotten says whether an occurrence at an instant may be one of those that
+// fired before the last 16, which alone are known by name. Nothing fires
+// before its instant, so what lies after the oldest known firing is new.
+func forgotten(done []Firing, at Instant) bool {
+	return len(done) >= keepFirings && at <= done[0].At
+}
+
+func fired(done []Firing, occurrence string) bool {
+	return slices.ContainsFunc(done, func(f Firing) bool { return f.Occurrence == occurrence })
+}

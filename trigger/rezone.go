@@ -1,0 +1,48 @@
+package trigger
+
+// rezone keeps the wall times and moves them to another zone. The planned
+// occurrence is the first that is undecided, there as here, so nothing fires
+// twice and nothing is lost, whichever way the clocks go.
+func (d *decision) rezone(c *Command) *Error {
+	s := d.s
+	w := &s.Spec.When
+	switch {
+	case w.Zone == "" || (w.Kind != WhenLocal && w.Kind != WhenRecurrence):
+		return invalid("timezone", "only a trigger with local times can move to another zone")
+	case s.Status == InFlight:
+		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
+	case c.Zone == w.Zone:
+		return d.duplicate("same zone")
+	}
+	if _, err := d.m.Timetable.Zones.Lookup(c.Zone); err != nil {
+		return fromCalendar(err)
+	}
+	spec := s.Spec
+	spec.When.Zone = c.Zone
+	series, err := d.inZone(&spec, c.From.Append)
+	if err != nil {
+		return err
+	}
+	d.replan(spec, series, "rezone")
+	return nil
+}
+
+// inZone is the plan by the clocks of spec's zone. What was snoozed to an
+// instant, or has nothing planned any more, stays as it is.
+func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
+	s := d.s
+	switch {
+	case s.Series.At == 0, s.Series.Local == "" && !s.Recurring():
+		return s.Series, nil
+	case !s.Recurring():
+		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When))
+	}
+	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
+		spec.When.Start = wall // an instant would be another wall time there
+	}
+	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, sameRule: true, goesOn: true}
+	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
+		before.after = at - 1
+	}
+	return d.m.planRule(spec, s.Life, s.Key, from, before)
+}

@@ -1,0 +1,113 @@
+package trigger
+
+import (
+	"slices"
+	"time"
+)
+
+// skip leaves out one occurrence of a series: the next, or a named one.
+func (d *decision) skip(c *Command) *Error {
+	s := d.s
+	if !s.Recurring() {
+		return invalid("op", "a one-shot has only one occurrence: cancel it, or reschedule it")
+	}
+	if s.Series.At == 0 {
+		return &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no further occurrence"}
+	}
+	o := s.seriesNow()
+	next := c.Occurrence == "" || matches(c.Occurrence, &s.Series)
+	if !next {
+		found, err := d.find(c.Occurrence)
+		if err != nil {
+			return err
+		}
+		if o = found; indexSkip(s.Series.Skip, o.ID) >= 0 {
+			return d.duplicate("already skipped")
+		}
+	}
+	s.Revision++
+	d.tell(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID + s.Life.suffix()})
+	if next {
+		d.planAfter(s.Series.At)
+	} else {
+		s.Series.Skip = append(without(s.Series.Skip, -1), o.ID)
+	}
+	d.settle()
+	return nil
+}
+
+func (s *State) seriesNow() occurrence {
+	return occurrence{At: s.Series.At, ID: bare(s.Series.Occurrence), Local: s.Series.Local}
+}
+
+// find looks an occurrence up that a skip names: a local date, a local
+// date-time, or an instant, among the next thousand.
+func (d *decision) find(name string) (occurrence, *Error) {
+	r, err := d.rule()
+	t := d.s.Series.At
+	for n := 0; err == nil && n < maxFind; n++ {
+		var o occurrence
+		var ok bool
+		if o, ok, err = r.next(t); err != nil || !ok {
+			break
+		}
+		if p := (Series{At: o.At, Occurrence: o.ID, Local: o.Local}); matches(name, &p) {
+			return o, nil
+		}
+		t = o.At
+	}
+	return occurrence{}, &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no occurrence " + name}
+}
+
+// maxFind bounds how far ahead an occurrence may be skipped.
+const maxFind = 1000
+
+func indexSkip(skip []string, occurrence string) int {
+	for i, s := range skip {
+		if s == bare(occurrence) {
+			return i
+		}
+	}
+	return -1
+}
+
+// fromDay copies skip, leaving out the days before an occurrence: a catch-up
+// leaps over them.
+func fromDay(skip []string, occurrence string) []string {
+	const day = len("2006-01-02")
+	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < occurrence[:day] })
+}
+
+// without copies skip, leaving out index i.
+func without(skip []string, i int) []string {
+	out := make([]string, 0, len(skip)+1)
+	for j, s := range skip {
+		if j != i {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// matches says whether a user's name for an occurrence means p's: a date
+// matches the whole local day.
+func matches(name string, p *Series) bool {
+	id := bare(p.Occurrence)
+	if name == id || name == p.At.String() {
+		return true
+	}
+	wall := p.Local
+	if wall == "" {
+		wall = id
+	}
+	if len(name) == len("2006-01-02") && len(wall) >= len(name) && wall[:len(name)] == name {
+		return true
+	}
+	if len(name) == len("2006-01-02T15:04") && len(wall) >= len(name)+3 && wall[:len(name)] == name {
+		return wall[len(name):len(name)+3] == ":00"
+	}
+	if t, err := time.Parse(time.RFC3339, name); err == nil {
+		return At(t) == p.At
+	}
+	return false
+}

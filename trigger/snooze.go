@@ -1,0 +1,96 @@
+package trigger
+
+import (
+	"cmp"
+	"slices"
+)
+
+// snooze moves what is pending, or adds one occurrence to what goes on or has
+// fired (CONTRACT section 2).
+func (d *decision) snooze(c *Command) *Error {
+	s := d.s
+	if s == nil || s.reborn() {
+		return &Error{Code: CodeNotFound, Msg: "no trigger of this key"}
+	}
+	at, err := d.snoozeUntil(c)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Status.Finished() && s.Spec.UserID == "":
+		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
+	case !s.Recurring() && s.Series.At != 0:
+		d.moveOneShot(c, at)
+	default:
+		d.snoozeExtra(c, at)
+	}
+	f := d.tell(Fact{Type: Snoozed, Scheduled: at})
+	f.Occurrence = d.lastWaiting()
+	return nil
+}
+
+// snoozeUntil is when a snooze fires again. Without until it is for after the
+// append, which may be 0.
+func (d *decision) snoozeUntil(c *Command) (Instant, *Error) {
+	switch {
+	case c.UntilLocal != "":
+		return d.snoozeUntilLocal(c)
+	case c.Until != 0:
+		return c.Until, nil
+	}
+	return c.From.Append.Add(c.For), nil
+}
+
+func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
+	p, err := d.m.Timetable.local(c.UntilLocal, cmp.Or(d.s.Spec.When.Zone, "UTC"), DST{})
+	if err == nil {
+		err = within(p.At, c.From.Append)
+	}
+	if err != nil {
+		err.Field = "until"
+		return 0, err
+	}
+	return p.At, nil
+}
+
+// moveOneShot plans a one-shot for another instant. Told says that it cannot
+// be missed: a snooze never misfires.
+func (d *decision) moveOneShot(c *Command, at Instant) {
+	s := d.s
+	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
+	if s.mayHaveFired(&moved) {
+		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
+	}
+	moved.After, moved.Told = s.Series.After, at
+	s.Series = moved
+	s.Revision++
+	s.UpdatedAt = d.now
+}
+
+func (d *decision) snoozeExtra(c *Command, at Instant) {
+	s := d.s
+	d.dropInFlight("")
+	if !s.Recurring() {
+		s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(l Live) bool { return l.Kind == LiveSnoozed })
+	}
+	if s.Status.Finished() {
+		s.Status, s.ForgetAt = Pending, 0
+	}
+	d.addLive(Live{
+		Kind:       LiveSnoozed,
+		Occurrence: offPlan(snoozePrefix, c, s.Life),
+		Nominal:    at,
+		Due:        at,
+		Attempt:    1,
+	})
+	s.Revision++
+	d.settle()
+}
+
+// lastWaiting is the occurrence a snooze has just set.
+func (d *decision) lastWaiting() string {
+	if n := len(d.s.Live); n > 0 && d.s.Live[n-1].Kind == LiveSnoozed {
+		return d.s.Live[n-1].Occurrence
+	}
+	return d.s.Series.Occurrence
+}
