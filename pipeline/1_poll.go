@@ -30,7 +30,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if err := p.hydrate(); err != nil {
 		return input{}, err
 	}
-	records, err := p.kafka.poll(ctx, p.patience(), p.opts.MaxTurnRecords)
+	records, err := p.read(ctx)
 	if err != nil {
 		return input{}, err
 	}
@@ -47,6 +47,16 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 		p.settled()
 	}
 	return in, nil
+}
+
+// read polls, but not while more waits to be forwarded than may: what comes in
+// then stays in Kafka.
+func (p *Partition) read(ctx context.Context) ([]*kgo.Record, error) {
+	if p.forward.full() {
+		sleep(ctx, 10*time.Millisecond)
+		return nil, ctx.Err()
+	}
+	return p.kafka.poll(ctx, p.patience(), p.opts.MaxTurnRecords)
 }
 
 // now is the time that decides what is due.

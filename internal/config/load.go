@@ -154,10 +154,10 @@ func (l *loader) readEnv(environ []string, fromFile layer) layer {
 }
 
 // foreignEnv knows variables with our prefix that are not settings: of the
-// command line, and those Kubernetes makes for a service named waterclock.
+// command line, of the tests, and those Kubernetes makes for a service named waterclock.
 func foreignEnv(variable string) bool {
 	rest := strings.TrimPrefix(variable, envPrefix)
-	return rest == "CONFIG" || rest == "OUTPUT" || rest == "PORT" || strings.HasPrefix(rest, "PORT_") ||
+	return rest == "CONFIG" || rest == "OUTPUT" || rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "TEST_") ||
 		strings.HasSuffix(rest, "SERVICE_HOST") || strings.HasSuffix(rest, "SERVICE_PORT") || strings.Contains(rest, "SERVICE_PORT_")
 }
 
