@@ -37,6 +37,8 @@ func (in stepInput) String() string {
 		return fmt.Sprintf("%v %s %s %+v", in.now, in.command.Op, in.key, *in.command)
 	case in.receipt != nil:
 		return fmt.Sprintf("%v receipt %s %+v", in.now, in.key, *in.receipt)
+	case in.timer == nil:
+		return fmt.Sprintf("%v replan %s", in.now, in.key)
 	}
 	return fmt.Sprintf("%v timer %s %+v", in.now, in.key, *in.timer)
 }

@@ -43,20 +43,36 @@ func (d *decision) resolveAgain() (Series, bool) {
 		if err != nil {
 			return Series{}, false
 		}
-		return d.m.series(&s.Spec, s.Life, s.Key, o), true
+		p := d.m.series(&s.Spec, s.Life, s.Key, o)
+		p.After = s.Series.After
+		return p, true
 	}
-	from := s.Series.After
-	if from == 0 {
-		from = minInstant
-	}
+	from := d.decidedUntil()
 	again := decision{m: d.m, now: d.now, s: &State{}}
 	*again.s = *s
 	again.planAfter(from)
 	for again.s.Series.At != 0 && fired(s.Done, again.s.Series.Occurrence) {
 		again.planAfter(again.s.Series.At)
 	}
-	again.s.Series.After = s.Series.After
+	if s.Series.After == 0 {
+		again.s.Series.After = 0
+	}
 	return again.s.Series, again.s.Series.At != 0
+}
+
+// decidedUntil is After by the clocks now in force: it moves as far as the
+// planned occurrence does, so that a wall time left out or missed before is
+// not met again.
+func (d *decision) decidedUntil() Instant {
+	p := &d.s.Series
+	if p.After == 0 {
+		return minInstant
+	}
+	id := bare(p.Occurrence)
+	if at, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); ok && id == wallOfID(id) {
+		return p.After + at - p.At
+	}
+	return p.After // named by its instant, or the second pass of an overlap
 }
 
 // Uses says whether the trigger's plan depends on one of these zones, or on

@@ -3,6 +3,8 @@ package trigger
 import (
 	"fmt"
 	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // script turns bytes into inputs for a world: what the model test draws at
@@ -54,6 +56,10 @@ func (p *script) step() {
 	case 6:
 		p.receipt()
 	default:
+		if p.pick(4) == 1 && p.zones {
+			p.w.retime(of(p, zones2023c(p.w.t), calendar.Embedded()))
+			return
+		}
 		p.w.refuse = p.pick(3) == 1
 	}
 }
@@ -137,7 +143,7 @@ func (p *script) zone() string {
 	if !p.zones {
 		return "America/New_York"
 	}
-	return of(p, "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Pago_Pago", "Pacific/Kiritimati", "Australia/Lord_Howe", "UTC", "Mars/Olympus")
+	return of(p, "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Pago_Pago", "Pacific/Kiritimati", "Australia/Lord_Howe", "Asia/Almaty", "UTC", "Mars/Olympus")
 }
 
 func (p *script) change() {

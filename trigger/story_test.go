@@ -17,6 +17,7 @@ import (
 //	new at=T                  forget everything, set the clock
 //	clock to=T|by=D           the clock goes and every timer lets go at its instant
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
+//	tzdata 2023c|2025c        another release of the tz database is in force
 //	topic refuses|takes       whether the due topic takes records
 //	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=
 //	OP […]                    a command of the contract, by its op
@@ -55,6 +56,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.w.outage(s.target(a))
 	case "topic":
 		s.w.refuse = a.has("refuses")
+	case "tzdata":
+		s.w.retime(a.zones())
 	case "receipt":
 		s.receipt(a)
 	case "repeat":
@@ -198,6 +201,13 @@ func (a args) number(name string) int64 {
 		a.t.Fatalf("%s: %s: %v", a.d.Pos, name, err)
 	}
 	return n
+}
+
+func (a args) zones() *calendar.Zones {
+	if a.has("2023c") {
+		return zones2023c(a.t)
+	}
+	return calendar.Embedded()
 }
 
 func (a args) duration(name string) time.Duration {

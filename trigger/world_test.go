@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,6 +83,32 @@ func (w *world) fire(k Key, t Timer) Outcome {
 	}
 	return w.step(k, stepInput{timer: &t}, decide, s)
 }
+
+// retime puts another release of the tz database in force, and plans again
+// what depends on it.
+func (w *world) retime(zones *calendar.Zones) {
+	w.machine.Timetable = &Timetable{Zones: zones, Calendars: w.machine.Timetable.Calendars}
+	for _, k := range sortedKeys(w.states) {
+		w.step(k, stepInput{}, func(s *State) Outcome { return w.machine.Replan(s, w.now, "tzdata") }, w.states[k])
+	}
+}
+
+// zones2023c is a release that differs from the embedded one, in Almaty.
+func zones2023c(t testing.TB) *calendar.Zones {
+	zones, err := load2023c()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zones
+}
+
+var load2023c = sync.OnceValues(func() (*calendar.Zones, error) {
+	blob, err := os.ReadFile("../calendar/testdata/zoneinfo-2023c.zip")
+	if err != nil {
+		return nil, err
+	}
+	return calendar.LoadZones(blob, "2023c")
+})
 
 func (w *world) step(k Key, in stepInput, decide func(*State) Outcome, s *State) Outcome {
 	w.t.Helper()
