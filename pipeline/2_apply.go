@@ -103,12 +103,12 @@ func with(m map[int32]int64, k int32, v int64) map[int32]int64 {
 
 // obey decides a well-formed command.
 func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) error {
-	if err := p.admit(t, cmd); err != nil {
-		return p.refuse(t, rec, err)
-	}
 	e, err := p.load(t, cmd.Key)
 	if err != nil {
 		return err
+	}
+	if err := p.admit(t, cmd, e); err != nil {
+		return p.refuse(t, rec, err)
 	}
 	out := p.machine.Apply(e.state, cmd, t.now)
 	if err := tooLarge(&out); err != nil {
@@ -139,9 +139,12 @@ func tooLarge(out *trigger.Outcome) *trigger.Error {
 }
 
 // admit checks what only the engine knows: channels and limits.
-func (p *Partition) admit(t *turn, cmd *trigger.Command) *trigger.Error {
+func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry) *trigger.Error {
 	if cmd.Op != trigger.OpRegister {
 		return nil
+	}
+	if err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, alive(e.status())); err != nil {
+		return err
 	}
 	if p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
 		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " + strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}

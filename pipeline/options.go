@@ -36,6 +36,9 @@ type Options struct {
 	ManageTopics bool  // create missing due topics
 	Replication  int16 // of topics it creates; -1 the broker's default
 
+	// Quota is what a tenant may do; nil bounds nobody.
+	Quota func(tenant string) Quota
+
 	EventsPayload bool // payload in registered and replaced events
 
 	// MaxTurnRecords bounds the commands read and the timers fired in one

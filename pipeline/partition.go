@@ -44,6 +44,7 @@ type Partition struct {
 	sourceEnds map[route]int64 // how far other partitions' commands are known to reach
 	pace       pace
 	replan     *replan // nil: everything is planned by the timetable in force
+	quotas     *quotas // nil: nobody is bounded
 
 	view view // what readers may see
 }
@@ -73,6 +74,14 @@ type entry struct {
 	state  *trigger.State  // nil: unknown
 	timers []trigger.Timer // of state, as they are in the wheel
 	dirty  bool
+}
+
+// status is the trigger's; 0 for an unknown key.
+func (e *entry) status() trigger.Status {
+	if e.state == nil {
+		return 0
+	}
+	return e.state.Status
 }
 
 // run turns until ctx ends or something fails; the caller opens again.
@@ -215,6 +224,7 @@ func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
 	if !out.Changed {
 		return
 	}
+	p.quotas.moved(e.key.Tenant(), e.status(), out.State.Status)
 	e.state, e.dirty = out.State, true
 	timers := out.State.Timers(nil)
 	for _, tm := range timers {

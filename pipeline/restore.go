@@ -407,6 +407,9 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 			return err
 		}
 	}
+	if err := p.openQuotas(); err != nil {
+		return err
+	}
 	if err := p.openControl(ctx); err != nil {
 		return err
 	}
@@ -447,6 +450,19 @@ func (p *Partition) followFrom(ctx context.Context, topic string) error {
 		return fmt.Errorf("forward again: %w", err)
 	}
 	p.kafka.follow(topic, p.id, *next)
+	return nil
+}
+
+func (p *Partition) openQuotas() error {
+	p.quotas = newQuotas(p.opts)
+	if p.quotas == nil {
+		return nil
+	}
+	sn := p.store.Snapshot()
+	defer sn.Close()
+	if err := p.quotas.count(sn); err != nil {
+		return fmt.Errorf("count what is pending: %w", err)
+	}
 	return nil
 }
 

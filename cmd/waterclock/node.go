@@ -107,11 +107,25 @@ func (n *node) engineOptions() pipeline.Options {
 		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter,
 			Timetable: n.timetable},
 		Channels: channelSettings{c, new(sync.Map)}, ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
-		EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold,
+		Quota: quotaOf(c), EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold,
 		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGap: n.acceptGap, Logger: n.log, Listener: n.metrics,
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o
+}
+
+// quotaOf is nil where no tenant has a bound, which saves counting.
+func quotaOf(c *config.Config) func(string) pipeline.Quota {
+	if len(c.Tenants) == 0 {
+		return nil
+	}
+	return func(name string) pipeline.Quota {
+		t, ok := c.Tenants[name]
+		if !ok {
+			return pipeline.Quota{}
+		}
+		return pipeline.Quota{Rate: t.Rate, MaxPending: int64(t.MaxPending)}
+	}
 }
 
 func replicationFactor(c *config.Config) int16 {

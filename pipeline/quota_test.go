@@ -1,0 +1,54 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+)
+
+// A tenant's bounds hold for whoever writes to Kafka directly, over a restart,
+// and nobody else's registers meet them.
+func TestQuotas(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 2})
+	bounded := func(o *pipeline.Options) {
+		o.Quota = func(tenant string) pipeline.Quota {
+			switch tenant {
+			case "few":
+				return pipeline.Quota{MaxPending: 20}
+			case "slow":
+				return pipeline.Quota{Rate: 2}
+			}
+			return pipeline.Quota{}
+		}
+	}
+	n := w.Start("a", bounded)
+	for _, tenant := range []string{"few", "slow", "free"} {
+		w.SendAll(100, func(i int) (string, string) { return fmt.Sprintf("%s/%d", tenant, i), `{"op":"register","delay":"1h"}` })
+	}
+	rejected := w.Tail(w.Names.Rejected())
+	count := map[string]int{}
+	for range 160 { // 80 of few; at most 20 of slow are within its burst
+		r := rejected.Next()
+		if code := pipelinetest.Header(r, "wc-error-code"); code != "quota_exceeded" {
+			t.Fatalf("%s: %s", r.Key, code)
+		}
+		count[string(r.Key[:4])]++
+	}
+	if count["few/"] < 75 || count["slow"] < 75 || count["free"] != 0 {
+		t.Errorf("rejected %v, want about 80 each of few and slow", count)
+	}
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.WaitReady(w.Start("a", bounded))
+	more := w.Tail(w.Names.Rejected())
+	more.Take(count["few/"] + count["slow"])
+	w.Send("few/again", `{"op":"register","delay":"1h"}`)
+	for {
+		if r := more.Next(); string(r.Key) == "few/again" {
+			break
+		}
+	}
+}
