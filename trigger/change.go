@@ -148,10 +148,10 @@ func (d *decision) replan(spec Spec, series Series, reason string) {
 
 func (d *decision) pause(c *Command) *Error {
 	s := d.s
-	switch s.Status {
-	case Paused:
+	switch {
+	case s.Status == Paused:
 		return d.duplicate("already paused")
-	case InFlight:
+	case !s.pausable():
 		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
 	}
 	s.Status, s.Note = Paused, c.Note
@@ -159,6 +159,12 @@ func (d *decision) pause(c *Command) *Error {
 	s.UpdatedAt = d.now
 	d.tellPlan(PausedFact).Detail = c.Note
 	return nil
+}
+
+// pausable says whether a pause would hold anything back: a series, or what is
+// planned or snoozed of a one-shot. A run_now is never held back.
+func (s *State) pausable() bool {
+	return s.Recurring() || s.Series.At != 0 || slices.ContainsFunc(s.Live, func(l Live) bool { return l.Kind == LiveSnoozed })
 }
 
 // resume lets the series go on; what was missed meanwhile meets the misfire
