@@ -145,8 +145,13 @@ func (n *node) awaitReady(ctx context.Context, life *lifeOf) error {
 	return nil
 }
 
-// banner says what listens where, and two lines to paste.
+// banner says what listens where, and lines to paste: as they are, also where
+// dev was told to listen elsewhere.
 func (a *app) banner(n *node, http, kafka string) {
+	at := ""
+	if kafka != defaultKafka {
+		at = " --brokers " + kafka
+	}
 	fmt.Fprintf(a.io.out, `Waterclock is running. Data in %s, Ctrl-C to stop.
 
   Kafka   %s
@@ -154,11 +159,14 @@ func (a *app) banner(n *node, http, kafka string) {
 
 Schedule something, in another terminal:
 
-  waterclock schedule tea --in 5s --data '{"say":"tea is ready"}' --wait
-  echo '{"say":"tea is ready"}' | kcat -P -b %s -t %s -k tea2 -X topic.partitioner=murmur2_random -H wc-delay=5s
+  waterclock schedule tea --in 5s --data '{"say":"tea is ready"}' --wait%[4]s
+  echo '{"say":"tea is ready"}' | kcat -P -b %[2]s -t %[5]s -k tea2 -X topic.partitioner=murmur2_random -H wc-delay=5s
 
 Watch what fires:
 
-  waterclock due tail default
-`, n.cfg.DataDir, kafka, http, kafka, n.names.Commands())
+  waterclock due tail default%[4]s
+`, n.cfg.DataDir, kafka, http, at, n.names.Commands())
 }
+
+// defaultKafka is where the command line looks for brokers unless told.
+const defaultKafka = "127.0.0.1:9092"
