@@ -113,7 +113,7 @@ func number(n *yaml.Node) (any, error) {
 		return json.Number(n.Value), nil
 	}
 	var whole int64
-	if n.Decode(&whole) == nil {
+	if n.ShortTag() == "!!int" && n.Decode(&whole) == nil { // it would cut a fraction off
 		return json.Number(fmt.Sprint(whole)), nil
 	}
 	var f float64

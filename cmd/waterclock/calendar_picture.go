@@ -21,7 +21,7 @@ type picture struct {
 
 // firingsADay bounds what is kept of a day: the list under a month would be
 // none that anybody reads.
-const firingsADay = 24
+const firingsADay = 8
 
 var (
 	monthText = regexp.MustCompile(`^(\d{4})-(0[1-9]|1[0-2])$`)
@@ -263,7 +263,7 @@ func (a *app) drawJSON(p *picture) error {
 	type day struct {
 		Day   string   `json:"day"`
 		Fires []string `json:"fires"`
-		More  bool     `json:"more,omitempty"` // of a day, the first 24
+		More  bool     `json:"more,omitempty"` // of a day, the first 8
 	}
 	items := []any{}
 	for d := p.first; d < p.end; d++ {

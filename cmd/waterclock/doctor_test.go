@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// apiSaying answers every path with a status and a text.
+func apiSaying(t *testing.T, status int, text string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status); fmt.Fprintln(w, text) }))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// doctorOf examines brokers, with an API that is well and a directory that
+// may be made, unless args say otherwise.
+func doctorOf(t *testing.T, brokers string, args ...string) result {
+	t.Helper()
+	all := []string{"doctor", "--brokers", brokers, "--url", apiSaying(t, 200, "ready"), "--data-dir", filepath.Join(t.TempDir(), "data")}
+	return cli(t, nil, "", append(all, args...)...)
+}
+
+// kafka is a broker whose answers may be bent.
+func kafka(t *testing.T) (*kfake.Cluster, string) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, strings.Join(c.ListenAddrs(), ",")
+}
+
+func applied(t *testing.T, brokers string) {
+	t.Helper()
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=2").want(t, exitOK)
+}
+
+func TestDoctorFindsNothing(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	r := doctorOf(t, brokers)
+	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction", "is ready", "will be made")
+	if strings.Contains(r.out, "fail ") {
+		t.Errorf("something failed:\n%s", r.out)
+	}
+	doctorOf(t, brokers, "-o", "json", "--jq", `.[]|select(.check=="timestamps")|.status`).want(t, exitOK, "ok")
+}
+
+func TestDoctorWithoutKafka(t *testing.T) {
+	r := doctorOf(t, nobody(t))
+	r.want(t, exitFailed, "fail  brokers", "no broker answers", "checks failed", "data dir")
+}
+
+func TestDoctorOnTopics(t *testing.T) {
+	for _, row := range []struct {
+		name       string
+		partitions int32
+		configs    map[string]string
+		args       []string
+		code       int
+		want       string
+	}{
+		{"nothing there", 0, nil, nil, exitOK, "Run `waterclock topics apply`, or let the engine"},
+		{"nothing there and none will be made", 0, nil, []string{"--set", "topics.manage=false"}, exitFailed, "there is no topic waterclock.commands"},
+		{"state deletes by age", 2, map[string]string{"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"}, nil, exitFailed, "deletion by age drops triggers"},
+		{"another partition count", 3, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}, nil, exitFailed, "waterclock.state has 3 partitions, not 2"},
+		{"producers' clocks", 2, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}, nil, exitOK, "message.timestamp.type of waterclock.state is CreateTime"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, brokers := kafka(t)
+			if row.partitions > 0 {
+				cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cl.Close()
+				configs := map[string]*string{}
+				for k, v := range row.configs {
+					configs[k] = &v
+				}
+				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), row.partitions, 1, configs, "waterclock.state"); err != nil {
+					t.Fatal(err)
+				}
+				commands := map[string]*string{"cleanup.policy": ptr("compact,delete"), "message.timestamp.type": ptr("LogAppendTime")}
+				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, commands, "waterclock.commands"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			doctorOf(t, brokers, row.args...).want(t, row.code, row.want)
+		})
+	}
+}
+
+func TestDoctorNamesForeignTransactions(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	for _, id := range []string{"flink-sink-7", "waterclock-1"} { // the second is our engine's own
+		cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.TransactionalID(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.commands", Key: []byte("k"), Value: []byte("{}")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := doctorOf(t, brokers)
+	r.want(t, exitOK, "warn  transactions", "flink-sink-7", "waterclock.commands", "barrier.max_hold")
+	if strings.Contains(r.out, "waterclock-1)") {
+		t.Errorf("our own transaction was called foreign:\n%s", r.out)
+	}
+}
+
+func TestIsOwn(t *testing.T) {
+	for id, want := range map[string]bool{"waterclock-3": true, "waterclock-": false, "waterclock-doctor": false, "other-3": false, "": false, "waterclock--1": false} {
+		if got := isOwn(id, "waterclock"); got != want {
+			t.Errorf("isOwn(%q) is %v", id, got)
+		}
+	}
+}
+
+func TestDoctorOnTheRetryPause(t *testing.T) {
+	c, brokers := kafka(t)
+	applied(t, brokers)
+	var pause atomic.Pointer[string] // read by the broker's goroutine
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r := req.(*kmsg.DescribeConfigsRequest)
+		c.KeepControl()
+		if len(r.Resources) == 0 || r.Resources[0].ResourceType != kmsg.ConfigResourceTypeBroker {
+			return nil, nil, false
+		}
+		resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		config := kmsg.NewDescribeConfigsResponseResourceConfig()
+		config.Name, config.Value = retryPauseSetting, pause.Load()
+		resource := kmsg.NewDescribeConfigsResponseResource()
+		resource.ResourceType, resource.ResourceName = r.Resources[0].ResourceType, r.Resources[0].ResourceName
+		resource.Configs = append(resource.Configs, config)
+		resp.Resources = append(resp.Resources, resource)
+		return resp, nil, true
+	})
+	for value, want := range map[string]string{"20": "20 ms on broker", "1": "is 1 ms or less"} {
+		pause.Store(&value)
+		doctorOf(t, brokers).want(t, exitOK, want)
+	}
+}
+
+func TestDoctorOnClocks(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		off  time.Duration
+		code int
+		want string
+	}{
+		{"together", 0, exitOK, "ok    clock"},
+		{"seconds apart", -5 * time.Second, exitOK, "warn  clock"},
+		{"hours apart", 2 * time.Hour, exitFailed, "fail  clock"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, brokers := kafka(t)
+			applied(t, brokers)
+			c.ControlKey(int16(kmsg.DescribeTransactions), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				r := req.(*kmsg.DescribeTransactionsRequest)
+				resp := r.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+				state := kmsg.NewDescribeTransactionsResponseTransactionState()
+				state.TransactionalID, state.State, state.StartTimestamp = r.TransactionalIDs[0], "Ongoing", time.Now().Add(row.off).UnixMilli()
+				resp.TransactionStates = append(resp.TransactionStates, state)
+				return resp, nil, true
+			})
+			doctorOf(t, brokers).want(t, row.code, row.want)
+		})
+	}
+}
+
+// What doctor leaves behind must not hold a read_committed reader, nor be
+// read by anyone.
+func TestReadingTheClockLeavesNothing(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	doctorOf(t, brokers).want(t, exitOK, "ok    clock")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.rejected"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.rejected", Value: []byte("first")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if records := cl.PollFetches(ctx).Records(); len(records) != 1 || string(records[0].Value) != "first" {
+		t.Errorf("a reader met %d records: %v", len(records), records)
+	}
+	admin := kadm.NewClient(cl)
+	committed, err := admin.ListCommittedOffsets(ctx, "waterclock.rejected")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := admin.ListEndOffsets(ctx, "waterclock.rejected")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(e kadm.ListedOffset) {
+		if stable, _ := committed.Lookup(e.Topic, e.Partition); stable.Offset != e.Offset {
+			t.Errorf("partition %d: stable to %d of %d: a transaction is still open", e.Partition, stable.Offset, e.Offset)
+		}
+	})
+}
+
+func TestDoctorOnTheAPI(t *testing.T) {
+	broken := nobody(t)
+	for _, row := range []struct {
+		name, url string
+		code      int
+		want      string
+	}{
+		{"restoring", apiSaying(t, 503, "partition 3 is being restored"), exitFailed, "warn  api"},
+		{"somebody else", apiSaying(t, 404, "nginx"), exitFailed, "so it is no Waterclock"},
+		{"nobody", "http://" + nobody(t), exitFailed, "fail  api"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cli(t, nil, "", "doctor", "--brokers", broken, "--url", row.url, "--data-dir", t.TempDir()).want(t, row.code, row.want)
+		})
+	}
+}
+
+func TestDoctorOnTheDataDirectory(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		make   func(dir string) error
+		status string
+		want   string
+	}{
+		{"missing", func(string) error { return nil }, "ok", "will be made"},
+		{"there", func(dir string) error { return os.Mkdir(dir, 0o700) }, "ok", "writable"},
+		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "fail", "is no directory"},
+		{"open to all", func(dir string) error { return os.Mkdir(dir, 0o755) }, "warn", "mode 755"},
+		{"of another version", func(dir string) error {
+			return os.Mkdir(dir, 0o700)
+		}, "fail", "written by another version"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := row.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(row.name, "of another") {
+				if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("waterclock data 99\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := cli(t, nil, "", "doctor", "--brokers", nobody(t), "--data-dir", dir, "-o", "json", "--jq", `.[]|select(.check=="data dir")|.status+" "+.detail`)
+			r.want(t, exitFailed, row.status+" ", row.want)
+		})
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// oneTrigger answers as the gateway does for a single trigger.
+func oneTrigger(t *testing.T, trigger, events string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/occurrences"):
+			fmt.Fprint(w, `{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`)
+		case strings.HasSuffix(r.URL.Path, "/events") && r.URL.Query().Get("cursor") == "":
+			fmt.Fprint(w, `{"items":[],"next_cursor":"more"}`)
+		case strings.HasSuffix(r.URL.Path, "/events") && events == "":
+			problemJSON(w, 404, "not_found", "no events")
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			fmt.Fprint(w, `{"items":[`+events+`]}`)
+		case strings.HasSuffix(r.URL.Path, "/missing"):
+			problemJSON(w, 404, "not_found", "no such trigger")
+		default:
+			fmt.Fprint(w, trigger)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func TestExplain(t *testing.T) {
+	url := oneTrigger(t, `{"trigger_id":"pills","state":"PENDING","revision":3,"fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:12.345Z",
+		"timezone":"America/New_York","tzdata":"2019a","recurrence":"RRULE:FREQ=MONTHLY;BYDAY=-1FR","start":"2026-11-20T09:00:00","exclude":["2026-12-25"],
+		"dst":{"gap":"skip","overlap":"both"},"jitter":"30s","misfire":"fire_all","expires_after":"1h","priority":"high","calendars":{"names":["us"],"on":"next_business_day"},
+		"live":[{"kind":"snoozed","occurrence":"x","at":"2099-11-20T14:30:00.000Z","attempt":1}],"skipped":["2027-01-29T09:00:00"]}`,
+		`{"type":"occurrence.misfired","trigger":"pills","count":3,"first":"a","last":"b","reason":"fire_all","occurred_at":"2026-11-20T14:00:00.000Z"}`)
+	cli(t, nil, "", "explain", "pills", "--url", url).want(t, exitOK,
+		"pills fires next at 2099-11-20T14:00:12.345Z, in ", " days",
+		"every month on the last Friday at 09:00, New York time   (RRULE:FREQ=MONTHLY;BYDAY=-1FR)", "counts from 2026-11-20T09:00:00",
+		"not on 2026-12-25", "left out by hand", "on a day listed in us: it moves to the next business day",
+		"by tz release 2019a (the words here are by", "does not fire; one that comes twice fires at both passes",
+		"this one 12.345s", "high: among what is due at the same time it goes first", "all of it and in order (fire_all)", "over 1h late",
+		"x is snoozed; its timer goes at", "2026-11-20T09:00:00[America/New_York]", "missed 3, from a to b")
+	cli(t, nil, "", "explain", "pills", "--url", url, "-o", "json", "--jq", `.why[0].about, .occurrences[0].occurrence, .events[0].count`).
+		want(t, exitOK, "rule\n2026-11-20T09:00:00\n3")
+	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
+}
+
+func TestExplainOthers(t *testing.T) {
+	for _, row := range []struct {
+		name, trigger string
+		want          []string
+	}{
+		{"delay", `{"trigger_id":"k","state":"FIRED","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
+			[]string{"k has fired at 2026-11-20T14:00:00.000Z", "7m after the broker appended the command"}},
+		{"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
+			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"}},
+		{"paused", `{"trigger_id":"k","state":"PAUSED","recurrence":"every:15m","note":"on holiday"}`, []string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`}},
+		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`, []string{"k is CANCELLED and will not fire"}},
+		{"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`, []string{"rule       moon:full ("}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := cli(t, nil, "", "explain", "k", "--url", oneTrigger(t, row.trigger, ""))
+			r.want(t, exitOK, row.want...)
+			if strings.Contains(row.trigger, "every:") && strings.Contains(r.out, "clocks in") {
+				t.Errorf("elapsed time has no clocks to follow:\n%s", r.out)
+			}
+		})
+	}
+}
+
+func TestEventsInWords(t *testing.T) {
+	for _, row := range []struct{ event, want string }{
+		{`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`, "fired 2026-11-20T09:00:00, 3ms late"},
+		{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`, "fired o, 1m30s late (misfire)"},
+		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
+		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`, "moved from a to b (user)"},
+		{`{"type":"occurrence.expired","occurrence":"o","lateness_ms":1000}`, "did not fire o: it was 1s late, and too late to be of use"},
+		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
+		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},
+	} {
+		var e topics.Event
+		if err := json.Unmarshal([]byte(row.event), &e); err != nil {
+			t.Fatal(err)
+		}
+		if got := inWords(&e); got != row.want {
+			t.Errorf("%s\n got %q\nwant %q", row.event, got, row.want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for at, want := range map[string]string{"2026-11-20T09:00:05Z": ", in 5s", "2026-11-20T10:30:00Z": ", in 1h30m", "2026-11-30T09:00:00Z": ", in 10 days",
+		"2026-11-20T08:00:00Z": ", which is now", "soon": ""} {
+		if got := distance(at, now); got != want {
+			t.Errorf("%s: %q, want %q", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// tell appends events of a trigger to the log, one a second from an hour ago.
+func tell(t *testing.T, brokers, key string, from, n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	began := time.Now().Add(-time.Hour).Truncate(time.Hour)
+	for i := from; i < from+n; i++ {
+		at := began.Add(time.Duration(i) * time.Second)
+		e := topics.Event{EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default", Revision: int64(i + 1),
+			Seq: int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(), State: "PENDING"}
+		value, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.events", Key: []byte(key), Value: value}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestHistoryRebuild(t *testing.T) {
+	brokers := cluster(t)
+	data := t.TempDir()
+	live := filepath.Join(data, "history")
+	run := func(args ...string) result {
+		return cli(t, nil, "", append([]string{"history", "rebuild", "--brokers", brokers, "--data-dir", data}, args...)...)
+	}
+	tell(t, brokers, "tea", 0, 5)
+	run().want(t, exitOK, "replayed 5 events", "history-rebuild")
+	if err := os.Rename(filepath.Join(data, "history-rebuild"), live); err != nil {
+		t.Fatal(err)
+	}
+	run().want(t, exitOK, "old 5, new 5: same")
+	run("-o", "json", "--jq", ".same").want(t, exitOK, "true")
+	run("--dir", live).want(t, exitUsage, "is in use")
+
+	tell(t, brokers, "tea", 5, 1)
+	tell(t, brokers, "milk", 2, 1) // the tables in use lack it
+	r := run("--dir", filepath.Join(data, "third"))
+	r.want(t, exitFailed, "replayed 7 events", "milk", "the fresh tables differ")
+	run("--dir", filepath.Join(data, "third"), "--no-compare").want(t, exitOK, "replayed 7 events")
+	if strings.Contains(r.err, "replaying") {
+		t.Errorf("a bar where there is no terminal: %q", r.err)
+	}
+}
+
+func TestHistoryUsage(t *testing.T) {
+	cli(t, nil, "", "history", "migrate").want(t, exitUsage, "cassandra.hosts")
+	brokers := cluster(t)
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--keyspace", "x").want(t, exitUsage, "--keyspace needs cassandra.hosts")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir", "x").want(t, exitUsage, "--dir is for histories without Cassandra")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--keyspace", "waterclock").want(t, exitUsage, "is in use")
+	cli(t, nil, "", "history", "rebuild", "--brokers", nobody(t)).want(t, exitFailed, "no broker answers")
+}
