@@ -31,7 +31,14 @@ func epoch(s string, n int) (int64, error) {
 	case 13:
 		return int64(n), nil
 	}
-	return 0, fail(CodeInvalid, "", "a number of %d digits is neither seconds (10 digits) nor milliseconds (13 digits) since 1970", len(s))
+	unit := ""
+	switch len(s) {
+	case 16:
+		unit = ", it looks like microseconds"
+	case 19:
+		unit = ", it looks like nanoseconds"
+	}
+	return 0, fail(CodeInvalid, "", "a number of %d digits is neither seconds (10 digits) nor milliseconds (13 digits) since 1970%s", len(s), unit)
 }
 
 // scanOffset reads Z, +01:00 or -0800, in seconds east.

@@ -56,6 +56,8 @@ func TestPreviewRefusals(t *testing.T) {
 		field, msg string
 	}{
 		{"not JSON", `{`, CodeInvalid, "", "JSON"},
+		{"microseconds by name", `{"fire_at":1900000000000000}`, CodeInvalid, "fire_at", "microseconds"},
+		{"nanoseconds by name", `{"fire_at":"1900000000000000000"}`, CodeInvalid, "fire_at", "nanoseconds"},
 		{"not an object", `[]`, CodeInvalid, "", "object"},
 		{"two objects", `{"delay":"7m"}{}`, CodeInvalid, "", "follows"},
 		{"unknown field", `{"recurence":"FREQ=DAILY"}`, CodeUnknownField, "recurence", "did you mean recurrence?"},
