@@ -128,7 +128,8 @@ func EventID(partition int32, eventUS int64) string {
 }
 
 // DecodeEvent reads one event. Fields a later version added are let pass;
-// what is missing its id, type or trigger is no event.
+// what is missing its id, type or trigger is no event. A rejected command
+// alone may have no trigger: its key may have been empty.
 func DecodeEvent(b []byte) (Event, error) {
 	var e Event
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -138,7 +139,7 @@ func DecodeEvent(b []byte) (Event, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return Event{}, fmt.Errorf("decode event: something stands behind the object")
 	}
-	if e.EventID == "" || e.Type == "" || e.Trigger == "" {
+	if e.EventID == "" || e.Type == "" || e.Trigger == "" && e.Type != string(trigger.Rejected) {
 		return Event{}, fmt.Errorf("decode event: event_id, type or trigger is missing")
 	}
 	return e, nil

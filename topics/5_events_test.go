@@ -128,6 +128,9 @@ func TestDecodeEventRefuses(t *testing.T) {
 			t.Errorf("%s: got %+v", c.name, e)
 		}
 	}
+	if _, err := DecodeEvent([]byte(`{"event_id":"0-1","type":"command.rejected","trigger":""}`)); err != nil {
+		t.Errorf("of an empty key: %v", err)
+	}
 	if _, err := DecodeEvent([]byte(`{"event_id":"0-1","type":"t","trigger":"k","of_a_later_version":1}`)); err != nil {
 		t.Error("a field of a later version:", err)
 	}
