@@ -71,7 +71,7 @@ func (p *Partition) dueBy(now trigger.Instant) bool {
 // the due index, the next done record to forget, or the heartbeat.
 func (p *Partition) patience() time.Duration {
 	now := p.now()
-	wait := time.Until(p.clock.committed.Add(p.opts.Heartbeat))
+	wait := time.Until(p.committed.Add(p.opts.Heartbeat))
 	if p.mustBeat(now) {
 		return 0
 	}
@@ -95,11 +95,11 @@ func (p *Partition) patience() time.Duration {
 // mustBeat says that a turn is owed although nothing happened: the first of a
 // new owner, which tells others where to ask, the heartbeat of an idle partition, a clock that must be compared, records to forget.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
-	if !p.announced || p.replan != nil || time.Since(p.clock.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
+	if !p.announced || p.replan != nil || time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
 	forget := p.forgetDue()
-	return forget != 0 && forget <= now && time.Since(p.clock.committed) >= forgetInterval
+	return forget != 0 && forget <= now && time.Since(p.committed) >= forgetInterval
 }
 
 // How the wheel is kept full: a chunk of the due index at a time, so that no

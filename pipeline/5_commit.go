@@ -33,6 +33,7 @@ func (p *Partition) commit(t *turn) error {
 	}
 	p.opts.Listener.Step(p.id, "end")
 	start := time.Now()
+	acknowledged, wall := start, p.opts.Now()
 	p.view.end()
 	if err := p.kafka.commit(t.ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
@@ -43,7 +44,12 @@ func (p *Partition) commit(t *turn) error {
 	}
 	p.opts.Listener.Step(p.id, "stored")
 	p.progress, p.announced = t.progress, true
-	p.clock.compare(last.Timestamp, p.opts.Now())
+	p.committed = time.Now()
+	if p.clock.stale() {
+		if err := p.compareClock(t.ctx, acknowledged, wall); err != nil {
+			return err
+		}
+	}
 	p.pace.committed(time.Since(start))
 	p.batch.turned(t.fires, time.Since(p.pace.start))
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))

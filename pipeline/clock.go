@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -10,28 +12,33 @@ import (
 // broker's counts.
 const maxClockError = time.Second
 
-// clock says what time decides what is due. Every commit tells the broker's
-// time (topic state is LogAppendTime); between commits the monotonic clock
-// carries it on. A node whose own clock is further than a second from that
+// clock says what time decides what is due. The append time of our own last
+// record on topic state (LogAppendTime) tells the broker's time, asked for at
+// most once a second after a commit; in between the monotonic clock carries it
+// on. A node whose own clock is further than a second from that
 // follows the broker's to within a second: a step forward fires nothing early,
 // a step back holds nothing up, and a node an hour ahead hands over nothing
 // that its successor would fire twice.
 type clock struct {
-	broker    time.Time // broker's time at the last commit
-	committed time.Time // our monotonic time at the last commit
-	asked     time.Time // last time a doubt was taken to the broker
-	offset    time.Duration
+	broker  time.Time // broker's time, when we last learned it
+	learned time.Time // our monotonic time then
+	asked   time.Time // last time a doubt was taken to the broker
+	offset  time.Duration
 }
 
-// compare takes the append time of a record just committed.
-func (c *clock) compare(appended, wall time.Time) {
-	c.committed = time.Now()
-	c.broker = appended
+// compare takes the append time of a record that was acknowledged at
+// acknowledged, when our own clock showed wall. The broker's time then was at
+// most a round trip later.
+func (c *clock) compare(appended, acknowledged, wall time.Time) {
+	c.broker, c.learned = appended, acknowledged
 	c.offset = wall.Sub(appended)
 }
 
+// stale says that it is time to learn the broker's time again.
+func (c *clock) stale() bool { return time.Since(c.learned) >= time.Second }
+
 // estimate is the broker's time now.
-func (c *clock) estimate() time.Time { return c.broker.Add(time.Since(c.committed)) }
+func (c *clock) estimate() time.Time { return c.broker.Add(time.Since(c.learned)) }
 
 // now is the wall clock's time, kept within maxClockError of the broker's.
 func (c *clock) now(wall time.Time) trigger.Instant {
@@ -54,4 +61,18 @@ func (c *clock) doubtful(wall time.Time) bool {
 	}
 	c.asked = time.Now()
 	return true
+}
+
+// compareClock asks when our last record was appended. A broker that does not
+// say leaves our own clock in charge.
+func (p *Partition) compareClock(ctx context.Context, acknowledged, wall time.Time) error {
+	at, err := maxTimestampOf(ctx, p.kafka.cl, p.opts.Names.State(), p.id)
+	if err != nil {
+		return fmt.Errorf("compare clocks: %w", err)
+	}
+	if at <= 0 {
+		at = wall.UnixMilli()
+	}
+	p.clock.compare(time.UnixMilli(at), acknowledged, wall)
+	return nil
 }

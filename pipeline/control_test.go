@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/topics"
@@ -24,8 +23,7 @@ func TestCalendarEdit(t *testing.T) {
 		t.Errorf("an unknown calendar is refused in field %q, want calendars", got)
 	}
 	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "holidays", Dates: []string{"2030-05-02"}}))
-	w.Eventually("the calendar is known", func() bool { return len(n.Timetable().Calendars) == 1 })
-	time.Sleep(100 * time.Millisecond) // every partition follows control on its own
+	w.Eventually("the calendar is known", applied(n, 1)) // every partition follows control on its own
 	w.Send("fixed", `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin"}`)
 	w.Send("rent", register)
 	if e := events.Event("rent", trigger.Registered); e.ScheduledAt != "2030-05-01T07:00:00.000Z" {
@@ -42,6 +40,18 @@ func TestCalendarEdit(t *testing.T) {
 	}
 }
 
+// applied says whether every partition has applied control up to an offset.
+func applied(n *pipelinetest.Node, offset int64) func() bool {
+	return func() bool {
+		for _, s := range n.Partitions() {
+			if s.ControlOffset < offset || s.Replanning {
+				return false
+			}
+		}
+		return true
+	}
+}
+
 // A tz release moves exactly the triggers of zones whose rules differ: 2023c
 // to 2025c, Almaty lost an hour in March 2024 and New York did not.
 func TestTZUpdate(t *testing.T) {
@@ -53,8 +63,7 @@ func TestTZUpdate(t *testing.T) {
 	n := w.Start("a")
 	w.WaitReady(n)
 	w.Release("2023c", old)
-	w.Eventually("2023c is in force", func() bool { return n.Timetable().Zones.Release() == "2023c" })
-	time.Sleep(200 * time.Millisecond)
+	w.Eventually("2023c is in force", applied(n, 1))
 	for _, zone := range []string{"Asia/Almaty", "America/New_York"} {
 		w.Send(zone[len(zone)-4:], fmt.Sprintf(`{"op":"register","fire_at":"2030-05-01T09:00","timezone":%q}`, zone))
 	}

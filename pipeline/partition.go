@@ -34,6 +34,7 @@ type Partition struct {
 	barrier   barrier
 	forward   *forwarder
 	clock     clock
+	committed time.Time            // when the last turn was
 	sick      map[string]*sickness // due topics that refuse records
 	channels  map[string]bool      // channels in use
 

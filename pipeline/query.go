@@ -29,6 +29,9 @@ type Status struct {
 	Ready          bool
 	StoreBytes     int64 // on disk
 	Turns          int64
+	ControlOffset  int64 // settings below it are applied
+	Replanning     bool  // triggers are being resolved again after a setting changed
+	TrimBelow      int64 // commands below it will never be read again
 }
 
 // Decided is what became of one command: what a gateway answers a caller.
@@ -175,8 +178,16 @@ func (v *view) fill(p *Partition) {
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
 		ClockOffset: p.clock.offset, Ready: true,
+		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
 	}
 	v.next = p.nextDue()
+}
+
+// trimBelow is how far back a successor may have to read commands: to what is
+// not applied, or not yet forwarded.
+func (p *Partition) trimBelow() int64 {
+	_, from := p.unforwarded(p.opts.Names.Commands(), p.progress.NextCommand)
+	return from
 }
 
 // nextDue is before or at the next timer: nothing due earlier has not fired.

@@ -203,8 +203,8 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := p.kafka.commit(ctx); err != nil {
 		return nil, err
 	}
-	p.clock.compare(r.Timestamp, p.opts.Now())
-	return nonce, nil
+	p.committed = time.Now()
+	return nonce, p.compareClock(ctx, p.committed, p.opts.Now())
 }
 
 // restoreChunk bounds what one batch of a restore holds in memory.

@@ -181,6 +181,25 @@ func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int
 // listOffsets asks for an offset of the same partition of several topics, in
 // one request where they have one leader.
 func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]int64, error) {
+	answers, err := askOffsets(ctx, cl, names, partition, isolation, timestamp)
+	out := make([]int64, len(answers))
+	for i := range answers {
+		out[i] = answers[i].Offset
+	}
+	return out, err
+}
+
+// maxTimestampOf is the newest append time of a partition, in ms; -1 without
+// any record.
+func maxTimestampOf(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	answers, err := askOffsets(ctx, cl, []string{topic}, partition, readUncommitted, maxTimestamp)
+	if err != nil {
+		return 0, err
+	}
+	return answers[0].Timestamp, nil
+}
+
+func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]kmsg.ListOffsetsResponseTopicPartition, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
 	req.IsolationLevel = isolation
@@ -196,7 +215,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition 
 	if err != nil {
 		return nil, fmt.Errorf("list offsets of %v/%d: %w", names, partition, err)
 	}
-	out := make([]int64, len(names))
+	out := make([]kmsg.ListOffsetsResponseTopicPartition, len(names))
 	found := 0
 	for _, t := range resp.Topics {
 		at := slices.Index(names, t.Topic)
@@ -206,7 +225,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition 
 		if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
 			return nil, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, partition, err)
 		}
-		out[at] = t.Partitions[0].Offset
+		out[at] = t.Partitions[0]
 		found++
 	}
 	if found != len(names) {
