@@ -62,6 +62,9 @@ func TestYAMLBomb(t *testing.T) {
 		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
 	}
 	cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "unfolds to over")
+	for _, text := range []string{"- &x [*x]", "- &x {<<: *x, id: b}", "- &x {id: b, payload: {a: *x}}"} {
+		cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "does one contain itself?")
+	}
 }
 
 func FuzzDeclared(f *testing.F) {

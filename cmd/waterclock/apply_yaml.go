@@ -8,18 +8,26 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxYAMLNodes bounds what a file with aliases may unfold to.
-const maxYAMLNodes = 1_000_000
+// Bounds of what a file with aliases may unfold to. One that contains itself
+// is deeper than any.
+const (
+	maxYAMLNodes = 1_000_000
+	maxYAMLDepth = 200
+)
 
 // yamlReader turns YAML into values of JSON as their writer meant them: dates
 // and times stay the text they were (YAML would make 2026-12-25 a timestamp),
 // and numbers keep their digits.
-type yamlReader struct{ budget int }
+type yamlReader struct{ budget, depth int }
 
 func (r *yamlReader) value(n *yaml.Node) (any, error) {
 	if r.budget--; r.budget < 0 {
 		return nil, fmt.Errorf("line %d: the file unfolds to over %d values", n.Line, maxYAMLNodes)
 	}
+	if r.depth++; r.depth > maxYAMLDepth {
+		return nil, fmt.Errorf("line %d: values stand over %d deep in each other; does one contain itself?", n.Line, maxYAMLDepth)
+	}
+	defer func() { r.depth-- }()
 	switch n.Kind {
 	case yaml.AliasNode:
 		return r.value(n.Alias)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -152,6 +153,9 @@ func unroll(e *ics.VEvent, first calendar.Date, until int64) ([]calendar.Date, e
 	r, err := calendar.Compile(calendar.Embedded(), spec)
 	if err != nil {
 		return nil, worded(err)
+	}
+	if r.ElapsedTime() {
+		return nil, errors.New("it recurs within a day; a holiday recurs by days, weeks, months or years")
 	}
 	list, err := r.Between(int64(first)*dayMS-1, until, maxHolidays+1)
 	if err != nil {

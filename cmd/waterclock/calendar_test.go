@@ -55,6 +55,7 @@ func TestCalendarFiles(t *testing.T) {
 		{"no such day", "2026-02-30\n", `error: line 1: "2026-02-30" is no date`},
 		{"another object", `{"days":[]}`, "error: write a list of dates"},
 		{"rule without meaning", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=NEVER\nEXDATE"), "error: event Labour day: recurrence:"},
+		{"every second", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=SECONDLY\nEXDATE"), "error: event Labour day: it recurs within a day"},
 		{"every day for ever", "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\nRRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n", "error: event 1: over 10000 days"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
