@@ -104,6 +104,7 @@ func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.B
 	}
 	defer n.gateway.Close()
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
+	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)
 	life.start("engine", n.engine.Run)
 	n.startInternal(life)
@@ -126,6 +127,34 @@ func brokerFailed(ctx context.Context, b *broker.Broker) error {
 		return fmt.Errorf("the embedded broker stopped: %w", b.Err())
 	case <-ctx.Done():
 		return nil
+	}
+}
+
+// keepCommands is how many applied commands of a partition the embedded broker
+// keeps, for people who look; trimEvery is how often the rest goes.
+const (
+	keepCommands = 100_000
+	trimEvery    = time.Minute
+)
+
+// trim drops commands that will never be read again: the embedded broker does
+// not compact while it runs, and a laptop must not fill.
+func (n *node) trim(ctx context.Context, b *broker.Broker) error {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, s := range n.engine.Partitions() {
+			if below := s.TrimBelow - keepCommands; s.Ready && below > 0 {
+				if err := b.Trim(n.names.Commands(), s.Partition, below); err != nil {
+					n.log.Warn("trimming commands failed", "partition", s.Partition, "error", err)
+				}
+			}
+		}
 	}
 }
 
