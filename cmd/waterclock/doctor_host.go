@@ -22,7 +22,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	case err != nil && d.c.Source("url").Kind == "default":
 		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none", "no API answers at %s", from.base)
 	case err != nil:
-		d.fail("api", "check the url, and that an instance with role api runs there", "no API answers at %s: %v", from.base, err)
+		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
 	case status == http.StatusOK:
 		d.ok("api", "%s is ready", from.base)
 		d.clockOf(from.base, date)

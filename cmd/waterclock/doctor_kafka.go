@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/kafkaconn"
@@ -331,8 +333,8 @@ func (d *doctor) engines(ctx context.Context) {
 	if err == nil {
 		err = g.Err
 	}
-	switch {
-	case err != nil:
+	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); { // the latter before any group ever was
+	case err != nil && !never:
 		d.warn("engines", "check the ACLs of this user, and that group names yours", "the group %s cannot be described: %v", d.c.Group, err)
 	case len(g.Members) == 0:
 		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`", "no engine runs in group %s: nothing fires", d.c.Group)
