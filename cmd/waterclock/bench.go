@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/broker"
@@ -79,6 +80,7 @@ type benchResult struct {
 	Rate            int          `json:"rate,omitempty"`
 	Broker          string       `json:"broker"`
 	Partitions      int          `json:"partitions"`
+	RawPerS         float64      `json:"raw_per_s"` // the same registers, produced to a topic nobody reads
 	RegistersPerS   float64      `json:"registers_per_s"`
 	FiresPerS       float64      `json:"fires_per_s"`
 	Lateness        benchLate    `json:"lateness_ms"`
@@ -179,6 +181,9 @@ func (a *app) measure(ctx context.Context, n *node, o benchOptions, embedded boo
 		}
 		defer stop()
 	}
+	if err := b.raw(ctx); err != nil {
+		return nil, fmt.Errorf("raw produce: %w", err)
+	}
 	cpu := cpuTime()
 	read := make(chan error, 1)
 	go func() { read <- b.read(ctx) }()
@@ -250,6 +255,37 @@ func (b *bencher) register(ctx context.Context) error {
 	b.result.RegistersPerS = float64(b.o.triggers) / time.Since(start).Seconds()
 	b.result.BytesPerTrigger = b.storeBytes()
 	return nil
+}
+
+// raw produces the same registers to a topic that nobody reads, in one
+// transaction: what the broker and this machine can do at best.
+func (b *bencher) raw(ctx context.Context) error {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("bench-raw-" + b.run),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerBatchCompression(kgo.NoCompression())}, b.n.kafka...)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm, topic := kadm.NewClient(cl), b.n.cfg.Topic("bench-raw")
+	if _, err := adm.CreateTopic(ctx, int32(b.n.cfg.Topics.Partitions), -1, nil, topic); err != nil {
+		return err
+	}
+	if err := cl.BeginTransaction(); err != nil {
+		return err
+	}
+	b.firstDue = time.Now()
+	start := time.Now()
+	for i := range b.o.triggers {
+		r := b.command(i)
+		r.Topic = topic
+		cl.Produce(ctx, r, nil)
+	}
+	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return err
+	}
+	b.result.RawPerS = float64(b.o.triggers) / time.Since(start).Seconds()
+	_, err = adm.DeleteTopics(ctx, topic)
+	return err
 }
 
 func (b *bencher) command(i int) *kgo.Record {
@@ -386,7 +422,7 @@ func (a *app) printBench(r *benchResult, o benchOptions) error {
 	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
 	return a.out.record(r, [][2]string{
 		row("broker", "%s, %d partitions", r.Broker, r.Partitions), row("triggers", "%d of %d B payload", r.Triggers, r.Payload),
-		row("registers/s", "%.0f", r.RegistersPerS), row("fires/s", "%.0f", r.FiresPerS),
+		row("raw produce/s", "%.0f", r.RawPerS), row("registers/s", "%.0f (%.2f of raw)", r.RegistersPerS, r.RegistersPerS/r.RawPerS), row("fires/s", "%.0f (%.2f of raw)", r.FiresPerS, r.FiresPerS/r.RawPerS),
 		row("lateness p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
 		row("last out after last due", "%.2f s", r.LastOutS), row("CPU", "%.1f s", r.CPUSeconds), row("peak RSS", "%d MB", r.RSSBytes>>20),
 		row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
