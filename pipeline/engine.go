@@ -156,21 +156,52 @@ func (e *Engine) measureLag(ctx context.Context) {
 }
 
 // commitOffsets writes group offsets outside the transactions, for lag tools
-// alone: the offsets that count are in progress.
+// alone: the offsets that count are in progress. It is a plain request, since
+// kgo's own commits wait for a rebalance to end.
 func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client) {
-	moved := map[int32]kgo.EpochOffset{}
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = e.opts.Names.Commands()
 	for _, s := range e.Partitions() {
 		if s.Ready && e.told[s.Partition] != s.CommandsOffset {
-			moved[s.Partition] = kgo.EpochOffset{Epoch: -1, Offset: s.CommandsOffset}
-			e.told[s.Partition] = s.CommandsOffset
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset = s.Partition, s.CommandsOffset
+			topic.Partitions = append(topic.Partitions, p)
 		}
 	}
-	if len(moved) == 0 {
+	member, generation := cl.GroupMetadata()
+	if len(topic.Partitions) == 0 || generation < 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{e.opts.Names.Commands(): moved}, nil)
+	var err error
+	if topic.TopicID, err = topicID(ctx, cl, topic.Topic); err != nil {
+		return // the next second tells
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation = e.opts.Group, member, generation
+	if e.opts.InstanceID != "" {
+		req.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+	}
+	req.Topics = append(req.Topics, topic)
+	if resp, err := req.RequestWith(ctx, cl); err == nil {
+		e.noteCommitted(req, resp)
+	}
+}
+
+// noteCommitted remembers which offsets were taken.
+func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
+	taken := map[int32]bool{}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			taken[p.Partition] = p.ErrorCode == 0
+		}
+	}
+	for _, p := range req.Topics[0].Partitions {
+		if taken[p.Partition] {
+			e.told[p.Partition] = p.Offset
+		}
+	}
 }
 
 // ownership is one partition as long as the group says it is ours: opened,
@@ -253,6 +284,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32, sick 
 	var wg sync.WaitGroup
 	wg.Go(func() { p.forward.run(fctx) })
 	defer wg.Wait()
+	defer p.forward.close()
 	defer cancel()
 	own.set(p, nil)
 	defer own.set(nil, nil)

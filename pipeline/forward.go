@@ -30,6 +30,8 @@ type forwarder struct {
 	log *slog.Logger
 	cl  *kgo.Client
 
+	closed sync.Once
+
 	mu     sync.Mutex
 	queues map[route][]*kgo.Record
 	queued int
@@ -66,7 +68,10 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 	return &forwarder{cl: cl, log: log, ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
 }
 
-func (f *forwarder) close() { f.cl.Close() }
+// close fails what is being sent: an idempotent producer does not let go of a
+// record for a context's sake, and a partition must be given up also while the
+// broker cannot be reached. What was cut off is sent again by the next owner.
+func (f *forwarder) close() { f.closed.Do(f.cl.Close) }
 
 // push queues a record of our own partition for its right one.
 func (f *forwarder) push(r *kgo.Record, target int32) {

@@ -14,6 +14,8 @@ import (
 type wish struct {
 	due       time.Time
 	cancelled time.Time // when a cancel was acknowledged; zero: none
+	astray    bool      // the cancel stood on a wrong partition: it may come too late, but must be told
+	doubtful  bool      // may fire or not: its commit was not answered
 }
 
 // Register asks for one firing and returns once Kafka has acknowledged.
@@ -47,7 +49,7 @@ func (w *World) CancelOn(partition int32, key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x := w.wishes[key]; x != nil {
-		x.cancelled = time.Now()
+		x.cancelled, x.astray = time.Now(), partition != topics.Partition([]byte(key), w.P)
 	}
 }
 

@@ -2,6 +2,8 @@ package sim_test
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +35,30 @@ func TestDay(t *testing.T) {
 		time.Sleep(6*time.Hour + time.Minute)
 		w.CheckInvariants()
 	})
+}
+
+// seeds is how many worlds TestChaos goes through: 20, more by
+// WATERCLOCK_TEST_SEEDS; the first is WATERCLOCK_TEST_SEED, or 1.
+func seeds() (first uint64, n int) {
+	first, n = 1, 20
+	if v, err := strconv.ParseUint(os.Getenv("WATERCLOCK_TEST_SEED"), 10, 64); err == nil {
+		first, n = v, 1
+	}
+	if v, err := strconv.Atoi(os.Getenv("WATERCLOCK_TEST_SEEDS")); err == nil {
+		n = v
+	}
+	return first, n
+}
+
+func TestChaos(t *testing.T) {
+	first, n := seeds()
+	for i := range uint64(n) {
+		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Seed: first + i, Partitions: 3})
+				w.Chaos(3)
+				w.CheckInvariants()
+			})
+		})
+	}
 }

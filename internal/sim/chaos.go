@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Chaos runs three nodes through minutes of everything that can go wrong, then
+// heals, waits until everything is due, and returns. Registers and cancels,
+// one in five on the wrong partition, and a foreign producer's transactions,
+// half of them aborted, go on all the while.
+func (w *World) Chaos(minutes int) {
+	w.T.Helper()
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		w.Start(name)
+	}
+	w.AwaitOwners()
+	var load sync.WaitGroup
+	span := time.Duration(minutes) * time.Minute
+	load.Go(func() { w.load(rand.New(rand.NewPCG(w.opts.Seed, 2)), span) })
+	load.Go(func() { w.foreign(rand.New(rand.NewPCG(w.opts.Seed, 3)), span) })
+	for begin := time.Now(); time.Since(begin) < span; {
+		time.Sleep(time.Duration(200+w.Rand.IntN(4000)) * time.Millisecond)
+		w.fault(names[w.Rand.IntN(len(names))])
+	}
+	load.Wait()
+	time.Sleep(30 * time.Second) // faults end by themselves within 25 s
+	for _, name := range names {
+		if w.Node(name) == nil {
+			w.Start(name)
+		}
+	}
+	time.Sleep(90 * time.Second)
+	w.AwaitOwners()
+	time.Sleep(10 * time.Second)
+}
+
+// load registers 100 triggers a minute, due within half a minute, and cancels
+// a fifth of them.
+func (w *World) load(rng *rand.Rand, span time.Duration) {
+	begin := time.Now()
+	for i := 0; time.Since(begin) < span; i++ {
+		key := fmt.Sprintf("k%d", i)
+		home := topics.Partition([]byte(key), w.P)
+		on := home
+		if i%5 == 3 {
+			on = (home + 1) % w.P
+		}
+		w.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(30_000))*time.Millisecond))
+		if i%5 == 4 || i%10 == 3 {
+			w.CancelOn(on, key)
+		}
+		time.Sleep(time.Duration(rng.IntN(1200)) * time.Millisecond)
+	}
+}
+
+// foreign writes registers in transactions of its own. The committed ones must
+// fire, the aborted ones must not.
+func (w *World) foreign(rng *rand.Rand, span time.Duration) {
+	begin := time.Now()
+	for i := 0; time.Since(begin) < span; i++ {
+		time.Sleep(time.Duration(rng.IntN(8000)) * time.Millisecond)
+		key := fmt.Sprintf("f%d", i)
+		at := time.Now().Add(time.Duration(rng.IntN(20_000)) * time.Millisecond).Truncate(time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		if w.transaction(ctx, fmt.Sprintf("foreign-%d", i), key, at, rng.IntN(2) == 0) {
+			w.mu.Lock()
+			w.wishes[key] = &wish{due: at}
+			w.mu.Unlock()
+		}
+		cancel()
+	}
+}
+
+// transaction says whether the register was committed for sure; whatever is
+// in doubt is settled before it returns.
+func (w *World) transaction(ctx context.Context, id, key string, at time.Time, commit bool) bool {
+	cl := w.Client(kgo.TransactionalID(id), kgo.TransactionTimeout(20*time.Second))
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		return false
+	}
+	r := &kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
+		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}
+	if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil || !commit {
+		_ = cl.AbortBufferedRecords(ctx)
+		_ = cl.EndTransaction(ctx, kgo.TryAbort)
+		return false
+	}
+	if cl.EndTransaction(ctx, kgo.TryCommit) != nil {
+		w.mu.Lock() // in doubt: it may fire or not
+		defer w.mu.Unlock()
+		w.wishes[key] = &wish{due: at, doubtful: true}
+		return false
+	}
+	return true
+}
+
+// retriable are answers of a broker in trouble.
+var retriable = []*kerr.Error{kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
+	kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotLeaderForPartition}
+
+var faulty = []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID, kmsg.Fetch, kmsg.AddPartitionsToTxn,
+	kmsg.FindCoordinator, kmsg.Metadata, kmsg.ListOffsets, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat}
+
+// fault hits a node, or the broker.
+func (w *World) fault(name string) {
+	n := w.Node(name)
+	if n == nil {
+		w.Start(name)
+		return
+	}
+	pause := time.Duration(w.Rand.IntN(20)) * time.Second
+	switch w.Rand.IntN(9) {
+	case 0:
+		w.Kill(name)
+	case 1:
+		w.PowerLoss(name)
+	case 2:
+		n.Freeze()
+		time.AfterFunc(pause, n.Thaw)
+	case 3:
+		n.Hang()
+		time.AfterFunc(pause, n.Heal)
+	case 4:
+		n.Cut()
+	case 5:
+		_ = w.Stop(name)
+	case 6:
+		w.Cluster.RehashCoordinators()
+	default:
+		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{faulty[w.Rand.IntN(len(faulty))]}, Err: retriable[w.Rand.IntN(len(retriable))], Count: 1 + w.Rand.IntN(3)})
+	}
+}
