@@ -21,6 +21,10 @@ import (
 //go:embed tzdata/zoneinfo.zip
 var embedded []byte
 
+// EmbeddedZip is the blob of Embedded: what an operator writes to the log to
+// make it the release in force.
+func EmbeddedZip() []byte { return slices.Clone(embedded) }
+
 // embeddedRelease is the IANA release of tzdata/zoneinfo.zip. Nothing inside
 // the file says it; lib/time/update.bash of the Go distribution does.
 const embeddedRelease = "2025c"

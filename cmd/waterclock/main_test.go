@@ -173,7 +173,7 @@ func TestConfigShow(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_LISTN=x"}, "", "config", "validate").want(t, exitOK, "did you mean WATERCLOCK_LISTEN?")
-	cli(t, nil, "", "config", "validate", "--set", "standby=maybe", "--set", "log.level=loud").want(t, exitFailed, "standby", "log.level")
+	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitFailed, "topics.manage", "log.level")
 	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitFailed, "cassandra.hosts")
 	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitFailed, "exist.yaml")
 }

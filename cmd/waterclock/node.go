@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,9 @@ type node struct {
 
 func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
 	n := &node{cfg: c, log: log, dev: dev, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	if c.Memory.Limit > 0 {
+		debug.SetMemoryLimit(int64(c.Memory.Limit))
+	}
 	n.timetable = &trigger.Timetable{Zones: calendar.Embedded(), MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod }}
 	var err error
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(log)); err != nil {

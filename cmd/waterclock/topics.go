@@ -70,6 +70,9 @@ func (a *app) withPlan(ctx context.Context, do func(*kgo.Client, []topics.Topic,
 		return err
 	}
 	defer cl.Close()
+	if err := a.partitionsOf(ctx, c, kadm.NewClient(cl)); err != nil {
+		return err
+	}
 	want, err := wanted(ctx, c, kadm.NewClient(cl))
 	if err != nil {
 		return err
@@ -95,6 +98,24 @@ func wanted(ctx context.Context, c *config.Config, admin *kadm.Client) ([]topics
 		}
 	}
 	return kafkaconn.Wanted(c, channels...), nil
+}
+
+// partitionsOf takes P from the topics where no setting says it: dev has
+// another default than a cluster, and the command line asks either.
+func (a *app) partitionsOf(ctx context.Context, c *config.Config, admin *kadm.Client) error {
+	if c.Source("topics.partitions").Kind != "default" {
+		return nil
+	}
+	commands := c.Topic("commands")
+	all, err := admin.ListTopics(ctx, commands)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", commands, err)
+	}
+	if n := len(all[commands].Partitions); n > 0 && n != c.Topics.Partitions {
+		a.note("topics.partitions is not set: taking %d, as %s has", n, commands)
+		c.Topics.Partitions = n
+	}
+	return nil
 }
 
 // isHighLane says that a topic is the lane of another one, and no channel.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,12 +17,6 @@ import (
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
-
-// embeddedZip is the release that package calendar carries, byte for byte: a
-// test compares them. It is what `apply embedded` writes to the log.
-//
-//go:embed tzdata_zoneinfo.zip
-var embeddedZip []byte
 
 func newTZData(a *app) *cobra.Command {
 	return parent("tzdata", "See or change the time zone database that triggers are planned by", newTZDataStatus(a), newTZDataApply(a))
@@ -136,7 +129,7 @@ change, from when, and how many triggers might move.`,
 // read finds the bytes and the label of a release.
 func (f *tzApplyFlags) read(arg string) (blob []byte, label string, err error) {
 	if arg == "embedded" {
-		return embeddedZip, or(f.label, calendar.Embedded().Release()), nil
+		return calendar.EmbeddedZip(), or(f.label, calendar.Embedded().Release()), nil
 	}
 	if f.label == "" {
 		return nil, "", usagef("--label is missing: nothing in a zip says which release it is; write --label 2026b")

@@ -16,7 +16,7 @@ import (
 )
 
 func TestEmbeddedZipIsTheCalendars(t *testing.T) {
-	sum := sha256.Sum256(embeddedZip)
+	sum := sha256.Sum256(calendar.EmbeddedZip())
 	if got, want := hex.EncodeToString(sum[:]), calendar.Embedded().ID(); got != want {
 		t.Errorf("tzdata_zoneinfo.zip has SHA-256 %s, package calendar's release %s: copy calendar/tzdata/zoneinfo.zip here", got, want)
 	}
@@ -26,7 +26,7 @@ func TestEmbeddedZipIsTheCalendars(t *testing.T) {
 // zone's bytes, or "" for none.
 func otherRelease(t *testing.T, change map[string]string) (file string) {
 	t.Helper()
-	in, err := zip.NewReader(bytes.NewReader(embeddedZip), int64(len(embeddedZip)))
+	in, err := zip.NewReader(bytes.NewReader(calendar.EmbeddedZip()), int64(len(calendar.EmbeddedZip())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (l *loader) check() {
 	l.checkChannels()
 	l.checkTenants()
 	l.checkWebhook()
-	l.checkProviders()
+	l.checkPostgres()
 	l.checkFiles()
 }
 
@@ -34,9 +34,9 @@ func (c *Config) CheckServe() error {
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
-	for _, role := range []string{"push", "sms", "email"} {
-		if c.HasRole(role) && c.Postgres.URL == "" {
-			l.at("postgres.url", "is unset, but roles has %s, which reads preferences and addresses there", role)
+	for _, role := range []string{"webhook", "push", "sms", "email"} {
+		if c.HasRole(role) {
+			l.at("roles", "has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work", role)
 		}
 	}
 	if len(l.problems) > 0 {
@@ -61,7 +61,7 @@ func (l *loader) checkAddresses() {
 	l.checkAddress("kafka.listen", l.c.Kafka.Listen)
 	l.checkAddress("internal.listen", l.c.Internal.Listen)
 	for key, address := range map[string]string{"admin.listen": l.c.Admin.Listen,
-		"internal.advertise": l.c.Internal.Advertise, "email.address": l.c.Email.Address} {
+		"internal.advertise": l.c.Internal.Advertise} {
 		if address != "" {
 			l.checkAddress(key, address)
 		}
@@ -226,17 +226,7 @@ func (l *loader) checkOrigins(key string, origins []string) {
 	}
 }
 
-func (l *loader) checkProviders() {
-	a := l.c.Push.APNs
-	if a.KeyFile != "" && (a.KeyID == "" || a.TeamID == "" || a.Topic == "") {
-		l.at("push.apns.key_file", "needs push.apns.key_id, push.apns.team_id and push.apns.topic beside it")
-	}
-	if s := l.c.SMS; s.Account != "" && (s.Token == "" || s.From == "") {
-		l.at("sms.account", "needs sms.token and sms.from beside it")
-	}
-	if e := l.c.Email; e.Address != "" && e.From == "" {
-		l.at("email.from", "is unset, but email.address is given")
-	}
+func (l *loader) checkPostgres() {
 	if p := l.c.Postgres.URL; p != "" {
 		if u, err := url.Parse(p); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
 			l.at("postgres.url", "is no postgres:// address")
@@ -247,7 +237,7 @@ func (l *loader) checkProviders() {
 // checkFiles finds paths that lead nowhere before somebody waits for them.
 func (l *loader) checkFiles() {
 	for _, key := range []string{"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
-		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "push.apns.key_file", "push.fcm.credentials_file"} {
+		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "http.tls.cert", "http.tls.key"} {
 		s, _ := find(key)
 		path := *s.into(l.c, "").(*string)
 		if path == "" {

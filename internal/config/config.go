@@ -36,7 +36,6 @@ type Config struct {
 	DataDir string
 	Roles   []string
 	Group   string
-	Standby bool
 
 	MisfireAfter time.Duration
 
@@ -56,9 +55,6 @@ type Config struct {
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
-	Push      Push
-	SMS       SMS
-	Email     Email
 	Log       Log
 
 	AutoCreate bool // channels.auto_create
@@ -174,27 +170,6 @@ type Webhook struct {
 	Allow  []string // origins
 	Secret string
 }
-
-// Push is the providers of mobile notifications; an empty one is not used.
-type Push struct {
-	APNs APNs
-	FCM  FCM
-}
-
-// APNs is Apple's push service.
-type APNs struct {
-	KeyFile, KeyID, TeamID, Topic string
-	Sandbox                       bool
-}
-
-// FCM is Google's push service.
-type FCM struct{ CredentialsFile string }
-
-// SMS is the provider of text messages; without an account it is not used.
-type SMS struct{ Account, Token, From, URL string }
-
-// Email is the SMTP relay; without an address it is not used.
-type Email struct{ Address, User, Password, From string }
 
 // Log is what goes to standard error.
 type Log struct{ Level, Format string }

@@ -200,7 +200,7 @@ func TestProblems(t *testing.T) {
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
-		{"no boolean", "standby: perhaps", []string{"neither true nor false"}},
+		{"no boolean", "topics: {manage: perhaps}", []string{"neither true nor false"}},
 		{"unknown role", "roles: [engine, histroy]", []string{"did you mean history?"}},
 		{"open to all", "listen: 0.0.0.0:8080", []string{"auth.keys_file"}},
 		{"any host", "listen: :8080", []string{"auth.keys_file"}},
@@ -305,10 +305,10 @@ func TestFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	f.BindAll(fs)
 	f.BindSet(fs)
-	if err := fs.Parse([]string{"--kafka-listen", "127.0.0.1:1", "--standby", "--set", "channels.x.receipts=true", "--roles=engine"}); err != nil {
+	if err := fs.Parse([]string{"--kafka-listen", "127.0.0.1:1", "--topics-manage", "--set", "channels.x.receipts=true", "--roles=engine"}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"kafka.listen": "127.0.0.1:1", "standby": "true", "channels.x.receipts": "true", "roles": "engine"}
+	want := map[string]string{"kafka.listen": "127.0.0.1:1", "topics.manage": "true", "channels.x.receipts": "true", "roles": "engine"}
 	if got := f.Values(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
