@@ -74,21 +74,35 @@ func newName(prefix string) string { return fmt.Sprintf("%s%x", prefix, rand.Uin
 // cli calls the command line and returns what it printed and its exit code.
 func (w *world) cli(t *testing.T, args ...string) (out string, code int, stderr string) {
 	t.Helper()
-	out, err := try(t, append(append([]string{}, args...), w.flags...)...)
-	return exitOf(t, out, err)
+	return waterclock(t, "", w.line(args)...)
 }
 
-func exitOf(t *testing.T, out string, err error) (string, int, string) {
+// waterclock is one call of the command line, with something on standard input.
+func waterclock(t *testing.T, stdin string, args ...string) (stdout string, code int, stderr string) {
 	t.Helper()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return out, 0, ""
-	case errors.As(err, &exit):
-		return out, exit.ExitCode(), err.Error()
+	file, err := binary()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
-	return "", 0, ""
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, file, args...)
+	var out, errs strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && (!errors.As(err, &exit) || !exit.Exited()) {
+		t.Fatalf("waterclock %s: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode(), errs.String()
+}
+
+// line puts where this world is before what is asked, so that what is asked may
+// say it otherwise. Completion by a shell knows no such flags.
+func (w *world) line(args []string) []string {
+	if len(args) > 0 && strings.HasPrefix(args[0], "__") {
+		return args
+	}
+	return append(append([]string{}, w.flags...), args...)
 }
 
 // answer is what an HTTP call came back with.
