@@ -125,7 +125,10 @@ func (d *dev) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(clean(), "PATH="+filepath.Dir(d.bin)+":"+os.Getenv("PATH"), "WATERCLOCK_BROKERS="+d.kafka, "WATERCLOCK_URL="+d.url)
+	cmd.Env = append(clean(), "PATH="+filepath.Dir(d.bin)+":"+os.Getenv("PATH"))
+	if d.url != "" {
+		cmd.Env = append(cmd.Env, "WATERCLOCK_BROKERS="+d.kafka, "WATERCLOCK_URL="+d.url)
+	}
 	return cmd
 }
 
