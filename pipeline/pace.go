@@ -45,7 +45,7 @@ func (p *pace) next() time.Duration {
 	return max(p.floor, p.interval)
 }
 
-func (p *pace) begun(time.Time) { p.start = time.Now() }
+func (p *pace) begun() { p.start = time.Now() }
 
 // committed adapts the interval to how long the broker took. It comes down a
 // quarter at a time: one by one, a single slow answer was felt for seconds.

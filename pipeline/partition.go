@@ -144,18 +144,18 @@ func (p *Partition) begin(ctx context.Context) (*turn, error) {
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
-	now := p.opts.Now()
+	now := p.now() // never far from the broker's clock, whatever ours says
 	t := &turn{
 		ctx:      ctx,
-		now:      trigger.At(now),
-		micros:   max(p.progress.EventUS, now.UnixMicro()-1),
+		now:      now,
+		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
 		progress: p.progress,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
 	}
 	t.progress.Seq++
 	t.manifest.reset()
-	p.pace.begun(now)
+	p.pace.begun()
 	return t, nil
 }
 

@@ -103,6 +103,9 @@ func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
 			c.violation("%s fired %v early, at %v", key, early, r.Timestamp.Format(time.TimeOnly))
 		}
 	}
+	if late := c.w.opts.MaxLate; late > 0 && len(fired) > 0 && fired[0].Timestamp.Sub(x.due) > late {
+		c.violation("%s fired %v late", key, fired[0].Timestamp.Sub(x.due))
+	}
 	if len(fired) > 1 {
 		c.violation("%s fired %d times", key, len(fired))
 	}

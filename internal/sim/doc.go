@@ -20,7 +20,7 @@
 //
 // Everything above the sockets, the disk and the clock is what runs in
 // production. The network has no latency, so the broker's clock and ours are
-// the same; Options.Change sets a node's clock wrong. Goroutines are scheduled
+// the same; Options.Change can set a node's clock wrong. Goroutines are scheduled
 // as the runtime likes: a seed repeats the faults, not every interleaving.
 //
 // # Who is right

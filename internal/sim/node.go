@@ -169,7 +169,8 @@ func (n *Node) Heal() { n.gate.heal() }
 // Cut breaks every connection of the node once.
 func (n *Node) Cut() { n.gate.cut() }
 
-// listener brings steps to the world, and stops where the node is frozen.
+// listener brings steps to the world, stops where the node is frozen, and
+// counts what is said.
 type listener struct {
 	pipeline.NoListener
 	node *Node
@@ -180,6 +181,32 @@ func (l listener) Step(partition int32, step string) {
 		f(l.node.Name, partition, step)
 	}
 	l.node.Await()
+}
+
+func (l listener) Forwarded(n int)                  { l.node.w.hear("forwarded", n) }
+func (l listener) Aborted(int32, string)            { l.node.w.hear("aborted", 1) }
+func (l listener) BarrierHeld(int32, time.Duration) { l.node.w.hear("held", 1) }
+func (l listener) DoneEvicted(n int)                { l.node.w.hear("evicted", n) }
+func (l listener) Misfired(_ string, n int)         { l.node.w.hear("misfired", n) }
+func (l listener) Turn(int32, int, time.Duration)   { l.node.w.hear("turns", 1) }
+func (l listener) Restored(_ int32, n int64, _ time.Duration) {
+	l.node.w.hear("openings", 1)
+	l.node.w.hear("restored", int(n))
+}
+func (l listener) Fired(string, trigger.Priority, time.Duration) { l.node.w.hear("fired", 1) }
+
+func (w *World) hear(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.heard[what] += n
+}
+
+// Heard is how often the engines said something: forwarded, aborted, held,
+// evicted, misfired, turns, openings, restored, fired.
+func (w *World) Heard(what string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.heard[what]
 }
 
 type logWriter struct{ w *World }

@@ -27,6 +27,8 @@ type Options struct {
 	// acknowledged less than this before the due time may come too late, and a
 	// due event may be this early. 0: clocks are right.
 	Epsilon time.Duration
+	// MaxLate is how late a due event may be. 0: however late.
+	MaxLate time.Duration
 	// Verbose logs what the engines say.
 	Verbose bool
 }
@@ -49,6 +51,7 @@ type World struct {
 	disks  map[string]*vfs.MemFS
 	ending sync.WaitGroup // engines that are going down
 	wishes map[string]*wish
+	heard  map[string]int
 }
 
 // New makes a world. It must be called inside a synctest bubble and ends with
@@ -59,7 +62,7 @@ func New(t *testing.T, o Options) *World {
 		o.Partitions = 2
 	}
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
-		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}}
+		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, heard: map[string]int{}}
 	var err error
 	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to

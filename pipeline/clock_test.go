@@ -1,0 +1,109 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// skewed is a world whose nodes have clocks that can be set wrong. The broker's
+// is right.
+type skewed struct {
+	*sim.World
+	off map[string]*atomic.Int64
+}
+
+func newSkewed(t *testing.T) *skewed {
+	s := &skewed{off: map[string]*atomic.Int64{"a": {}, "b": {}}}
+	s.World = sim.New(t, sim.Options{Seed: 7, Epsilon: time.Second, MaxLate: 3 * time.Second,
+		Change: func(name string, o *pipeline.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
+		}})
+	return s
+}
+
+func (s *skewed) set(node string, d time.Duration) { s.off[node].Store(int64(d)) }
+
+// spread registers a trigger a second for a while to come.
+func (s *skewed) spread(n int) {
+	begin := time.Now()
+	for i := range n {
+		s.Register(fmt.Sprintf("t%d", i), begin.Add(time.Duration(i+2)*time.Second))
+		s.Register(fmt.Sprintf("c%d", i), begin.Add(time.Duration(i+4)*time.Second))
+	}
+	for i := range n {
+		time.Sleep(time.Until(begin.Add(time.Duration(i+4)*time.Second - 1100*time.Millisecond)))
+		s.Cancel(fmt.Sprintf("c%d", i))
+	}
+}
+
+func TestClocks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(s *skewed)
+	}{
+		{"an hour ahead", func(s *skewed) {
+			s.set("a", time.Hour)
+			s.Start("a")
+			s.AwaitOwners()
+			s.spread(30)
+		}},
+		{"an hour behind", func(s *skewed) {
+			s.set("a", -time.Hour)
+			s.Start("a")
+			s.AwaitOwners()
+			s.spread(30)
+		}},
+		{"an hour ahead hands over to one that is right", func(s *skewed) {
+			s.set("a", time.Hour)
+			s.Start("a")
+			s.AwaitOwners()
+			time.AfterFunc(10*time.Second, func() { _ = s.Stop("a"); s.Start("b") })
+			s.spread(30)
+		}},
+		{"ten seconds behind takes over from one that is right", func(s *skewed) {
+			s.set("b", -10*time.Second)
+			s.Start("a")
+			s.AwaitOwners()
+			time.AfterFunc(10*time.Second, func() { _ = s.Stop("a"); s.Start("b") })
+			s.spread(30)
+		}},
+		{"steps of an hour while firing", func(s *skewed) {
+			s.Start("a")
+			s.AwaitOwners()
+			for i, d := range []time.Duration{time.Hour, 0, -time.Hour, 0, time.Hour, -time.Hour} {
+				time.AfterFunc(time.Duration(5*i+3)*time.Second+337*time.Millisecond, func() { s.set("a", d) })
+			}
+			s.spread(40)
+		}},
+		{"steps of five seconds while firing", func(s *skewed) {
+			s.Start("a")
+			s.AwaitOwners()
+			for i := range 60 {
+				d := time.Duration(i%3-1) * 5 * time.Second
+				time.AfterFunc(time.Duration(i)*613*time.Millisecond, func() { s.set("a", d) })
+			}
+			s.spread(40)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSkewed(t)
+				c.run(s)
+				time.Sleep(10 * time.Second)
+				s.CheckInvariants()
+				if n := s.Heard("misfired"); n > 0 {
+					t.Errorf("%d misfires, though nothing was late", n)
+				}
+				if n := s.Heard("turns"); n > 2000 {
+					t.Errorf("%d turns for 160 commands and firings: the engine spins", n)
+				}
+			})
+		})
+	}
+}
