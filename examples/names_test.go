@@ -205,3 +205,21 @@ func testsOf(t *testing.T, pkg string) []string {
 	}
 	return out
 }
+
+// TestNamedFiles finds every source file that a document names by its path
+// from the root.
+func TestNamedFiles(t *testing.T) {
+	named := regexp.MustCompile("`((?:[a-z]+/)*[a-z]+/[A-Za-z0-9_]+\\.(?:go|sh|txt|proto))`")
+	n := 0
+	for path, text := range documents(t) {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			n++
+			if _, err := os.Stat("../" + m[1]); err != nil {
+				t.Errorf("%s names %s, which is not there", path, m[1])
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("only %d files are named", n)
+	}
+}
