@@ -103,6 +103,8 @@ const (
 	metaProgress = "progress"
 	metaPosition = "position" // next offset of topic state to read
 	metaCursor   = "cursor"   // no timer lies below it
+
+	metaPartition = "partition" // whose store it is
 )
 
 // remember applies the turn to the store. No fsync: Kafka is the log.

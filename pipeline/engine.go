@@ -262,7 +262,7 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, ErrGap) {
+		if errors.Is(err, ErrGap) || errors.Is(err, ErrPartitions) {
 			select {
 			case e.fatal <- err:
 			default:
@@ -327,7 +327,7 @@ func (b *backoff) next(err error, ran time.Duration) time.Duration {
 	switch {
 	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
 		return 3 * time.Second
-	case errors.Is(err, ErrGap):
+	case errors.Is(err, ErrGap), errors.Is(err, ErrPartitions):
 		return time.Minute
 	}
 	return min(50*time.Millisecond<<min(b.tries-1, 7), 5*time.Second)

@@ -26,13 +26,19 @@ import (
 // ran the partition. Only an operator can decide to go on (--accept-gap).
 var ErrGap = errors.New("commands are missing")
 
+// ErrPartitions says that topics have another number of partitions than the
+// engine is set to. Keys would hash elsewhere: growing is a migration.
+var ErrPartitions = errors.New("the number of partitions does not fit")
+
 // open makes a partition ready to turn:
 //
-//  1. open the store; wipe it if it is too old or of other topics
+//  1. open the store; begin an empty one if it is damaged
 //  2. InitProducerID: fences the old owner and aborts its transaction
-//  3. commit a nonce to topic state: whatever lies before it is settled
-//  4. read topic state from the stored position until the nonce
-//  5. fill the wheel; go on reading commands where progress says
+//  3. commit a nonce to topic state: whatever lies before it is settled, and
+//     the broker's time is known
+//  4. wipe the store if it is too old, or of another partition or topic
+//  5. read topic state from the stored position until the nonce
+//  6. fill the wheel; go on reading commands where progress says
 func open(ctx context.Context, o *Options, id int32, due *dueTopics, sick map[string]*sickness) (*Partition, error) {
 	p := &Partition{
 		opts: o, id: id, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: sick,
@@ -57,7 +63,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.openStore(ids); err != nil {
+	if err := p.openStore(); err != nil {
 		return err
 	}
 	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
@@ -66,6 +72,9 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	nonce, err := p.writeNonce(ctx)
 	if err != nil {
 		return fmt.Errorf("commit nonce: %w", err)
+	}
+	if err := p.distrust(ids); err != nil {
+		return err
 	}
 	if err := p.restore(ctx, nonce); err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -92,17 +101,21 @@ func (p *Partition) close() {
 }
 
 // topicIDs are the ids of commands and state: a topic that was deleted and
-// made again has another one, and nothing we hold belongs to it.
+// made again has another one, and nothing we hold belongs to it. It refuses
+// topics to which partitions were added.
 func (p *Partition) topicIDs(ctx context.Context) ([2][16]byte, error) {
-	var ids [2][16]byte
-	for i, name := range []string{p.opts.Names.Commands(), p.opts.Names.State()} {
-		id, err := topicID(ctx, p.kafka.cl, name)
+	var ids [3][16]byte
+	for i, name := range []string{p.opts.Names.Commands(), p.opts.Names.State(), p.opts.Names.Receipts()} {
+		t, err := topicMetadata(ctx, p.kafka.cl, name)
 		if err != nil {
-			return ids, err
+			return [2][16]byte(ids[:2]), err
 		}
-		ids[i] = id
+		if have := len(t.Partitions); have != int(p.opts.Partitions) {
+			return [2][16]byte(ids[:2]), fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, name, have, p.opts.Partitions)
+		}
+		ids[i] = t.TopicID
 	}
-	return ids, nil
+	return [2][16]byte(ids[:2]), nil
 }
 
 func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
@@ -131,9 +144,8 @@ func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.Met
 	return &resp.Topics[0], nil
 }
 
-// openStore opens the store, or begins an empty one where it cannot be
-// trusted: damaged, of other topics, or older than tombstones are kept.
-func (p *Partition) openStore(ids [2][16]byte) error {
+// openStore opens the store, or begins an empty one where it is damaged.
+func (p *Partition) openStore() error {
 	dir := filepath.Join(p.opts.Dir, strconv.Itoa(int(p.id)))
 	so := statestore.Options{Dir: dir, Cache: p.opts.Cache, Logger: p.log, FS: p.opts.StoreFS}
 	st, err := statestore.Open(so)
@@ -148,6 +160,12 @@ func (p *Partition) openStore(ids [2][16]byte) error {
 		return fmt.Errorf("open store: %w", err)
 	}
 	p.store = st
+	return nil
+}
+
+// distrust wipes a store that must not be resumed: of other topics, of another
+// partition, or older than tombstones are kept.
+func (p *Partition) distrust(ids [2][16]byte) error {
 	reason, err := p.stale(ids)
 	if err != nil || reason == "" {
 		return err
@@ -174,10 +192,20 @@ func (p *Partition) stale(ids [2][16]byte) (string, error) {
 	if err != nil {
 		return "its progress cannot be read", nil
 	}
+	home, err := p.store.Meta(metaPartition)
+	if err != nil {
+		return "", err
+	}
+	if home != nil && toNumber(home) != int64(p.id) {
+		return "it is of partition " + strconv.FormatInt(toNumber(home), 10), nil
+	}
+	if pr.StateID != ids[1] && !p.opts.AcceptGap {
+		return "", fmt.Errorf("%w: topic %s was deleted and made again, and all pending triggers with it. Start with --accept-gap to obey again what topic %s still holds", ErrGap, p.opts.Names.State(), p.opts.Names.Commands())
+	}
 	if pr.CommandsID != ids[0] || pr.StateID != ids[1] {
 		return "a topic was deleted and made again", nil
 	}
-	if age := trigger.At(p.opts.Now()).Sub(pr.At); age > p.opts.MaxAway {
+	if age := p.now().Sub(pr.At); age > p.opts.MaxAway {
 		return "it is " + age.Round(time.Minute).String() + " old", nil
 	}
 	return "", nil
@@ -342,6 +370,7 @@ func (r *replay) flush() error {
 	}
 	batch.SetMeta(metaPosition, number(r.next))
 	batch.SetMeta(metaCursor, number(0))
+	batch.SetMeta(metaPartition, number(int64(r.p.id)))
 	r.reset()
 	return batch.Commit()
 }

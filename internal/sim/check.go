@@ -34,7 +34,9 @@ func (w *World) Violations() []string {
 	c.readEvents()
 	c.wishes()
 	c.unique()
-	c.transactions()
+	if !w.compacted {
+		c.transactions()
+	}
 	c.stores()
 	if len(c.found) > 20 {
 		c.found = append(c.found[:20], fmt.Sprintf("and %d more", len(c.found)-20))

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -54,4 +56,14 @@ func (w *World) dumpPartition(topic string, partition int32, start, end int64, l
 		}
 	}
 	return out
+}
+
+// CompactState lets the broker compact, tombstones and all. No node may run.
+// Turns cannot be held against their manifests any more after that.
+func (w *World) CompactState() {
+	w.T.Helper()
+	w.compacted = true
+	w.Cluster.Compact()
+	time.Sleep(time.Second)
+	w.Cluster.Compact()
 }

@@ -52,6 +52,8 @@ type World struct {
 	ending sync.WaitGroup // engines that are going down
 	wishes map[string]*wish
 	heard  map[string]int
+
+	compacted bool
 }
 
 // New makes a world. It must be called inside a synctest bubble and ends with
