@@ -16,7 +16,9 @@ import (
 )
 
 // link holds the session, makes it when it is first needed, and replaces it
-// when it has gone too long without a success.
+// when it has gone too long without a success. One attempt to make it is under
+// way at a time, and belongs to no caller: the driver knows no context, and who
+// can wait 2 s must not wait for its time-outs.
 type link[S interface{ Close() }] struct {
 	create func(context.Context) (S, error)
 	after  time.Duration
@@ -28,28 +30,68 @@ type link[S interface{ Close() }] struct {
 	have    bool
 	closed  bool
 	good    time.Time // of the last success, or of the session's making
+	making  *attempt  // nil: none is under way
+}
+
+// attempt to make a session.
+type attempt struct {
+	stop context.CancelFunc
+	done chan struct{} // closed when it has ended
+	err  error         // to be read after that
 }
 
 var errClosed = errors.New("history store is closed")
 
-// get returns the session there is, or makes one.
-func (l *link[S]) get(ctx context.Context) (s S, err error) {
+// get returns the session there is, or waits for one as long as ctx lasts.
+func (l *link[S]) get(ctx context.Context) (none S, err error) {
+	for {
+		s, a, err := l.sessionOrAttempt(ctx)
+		if a == nil {
+			return s, err
+		}
+		select {
+		case <-a.done:
+		case <-ctx.Done():
+			return none, fmt.Errorf("connect to Cassandra: %w", ctx.Err())
+		}
+		if a.err != nil {
+			return none, fmt.Errorf("connect to Cassandra: %w", a.err)
+		}
+	}
+}
+
+func (l *link[S]) sessionOrAttempt(ctx context.Context) (s S, a *attempt, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
-		return s, errClosed
+	switch {
+	case l.closed:
+		return s, nil, errClosed
+	case l.have:
+		return l.session, nil, nil
+	case ctx.Err() != nil:
+		return s, nil, ctx.Err()
+	case l.making == nil:
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		l.making = &attempt{stop: stop, done: make(chan struct{})}
+		go l.make(ctx, l.making)
 	}
-	if l.have {
-		return l.session, nil
+	return s, l.making, nil
+}
+
+func (l *link[S]) make(ctx context.Context, a *attempt) {
+	defer a.stop()
+	defer close(a.done)
+	s, err := l.create(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.making, a.err = nil, err
+	switch {
+	case err != nil:
+	case l.closed:
+		s.Close()
+	default:
+		l.session, l.have, l.good = s, true, l.now()
 	}
-	if err := ctx.Err(); err != nil {
-		return s, err
-	}
-	if s, err = l.create(ctx); err != nil {
-		return s, fmt.Errorf("connect to Cassandra: %w", err)
-	}
-	l.session, l.have, l.good = s, true, l.now()
-	return s, nil
 }
 
 // report says how a call went; after too long without a success the session
@@ -71,6 +113,9 @@ func (l *link[S]) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	if l.making != nil {
+		l.making.stop()
+	}
 	if l.have {
 		l.drop()
 	}

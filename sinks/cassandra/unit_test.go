@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,6 +103,39 @@ func TestLinkRecreates(t *testing.T) {
 	if _, err := l.get(context.Background()); !errors.Is(err, errClosed) {
 		t.Errorf("after close: %v", err)
 	}
+}
+
+// Nobody waits for the driver longer than they can: a GET has 2 s, the driver's
+// attempt to connect has more.
+func TestLinkWaitsAsLongAsItsCaller(t *testing.T) {
+	answer := make(chan error)
+	attempts := 0
+	l := &link[*fakeSession]{after: time.Second, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	l.create = func(context.Context) (*fakeSession, error) {
+		attempts++
+		return &fakeSession{}, <-answer
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var waiting sync.WaitGroup
+	for range 3 {
+		waiting.Go(func() {
+			if _, err := l.get(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("a caller who left: %v", err)
+			}
+		})
+	}
+	cancel()
+	waiting.Wait()
+	patient := make(chan error)
+	go func() { _, err := l.get(context.Background()); patient <- err }()
+	answer <- nil // of the attempt that a caller who left began, or of the patient one's
+	if err := <-patient; err != nil {
+		t.Errorf("a patient caller: %v", err)
+	}
+	if _, err := l.get(context.Background()); err != nil || attempts != 1 {
+		t.Errorf("%d attempts, %v", attempts, err)
+	}
+	l.close()
 }
 
 // Cassandra that is not there is no reason not to start; the call says so.
