@@ -15,7 +15,6 @@ import (
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/sinks"
@@ -183,19 +182,15 @@ func (r historyReader) Next(ctx context.Context, partition int32) (int64, error)
 
 // openHistory opens the projection: to write it, or because an API reads it.
 func (n *node) openHistory() error {
-	c := n.cfg.Cassandra
-	if len(c.Hosts) == 0 {
+	if len(n.cfg.Cassandra.Hosts) == 0 {
 		return nil
 	}
-	encrypted, err := kafkaconn.TLS("cassandra.tls", c.TLS)
+	o, err := cassandraOptions(n.cfg)
 	if err != nil {
 		return err
 	}
-	n.history, err = cassandra.New(cassandra.Options{
-		Hosts: c.Hosts, Keyspace: c.Keyspace, Replication: cassandra.Replication{Factor: c.Replication.Factor, DCs: c.Replication.DataCenters},
-		Username: c.User, Password: c.Password, TLS: encrypted, Topic: n.names.Events(), Retention: n.cfg.Events.Retention,
-		Migrate: n.cfg.HasRole("history"), Logger: n.log.With("role", "history"),
-	})
+	o.Migrate, o.Logger = n.cfg.HasRole("history"), n.log.With("role", "history")
+	n.history, err = cassandra.New(o)
 	return err
 }
 
