@@ -369,10 +369,15 @@ func TestForwardedAgain(t *testing.T) {
 		}
 		w.Kill("a")
 		refuse.Remove()
-		slow := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.Names.Commands(), Err: kerr.NotLeaderForPartition, Count: -1})
+		begin := time.Now()
+		w.Cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+			if time.Since(begin) < 20*time.Second {
+				w.Cluster.KeepControl()
+				w.Cluster.SleepControl(func() { time.Sleep(5 * time.Second) })
+			}
+			return nil, nil, false
+		})
 		w.Start("a")
-		time.Sleep(20 * time.Second)
-		slow.Remove()
 		w.AwaitOwners()
 		time.Sleep(5 * time.Minute)
 		w.CheckInvariants()

@@ -26,13 +26,14 @@ import (
 // Therefore order per target must hold, and nothing may be left out: at the
 // first error everything from there on is sent again.
 type forwarder struct {
-	ids map[string][16]byte // topic ids of commands and receipts
-	log *slog.Logger
-	cl  *kgo.Client
+	rejected string // topic
+	log      *slog.Logger
+	cl       *kgo.Client
 
 	closed sync.Once
 
 	mu     sync.Mutex
+	ids    map[string][16]byte // topic ids of commands and receipts
 	queues map[route][]*kgo.Record
 	queued int
 	wake   chan struct{}
@@ -65,7 +66,7 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder: %w", err)
 	}
-	return &forwarder{cl: cl, log: log, ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
+	return &forwarder{cl: cl, log: log, rejected: o.Names.Rejected(), ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
 }
 
 // close fails what is being sent: an idempotent producer does not let go of a
@@ -110,36 +111,41 @@ func (f *forwarder) outstanding(topic string) map[int32]int64 {
 	return out
 }
 
-// run sends until ctx ends.
+// run sends until ctx ends, every route on its own: a target without a leader
+// holds up nobody else's.
 func (f *forwarder) run(ctx context.Context) {
+	var routes sync.WaitGroup
+	defer routes.Wait()
+	running := map[route]bool{}
 	for ctx.Err() == nil {
-		sent, err := f.round(ctx)
-		switch {
-		case err != nil:
-			f.log.Warn("forwarding failed, trying again", "error", err)
-			sleep(ctx, time.Second)
-		case !sent:
-			select {
-			case <-f.wake:
-			case <-ctx.Done():
+		for _, key := range f.routes() {
+			if !running[key] {
+				running[key] = true
+				routes.Go(func() { f.runRoute(ctx, key) })
 			}
+		}
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
 		}
 	}
 }
 
-// round sends one batch per route.
-func (f *forwarder) round(ctx context.Context) (sent bool, err error) {
-	for _, key := range f.routes() {
+// runRoute sends one ordered stream, a batch after the other.
+func (f *forwarder) runRoute(ctx context.Context, key route) {
+	for ctx.Err() == nil {
 		batch := f.head(key)
 		if len(batch) == 0 {
+			sleep(ctx, 5*time.Millisecond)
 			continue
 		}
-		n, e := f.send(ctx, key, batch)
+		n, err := f.send(ctx, key, batch)
 		f.done(key, n)
-		sent = sent || n > 0
-		err = errors.Join(err, e)
+		if err != nil && ctx.Err() == nil {
+			f.log.Warn("forwarding failed, trying again", "error", err)
+			sleep(ctx, time.Second)
+		}
 	}
-	return sent, err
 }
 
 func (f *forwarder) routes() []route {
@@ -174,33 +180,70 @@ func (f *forwarder) done(key route, n int) {
 	}
 }
 
-// send returns how many from the front are settled: acknowledged, or for ever
-// too large for the topic.
+// send returns how many from the front are settled: acknowledged, or rejected
+// because with its origin it is too large for the topic.
 func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	id, err := f.id(ctx, key.topic)
 	if err != nil {
 		return 0, err
 	}
 	out := make([]*kgo.Record, len(batch))
+	at := make(map[*kgo.Record]int, len(batch))
 	for i, r := range batch {
 		out[i] = forwardRecord(r, id, key.target)
+		at[out[i]] = i
 	}
-	results := f.cl.ProduceSync(ctx, out...)
-	for i, res := range results {
-		if res.Err != nil && !errors.Is(res.Err, kerr.MessageTooLarge) {
-			return i, fmt.Errorf("forward %s to %d: %w", key.topic, key.target, res.Err)
+	errs := make([]error, len(batch)) // results come in another order than they were sent
+	for _, res := range f.cl.ProduceSync(ctx, out...) {
+		errs[at[res.Record]] = res.Err
+	}
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case !errors.Is(err, kerr.MessageTooLarge):
+			return i, fmt.Errorf("forward %s to %d: %w", key.topic, key.target, err)
+		case len(batch) > 1: // a broker may refuse a batch for its size: one by one tells
+			return f.sendSingly(ctx, key, batch)
+		default:
+			return f.reject(ctx, batch[0])
 		}
 	}
 	return len(batch), nil
 }
 
+func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
+	for i := range batch {
+		if n, err := f.send(ctx, key, batch[i:i+1]); err != nil || n == 0 {
+			return i, err
+		}
+	}
+	return len(batch), nil
+}
+
+// reject writes a record that cannot be forwarded to topic rejected.
+func (f *forwarder) reject(ctx context.Context, r *kgo.Record) (int, error) {
+	key, value, headers := topics.RejectedRecord(record(r), &trigger.Error{Code: trigger.CodeTooLarge,
+		Msg: "the record stands on another partition than its key's, and is too large to be forwarded"})
+	out := &kgo.Record{Topic: f.rejected, Partition: r.Partition, Key: key, Value: value, Headers: kgoHeaders(headers)}
+	if err := f.cl.ProduceSync(ctx, out).FirstErr(); err != nil {
+		return 0, fmt.Errorf("reject %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
+	}
+	return 1, nil
+}
+
+// id is a topic's id; asked for once.
 func (f *forwarder) id(ctx context.Context, topic string) ([16]byte, error) {
-	if id, ok := f.ids[topic]; ok {
+	f.mu.Lock()
+	id, ok := f.ids[topic]
+	f.mu.Unlock()
+	if ok {
 		return id, nil
 	}
 	id, err := topicID(ctx, f.cl, topic)
 	if err == nil {
+		f.mu.Lock()
 		f.ids[topic] = id
+		f.mu.Unlock()
 	}
 	return id, err
 }
@@ -234,7 +277,7 @@ func (p *Partition) genuine(ctx context.Context, topic string, f topics.Forward,
 	}
 	end, err := listOffset(ctx, p.kafka.cl, topic, f.Partition, readUncommitted, latest)
 	if err != nil {
-		return false, err
+		return true, nil // its leader is away: topic and age must do, or we would stand still with it
 	}
 	p.sourceEnds[source] = end
 	return f.Offset < end, nil
@@ -257,38 +300,13 @@ func (p *Partition) reforward(ctx context.Context, topic string, start, next int
 	if from >= next {
 		return nil
 	}
-	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(500 * time.Millisecond),
-		kgo.DisableClientMetrics(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {p.id: kgo.NewOffset().At(from)}}),
-	}, p.opts.Kafka...)...)
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	for at := from; at < next; {
-		pctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		fs := cl.PollRecords(pctx, 1000)
-		cancel()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if fs.NumRecords() == 0 {
-			return nil // compacted away or aborted up to next: nothing is left to send
-		}
-		for it := fs.RecordIter(); !it.Done(); {
-			r := it.Next()
-			at = r.Offset + 1
-			if home := topics.Partition(r.Key, p.opts.Partitions); r.Offset < next && !r.Attrs.IsControl() && home != p.id {
-				if last, owed := through[home]; owed && r.Offset > last {
-					p.forward.push(r, home)
-				}
+	return p.readRange(ctx, topic, p.id, from, next, func(r *kgo.Record) {
+		if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
+			if last, owed := through[home]; owed && r.Offset > last {
+				p.forward.push(r, home)
 			}
 		}
-	}
-	return nil
+	})
 }
 
 // unforwarded is the part of progress.Forwarded about one topic, and the
