@@ -58,7 +58,9 @@ func copyTree(t *testing.T, from vfs.FS, src string, to vfs.FS, dst string) {
 // halfway is a world in which half of what a registered has fired, and a is
 // stopped. The other half is due in two hours.
 func halfway(t *testing.T) *sim.World {
-	w := sim.New(t, sim.Options{Seed: 3})
+	w := sim.New(t, sim.Options{Seed: 3, Tombstones: time.Hour, Change: func(_ string, o *pipeline.Options) {
+		o.Machine.Horizon, o.MaxAway = 10*time.Minute, 30*time.Minute
+	}})
 	w.Start("a")
 	w.AwaitOwners()
 	for i := range 40 {
@@ -101,7 +103,7 @@ func TestDisks(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			_ = w.Stop("b")
 		}},
-		{"older than tombstones are kept", func(t *testing.T, w *sim.World) { awayFor(t, w, 58*time.Hour) }},
+		{"older than tombstones are kept", func(t *testing.T, w *sim.World) { awayFor(t, w, 5*time.Hour) }},
 		{"a flipped bit in every file", func(t *testing.T, w *sim.World) { flip(t, w.Disk("a"), "store") }},
 		{"no manifest", func(t *testing.T, w *sim.World) {
 			for _, dir := range []string{"store/0", "store/1"} {

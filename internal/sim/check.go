@@ -72,7 +72,7 @@ func (c *check) readEvents() {
 		}
 		last[r.Partition] = e.EventUS
 		told := c.events[e.Trigger]
-		if len(told) > 0 && e.Seq != told[len(told)-1].Seq+1 && e.Seq != 1 {
+		if len(told) > 0 && e.Seq != told[len(told)-1].Seq+1 && e.Seq > 1 {
 			c.violation("%s: event %s has seq %d after %d", e.Trigger, e.Type, e.Seq, told[len(told)-1].Seq)
 		}
 		c.events[e.Trigger] = append(told, e)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ type Options struct {
 	Epsilon time.Duration
 	// MaxLate is how late a due event may be. 0: however late.
 	MaxLate time.Duration
+	// Tombstones is how long topic state keeps them. 0: a day.
+	Tombstones time.Duration
 	// Verbose logs what the engines say.
 	Verbose bool
 }
@@ -73,6 +76,9 @@ func New(t *testing.T, o Options) *World {
 	}
 	t.Cleanup(w.close)
 	for _, topic := range topics.Catalogue(w.Names, w.P, 1, []string{"default"}) {
+		if o.Tombstones > 0 && topic.Name == w.Names.State() {
+			topic.Configs["delete.retention.ms"] = strconv.FormatInt(o.Tombstones.Milliseconds(), 10)
+		}
 		if err := w.Cluster.CreateTopic(topic.Name, topic.Partitions, topic.Configs); err != nil {
 			t.Fatalf("create %s: %v", topic.Name, err)
 		}
