@@ -175,7 +175,7 @@ func (s *session) skipHidden(ctx context.Context, topic string, partition int32,
 	if leader < 0 {
 		return offset, nil // an election: look again
 	}
-	resp, err := fetchRequest(topic, t.TopicID, partition, offset).RequestWith(ctx, s.cl.Broker(int(leader)))
+	resp, err := fetchRequest(topic, t.TopicID, partition, offset).RequestWith(ctx, s.ask.Broker(int(leader)))
 	if err != nil {
 		return 0, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
 	}

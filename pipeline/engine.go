@@ -58,6 +58,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("group client: %w", err)
 	}
 	e.mu.Lock()
+	e.opts.asker = cl // its own partitions are paused
 	e.cl, e.due = cl, newDueTopics(&e.opts, kadm.NewClient(cl))
 	e.mu.Unlock()
 	defer e.stop(cl)

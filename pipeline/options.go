@@ -81,6 +81,11 @@ type Options struct {
 	Listener Listener
 
 	flaw flaw // none, but in tests of the tests
+
+	// asker fetches single records. A client that follows a partition has one
+	// connection for fetches, and what it asks besides would wait there behind
+	// the fetch that waits for records.
+	asker *kgo.Client
 }
 
 // Channels is what the engine knows of channel settings.

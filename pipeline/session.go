@@ -18,6 +18,7 @@ import (
 // them one transaction a turn.
 type session struct {
 	cl   *kgo.Client
+	ask  *kgo.Client // Options.asker
 	part int32
 
 	mu  sync.Mutex
@@ -56,7 +57,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &session{cl: cl, part: partition}, nil
+	return &session{cl: cl, ask: o.asker, part: partition}, nil
 }
 
 func (s *session) close() { s.cl.Close() }
