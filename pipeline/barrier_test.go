@@ -11,14 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/sim"
-	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
-
-// fetchesWake: kfake leaves a waiting fetch asleep when a transaction is aborted,
-// where Kafka answers it; so fetches wait for less.
-func fetchesWake(_ string, o *pipeline.Options) { o.FetchMaxWait = 100 * time.Millisecond }
 
 // openTransaction appends a record that nobody will see before end is called.
 func openTransaction(t *testing.T, w *sim.World, id string, partition int32, records ...*kgo.Record) (end func(kgo.TransactionEndTry)) {
@@ -55,7 +50,7 @@ func TestForeignTransaction(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, Change: fetchesWake})
+				w := sim.New(t, sim.Options{Partitions: 1})
 				w.Start("a")
 				w.AwaitOwners()
 				due := time.Now().Add(20 * time.Second)
@@ -82,7 +77,7 @@ func TestForeignTransaction(t *testing.T) {
 // time for the same transaction.
 func TestForeignTransactionHoldsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Change: fetchesWake})
+		w := sim.New(t, sim.Options{Partitions: 1})
 		w.Start("a")
 		w.AwaitOwners()
 		begin := time.Now()

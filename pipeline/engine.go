@@ -53,11 +53,12 @@ func New(o Options) (*Engine, error) {
 // returns an error only for what an operator must decide: a gap, topics that
 // do not fit.
 func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock() // no partition is taken before there is what it needs
 	cl, err := kgo.NewClient(e.groupOptions()...)
 	if err != nil {
+		e.mu.Unlock()
 		return fmt.Errorf("group client: %w", err)
 	}
-	e.mu.Lock()
 	e.opts.asker = cl // its own partitions are paused
 	e.cl, e.due = cl, newDueTopics(&e.opts, kadm.NewClient(cl))
 	e.mu.Unlock()
