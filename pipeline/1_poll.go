@@ -38,7 +38,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	in := input{records: records}
 	now := p.now()
 	if p.dueBy(now) {
-		if in.fire, err = p.barrier.passed(ctx, p, len(records) == 0); err != nil {
+		if in.fire, err = p.barrier.passed(ctx, p); err != nil {
 			return input{}, err
 		}
 	}

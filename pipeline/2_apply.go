@@ -107,11 +107,8 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	if err != nil {
 		return err
 	}
-	if err := p.admit(t, cmd, e); err != nil {
-		return p.refuse(t, rec, err)
-	}
 	out := p.machine.Apply(e.state, cmd, t.now)
-	if err := tooLarge(&out); err != nil {
+	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)
 	}
 	p.perform(t, e, &out)
@@ -123,6 +120,10 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	p.opts.Listener.Command(cmd.Op.String(), result)
 	p.answer(t, rec, e, &out)
 	return nil
+}
+
+func isDuplicate(out *trigger.Outcome) bool {
+	return len(out.Facts) == 1 && out.Facts[0].Type == trigger.Duplicate
 }
 
 // tooLarge refuses a change whose record would not fit into topic state, as
@@ -138,15 +139,24 @@ func tooLarge(out *trigger.Outcome) *trigger.Error {
 	return nil
 }
 
-// admit checks what only the engine knows: channels and limits.
-func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry) *trigger.Error {
-	if cmd.Op != trigger.OpRegister {
+// admit checks what only the engine knows: the record's size, channels and
+// limits. It judges what was decided, so that a repeat stays a duplicate and a
+// replacement is no addition, however full it is.
+func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.Outcome) *trigger.Error {
+	if out.Rejected != nil || !out.Changed {
 		return nil
 	}
-	if err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, alive(e.status())); err != nil {
+	if err := tooLarge(out); err != nil {
 		return err
 	}
-	if p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
+	if cmd.Op != trigger.OpRegister || isDuplicate(out) {
+		return nil
+	}
+	known := alive(e.status())
+	if err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
+		return err
+	}
+	if !known && p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
 		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " + strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
 	}
 	return p.admitChannel(t, cmd.Spec.Channel)
@@ -164,10 +174,6 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 	}
 	if len(p.channels) >= maxChannels {
 		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "100 channels exist already; configure this one under channels." + name}
-	}
-	settings := p.opts.Channels.Settings(name)
-	if err := p.dueTopics.ensure(t.ctx, settings.Topic); err != nil {
-		p.log.Warn("the due topic of a new channel cannot be made; its triggers will wait", "channel", name, "error", err)
 	}
 	p.channels[name] = true
 	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)

@@ -17,7 +17,9 @@ func (p *Partition) advance(t *turn, in input) ([]statestore.DueKey, error) {
 		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref})
 		return p.ready.n < wheelEntries
 	})
-	return p.ready.take(p.batch.size(p.opts.MaxTurnRecords)), nil
+	due := p.ready.take(p.batch.size(p.opts.MaxTurnRecords))
+	t.taken = len(due)
+	return due, nil
 }
 
 // earliest is the due time of the next timer to fire, in the wheel or already

@@ -34,7 +34,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey) error {
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
-		if s := p.ailing(&out.Fires[0]); s != nil {
+		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
 			out = p.machine.Postpone(e.state, tm, t.now, s.reason)
 		}
 	}
@@ -71,7 +71,9 @@ func (p *Partition) send(t *turn, f *trigger.Fire) {
 	key, value, headers := topics.DueRecord(f, p.dueEnv(t))
 	r := &kgo.Record{Topic: p.dueTopic(&settings, f), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)}
 	if settings.ByKey {
-		r.Partition = p.dueTopics.partitionOf(r.Topic, key, p.id)
+		if n, err := p.dueTopics.ensure(t.ctx, r.Topic, true); err == nil { // known: ailing has looked
+			r.Partition = topics.Partition(key, n)
+		}
 	}
 	p.produce(t, r)
 }

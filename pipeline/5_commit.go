@@ -44,14 +44,15 @@ func (p *Partition) commit(t *turn) error {
 	}
 	p.opts.Listener.Step(p.id, "stored")
 	p.progress, p.announced = t.progress, true
+	p.healed(t)
 	p.committed = time.Now()
-	if p.clock.stale() {
-		if err := p.compareClock(t.ctx, acknowledged, wall); err != nil {
+	if p.clock.stale(wall) {
+		if err := p.compareClock(t.ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
 	}
 	p.pace.committed(time.Since(start))
-	p.batch.turned(t.fires, time.Since(p.pace.start))
+	p.batch.turned(t.taken, time.Since(p.pace.start))
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
 	p.publish(t)
 	return nil

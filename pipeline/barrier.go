@@ -26,27 +26,27 @@ type barrier struct {
 	ends  positions // high watermarks when asked
 	at    positions // next offset to read
 
-	idle    time.Time // since when polls bring nothing; zero: they do
-	held    time.Time // since when an open transaction holds us; zero: it does not
-	pardon  positions // stable offsets that were waited for long enough
+	moved   [2]time.Time // when commands and receipts last brought something
+	held    time.Time    // since when an open transaction holds us; zero: it does not
+	pardon  positions    // stable offsets that were waited for long enough
 	checked time.Time
 }
 
 // positions are offsets of commands and receipts.
 type positions struct{ commands, receipts int64 }
 
-func (b *barrier) start(at positions) { *b = barrier{at: at, pardon: positions{-1, -1}} }
+func (b *barrier) start(at positions) {
+	now := time.Now() // a fetch that has only begun is no hidden tail
+	*b = barrier{at: at, pardon: positions{-1, -1}, moved: [2]time.Time{now, now}}
+}
 
 // read notes what was polled.
 func (b *barrier) read(records []*kgo.Record, p *Partition) {
-	if len(records) > 0 {
-		b.idle = time.Time{}
-	}
 	for _, r := range records {
 		if r.Topic == p.opts.Names.Commands() {
-			b.at.commands = r.Offset + 1
+			b.at.commands, b.moved[0] = r.Offset+1, time.Now()
 		} else if r.Topic == p.opts.Names.Receipts() {
-			b.at.receipts = r.Offset + 1
+			b.at.receipts, b.moved[1] = r.Offset+1, time.Now()
 		}
 	}
 }
@@ -65,17 +65,14 @@ func (b *barrier) reached() bool {
 
 // passed returns the instant up to which timers may fire now; 0 if they have
 // to wait for what is still to be read.
-func (b *barrier) passed(ctx context.Context, p *Partition, idle bool) (trigger.Instant, error) {
+func (b *barrier) passed(ctx context.Context, p *Partition) (trigger.Instant, error) {
 	due, _ := p.earliest()
 	if b.asked < due {
 		if err := b.ask(ctx, p); err != nil {
 			return 0, err
 		}
 	}
-	if !b.reached() && idle {
-		if b.idle.IsZero() {
-			b.idle = time.Now()
-		}
+	if !b.reached() {
 		if err := b.look(ctx, p); err != nil {
 			return 0, err
 		}
@@ -110,12 +107,17 @@ const lookInterval = 25 * time.Millisecond
 // is compacted or aborted and will never be delivered, or a foreign
 // transaction is open.
 func (b *barrier) look(ctx context.Context, p *Partition) error {
-	if time.Since(b.idle) < lookInterval || time.Since(b.checked) < lookInterval {
+	if time.Since(b.checked) < lookInterval {
 		return nil
 	}
 	b.checked = time.Now()
-	if err := b.lookAt(ctx, p, p.opts.Names.Commands(), &b.at.commands, b.ends.commands, &b.pardon.commands); err != nil {
-		return err
+	if time.Since(b.moved[0]) >= lookInterval {
+		if err := b.lookAt(ctx, p, p.opts.Names.Commands(), &b.at.commands, b.ends.commands, &b.pardon.commands); err != nil {
+			return err
+		}
+	}
+	if time.Since(b.moved[1]) < lookInterval {
+		return nil
 	}
 	return b.lookAt(ctx, p, p.opts.Names.Receipts(), &b.at.receipts, b.ends.receipts, &b.pardon.receipts)
 }
@@ -175,18 +177,48 @@ func (s *session) skipHidden(ctx context.Context, topic string, partition int32,
 	if leader < 0 {
 		return offset, nil // an election: look again
 	}
-	resp, err := fetchRequest(topic, t.TopicID, partition, offset).RequestWith(ctx, s.ask.Broker(int(leader)))
+	p, err := s.fetch(ctx, t, partition, offset, leader, readCommitted)
+	if err != nil || p == nil {
+		return offset, err
+	}
+	return hiddenThrough(p, offset), nil
+}
+
+// appendTime is when the record at an offset was appended; ok is false while
+// the broker does not show it.
+func (s *session) appendTime(ctx context.Context, topic string, partition int32, offset int64) (at time.Time, ok bool, err error) {
+	t, err := topicMetadata(ctx, s.cl, topic)
 	if err != nil {
-		return 0, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
+		return at, false, err
+	}
+	leader := leaderOf(t, partition)
+	if leader < 0 {
+		return at, false, nil
+	}
+	p, err := s.fetch(ctx, t, partition, offset, leader, readUncommitted)
+	if err != nil || p == nil || len(p.RecordBatches) < batchHeader {
+		return at, false, err
+	}
+	// With LogAppendTime the batch has one time for all its records.
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(p.RecordBatches[batchMaxTime:]))), true, nil
+}
+
+// fetch asks the leader for what lies at an offset, without waiting; nil if it
+// answers with an error, which another try cures.
+func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, partition int32, offset int64, leader int32, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
+	topic := *t.Topic
+	resp, err := fetchRequest(topic, t.TopicID, partition, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader)))
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
 	}
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
 			if p := &t.Partitions[i]; p.ErrorCode == 0 {
-				return hiddenThrough(p, offset), nil
+				return p, nil
 			}
 		}
 	}
-	return offset, nil
+	return nil, nil
 }
 
 func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
@@ -198,9 +230,9 @@ func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
 	return -1
 }
 
-func fetchRequest(topic string, id [16]byte, partition int32, offset int64) *kmsg.FetchRequest {
+func fetchRequest(topic string, id [16]byte, partition int32, offset int64, isolation int8) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, readCommitted
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, isolation
 	req.SessionEpoch = -1 // no session
 	rt := kmsg.NewFetchRequestTopic()
 	rt.Topic, rt.TopicID = topic, id
@@ -216,6 +248,7 @@ const (
 	batchLength      = 8
 	batchAttributes  = 21
 	batchLastDelta   = 23
+	batchMaxTime     = 35
 	batchProducerID  = 43
 	batchNumRecords  = 57
 	batchHeader      = 61

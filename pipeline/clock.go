@@ -35,7 +35,10 @@ func (c *clock) compare(appended, acknowledged, wall time.Time) {
 }
 
 // stale says that it is time to learn the broker's time again.
-func (c *clock) stale() bool { return time.Since(c.learned) >= time.Second }
+func (c *clock) stale(wall time.Time) bool {
+	age := time.Since(c.learned)
+	return age >= 5*time.Second || (age >= time.Second && wall.Sub(c.estimate()).Abs() > maxClockError)
+}
 
 // estimate is the broker's time now.
 func (c *clock) estimate() time.Time { return c.broker.Add(time.Since(c.learned)) }
@@ -63,16 +66,20 @@ func (c *clock) doubtful(wall time.Time) bool {
 	return true
 }
 
-// compareClock asks when our last record was appended. A broker that does not
-// say leaves our own clock in charge.
-func (p *Partition) compareClock(ctx context.Context, acknowledged, wall time.Time) error {
-	at, err := maxTimestampOf(ctx, p.kafka.cl, p.opts.Names.State(), p.id)
+// compareClock reads when our record at offset was appended. An answer without
+// it (a leader just elected) changes nothing: the next turn asks again. The
+// newest stamp of the partition would not do: one append by a broker whose
+// clock was ahead would stand there until the clocks caught up.
+func (p *Partition) compareClock(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
+	at, ok, err := p.kafka.appendTime(ctx, p.opts.Names.State(), p.id, offset)
 	if err != nil {
 		return fmt.Errorf("compare clocks: %w", err)
 	}
-	if at <= 0 {
-		at = wall.UnixMilli()
+	switch {
+	case ok:
+		p.clock.compare(at, acknowledged, wall)
+	case p.clock.learned.IsZero():
+		p.clock.compare(wall, acknowledged, wall)
 	}
-	p.clock.compare(time.UnixMilli(at), acknowledged, wall)
 	return nil
 }

@@ -49,6 +49,9 @@ func (p *Partition) openControl(ctx context.Context) error {
 			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
 		}
 	}
+	if len(records) > 0 {
+		p.opts.timetable.Store(p.machine.Timetable.Fork())
+	}
 	if unseen := slices.ContainsFunc(records, func(r *kgo.Record) bool { return r.Offset >= p.progress.NextControl }); unseen && p.progress.Seq > 0 {
 		p.replan = &replan{next: end, reason: "settings", start: time.Now()}
 	} else {
@@ -64,36 +67,11 @@ func (p *Partition) readControl(ctx context.Context, topic string) (records []*k
 		return nil, 0, err
 	}
 	start, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
-	if err != nil || start >= end {
-		return nil, end, err
-	}
-	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond), kgo.DisableClientMetrics(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}}),
-	}, p.opts.Kafka...)...)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer cl.Close()
-	for at := start; at < end; {
-		pctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		fs := cl.PollFetches(pctx)
-		cancel()
-		if err := ctx.Err(); err != nil {
-			return nil, 0, err
-		}
-		if fs.NumRecords() == 0 {
-			break // the rest is compacted away
-		}
-		for it := fs.RecordIter(); !it.Done(); {
-			r := it.Next()
-			at = r.Offset + 1
-			if !r.Attrs.IsControl() && r.Offset < end {
-				records = append(records, r)
-			}
-		}
-	}
-	return records, end, nil
+	err = p.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) { records = append(records, r) })
+	return records, end, err
 }
 
 // applyControl takes one setting, at this offset of the partition's life.
@@ -106,6 +84,7 @@ func (p *Partition) applyControl(r *kgo.Record) {
 		p.log.Warn("a setting cannot be used; the old one stays", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
 		return
 	}
+	p.opts.timetable.Store(p.machine.Timetable.Fork())
 	work.next, work.start = r.Offset+1, time.Now()
 	if p.replan != nil { // two at once: look at everything
 		work.zones, work.name, work.reason = nil, "", "settings"
@@ -139,7 +118,6 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 		}
 	}
 	p.machine.Timetable = next
-	p.opts.timetable.Store(next.Fork())
 	return work, nil
 }
 

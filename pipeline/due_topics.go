@@ -4,41 +4,62 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/waterclock/waterclock/topics"
 )
 
-// dueTopics makes sure that a channel's topic exists before the first record
-// goes to it, and knows its partitions where by_key needs them. One for the
-// process, shared by its partitions.
+// dueTopics makes sure that a due topic exists, and has enough partitions,
+// before a record goes to it: one record for a topic that is not there would
+// fail a whole turn. One for the process, shared by its partitions.
 type dueTopics struct {
 	opts *Options
 	adm  *kadm.Client
 
-	mu         sync.Mutex
-	partitions map[string]int32
+	mu    sync.RWMutex
+	known map[string]int32 // partitions of topics that are as they must be
 }
+
+// ensureWithin bounds what one look at a topic may take out of a turn.
+const ensureWithin = 2 * time.Second
 
 func newDueTopics(o *Options, adm *kadm.Client) *dueTopics {
-	return &dueTopics{opts: o, adm: adm, partitions: map[string]int32{}}
+	return &dueTopics{opts: o, adm: adm, known: map[string]int32{}}
 }
 
-// ensure creates a topic that does not exist. A failure is not the caller's:
-// the records will be refused, and wait.
-func (d *dueTopics) ensure(ctx context.Context, name string) error {
+// ensure finds a topic, or creates it. byKey says that any number of
+// partitions will do. It costs a map look-up once it has succeeded.
+func (d *dueTopics) ensure(ctx context.Context, name string, byKey bool) (partitions int32, err error) {
+	d.mu.RLock()
+	n := d.known[name]
+	d.mu.RUnlock()
+	if n > 0 {
+		return n, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
+	defer cancel()
+	if n, err = d.count(ctx, name); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		if n, err = d.create(ctx, name); err != nil {
+			return 0, err
+		}
+	}
+	if n < d.opts.Partitions && !byKey {
+		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, or set partitioning: by_key for the channel", name, n, d.opts.Partitions)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.partitions[name] > 0 {
-		return nil
-	}
-	if n, err := d.count(ctx, name); err != nil || n > 0 {
-		d.partitions[name] = n
-		return err
-	}
+	d.known[name] = n
+	return n, nil
+}
+
+func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {
 	if !d.opts.ManageTopics {
-		return fmt.Errorf("topic %s does not exist, and topics.manage is off: create it with %d partitions", name, d.opts.Partitions)
+		return 0, fmt.Errorf("topic %s does not exist, and topics.manage is off: create it with %d partitions", name, d.opts.Partitions)
 	}
 	spec := topics.DueTopic(name, d.opts.Partitions, d.opts.Replication)
 	configs := make(map[string]*string, len(spec.Configs))
@@ -46,12 +67,12 @@ func (d *dueTopics) ensure(ctx context.Context, name string) error {
 		configs[k] = &v
 	}
 	if _, err := d.adm.CreateTopic(ctx, spec.Partitions, d.opts.Replication, configs, name); err != nil {
-		if n, again := d.count(ctx, name); again != nil || n == 0 {
-			return fmt.Errorf("create topic %s: %w", name, err)
+		if n, again := d.count(ctx, name); again == nil && n > 0 {
+			return n, nil // another partition's engine was first
 		}
+		return 0, fmt.Errorf("create topic %s: %w", name, err)
 	}
-	d.partitions[name] = spec.Partitions
-	return nil
+	return spec.Partitions, nil
 }
 
 func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
@@ -70,15 +91,5 @@ func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
 func (d *dueTopics) forget(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.partitions, name)
-}
-
-// partitionOf is where a key goes on a topic with partitioning by_key.
-func (d *dueTopics) partitionOf(name string, key []byte, fallback int32) int32 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.partitions[name]; n > 0 {
-		return topics.Partition(key, n)
-	}
-	return fallback
+	delete(d.known, name)
 }

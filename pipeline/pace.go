@@ -73,13 +73,14 @@ func (b *batch) size(most int) int {
 	if b.n == 0 {
 		b.n = 1024
 	}
-	return min(b.n, most)
+	b.n = min(b.n, most)
+	return b.n
 }
 
 // turned adapts the size to how long a full turn took.
-func (b *batch) turned(fires int, took time.Duration) {
+func (b *batch) turned(taken int, took time.Duration) {
 	switch {
-	case fires < b.n:
+	case taken < b.n:
 	case took > turnTarget:
 		b.n = max(minBatch, b.n*3/4)
 	case took < turnTarget/2:

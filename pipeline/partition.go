@@ -62,6 +62,7 @@ type turn struct {
 	records  int // produced
 	commands int
 	fires    int
+	taken    int    // timers taken from ready
 	source   string // of the command or receipt being applied
 	outcomes []outcome
 	manifest manifest

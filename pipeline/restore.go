@@ -232,7 +232,7 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	p.committed = time.Now()
-	return nonce, p.compareClock(ctx, p.committed, p.opts.Now())
+	return nonce, p.compareClock(ctx, r.Offset, p.committed, p.opts.Now())
 }
 
 // restoreChunk bounds what one batch of a restore holds in memory.

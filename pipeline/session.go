@@ -163,7 +163,6 @@ const (
 	readCommitted   = 1
 	latest          = -1
 	earliest        = -2
-	maxTimestamp    = -3
 )
 
 // listOffset asks the leader of one partition for an offset.
@@ -188,16 +187,6 @@ func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition 
 		out[i] = answers[i].Offset
 	}
 	return out, err
-}
-
-// maxTimestampOf is the newest append time of a partition, in ms; -1 without
-// any record.
-func maxTimestampOf(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
-	answers, err := askOffsets(ctx, cl, []string{topic}, partition, readUncommitted, maxTimestamp)
-	if err != nil {
-		return 0, err
-	}
-	return answers[0].Timestamp, nil
 }
 
 func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]kmsg.ListOffsetsResponseTopicPartition, error) {

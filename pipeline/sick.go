@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -23,17 +24,25 @@ type sickness struct {
 var refusals = []error{kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.PolicyViolation}
 
-// diagnose notes the topic that made a turn fail.
+// diagnose notes the topic that made a turn fail. What another try cures, and
+// what concerns the transaction rather than the topic, is no sickness.
 func (p *Partition) diagnose(err error) {
 	var refused *produceError
 	if !errors.As(err, &refused) || !p.isDueTopic(refused.topic) {
 		return
 	}
-	for _, r := range refusals {
-		if errors.Is(refused.err, r) {
-			p.ail(refused.topic, r.Error())
-			return
-		}
+	cause := refused.err
+	passing := kerr.IsRetriable(cause) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) ||
+		errors.Is(cause, kgo.ErrClientClosed) || errors.Is(cause, kgo.ErrAborting)
+	for _, e := range []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.InvalidTxnState,
+		kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber, kerr.TransactionAbortable, kerr.TransactionalIDAuthorizationFailed, kerr.ClusterAuthorizationFailed} {
+		passing = passing || errors.Is(cause, e)
+	}
+	for _, e := range refusals {
+		passing = passing && !errors.Is(cause, e)
+	}
+	if !passing {
+		p.ail(refused.topic, cause.Error())
 	}
 }
 
@@ -45,6 +54,7 @@ func (p *Partition) ail(topic, reason string) {
 	}
 	s.reason = reason
 	s.tries++
+	p.dueTopics.forget(topic)
 	s.until = time.Now().Add(min(time.Second<<min(s.tries, 9), 5*time.Minute))
 	p.log.Warn("a due topic refuses records; its triggers wait", "topic", topic, "reason", reason, "tries", s.tries)
 }
@@ -59,18 +69,28 @@ func (p *Partition) isDueTopic(topic string) bool {
 	return true
 }
 
-// ailing says whether a due event's topic refuses records now.
-func (p *Partition) ailing(f *trigger.Fire) *sickness {
+// ailing says whether a due event's topic refuses records now. After its
+// back-off the topic is looked at again before anything is sent to it.
+func (p *Partition) ailing(ctx context.Context, f *trigger.Fire) *sickness {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
-	s := p.sick[topic]
-	switch {
-	case s == nil:
-		return nil
-	case time.Now().After(s.until):
-		return nil // try again; a refusal makes it sick again
+	if s := p.sick[topic]; s != nil && time.Now().Before(s.until) {
+		return s
 	}
-	return s
+	if _, err := p.dueTopics.ensure(ctx, topic, settings.ByKey); err != nil {
+		p.ail(topic, err.Error())
+		return p.sick[topic]
+	}
+	return nil
+}
+
+// healed forgets the sickness of topics that have taken records again.
+func (p *Partition) healed(t *turn) {
+	for topic := range p.sick {
+		if t.manifest.byTopic[topic] != nil {
+			delete(p.sick, topic)
+		}
+	}
 }
 
 // abortReason names why a turn was given up, for a metric: few values.

@@ -130,8 +130,9 @@ func spread(spec *Spec, r rule) *Error {
 	return nil
 }
 
-// minInstant, 1900-01-01, is before every start that is accepted.
-const minInstant = Instant(-2_208_988_800_000)
+// minInstant is before every occurrence that a series may plan: At 0 means
+// none, and what lies before 1970 was missed anyway.
+const minInstant = Instant(0)
 
 // advance plans the occurrence after the one that goes out now; At is 0 when
 // there is none.

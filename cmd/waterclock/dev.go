@@ -91,7 +91,6 @@ func (a *app) startBroker(ctx context.Context, c *config.Config) (*broker.Broker
 // runNode starts what dev is made of and waits.
 func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.Broker, demo bool) error {
 	life := newLife()
-	defer life.end()
 	if err := n.openInternal(); err != nil {
 		return err
 	}
@@ -103,6 +102,7 @@ func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.B
 		return err
 	}
 	defer n.gateway.Close()
+	defer life.end() // before what the roles use is closed
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)

@@ -69,7 +69,6 @@ func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) er
 // and /v1/partitions are answered whatever the roles.
 func (a *app) serveRoles(ctx context.Context, n *node, ln net.Listener) error {
 	life := newLife()
-	defer life.end()
 	if err := n.openInternal(); err != nil {
 		return err
 	}
@@ -83,6 +82,7 @@ func (a *app) serveRoles(ctx context.Context, n *node, ln net.Listener) error {
 		return err
 	}
 	defer n.gateway.Close()
+	defer life.end() // before what the roles use is closed
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}

@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// readRangeWithin bounds a look back at a log while a partition opens.
+const readRangeWithin = 2 * time.Minute
+
+// readRange calls f for every committed record of a partition in [from, to).
+// It returns without an error only when all of it was seen, or is known to be
+// hidden for good: silence alone may be a broker that is slow.
+func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64, f func(*kgo.Record)) error {
+	if from >= to {
+		return nil
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
+		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
+	}, p.opts.Kafka...)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(ctx, readRangeWithin)
+	defer cancel()
+	for at := from; at < to; {
+		pctx, done := context.WithTimeout(ctx, time.Second)
+		fs := cl.PollFetches(pctx)
+		done()
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("read %s/%d from %d to %d, at %d: %w", topic, partition, from, to, at, err)
+		}
+		for _, fe := range fs.Errors() {
+			if !errors.Is(fe.Err, context.DeadlineExceeded) {
+				return &fetchError{fe.Topic, fe.Partition, fe.Err}
+			}
+		}
+		if fs.NumRecords() == 0 {
+			if at, err = p.kafka.skipHidden(ctx, topic, partition, at); err != nil {
+				return err
+			}
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			r := it.Next()
+			at = max(at, r.Offset+1)
+			if !r.Attrs.IsControl() && r.Offset < to {
+				f(r)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// sicknesses are due topics that refuse records, and what makes them well.
+var sicknesses = []struct {
+	name  string
+	begin func(t *testing.T, w *sim.World) (cure func())
+}{
+	{"missing", func(t *testing.T, w *sim.World) func() {
+		if err := w.Cluster.DeleteTopic(w.Names.Due("bad")); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}},
+	{"denied", func(_ *testing.T, w *sim.World) func() {
+		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+	}},
+	{"too small for the record", func(_ *testing.T, w *sim.World) func() {
+		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.MessageTooLarge, Count: -1}).Remove
+	}},
+}
+
+// newSick is a world with a due topic bad beside the one that works.
+func newSick(t *testing.T) *sim.World {
+	w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) { o.ManageTopics = false }})
+	if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+		t.Fatal(err)
+	}
+	w.Start("a")
+	w.AwaitOwners()
+	return w
+}
+
+func registerBad(w *sim.World, key string, in time.Duration) {
+	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
+		Value: fmt.Appendf(nil, `{"op":"register","channel":"bad","fire_at":%q}`, time.Now().Add(in).UTC().Format(time.RFC3339Nano))})
+}
+
+// TestSickTopicRecovers: what is due there waits, everything else is on time,
+// and once the topic takes records again everything goes out, once.
+func TestSickTopicRecovers(t *testing.T) {
+	for _, c := range sicknesses {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSick(t)
+				for i := range 10 {
+					registerBad(w, fmt.Sprintf("b%d", i), 5*time.Second)
+				}
+				time.Sleep(time.Second)
+				cure := c.begin(t, w)
+				begin := time.Now()
+				for i := range 120 {
+					w.Register(fmt.Sprintf("g%d", i), begin.Add(time.Duration(i)*time.Second/2+5*time.Second))
+				}
+				time.Sleep(3 * time.Minute)
+				onTime(t, w, begin, 120)
+				if s, err := w.Owner(topics.Partition([]byte("b0"), w.P)).Engine.Get(t.Context(), "b0"); err != nil || s == nil || s.Status != trigger.Pending {
+					t.Errorf("what waits is %+v, %v", s, err)
+				}
+				cure()
+				time.Sleep(time.Hour)
+				fired := map[string]int{}
+				for _, r := range w.Dump(w.Names.Due("bad")) {
+					fired[string(r.Key)]++
+				}
+				for i := range 10 {
+					if n := fired[fmt.Sprintf("b%d", i)]; n != 1 {
+						t.Errorf("b%d fired %d times", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// onTime: of the channel that works, nothing is lost or doubled, and nothing
+// waits longer than a sick topic takes to be found out.
+func onTime(t *testing.T, w *sim.World, begin time.Time, n int) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, r := range w.Dump(w.Names.Due("default")) {
+		var i int
+		fmt.Sscanf(string(r.Key), "g%d", &i)
+		seen[string(r.Key)]++
+		if late := r.Timestamp.Sub(begin.Add(time.Duration(i)*time.Second/2 + 5*time.Second)); late > 3*time.Second {
+			t.Errorf("%s, of a channel that works, is %v late", r.Key, late)
+		}
+	}
+	for i := range n {
+		if seen[fmt.Sprintf("g%d", i)] != 1 {
+			t.Errorf("g%d fired %d times", i, seen[fmt.Sprintf("g%d", i)])
+		}
+	}
+}
+
+// TestSickTopicForEver: at last a trigger whose topic never takes it is failed,
+// and a dead letter says why.
+func TestSickTopicForEver(t *testing.T) {
+	for _, c := range sicknesses {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newSick(t)
+				registerBad(w, "b", 5*time.Second)
+				time.Sleep(time.Second)
+				c.begin(t, w)
+				w.Register("good", time.Now().Add(5*time.Hour+55*time.Minute))
+				time.Sleep(6 * time.Hour)
+				w.RequireDelivered("good", 1)
+				failed := 0
+				for _, r := range w.Dump(w.Names.Events()) {
+					if e, err := topics.DecodeEvent(r.Value); err == nil && e.Trigger == "b" && e.Type == string(trigger.FailedFact) {
+						failed++
+					}
+				}
+				dead := w.Dump(w.Names.DeadLetter())
+				if failed != 1 || len(dead) != 1 {
+					t.Fatalf("%d trigger.failed and %d dead letters, want one of each", failed, len(dead))
+				}
+				if string(dead[0].Key) != "b" || !strings.Contains(fmt.Sprint(pipelinetest.Header(dead[0], "wc-error-code"), dead[0].Headers), "due_topic") && pipelinetest.Header(dead[0], "ce_id") == "" {
+					t.Errorf("dead letter %s with %v", dead[0].Key, dead[0].Headers)
+				}
+			})
+		})
+	}
+}
