@@ -185,7 +185,14 @@ func storeFS(fs vfs.FS) vfs.FS {
 // whose tombstones are compacted away would fire what was cancelled since.
 func (p *Partition) stale(ids [2][16]byte) (string, error) {
 	raw, err := p.store.Meta(metaProgress)
-	if err != nil || raw == nil {
+	if err != nil {
+		return "", err
+	}
+	if raw == nil {
+		position, err := p.storedPosition()
+		if position > 0 { // nobody knows how old it is
+			return "its restore was broken off", err
+		}
 		return "", err
 	}
 	pr, err := topics.DecodeProgress(raw)
@@ -288,9 +295,13 @@ func (p *Partition) stateReader(ctx context.Context, from int64) (*kgo.Client, e
 	if err != nil {
 		return nil, err
 	}
-	if from < start {
+	end, err := p.kafka.listOffset(ctx, p.opts.Names.State(), p.id, readUncommitted, latest)
+	if err != nil {
+		return nil, err
+	}
+	if from < start || from > end {
 		if from > 0 {
-			p.log.Info("rebuilding the local store from Kafka", "reason", "topic state begins after it")
+			p.log.Info("rebuilding the local store from Kafka", "reason", "topic state does not reach to where it was read", "read", from, "start", start, "end", end)
 			if err := p.store.Wipe(); err != nil {
 				return nil, err
 			}
@@ -425,6 +436,9 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 	if err := p.sameTopics(ids); err != nil {
 		return err
 	}
+	if away := p.now().Sub(p.progress.At); p.progress.Seq > 0 && away > compactionLag && !p.opts.AcceptGap {
+		return fmt.Errorf("%w: nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): registers may be gone under later commands. Start with --accept-gap to go on", ErrGap, p.id, away.Round(time.Hour), p.opts.Names.Commands())
+	}
 	p.progress.Term++
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
 	p.progress.CommandsID, p.progress.StateID = ids[0], ids[1]
@@ -445,6 +459,10 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 	p.barrier.start(positions{p.progress.NextCommand, p.progress.NextReceipt})
 	return p.startWheel()
 }
+
+// compactionLag is min.compaction.lag.ms of topic commands: what is younger is
+// all there.
+const compactionLag = 7 * 24 * time.Hour
 
 // sameTopics refuses a commands topic that was deleted and made again: its
 // offsets mean something else.
@@ -474,6 +492,16 @@ func (p *Partition) followFrom(ctx context.Context, topic string) error {
 			return fmt.Errorf("%w: %s/%d begins at %d, but was read only up to %d. Start with --accept-gap to go on without what is lost", ErrGap, topic, p.id, start, *next)
 		}
 		*next = start
+	}
+	end, err := p.kafka.listOffset(ctx, topic, p.id, readUncommitted, latest)
+	if err != nil {
+		return err
+	}
+	if *next > end {
+		if !p.opts.AcceptGap {
+			return fmt.Errorf("%w: %s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end. Start with --accept-gap to go on from its end", ErrGap, topic, p.id, end, *next)
+		}
+		*next = end
 	}
 	if err := p.reforward(ctx, topic, start, *next); err != nil {
 		return fmt.Errorf("forward again: %w", err)
