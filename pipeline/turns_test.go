@@ -1,0 +1,257 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// soak says that there is time for the long variants.
+func soak() bool { return os.Getenv("WATERCLOCK_TEST_SOAK") != "" }
+
+// TestHerd: 50,000, or in a soak 200,000, are due at one instant. They go out in bounded turns;
+// commands sent meanwhile are obeyed before the herd is through, and cancels
+// of what has not gone out yet are honoured.
+func TestHerd(t *testing.T) {
+	herd, most := 50_000, 1250
+	if soak() {
+		herd, most = 200_000, 5000
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var turns atomic.Int64
+		var w *sim.World
+		w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxTurnRecords = most }})
+		w.Start("a")
+		w.AwaitOwners()
+		due := time.Now().Add(time.Minute)
+		w.Flood(herd, func(i int) (string, time.Time) { return fmt.Sprintf("h%06d", i), due })
+		time.Sleep(time.Until(due.Add(-time.Second)))
+		probes := make(chan struct{})
+		w.OnStep(func(_ string, _ int32, step string) {
+			if step != "emit" || time.Now().Before(due) {
+				return
+			}
+			if n := turns.Add(1); n == 10 { // in the middle of the herd
+				go func() {
+					defer close(probes)
+					w.Register("probe", time.Now().Add(time.Hour))
+					for i := range 20 {
+						w.Cancel(fmt.Sprintf("h%06d", herd-1-i))
+					}
+				}()
+				<-probes
+			}
+		})
+		time.Sleep(5 * time.Minute)
+		<-probes
+		judgeHerd(t, w, herd, most)
+		time.Sleep(time.Hour)
+		w.CheckInvariants()
+	})
+}
+
+// judgeHerd looks at the turns by their manifests: none is too large, the
+// probe was registered before the last of the herd went, and so were the
+// cancels.
+func judgeHerd(t *testing.T, w *sim.World, herd, most int) {
+	t.Helper()
+	fired := 0
+	for _, r := range w.Dump(w.Names.State()) {
+		if string(r.Key) != string(topics.KeyProgress) {
+			continue
+		}
+		p, err := topics.DecodeProgress(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range p.Manifest {
+			if m.Topic == w.Names.Due("default") {
+				fired += m.Records
+				if m.Records > most {
+					t.Errorf("turn %d fired %d, the most is %d", p.Seq, m.Records, most)
+				}
+			}
+		}
+	}
+	after := 0
+	registered := false
+	cancels := 0
+	for _, r := range w.Dump(w.Names.Events()) {
+		e, err := topics.DecodeEvent(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.Trigger == "probe" && e.Type == string(trigger.Registered):
+			registered = true
+		case e.Type == string(trigger.CancelledFact):
+			cancels++
+		case e.Type == string(trigger.OccurrenceFired) && registered:
+			after++
+		}
+	}
+	if after < herd/2 {
+		t.Errorf("a register sent in the middle of a herd was obeyed when only %d of it were left", after)
+	}
+	if cancels != 20 || fired != herd-20 {
+		t.Errorf("%d fired and %d cancelled of %d, want 20 cancelled", fired, cancels, herd)
+	}
+}
+
+// TestManyTransactions burns through the 16 bits of a producer's epoch: more
+// than 32,767 transactions on one transactional id.
+func TestManyTransactions(t *testing.T) {
+	const want = 40_000
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxTurnRecords, o.MinInterval = 1, -1 }})
+		w.Start("a")
+		w.AwaitOwners()
+		due := time.Now().Add(time.Minute)
+		w.Flood(want/2, func(i int) (string, time.Time) {
+			return fmt.Sprintf("t%d", i), due.Add(time.Duration(i) * time.Millisecond)
+		})
+		time.Sleep(10 * time.Minute)
+		if n := w.Heard("turns"); n < want {
+			t.Errorf("only %d transactions", n)
+		}
+		w.CheckInvariants()
+	})
+}
+
+// TestIdle: five hours, or in a soak eight days, without a command. The partition commits often enough
+// that its transactional id does not expire, and then fires as ever.
+func TestIdle(t *testing.T) {
+	idle := 5 * time.Hour
+	if soak() {
+		idle = 8 * 24 * time.Hour
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, MaxLate: time.Second})
+		w.Start("a")
+		w.AwaitOwners()
+		before := w.Heard("turns")
+		time.Sleep(idle)
+		if beats := time.Duration(w.Heard("turns") - before); beats < idle/time.Hour-1 || beats > idle/time.Hour+1 {
+			t.Errorf("%d turns in %v idle, want one an hour", beats, idle)
+		}
+		w.Register("after", time.Now().Add(time.Second))
+		time.Sleep(5 * time.Second)
+		w.CheckInvariants()
+	})
+}
+
+// TestPast: what is already due when it is registered fires at once, also
+// behind everything that has fired before, and across a restart.
+func TestPast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		begin := time.Now()
+		for i := range 50 {
+			w.Register(fmt.Sprintf("n%d", i), begin.Add(time.Duration(i)*time.Second))
+		}
+		time.Sleep(time.Minute)
+		for i, ago := range []time.Duration{0, time.Millisecond, time.Second, 30 * time.Second, 55 * time.Second} {
+			at := time.Now()
+			w.Register(fmt.Sprintf("p%d", i), at.Add(-ago))
+			time.Sleep(2 * time.Second)
+			w.RequireDelivered(fmt.Sprintf("p%d", i), 1)
+			crashIf(w, i%2 == 0)
+			w.AwaitOwners()
+		}
+		time.Sleep(time.Minute)
+		w.CheckInvariants()
+	})
+}
+
+// TestAroundNow registers at every millisecond around the one that fires.
+func TestAroundNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 2, MaxLate: time.Second})
+		w.Start("a")
+		w.AwaitOwners()
+		for i := range 400 {
+			w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(i%5-2)*time.Millisecond))
+			time.Sleep(time.Duration(i%3) * time.Millisecond / 2)
+		}
+		time.Sleep(10 * time.Second)
+		w.CheckInvariants()
+	})
+}
+
+// TestDone: what has fired is remembered up to a bound, which is counted, and
+// for the horizon, and then forgotten everywhere.
+func TestDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+			o.MaxDone, o.Machine.Horizon = 100, time.Hour
+		}})
+		w.Start("a")
+		w.AwaitOwners()
+		for i := range 300 {
+			w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Second))
+		}
+		time.Sleep(time.Minute)
+		w.Register("next", time.Now().Add(24*time.Hour)) // what is too many goes with the next turn
+		time.Sleep(time.Minute)
+		if n := w.Heard("evicted"); n < 200 {
+			t.Errorf("%d of 200 done records too many were evicted, and counted", n)
+		}
+		if done := w.Owner(0).Engine.Partitions()[0].Done; done > 110 {
+			t.Errorf("%d done records are remembered, the bound is 100", done)
+		}
+		again := func(want int) {
+			t.Helper()
+			w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: []byte("again"), Value: []byte(`{"op":"register","fire_at":"2000-01-01T00:00:00Z"}`)})
+			time.Sleep(5 * time.Second)
+			w.RequireDelivered("again", want)
+		}
+		again(1)
+		again(1) // inside the horizon: a late retry of the same
+		time.Sleep(2 * time.Hour)
+		if done := w.Owner(0).Engine.Partitions()[0].Done; done != 0 {
+			t.Errorf("%d done records are remembered beyond the horizon", done)
+		}
+		again(2) // beyond it: a new life
+	})
+}
+
+// TestGroups: a member that joins, leaves and crashes moves partitions, and
+// nothing else.
+func TestGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 6})
+		w.Start("a")
+		w.AwaitOwners()
+		begin := time.Now()
+		for i := range 240 {
+			w.Register(fmt.Sprintf("k%d", i), begin.Add(time.Duration(i)*500*time.Millisecond))
+		}
+		for _, step := range strings.Fields("+b +c -a +a -b +b !c +c -a -b +a +b") {
+			switch name := step[1:]; step[0] {
+			case '+':
+				w.Start(name)
+			case '-':
+				_ = w.Stop(name)
+			case '!':
+				w.Kill(name)
+			}
+			time.Sleep(9 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		w.AwaitOwners()
+		w.CheckInvariants()
+	})
+}
