@@ -8,6 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
@@ -41,7 +45,7 @@ var blows = []struct {
 }
 
 // TestFailpoints strikes at every step of the turn with every blow, while two
-// nodes register, cancel and fire. The turn struck is a random one that fires.
+// nodes register, cancel and fire: once early, once in the middle, once late.
 func TestFailpoints(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -50,7 +54,7 @@ func TestFailpoints(t *testing.T) {
 			t.Run(step.name+"/"+blow.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := sim.New(t, sim.Options{Seed: seed})
-					f := strikeAt(w, step.name, 3+w.Rand.IntN(12), func(n *sim.Node) { blow.hit(w, n) })
+					f := strikeAt(w, step.name, func(n *sim.Node) { blow.hit(w, n) })
 					storm(w)
 					if f.hits == 0 {
 						t.Errorf("the failpoint was never hit")
@@ -64,19 +68,20 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// failpoint counts the passes of a step and strikes once.
+// failpoint counts the passes of a step and strikes at some of them.
 type failpoint struct {
 	mu     sync.Mutex
+	at     map[int]bool
 	begun  map[string]bool // partitions with a transaction under way
 	passes int
 	hits   int
 	inside int // of hits: inside a transaction
 }
 
-func strikeAt(w *sim.World, step string, pass int, blow func(*sim.Node)) *failpoint {
-	f := &failpoint{begun: map[string]bool{}}
+func strikeAt(w *sim.World, step string, blow func(*sim.Node)) *failpoint {
+	f := &failpoint{begun: map[string]bool{}, at: map[int]bool{3 + w.Rand.IntN(12): true, 20 + w.Rand.IntN(20): true, 50 + w.Rand.IntN(40): true}}
 	w.OnStep(func(node string, partition int32, at string) {
-		if f.reached(fmt.Sprint(node, partition), step, at, pass) {
+		if f.reached(fmt.Sprint(node, partition), step, at) {
 			if n := w.Node(node); n != nil {
 				blow(n)
 			}
@@ -85,7 +90,7 @@ func strikeAt(w *sim.World, step string, pass int, blow func(*sim.Node)) *failpo
 	return f
 }
 
-func (f *failpoint) reached(who, step, at string, pass int) bool {
+func (f *failpoint) reached(who, step, at string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch at {
@@ -97,7 +102,7 @@ func (f *failpoint) reached(who, step, at string, pass int) bool {
 	if at != step {
 		return false
 	}
-	if f.passes++; f.passes != pass {
+	if f.passes++; !f.at[f.passes] {
 		return false
 	}
 	f.hits++
@@ -134,4 +139,72 @@ func rest(w *sim.World) {
 	w.AwaitOwners()
 	time.Sleep(20 * time.Second)
 	w.CheckInvariants()
+}
+
+// TestLostAnswers lets requests of the turn be answered wrongly or not at all,
+// some of them after they have been obeyed: whether a transaction committed is
+// then known to the log alone.
+func TestLostAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		key  kmsg.Key
+		err  *kerr.Error
+		cut  bool // the answer is lost with the connection
+	}{
+		{"end: committed, and timed out", kmsg.EndTxn, kerr.RequestTimedOut, false},
+		{"end: refused for a reason unknown", kmsg.EndTxn, kerr.UnknownServerError, false},
+		{"end: the coordinator moved", kmsg.EndTxn, kerr.NotCoordinator, false},
+		{"end: fenced", kmsg.EndTxn, kerr.InvalidProducerEpoch, false},
+		{"end: the answer is lost", kmsg.EndTxn, nil, true},
+		{"produce: appended, and timed out", kmsg.Produce, kerr.RequestTimedOut, false},
+		{"produce: appended, with too few replicas", kmsg.Produce, kerr.NotEnoughReplicasAfterAppend, false},
+		{"produce: the answer is lost", kmsg.Produce, nil, true},
+		{"produce: out of order", kmsg.Produce, kerr.OutOfOrderSequenceNumber, false},
+		{"produce: the last transaction is still being marked", kmsg.Produce, kerr.ConcurrentTransactions, false},
+		{"open: the id is unknown", kmsg.InitProducerID, kerr.CoordinatorLoadInProgress, false},
+		{"open: no id mapping", kmsg.EndTxn, kerr.InvalidProducerIDMapping, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Seed: 11})
+				stop := make(chan struct{})
+				hits := 0
+				go func() {
+					for {
+						select {
+						case <-time.After(3 * time.Second):
+						case <-stop:
+							return
+						}
+						if c.cut {
+							hits++
+							loseAnswer(w, c.key)
+							continue
+						}
+						h := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{c.key}, Err: c.err, Count: 1})
+						time.Sleep(time.Second)
+						hits += h.Hits()
+						h.Remove()
+					}
+				}()
+				time.AfterFunc(30*time.Second, func() { close(stop) })
+				storm(w)
+				if hits == 0 && c.key != kmsg.InitProducerID {
+					t.Error("no answer was lost")
+				}
+			})
+		})
+	}
+}
+
+// loseAnswer lets the broker obey the next request of a kind and cuts every
+// node's connections before the answer is there.
+func loseAnswer(w *sim.World, key kmsg.Key) {
+	w.Cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.Cluster.DropControl()
+		for _, n := range w.Nodes() {
+			n.Cut()
+		}
+		return nil, nil, false
+	})
 }
