@@ -95,7 +95,7 @@ func (p *Partition) patience() time.Duration {
 // mustBeat says that a turn is owed although nothing happened: the first of a
 // new owner, which tells others where to ask, the heartbeat of an idle partition, a clock that must be compared, records to forget.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
-	if !p.announced || p.replan != nil || time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
+	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone || time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
 	forget := p.forgetDue()
