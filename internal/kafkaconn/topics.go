@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -117,8 +118,9 @@ func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into [
 }
 
 // Apply creates what a plan says is missing and alters what differs. It does
-// nothing at all where the plan refuses something. A topic that somebody else
-// made meanwhile is no error: Plan again to see how they made it.
+// nothing at all where the plan refuses something, and returns when a broker
+// shows what it made. A topic that somebody else made meanwhile is no error:
+// Plan again to see how they made it.
 func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topics.Change) error {
 	admin := kadm.NewClient(cl)
 	if err := topics.Check(plan, true); err != nil {
@@ -131,6 +133,36 @@ func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topi
 	for _, change := range plan {
 		if err := applyOne(ctx, admin, byName[change.Topic], change); err != nil {
 			return fmt.Errorf("%s: %w", change, err)
+		}
+	}
+	return awaitTopics(ctx, cl, plan, byName)
+}
+
+// How long a created topic is looked for, and how often: the controller has
+// made it before the brokers know.
+const (
+	topicWithin = 10 * time.Second
+	topicEvery  = 20 * time.Millisecond
+)
+
+func awaitTopics(ctx context.Context, cl *kgo.Client, plan []topics.Change, byName map[string]*topics.Topic) error {
+	var made []topics.Topic
+	for _, change := range plan {
+		if change.Kind == topics.Create {
+			made = append(made, *byName[change.Topic])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, topicWithin)
+	defer cancel()
+	for len(made) > 0 {
+		have, err := Existing(ctx, cl, made)
+		if err == nil && len(have) == len(made) {
+			return nil
+		}
+		select {
+		case <-time.After(topicEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d topics just created are not shown by the brokers (%v)", len(made)-len(have), len(made), err)
 		}
 	}
 	return nil
