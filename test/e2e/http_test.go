@@ -424,21 +424,22 @@ func TestRepeatAfterKill9(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	first := map[int]string{}
+	answered := make(chan struct{}, n)
 	unanswered := 0
 	for i := range n {
 		wg.Go(func() {
-			time.Sleep(time.Duration(i) * 5 * time.Millisecond)
 			a, err := post(i)
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && (a.status == 200 || a.status == 201) {
-				first[i] = a.str("trigger_id")
-			} else {
+			if err != nil || a.status != 200 && a.status != 201 {
 				unanswered++
+				return
 			}
+			first[i] = a.str("trigger_id")
+			answered <- struct{}{}
 		})
 	}
-	time.Sleep(n / 2 * 5 * time.Millisecond)
+	<-answered // the others are on their way
 	w.node.kill()
 	wg.Wait()
 	w.node.launch()
