@@ -169,7 +169,8 @@ func TestLostAnswers(t *testing.T) {
 				w := sim.New(t, sim.Options{Seed: 11})
 				stop := make(chan struct{})
 				hits := 0
-				go func() {
+				var losing sync.WaitGroup
+				losing.Go(func() {
 					for {
 						select {
 						case <-time.After(3 * time.Second):
@@ -186,9 +187,10 @@ func TestLostAnswers(t *testing.T) {
 						hits += h.Hits()
 						h.Remove()
 					}
-				}()
+				})
 				time.AfterFunc(30*time.Second, func() { close(stop) })
 				storm(w)
+				losing.Wait()
 				if hits == 0 && c.key != kmsg.InitProducerID {
 					t.Error("no answer was lost")
 				}

@@ -108,7 +108,12 @@ func (n *Node) Wait() error {
 func (w *World) Kill(name string) { w.crash(name, 100) }
 
 // PowerLoss is Kill, and of what was not synced to disk only some is there.
-func (w *World) PowerLoss(name string) { w.crash(name, w.Rand.IntN(101)) }
+func (w *World) PowerLoss(name string) {
+	w.mu.Lock()
+	unsynced := w.dice.IntN(101)
+	w.mu.Unlock()
+	w.crash(name, unsynced)
+}
 
 func (w *World) crash(name string, unsynced int) {
 	n := w.take(name)

@@ -41,7 +41,7 @@ type World struct {
 	T       *testing.T
 	Names   topics.Names
 	P       int32
-	Rand    *rand.Rand
+	Rand    *rand.Rand // the test goroutine's
 	Cluster *kfake.Cluster
 
 	opts    Options
@@ -50,6 +50,7 @@ type World struct {
 	step    func(node string, partition int32, step string)
 
 	mu     sync.Mutex
+	dice   *rand.Rand
 	nodes  map[string]*Node
 	disks  map[string]*vfs.MemFS
 	ending sync.WaitGroup // engines that are going down
@@ -67,7 +68,7 @@ func New(t *testing.T, o Options) *World {
 		o.Partitions = 2
 	}
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
-		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, heard: map[string]int{}}
+		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
 	var err error
 	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to
