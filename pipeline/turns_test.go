@@ -255,3 +255,23 @@ func TestGroups(t *testing.T) {
 		w.CheckInvariants()
 	})
 }
+
+// TestLateness: with an interval between turns and registers flowing in, what
+// is due goes with the next turn, not the one after (FAILURES F 7).
+func TestLateness(t *testing.T) {
+	for _, interval := range []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond} {
+		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: max(4*interval, 0) + 10*time.Millisecond, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
+				w.Start("a")
+				w.AwaitOwners()
+				for i := range 1000 {
+					w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(100+w.Rand.IntN(900))*time.Millisecond))
+					time.Sleep(7 * time.Millisecond)
+				}
+				time.Sleep(5 * time.Second)
+				w.CheckInvariants()
+			})
+		})
+	}
+}
