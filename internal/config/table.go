@@ -180,7 +180,7 @@ var sections = []section{
 			Doc:  "Commands a second; one more is `quota_exceeded`, 429 over HTTP."},
 		{Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
 			into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
-			Doc:  "Pending triggers in each partition; one more is `quota_exceeded`."},
+			Doc:  "Pending triggers; one more is `quota_exceeded`. Each partition enforces its P-th share, so a tenant whose keys spread unevenly meets it early."},
 		{Key: "tenants.<name>.channels",
 			into: func(c *Config, n string) any { return &c.tenant(n).Channels },
 			Doc:  "Channels it may use; unset means all. Another is `forbidden_channel`."},
