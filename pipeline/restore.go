@@ -66,12 +66,9 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	if err := p.openStore(); err != nil {
 		return err
 	}
-	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
-		return fmt.Errorf("take ownership: %w", err)
-	}
-	nonce, err := p.writeNonce(ctx)
+	nonce, err := p.fence(ctx)
 	if err != nil {
-		return fmt.Errorf("commit nonce: %w", err)
+		return err
 	}
 	if err := p.distrust(ids); err != nil {
 		return err
@@ -82,7 +79,9 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	if p.forward, err = newForwarder(p.opts, p.log); err != nil {
 		return err
 	}
-	return p.resume(ctx, ids)
+	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
+	defer cancel()
+	return p.resume(rctx, ids)
 }
 
 func (p *Partition) close() {
@@ -218,6 +217,24 @@ func (p *Partition) stale(ids [2][16]byte) (string, error) {
 	return "", nil
 }
 
+// openStep bounds a step of opening that does not depend on how much there is
+// to restore. Past it the partition is opened again, from the beginning: what
+// made it wait may be gone.
+const openStep = 20 * time.Second
+
+// fence takes the partition from its last owner.
+func (p *Partition) fence(ctx context.Context) (nonce []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
+		return nil, fmt.Errorf("take ownership: %w", err)
+	}
+	if nonce, err = p.writeNonce(ctx); err != nil {
+		return nil, fmt.Errorf("commit nonce: %w", err)
+	}
+	return nonce, nil
+}
+
 // writeNonce commits a record nobody has written before. Reading topic state
 // up to it is reading all that any earlier owner can have committed.
 func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
@@ -263,9 +280,11 @@ func (p *Partition) restore(ctx context.Context, nonce []byte) error {
 	r := replay{p: p, nonce: nonce}
 	r.reset()
 	for !r.done {
-		fs := cl.PollRecords(ctx, restoreChunk)
+		pctx, cancel := context.WithTimeout(ctx, openStep)
+		fs := cl.PollRecords(pctx, restoreChunk)
+		cancel()
 		if err := fetchFailed(ctx, fs); err != nil {
-			return err
+			return err // among others, that nothing came for openStep although the nonce is there
 		}
 		for it := fs.RecordIter(); !it.Done() && !r.done; {
 			if err := r.take(it.Next()); err != nil {

@@ -55,9 +55,16 @@ func start(t *testing.T, name string, args ...string) *process {
 	p.launch()
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
+		if t.Failed() { // what it was doing goes to the log
+			p.signal(syscall.SIGQUIT)
+			time.Sleep(time.Second)
+		}
 		p.kill()
 		if t.Failed() {
 			b, _ := os.ReadFile(p.log)
+			if keep := os.Getenv("WATERCLOCK_TEST_KEEP"); keep != "" {
+				_ = os.WriteFile(filepath.Join(keep, name+".log"), b, 0o600)
+			}
 			t.Logf("--- %s\n%s", name, tail(string(b), 6000))
 		}
 	})
