@@ -81,7 +81,7 @@ func owners(t *testing.T, p *process) map[string]int {
 // awaitOwners waits until all partitions are ready, shared by n owners.
 func awaitOwners(t *testing.T, p *process, partitions, n int) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(100 * time.Second)
 	var last map[string]int
 	for time.Now().Before(deadline) {
 		last = owners(t, p)
