@@ -19,16 +19,24 @@ func (d *decision) cancel(c *Command) *Error {
 		d.tooLate(s.Status)
 		d.out.Changed = true
 	case InFlight:
-		d.end(Cancelled)
+		d.endBy(c)
 		s.Revision++
 		d.tooLate(InFlight)
 	default:
 		series := s.Series
-		d.end(Cancelled)
+		d.endBy(c)
 		s.Revision++
 		d.tell(Fact{Type: CancelledFact, Scheduled: series.At, Local: series.Local, Occurrence: series.Occurrence, Tags: s.Spec.Tags})
 	}
 	return nil
+}
+
+// endBy ends a life by a cancel and keeps where the cancel stood in place of
+// where the life began, which nothing asks for any more: what comes after it
+// from the same partition is in the order of that log, whatever clocks say.
+func (d *decision) endBy(c *Command) {
+	d.end(Cancelled)
+	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 }
 
 // rememberCancel keeps the cancel of a key we do not know for the horizon, so
@@ -39,6 +47,7 @@ func (d *decision) rememberCancel(c *Command) {
 	}
 	d.s.ForgetAt = d.now.Add(d.m.Horizon)
 	d.s.UpdatedAt = c.From.Append
+	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 	d.tell(Fact{Type: CancelTooLate, Reason: "unknown"})
 }
 

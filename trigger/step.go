@@ -137,6 +137,8 @@ func (d *decision) superseded(c *Command) bool {
 		return true
 	case c.Op == OpCancel || c.Op == OpErase:
 		return false
+	case cancelled && c.From.Partition == d.s.Life.Partition:
+		return false // of one log: in its order
 	case cancelled:
 		return age >= -skew
 	}
