@@ -10,8 +10,7 @@ import (
 // the 1st of January.
 type yearMap [6]uint64
 
-func (m *yearMap) set(doy int)      { m[doy>>6] |= 1 << (doy & 63) }
-func (m *yearMap) has(doy int) bool { return m[doy>>6]&(1<<(doy&63)) != 0 }
+func (m *yearMap) set(doy int) { m[doy>>6] |= 1 << (doy & 63) }
 
 // next finds the first member at or after doy, or -1.
 func (m *yearMap) next(doy int) int {

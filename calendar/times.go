@@ -47,10 +47,6 @@ func (t timeSet) next(tod int) (int, bool) {
 	return 0, false
 }
 
-func (t timeSet) has(tod int) bool {
-	return t.hours>>(tod/3600)&1 != 0 && t.minutes>>(tod/60%60)&1 != 0 && t.seconds>>(tod%60)&1 != 0
-}
-
 func (t timeSet) first() int {
 	tod, _ := t.next(0)
 	return tod

@@ -27,9 +27,6 @@ type command struct {
 	conditional bool // a conflict is a 412
 }
 
-// headerAsk makes the owner remember the outcome for us.
-const headerAsk = "wcx-ask"
-
 // ours are the fields only the gateway may write.
 var ours = []string{"op", "actor"}
 
@@ -82,7 +79,7 @@ func (c *command) record(topic string, partitions int32) *kgo.Record {
 	for _, h := range c.headers {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
-	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: headerAsk})
+	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderAsk})
 	return rec
 }
 

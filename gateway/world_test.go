@@ -147,7 +147,7 @@ func (e *engine) decide(r *kgo.Record) {
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
 	}
-	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == headerAsk }) && !e.forgets {
+	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == topics.HeaderAsk }) && !e.forgets {
 		e.decided[place{partition: r.Partition, offset: r.Offset}] = d
 	}
 }

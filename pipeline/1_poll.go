@@ -24,7 +24,7 @@ func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !
 // has passed. An empty input means: come again.
 func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.opts.Listener.Step(p.id, "poll")
-	if err := p.pace.wait(ctx, p.opts.Now()); err != nil {
+	if err := p.pace.wait(ctx); err != nil {
 		return input{}, err
 	}
 	if err := p.hydrate(); err != nil {

@@ -408,7 +408,7 @@ func (p *Partition) get(key trigger.Key) (*trigger.State, error) {
 }
 
 // Outcome says what became of a command that was first appended at
-// (partition, offset) with HeaderAsk; it waits until the command is decided.
+// (partition, offset) with topics.HeaderAsk; it waits until the command is decided.
 // ok is false when the outcome is not remembered any more.
 func (e *Engine) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (Decided, bool, error) {
 	p, err := e.partition(topics.Partition([]byte(key), e.opts.Partitions))

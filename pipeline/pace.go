@@ -20,19 +20,11 @@ type pace struct {
 const maxInterval = 100 * time.Millisecond
 
 // wait sleeps until the next turn may begin.
-func (p *pace) wait(ctx context.Context, now time.Time) error {
-	d := p.next() - time.Since(p.start)
-	if d <= 0 {
-		return ctx.Err()
+func (p *pace) wait(ctx context.Context) error {
+	if d := p.next() - time.Since(p.start); d > 0 {
+		sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ctx.Err()
 }
 
 func (p *pace) next() time.Duration {

@@ -85,15 +85,11 @@ func (d *decided) get(at origin) (Decided, bool) {
 	return o, ok
 }
 
-// HeaderAsk marks a command whose producer will ask for its outcome: only
-// those are remembered.
-const HeaderAsk = "wcx-ask"
-
 // answer notes the outcome of a command somebody will ask for.
 func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.Outcome) {
 	asked := false
 	for _, h := range rec.Headers {
-		asked = asked || h.Key == HeaderAsk
+		asked = asked || h.Key == topics.HeaderAsk
 	}
 	if !asked {
 		return

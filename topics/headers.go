@@ -34,6 +34,10 @@ const (
 	headerAppend  = enginePrefix + "append"   // milliseconds of the first append
 )
 
+// HeaderAsk marks a command whose producer will ask the owner for its outcome:
+// only those are remembered.
+const HeaderAsk = enginePrefix + "ask"
+
 // Forward is what a record says of where it first stood. It is a claim:
 // anyone who may write can make it, so the caller checks it against the topic
 // id, the source's end and the clock before believing (DESIGN section 7).

@@ -100,9 +100,6 @@ func (w *World) Context() context.Context {
 	return ctx
 }
 
-// Brokers are the addresses of the cluster.
-func (w *World) Brokers() []string { return w.brokers }
-
 // Start runs an engine. The name is also its disk: the same name again finds
 // what the last one left.
 func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
