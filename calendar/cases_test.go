@@ -29,8 +29,14 @@ var disputedCases = map[string]bool{"c292": true}
 func TestTimeCases(t *testing.T) { runTimeCases(t, timeCases(t)) }
 
 // TestRulesLikeDateutil: 1,500 random rules, made by testdata/gen_rules.py.
-func TestRulesLikeDateutil(t *testing.T) {
-	f, err := os.Open("testdata/rules.jsonl.gz")
+func TestRulesLikeDateutil(t *testing.T) { runTimeCases(t, zipped(t, "testdata/rules.jsonl.gz", 1500)) }
+
+// TestCronByDefinition: 700 random expressions, made by testdata/gen_crons.py.
+func TestCronByDefinition(t *testing.T) { runTimeCases(t, zipped(t, "testdata/crons.jsonl.gz", 700)) }
+
+func zipped(t *testing.T, name string, want int) []timeCase {
+	t.Helper()
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,14 +45,17 @@ func TestRulesLikeDateutil(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runTimeCases(t, readCases(t, zr, 1500))
+	return readCases(t, zr, want)
 }
 
 func runTimeCases(t *testing.T, cases []timeCase) {
 	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
-			body, _ := json.Marshal(map[string]any{"id": c.ID, "recurrence": c.Rule, "start": c.Start,
-				"timezone": c.Zone, "after": c.After, "n": c.Limit})
+			question := map[string]any{"id": c.ID, "recurrence": c.Rule, "timezone": c.Zone, "after": c.After, "n": c.Limit}
+			if c.Start != "" {
+				question["start"] = c.Start
+			}
+			body, _ := json.Marshal(question)
 			resp, err := Preview(Embedded(), body, 0)
 			var want Code
 			switch {

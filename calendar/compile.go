@@ -135,13 +135,18 @@ func (c *compiler) readRule() error {
 		c.r.kind = onDates
 		return nil
 	case strings.EqualFold(scheme, "cron"):
-		return c.readCron(rest)
+		return c.readCron(rest, strings.Index(c.spec.Recurrence, ":")+1)
 	case strings.EqualFold(scheme, "every"):
 		return c.readEvery(strings.TrimSpace(rest))
+	case text[0] == '@' || strings.IndexByte("*0123456789", text[0]) >= 0 && len(strings.Fields(text)) >= 5:
+		if _, err := parseCron(text, strings.Index(c.spec.Recurrence, text)); err != nil {
+			return err
+		}
+		return fail(CodeInvalidRule, "recurrence", "%s looks like cron; write cron:%s", clip(text), text)
 	case strings.EqualFold(scheme, "RRULE") || strings.Contains(text, "="):
 		return c.readRRule(c.spec.Recurrence)
-	case strings.HasPrefix(text, "@") || len(strings.Fields(text)) == 5:
-		return fail(CodeInvalidRule, "recurrence", "%s looks like cron; write cron:%s", clip(text), text)
+	case strings.HasPrefix(text, "cron(") || strings.HasPrefix(text, "rate("): // EventBridge
+		return failAt(CodeInvalidRule, "recurrence", 0, "%s is no recurrence; write cron: and 5 fields, without year, or every:5m", clip(text))
 	}
 	return fail(CodeInvalidRule, "recurrence", "%s is no recurrence; write FREQ=DAILY, cron:0 9 * * 1-5 or every:15m", clip(text))
 }
@@ -170,8 +175,8 @@ func (c *compiler) elapsed(stepMs int64) error {
 	return nil
 }
 
-func (c *compiler) readCron(text string) error {
-	e, err := parseCron(text)
+func (c *compiler) readCron(text string, base int) error {
+	e, err := parseCron(text, base)
 	if err != nil {
 		return err
 	}
@@ -209,6 +214,7 @@ func (c *compiler) readRRule(text string) error {
 	if err := c.checkInterval(p); err != nil {
 		return err
 	}
+	p.at = nil
 	asWritten := *p
 	c.r.source.rule = &asWritten
 	p.anchor(c.phase)
@@ -292,10 +298,10 @@ func (c *compiler) takeCountAndUntil(p *recurRule) error {
 // what the tenant may not ask for.
 func (c *compiler) checkInterval(p *recurRule) error {
 	if int64(p.interval) > maxYear*366*secondsPerDay/p.freq.unit() {
-		return fail(CodeInvalidRule, "recurrence", "INTERVAL=%d overflows: %s reaches past the year 9999", p.interval, p.freq)
+		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"], "INTERVAL=%d overflows: %s reaches past the year 9999", p.interval, p.freq)
 	}
 	if p.interval > c.limits.MaxInterval {
-		return fail(CodeInvalidRule, "recurrence", "INTERVAL=%d; at most %d is allowed", p.interval, c.limits.MaxInterval)
+		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"], "INTERVAL=%d; at most %d is allowed", p.interval, c.limits.MaxInterval)
 	}
 	return nil
 }

@@ -71,6 +71,14 @@ func didYouMean(got string, known []string) string {
 	return "; did you mean " + best + "?"
 }
 
+// orElse is a hint, or the second one where there is none.
+func orElse(hint, other string) string {
+	if hint == "" {
+		return other
+	}
+	return hint
+}
+
 // clip shortens text quoted in a message; a hostile field may be long.
 func clip(s string) string {
 	if len(s) > 40 {

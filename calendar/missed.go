@@ -4,6 +4,9 @@ package calendar
 // how many, the first and the last. It counts to max and no further; last is
 // the true last even then. The work is bounded by max looks and a few dozen.
 func (r *Rule) Missed(after, until int64, max int) (count int, first, last Occurrence, err error) {
+	if r.kind == onInterval && r.holidays == nil && len(r.include) == 0 && r.exclude.none() {
+		return r.missedOnInterval(after, until, max)
+	}
 	for at := after; ; {
 		o, ok, err := r.Next(at)
 		if err != nil || !ok || o.At > until {
@@ -18,6 +21,17 @@ func (r *Rule) Missed(after, until int64, max int) (count int, first, last Occur
 		}
 		count, last, at = count+1, o, o.At
 	}
+}
+
+// missedOnInterval counts what comes at one distance without walking there.
+func (r *Rule) missedOnInterval(after, until int64, most int) (count int, first, last Occurrence, err error) {
+	first, ok, err := r.Next(after)
+	if err != nil || !ok || first.At > until {
+		return 0, Occurrence{}, Occurrence{}, err
+	}
+	steps := (min(until, r.untilAt, maxInstant) - first.At) / r.step
+	last = Occurrence{At: first.At + steps*r.step, Elapsed: true}
+	return int(min(steps+1, int64(most))), first, last, nil
 }
 
 // Between lists the occurrences in after < t ≤ until, at most max of them.

@@ -95,7 +95,7 @@ func TestCronAgainstOracle(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
 	for range *oracleRules {
 		text := randomCron(rnd)
-		c, err := parseCron(text)
+		c, err := parseCron(text, 0)
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, text, err)
 		}

@@ -103,6 +103,9 @@ func (q *PreviewRequest) answer(zs *Zones, now int64, resp *PreviewResponse) err
 		return err
 	}
 	list, err := r.Between(after, maxInstant, q.N)
+	if n := len(list); n > 0 && r.countedTo != 0 && list[n-1].At > r.countedTo {
+		return fail(CodeInvalidRule, "recurrence", "COUNT overflows: no more than %d occurrences are counted; ask for an earlier after", countSteps)
+	}
 	for _, o := range list {
 		resp.add(r.zone, o)
 	}
@@ -291,7 +294,7 @@ func readText(to *string, raw json.RawMessage, field string, number bool) error 
 	if json.Unmarshal(raw, to) != nil {
 		return fail(CodeInvalid, field, "%s is not a string", clip(string(raw)))
 	}
-	if *to == "" && field != "timezone" {
+	if *to == "" && field != "timezone" && field != "recurrence" {
 		return fail(CodeInvalid, field, "is empty")
 	}
 	return nil

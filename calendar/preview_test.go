@@ -19,6 +19,10 @@ func TestPreview(t *testing.T) {
 			`{"occurrences":[{"at":"2026-11-20T14:15:00Z","local":"2026-11-20T14:15:00Z"},{"at":"2026-11-20T14:30:00Z","local":"2026-11-20T14:30:00Z"}]}`},
 		{"no shortest period, INTERVAL or horizon", `{"recurrence":"FREQ=SECONDLY;INTERVAL=90061","start":"2500-01-01T00:00","n":1}`,
 			`{"occurrences":[{"at":"2500-01-01T00:00:00Z","local":"2500-01-01T00:00:00Z"}]}`},
+		{"no bound on COUNT", `{"recurrence":"FREQ=DAILY;COUNT=2147483648","start":"2027-01-01T00:00","n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T00:00:00Z","local":"2027-01-01T00:00:00Z"}]}`},
+		{"no bound on COUNT, elapsed", `{"recurrence":"FREQ=MINUTELY;BYHOUR=9;COUNT=999999","start":"2027-01-01T09:00","n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},
 		{"has ended", `{"recurrence":"FREQ=DAILY;COUNT=3","start":"2020-01-01T09:00"}`, `{"occurrences":[]}`},
 		{"fire_at beside recurrence is the start", `{"recurrence":"FREQ=DAILY","fire_at":"2027-01-01T09:00","timezone":"Europe/Berlin","n":1}`,
 			`{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`},
@@ -80,6 +84,8 @@ func TestPreviewRefusals(t *testing.T) {
 		{"after", `{"delay":"7m","after":"soon"}`, CodeInvalid, "after", "local date-time"},
 		{"disputed", `{"recurrence":"FREQ=YEARLY;BYEASTER=0"}`, CodeDisputedRule, "recurrence", "include"},
 		{"calendar", `{"recurrence":"FREQ=DAILY","calendars":{"names":["x"],"on":"skip"}}`, CodeUnsupported, "calendars", "not at hand"},
+		{"past what is counted", `{"recurrence":"FREQ=DAILY;BYHOUR=1,2,3,4,5,6,7,8;COUNT=999999","start":"1900-01-01T00:00","after":"2500-01-01T00:00"}`, CodeInvalidRule, "recurrence", "earlier after"},
+		{"empty recurrence", `{"recurrence":""}`, CodeInvalidRule, "recurrence", "write FREQ=DAILY"},
 		{"id survives", `{"x":1,"id":7}`, CodeUnknownField, "x", "not a field"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

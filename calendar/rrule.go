@@ -47,6 +47,8 @@ type recurRule struct {
 	byDay                                []weekdayNum
 	byMonthDay, byYearDay, byWeekNo, pos []int
 	byMonth                              []int
+
+	at map[string]int // offsets of the values, for the messages of check
 }
 
 // rulePart says how one part of a rule is read. The parts are listed as
@@ -93,7 +95,7 @@ func (p *ruleParser) bad(format string, args ...any) error {
 // stand once; X- parts, RSCALE and SKIP are refused by name, since leaving
 // them out would change the meaning silently.
 func parseRRule(text string) (*recurRule, error) {
-	p := &ruleParser{text: text, at: len(text) - len(strings.TrimLeft(text, " \t"))}
+	p := &ruleParser{text: text, part: "EXRULE", at: len(text) - len(strings.TrimLeft(text, " \t"))}
 	body := text[p.at:]
 	if len(body) >= 6 && strings.EqualFold(body[:6], "RRULE:") {
 		p.at += 6
@@ -103,7 +105,10 @@ func parseRRule(text string) (*recurRule, error) {
 	if i := strings.IndexAny(body, "\r\n"); i >= 0 {
 		return nil, failAt(CodeInvalidRule, "recurrence", p.at+i, "has more than one line; put DTSTART into start, RDATE into include and EXDATE into exclude")
 	}
-	r := &recurRule{freq: 255, interval: 1, wkst: 1}
+	if len(body) >= 7 && strings.EqualFold(body[:7], "EXRULE:") {
+		return nil, p.bad("is not supported; list the dates in exclude")
+	}
+	r := &recurRule{freq: 255, interval: 1, wkst: 1, at: map[string]int{}}
 	if err := p.parts(r, strings.TrimSuffix(body, ";")); err != nil {
 		return nil, err
 	}
@@ -114,7 +119,6 @@ func parseRRule(text string) (*recurRule, error) {
 }
 
 func (p *ruleParser) parts(r *recurRule, body string) error {
-	seen := map[string]bool{}
 	start := p.at
 	for _, part := range strings.Split(body, ";") {
 		name, value, ok := strings.Cut(part, "=")
@@ -127,11 +131,11 @@ func (p *ruleParser) parts(r *recurRule, body string) error {
 		if i < 0 {
 			return p.unknownPart()
 		}
-		if seen[p.part] {
+		if _, seen := r.at[p.part]; seen {
 			return p.bad("stands twice; once is allowed")
 		}
-		seen[p.part] = true
 		p.at += len(name) + 1
+		r.at[p.part] = p.at
 		if err := ruleParts[i].read(r, p, strings.ToUpper(strings.TrimSpace(value))); err != nil {
 			return err
 		}
@@ -153,13 +157,16 @@ func (p *ruleParser) unknownPart() error {
 	for i, k := range ruleParts {
 		known[i] = k.name
 	}
-	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part), didYouMean(p.part, known))
+	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part), orElse(didYouMean(p.part, known), "; write one of "+strings.Join(known[:len(known)-1], ", ")))
 }
 
 func readFreq(r *recurRule, p *ruleParser, v string) error {
 	i := slices.Index(frequencyNames, v)
 	if i < 0 {
-		return p.bad("is %s%s", clip(v), didYouMean(v, frequencyNames))
+		if strings.ContainsAny(v, " ,") {
+			return p.bad("is %s; parts are separated by ;", clip(v))
+		}
+		return p.bad("is %s%s", clip(v), orElse(didYouMean(v, frequencyNames), "; write YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY"))
 	}
 	r.freq = frequency(i)
 	return nil
@@ -234,8 +241,8 @@ func readWkst(r *recurRule, p *ruleParser, v string) error {
 	return nil
 }
 
-func readByEaster(*recurRule, *ruleParser, string) error {
-	return fail(CodeDisputedRule, "recurrence", "BYEASTER is in no standard and implementations differ; list the dates in include")
+func readByEaster(_ *recurRule, p *ruleParser, _ string) error {
+	return failAt(CodeDisputedRule, "recurrence", p.at, "BYEASTER is in no standard and implementations differ; list the dates in include")
 }
 
 // number reads a positive integer. Its bounds are the caller's limits.

@@ -6,29 +6,31 @@ func (r *recurRule) check() error {
 	if err := r.disputed(); err != nil {
 		return err
 	}
-	bad := func(format string, args ...any) error { return fail(CodeInvalidRule, "recurrence", format, args...) }
+	bad := func(part, format string, args ...any) error {
+		return failAt(CodeInvalidRule, "recurrence", r.at[part], format, args...)
+	}
 	numbered := false
 	for _, d := range r.byDay {
 		numbered = numbered || d.n != 0
 	}
 	switch {
 	case r.byWeekNo != nil && r.freq != yearly:
-		return bad("BYWEEKNO needs FREQ=YEARLY, not %s", r.freq)
+		return bad("BYWEEKNO", "BYWEEKNO needs FREQ=YEARLY, not %s", r.freq)
 	case r.byYearDay != nil && (r.freq == daily || r.freq == weekly || r.freq == monthly):
-		return bad("BYYEARDAY cannot stand with FREQ=%s; write FREQ=YEARLY", r.freq)
+		return bad("BYYEARDAY", "BYYEARDAY cannot stand with FREQ=%s; write FREQ=YEARLY", r.freq)
 	case r.byMonthDay != nil && r.freq == weekly:
-		return bad("BYMONTHDAY cannot stand with FREQ=WEEKLY; write FREQ=MONTHLY, or FREQ=DAILY with both")
+		return bad("BYMONTHDAY", "BYMONTHDAY cannot stand with FREQ=WEEKLY; write FREQ=MONTHLY, or FREQ=DAILY with both")
 	case numbered && r.freq != monthly && r.freq != yearly:
-		return bad("BYDAY with a number (2MO) needs FREQ=MONTHLY or YEARLY, not %s", r.freq)
+		return bad("BYDAY", "BYDAY with a number (2MO) needs FREQ=MONTHLY or YEARLY, not %s", r.freq)
 	case numbered && r.byWeekNo != nil:
-		return bad("BYDAY with a number (2MO) cannot stand with BYWEEKNO; a week has one Monday")
+		return bad("BYDAY", "BYDAY with a number (2MO) cannot stand with BYWEEKNO; a week has one Monday")
 	case r.pos != nil && !r.hasSet():
-		return bad("BYSETPOS picks from what another BY part makes; there is none")
+		return bad("BYSETPOS", "BYSETPOS picks from what another BY part makes, and there is none; add BYDAY, say")
 	}
 	if numbered && (r.freq == monthly || r.byMonth != nil) {
 		for _, d := range r.byDay {
 			if d.n > 5 || d.n < -5 {
-				return bad("BYDAY=%d%s: a month has no more than 5 of a weekday", d.n, weekdayNames[d.day])
+				return bad("BYDAY", "BYDAY=%d%s: a month has no more than 5 of a weekday", d.n, weekdayNames[d.day])
 			}
 		}
 	}
@@ -36,16 +38,18 @@ func (r *recurRule) check() error {
 }
 
 func (r *recurRule) disputed() error {
-	bad := func(msg string) error { return fail(CodeDisputedRule, "recurrence", "%s", msg) }
+	bad := func(part, msg string) error {
+		return failAt(CodeDisputedRule, "recurrence", r.at[part], "%s", msg)
+	}
 	switch {
 	case r.count > 0 && r.until.kind != isNothing:
-		return bad("both COUNT and UNTIL: RFC 5545 allows one of them; leave one out")
+		return bad("UNTIL", "both COUNT and UNTIL: RFC 5545 allows one of them; leave one out")
 	case r.freq == yearly && r.byMonthDay != nil && r.byMonth == nil:
-		return bad("YEARLY with BYMONTHDAY but no BYMONTH means every month to some and the start's month to others; add BYMONTH, or write FREQ=MONTHLY")
+		return bad("BYMONTHDAY", "YEARLY with BYMONTHDAY but no BYMONTH means every month to some and the start's month to others; add BYMONTH, or write FREQ=MONTHLY")
 	case r.freq == yearly && r.byWeekNo != nil && r.interval > 1:
-		return bad("BYWEEKNO with INTERVAL over 1: whether the week's year or the calendar year counts is disputed; drop INTERVAL, or use FREQ=WEEKLY;INTERVAL=52")
+		return bad("INTERVAL", "BYWEEKNO with INTERVAL over 1: whether the week's year or the calendar year counts is disputed; drop INTERVAL, or use FREQ=WEEKLY;INTERVAL=52")
 	case r.freq == yearly && r.byWeekNo != nil && r.byMonth != nil:
-		return bad("BYWEEKNO with BYMONTH is read in two ways; leave BYMONTH out, or use BYMONTH with BYDAY")
+		return bad("BYMONTH", "BYWEEKNO with BYMONTH is read in two ways; leave BYMONTH out, or use BYMONTH with BYDAY")
 	}
 	return nil
 }

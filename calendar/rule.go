@@ -21,6 +21,7 @@ type Rule struct {
 	startAt   int64 // no occurrence of the rule is before this instant
 	lastWall  Wall  // onWalls: no candidate is after it (COUNT, local UNTIL)
 	untilAt   int64 // no occurrence of the rule is after this instant
+	countedTo int64 // if not 0: COUNT is larger than was counted, and does not end the rule up to here
 	floor     int64 // Next and First look strictly after it: the append of a rule without start
 
 	start    string
@@ -259,6 +260,8 @@ func (x *excluded) day(d Date) bool {
 	_, ok := x.days[d]
 	return ok
 }
+
+func (x *excluded) none() bool { return len(x.instants) == 0 && len(x.walls) == 0 && len(x.days) == 0 }
 
 func (x *excluded) has(at int64, wall Wall) bool {
 	if len(x.instants) == 0 && len(x.walls) == 0 {

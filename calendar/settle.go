@@ -103,7 +103,7 @@ func (c *compiler) settleCount() error {
 
 func (c *compiler) countWalls() error {
 	from, last := ceilDiv(int64(c.r.startWall)-c.r.subMs, 1000), int64(0)
-	for range c.count {
+	for range min(c.count, countSteps) {
 		w, ok, err := c.r.walls.next(from)
 		if err != nil {
 			return err
@@ -113,13 +113,18 @@ func (c *compiler) countWalls() error {
 		}
 		from, last = w+1, w
 	}
-	c.r.lastWall = Wall(last*1000 + c.r.subMs)
+	wall := Wall(last*1000 + c.r.subMs)
+	if c.count > countSteps {
+		c.r.countedTo = c.r.zone.ResolveFirst(wall)
+		return nil
+	}
+	c.r.lastWall = wall
 	return nil
 }
 
 func (c *compiler) countGrid() error {
 	t, last := ceilDiv(c.r.startAt-c.r.subMs, 1000), int64(0)
-	for range c.count {
+	for range min(c.count, countSteps) {
 		u, ok, err := c.r.grid.next(c.r.zone, t)
 		if err != nil {
 			return err
@@ -128,6 +133,10 @@ func (c *compiler) countGrid() error {
 			return nil
 		}
 		t, last = u+1, u
+	}
+	if c.count > countSteps {
+		c.r.countedTo = last*1000 + c.r.subMs
+		return nil
 	}
 	c.r.untilAt = last*1000 + c.r.subMs
 	return nil

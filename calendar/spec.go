@@ -44,23 +44,26 @@ type Spec struct {
 type Limits struct {
 	MinPeriod    time.Duration // shortest period; default 1 minute
 	MaxInterval  int           // INTERVAL; default 10,000
-	MaxCount     int           // COUNT; default 100,000, and no more in any case
+	MaxCount     int           // COUNT; default 100,000; more is counted no further than countSteps
 	HorizonYears int           // how far ahead the first occurrence may be; default 100
 	RuleBytes    int           // length of Recurrence; default 512
 	MaxDates     int           // Include and Exclude together; default 512
 }
 
+// countSteps bounds the walk that turns COUNT into a last occurrence.
+const countSteps = 100_000
+
 // Preview is l as POST /v1/preview applies it: no shortest period, no bound on
-// INTERVAL, no horizon. The sizes that keep the work bounded stay.
+// INTERVAL and COUNT, no horizon. The sizes that keep the work bounded stay.
 func (l Limits) Preview() Limits {
-	l.MinPeriod, l.MaxInterval, l.HorizonYears = -1, -1, -1
+	l.MinPeriod, l.MaxInterval, l.MaxCount, l.HorizonYears = -1, -1, -1, -1
 	return l
 }
 
 func (l Limits) withDefaults() Limits {
 	or(&l.MinPeriod, time.Minute, 1<<62)
 	or(&l.MaxInterval, 10_000, 1<<40)
-	or(&l.MaxCount, 100_000, 100_000)
+	or(&l.MaxCount, countSteps, 1<<62)
 	or(&l.HorizonYears, 100, 1<<30)
 	or(&l.RuleBytes, 512, 1<<16)
 	or(&l.MaxDates, 512, 1<<16)
