@@ -1,5 +1,11 @@
 package trigger
 
+import (
+	"slices"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
 // catchUp applies the misfire policy to a run of missed occurrences of a
 // rule. It returns the occurrence to fire now, or false.
 func (d *decision) catchUp() (Live, bool) {
@@ -17,7 +23,7 @@ func (d *decision) catchUp() (Live, bool) {
 	case FireOnce:
 		d.moveTo(last)
 	case FireAll:
-		d.dropOldest(count - d.m.MaxCatchUp)
+		d.keepLatest(d.m.MaxCatchUp, count, first, last)
 		s.Series.Told = last.At
 	}
 	return d.seriesOccurrence(), true
@@ -81,9 +87,35 @@ func (d *decision) moveTo(o occurrence) {
 	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(), old.After
 }
 
-// dropOldest leaves out the first n occurrences of a run.
-func (d *decision) dropOldest(n int) {
-	for ; n > 0 && d.s.Series.At != 0; n-- {
-		d.planAfter(d.s.Series.At)
+// keepLatest leaves out all but the latest n of a run of count occurrences. It
+// looks for the nth from the end in the last part of the run, guessing from
+// its density how far back that is.
+func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
+	r, err := d.rule()
+	if count <= n || err != nil {
+		return
 	}
+	until, span := int64(last.At), int64(last.At-first.Nominal)
+	for back := max(span/int64(count), 1) * int64(n); ; back *= 2 {
+		from := max(int64(first.Nominal)-1, until-back)
+		list, err := r.Between(from, until, maxMissed)
+		if err != nil {
+			return
+		}
+		list = slices.DeleteFunc(list, func(o calendar.Occurrence) bool { return indexSkip(d.s.Series.Skip, o.ID()) >= 0 })
+		if len(list) >= n {
+			d.planAfter(Instant(list[len(list)-n].At) - 1)
+			return
+		}
+		if from < int64(first.Nominal) {
+			return
+		}
+	}
+}
+
+// CatchingUp says whether a timer that goes at now belongs to a run of missed
+// occurrences all of which are to fire: the caller spaces those.
+func (m *Machine) CatchingUp(s *State, t Timer, now Instant) bool {
+	return t.Kind == TimerSeries && s.Spec.Misfire == FireAll && s.Recurring() && s.Status == Pending &&
+		s.Series.Occurrence == t.Occurrence && now.Sub(s.Series.At+Instant(s.Series.Jitter)) > m.MisfireAfter
 }

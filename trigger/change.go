@@ -183,11 +183,22 @@ func (d *decision) resume(c *Command) *Error {
 	if s.Status != Paused {
 		return d.duplicate("not paused")
 	}
-	s.Status, s.Note = Pending, ""
+	if err := d.unstrand(); err != nil {
+		return err
+	}
 	s.Revision++
-	s.UpdatedAt = d.now
-	d.tellPlan(Resumed).Detail = c.Note
+	d.goOn("", c.Note)
 	return nil
+}
+
+// goOn ends a pause.
+func (d *decision) goOn(reason, note string) {
+	s := d.s
+	s.Status, s.Note = Pending, ""
+	s.UpdatedAt = d.now
+	f := d.tellPlan(Resumed)
+	f.Reason, f.Detail = reason, note
+	d.settle()
 }
 
 // What an occurrence off the plan is named by: these, and the place of the

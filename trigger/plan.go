@@ -167,11 +167,43 @@ func (d *decision) planAfter(t Instant) {
 		s.Series = p
 		return
 	}
+	if err != nil {
+		end.Retry, d.unplanned = 1, err
+	}
 	s.Series = end
 }
 
+// stranded says that a series has not ended, but what follows cannot be told:
+// the release in force lacks its zone.
+func (p *Series) stranded() bool { return p.At == 0 && p.Retry > 0 }
+
+// strand pauses a series that cannot be planned. A release that has its zone
+// lets it go on (Replan), as does a resume after a rezone.
+func (d *decision) strand() {
+	s := d.s
+	if s.Status == Paused {
+		return
+	}
+	s.Status = Paused
+	f := Fact{Type: PausedFact, Reason: string(CodeInvalidRule)}
+	if err := d.unplanned; err != nil {
+		f.Reason, f.Detail = string(err.Code), err.Msg
+	}
+	s.Note = f.Detail
+	d.tell(f)
+}
+
+// unstrand plans a stranded series again, if that can be done now.
+func (d *decision) unstrand() *Error {
+	if !d.s.Series.stranded() {
+		return nil
+	}
+	d.planAfter(d.s.Series.After)
+	return d.unplanned
+}
+
 // rule is the trigger's recurrence, compiled. It was accepted once, so an
-// error means that its calendars or its zone are gone; the series then ends.
+// error means that its zone is not in the release in force.
 func (d *decision) rule() (rule, *Error) {
 	s := d.s
 	return d.m.Timetable.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)

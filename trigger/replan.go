@@ -8,6 +8,13 @@ import "slices"
 // old instant and both releases. Elapsed rules and instants never move.
 func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	d := m.begin(s, now)
+	if s.Series.stranded() && !s.Status.Finished() {
+		if d.unstrand() != nil {
+			return Outcome{State: s}
+		}
+		d.goOn(reason, "")
+		return d.finish()
+	}
 	if s.Status.Finished() || s.Series.At == 0 || !s.movable() {
 		return Outcome{State: s}
 	}
@@ -75,12 +82,12 @@ func (d *decision) decidedUntil() Instant {
 	return p.After // named by its instant, or the second pass of an overlap
 }
 
-// Uses says whether the trigger's plan depends on one of these zones, or on
-// this calendar; no zones means any.
-func (s *State) Uses(zones map[string]bool, calendar string) bool {
+// Uses says whether the trigger's plan depends on this calendar; "" means on
+// any zone or calendar.
+func (s *State) Uses(calendar string) bool {
 	w := &s.Spec.When
-	if calendar != "" {
-		return w.Calendars != nil && slices.Contains(w.Calendars.Names, calendar)
+	if calendar == "" {
+		return w.Zone != "" || w.Calendars != nil
 	}
-	return w.Zone != "" && (zones == nil || zones[w.Zone])
+	return w.Calendars != nil && slices.Contains(w.Calendars.Names, calendar)
 }

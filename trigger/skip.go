@@ -11,6 +11,9 @@ func (d *decision) skip(c *Command) *Error {
 	if !s.Recurring() {
 		return invalid("op", "a one-shot has only one occurrence: cancel it, or reschedule it")
 	}
+	if _, err := d.rule(); err != nil {
+		return err
+	}
 	if s.Series.At == 0 {
 		return &Error{Code: CodeNotFound, Field: "occurrence", Msg: "the series has no further occurrence"}
 	}

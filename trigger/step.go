@@ -73,6 +73,8 @@ type decision struct {
 	s     *State // nil until a life begins
 	out   Outcome
 	actor string
+
+	unplanned *Error // why the series is stranded
 }
 
 func (m *Machine) begin(s *State, now Instant) *decision {
@@ -204,6 +206,8 @@ func (s *State) trim() {
 func (d *decision) settle() {
 	s := d.s
 	switch {
+	case s.Series.stranded():
+		d.strand()
 	case s.Status == Paused && (s.Series.At != 0 || s.waiting() || (s.Recurring() && len(s.Live) > 0)):
 	case s.Series.At != 0 || s.waiting():
 		s.Status = Pending
