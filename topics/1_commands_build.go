@@ -166,14 +166,14 @@ func (d *draft) channel() string {
 		return channelWebhook
 	case !d.seen.has(fChannel):
 		return defaultChannel
-	case !validChannel(name):
+	case !ValidChannel(name):
 		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit")
 	}
 	return name
 }
 
-// validChannel is [a-z0-9][a-z0-9._-]{0,48}.
-func validChannel(s string) bool { return len(s) <= 49 && ValidName(s) }
+// ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}.
+func ValidChannel(s string) bool { return len(s) <= 49 && ValidName(s) }
 
 // priority maps the order the choices are named in to the domain's numbers.
 func (d *draft) priority() trigger.Priority {

@@ -63,7 +63,9 @@ func (d *draft) addHeader(key string, value []byte) {
 	switch {
 	case strings.HasPrefix(key, eventPrefix), hasPrefixFold(key, enginePrefix):
 	case key == traceParent:
-		d.once(&d.traceParent, key, value)
+		if isTraceParent(value) {
+			d.once(&d.traceParent, key, value)
+		}
 	case strings.EqualFold(key, contentType):
 		d.once(&d.contentType, key, value)
 	default:

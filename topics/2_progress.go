@@ -54,8 +54,6 @@ type TopicCount struct {
 	Digest  uint64
 }
 
-const progressFormat = 1
-
 // AppendProgress appends the value of the progress record. The same Progress
 // always gives the same bytes.
 func AppendProgress(b []byte, p *Progress) ([]byte, error) {

@@ -8,9 +8,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// stateFormat is the newest State.format this version writes and reads.
-const stateFormat = 1
-
 // lastLiveKind is the highest kind the schema knows.
 const lastLiveKind = trigger.LiveRunNow
 

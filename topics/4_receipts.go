@@ -128,7 +128,7 @@ func (r *Receipt) check(key trigger.Key, outcome string) error {
 		return fail(trigger.CodeInvalid, "outcome", "outcome is delivered, accepted, failed, retry, postponed or suppressed")
 	case r.Attempt < 0:
 		return fail(trigger.CodeInvalid, "attempt", "attempt counts from 1")
-	case r.Channel != "" && !validChannel(r.Channel):
+	case r.Channel != "" && !ValidChannel(r.Channel):
 		return fail(trigger.CodeInvalid, "channel", "this is no channel name")
 	}
 	return nil

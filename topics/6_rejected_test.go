@@ -79,7 +79,7 @@ func TestDeadLetterSurvivesTheWire(t *testing.T) {
 // A redrive carries all that a due event is made of, as attempt + 1.
 func TestRedrive(t *testing.T) {
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
-	dead.Fire.Spec.Priority = trigger.High
+	dead.Fire.Spec.Priority, dead.Fire.Spec.TraceParent = trigger.High, wholeTrace
 	value, err := EncodeCommand(dead.Fire.Key, RedriveCommand(dead))
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestRedrive(t *testing.T) {
 	}
 	want := *fullFire()
 	want.Attempt, want.Fired, want.Expires = 3, 0, 0
-	want.Spec.Channel, want.Spec.Priority = "webhook", trigger.High
+	want.Spec.Channel, want.Spec.Priority, want.Spec.TraceParent = "webhook", trigger.High, wholeTrace
 	want.Spec.Headers[1].Value = []byte{}
 	if !reflect.DeepEqual(got, &want) {
 		t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Spec, want, want.Spec)

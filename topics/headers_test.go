@@ -149,7 +149,7 @@ func fuzzCommand(t *testing.T, rec *Record) {
 	if c.Key != trigger.Key(rec.Key) || (c.Op == trigger.OpRegister) != (c.Hash != trigger.Hash{}) {
 		t.Fatalf("got %+v", c)
 	}
-	if c.Op == trigger.OpRegister && (len(c.Spec.Payload) > l.Payload || len(c.Spec.Headers) > l.Headers || !validChannel(c.Spec.Channel) || c.Spec.When.Kind == trigger.WhenNone) {
+	if c.Op == trigger.OpRegister && (len(c.Spec.Payload) > l.Payload || len(c.Spec.Headers) > l.Headers || !ValidChannel(c.Spec.Channel) || c.Spec.When.Kind == trigger.WhenNone) {
 		t.Fatalf("a bound was passed: %+v", c.Spec)
 	}
 	if c.Spec == nil {

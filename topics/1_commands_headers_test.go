@@ -1,0 +1,50 @@
+package topics
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func tombstone(hs ...string) *Record {
+	rec := command("", hs...)
+	rec.Value = nil
+	return rec
+}
+
+func TestTombstoneIsACancel(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  *Record
+	}{
+		{"null", tombstone()},
+		{"null beside other headers", tombstone("traceparent=x", "ce_id=1", "wcx-topic-id=z")},
+		{"null beside wc-op=cancel", tombstone("wc-op=cancel")},
+		{"empty value and wc-op=cancel", command("", "wc-op=cancel")},
+	} {
+		got, err := DecodeCommand(c.rec, Limits{}, nil)
+		if err != nil || got.Op != trigger.OpCancel || got.Key != "k" {
+			t.Errorf("%s: got %+v, %v", c.name, got, err)
+		}
+	}
+}
+
+// Record headers travel to the due event in either spelling, but for ours and
+// CloudEvents'; in the JSON spelling the field wins over the record's header.
+func TestUserHeadersTravel(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  *Record
+		want []trigger.Header
+	}{
+		{"headers", command("", "wc-delay=7m", "a=1", "ce_id=x", "wcx-origin=0/1", "WCX-a=1", "a=2", "Content-Type=text/plain"), headers("a=1", "a=2")},
+		{"json", command(`{"op":"register","delay":"7m"}`, "a=1", "ce_id=x", "wcx-origin=0/1", "content-type=text/plain"), headers("a=1")},
+		{"json, both", command(`{"op":"register","delay":"7m","headers":{"a":"1","content-type":"text/plain"}}`, "a=2", "b=3", "content-type=text/html"), headers("a=1", "b=3")},
+	} {
+		got, err := DecodeCommand(c.rec, Limits{}, nil)
+		if err != nil || !reflect.DeepEqual(got.Spec.Headers, c.want) || got.Spec.ContentType != "text/plain" {
+			t.Errorf("%s: got %+v, %v", c.name, got.Spec, err)
+		}
+	}
+}

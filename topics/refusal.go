@@ -1,0 +1,52 @@
+package topics
+
+import (
+	"encoding/json"
+	"regexp"
+	"unicode/utf8"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Refusal is what a gateway refused, written to topic commands so that the
+// engine, which alone writes events, tells it as command.rejected.
+type Refusal struct {
+	Code   trigger.Code `json:"-"`
+	Actor  string       `json:"actor,omitempty"`
+	Detail string       `json:"detail,omitempty"`
+}
+
+// headerRefused marks the record; its value is the code.
+const headerRefused = enginePrefix + "refused"
+
+// Record spells a refusal under a key.
+func (r Refusal) Record(key string) Record {
+	value, err := json.Marshal(r)
+	if err != nil {
+		panic("topics: a refusal cannot be spelled: " + err.Error()) // two texts
+	}
+	return Record{Key: []byte(key), Value: value, Headers: []trigger.Header{header(headerRefused, string(r.Code))}}
+}
+
+// Err is the refusal as the engine tells it.
+func (r Refusal) Err() *trigger.Error { return &trigger.Error{Code: r.Code, Msg: r.Detail} }
+
+var refusalCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// Refused reads a refusal; ok is false for any other record. Whoever may write
+// commands can write one: it says only that this record is refused.
+func Refused(rec *Record) (r Refusal, ok bool) {
+	for i := range rec.Headers {
+		if h := &rec.Headers[i]; h.Key == headerRefused && refusalCode.Match(h.Value) {
+			r.Code, ok = trigger.Code(h.Value), true
+		}
+	}
+	if !ok {
+		return Refusal{}, false
+	}
+	if utf8.Valid(rec.Value) && len(rec.Value) <= 4*maxErrorDetail {
+		_ = json.Unmarshal(rec.Value, &r) // a garbled one is refused without a reason
+	}
+	r.Actor, r.Detail = clip(r.Actor, maxText), clip(r.Detail, maxErrorDetail)
+	return r, true
+}
