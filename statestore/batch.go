@@ -22,9 +22,8 @@ type Batch struct {
 	counts  counts // change of
 	dueFrom trigger.Instant
 	forFrom trigger.Instant
-	dropped trigger.Instant // DropDueBelow; 0: none
-	gone    []uint64        // hashes of the deleted keys
-	err     error           // the first mistake
+	gone    []uint64 // hashes of the deleted keys
+	err     error    // the first mistake
 
 	was, is []trigger.Timer
 }
@@ -58,7 +57,7 @@ func (b *Batch) Reset() {
 	}
 	b.keys, b.gone = b.keys[:0], b.gone[:0]
 	b.counts = counts{}
-	b.dueFrom, b.forFrom, b.dropped = forever, forever, 0
+	b.dueFrom, b.forFrom = forever, forever
 	b.err = nil
 }
 
@@ -248,12 +247,6 @@ func (b *Batch) setMeta(name string, value []byte) {
 		small: b.key(func(k []byte) []byte { return append(k, value...) })})
 }
 
-// DropDueBelow says that every timer before due has fired, in this batch or
-// earlier, or is deleted by it: one range deletion takes the place of their
-// single ones. The caller is believed: a timer still waiting before due is lost.
-// Timers this batch sets are kept wherever they are.
-func (b *Batch) DropDueBelow(due trigger.Instant) { b.dropped = max(b.dropped, due) }
-
 // Len is the number of entries set or deleted.
 func (b *Batch) Len() (n int) {
 	for _, ops := range b.ops {
@@ -324,7 +317,7 @@ func (b *Batch) Commit() error {
 		b.store.known.remove(h)
 	}
 	s := b.store
-	s.firstDue = min(max(s.firstDue, b.dropped), b.dueFrom)
+	s.firstDue = min(s.firstDue, b.dueFrom)
 	s.firstFor = min(s.firstFor, b.forFrom)
 	return nil
 }
@@ -339,11 +332,6 @@ func (b *Batch) commit() error {
 	}
 	pb := b.store.db.NewBatchWithSize(b.size())
 	defer pb.Close()
-	if b.dropped != 0 {
-		if err := pb.DeleteRange(tableDue.lower(), appendDueKey(nil, b.dropped, ""), nil); err != nil {
-			return err
-		}
-	}
 	for i := range b.ops {
 		if err := b.write(pb, b.ops[i]); err != nil {
 			return err
@@ -385,8 +373,6 @@ func (b *Batch) write(pb *pebble.Batch, ops []op) error {
 
 func (b *Batch) writeOp(pb *pebble.Batch, key []byte, o op) error {
 	switch {
-	case o.deletion && table(key[0]) == tableDue && instant(key[1:]) < b.dropped:
-		return nil
 	case o.deletion:
 		return pb.Delete(key, nil)
 	case o.value != nil:

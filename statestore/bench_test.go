@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -16,7 +14,6 @@ var (
 	benchMemTable = flag.Int("memtable", 0, "MiB, 0: default")
 	benchCache    = flag.Int("cache", 0, "MiB, 0: default")
 	benchNoWAL    = flag.Bool("nowal", false, "DisableWAL")
-	benchDrop     = flag.Bool("drop", true, "DropDueBelow after each turn of fires")
 	benchKeys     = flag.Int("keys", 1_000_000, "triggers per run")
 )
 
@@ -133,9 +130,6 @@ func benchFire(b *testing.B, s *Store, batch *Batch, rows []Row, byKey map[trigg
 		}
 		after = due[len(due)-1]
 		fired += len(due)
-		if *benchDrop {
-			batch.DropDueBelow(after.Due)
-		}
 		commitTurn(b, batch, fired)
 	}
 }
@@ -200,32 +194,9 @@ func BenchmarkDisk(b *testing.B) {
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(payloadOnly(b)/float64(*benchKeys), "B/payload")
+		b.ReportMetric(payloadOnly(b, *benchKeys)/float64(*benchKeys), "B/payload")
 	}
 	b.ReportMetric(0, "ns/op")
-}
-
-// payloadOnly stores the values alone under short ascending keys.
-func payloadOnly(b *testing.B) float64 {
-	s := mustOpenBench(b)
-	defer s.Close()
-	for i := range *benchKeys {
-		if err := s.db.Set(fmt.Appendf(nil, "%08x", i), benchRow(i).Value, pebble.NoSync); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return compacted(b, s.db)
-}
-
-func compacted(b *testing.B, db *pebble.DB) float64 {
-	if err := db.Flush(); err != nil {
-		b.Fatal(err)
-	}
-	if err := db.Compact(b.Context(), []byte{0}, []byte{0xff}, true); err != nil {
-		b.Fatal(err)
-	}
-	m := db.Metrics().Total()
-	return float64(m.TablesSize)
 }
 
 // BenchmarkGetUnknown is the question every register asks.

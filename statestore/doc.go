@@ -43,6 +43,5 @@
 //     Snapshots.
 //  2. Put and Delete are told the row as it was. A wrong one leaves entries
 //     behind that later read as damage.
-//  3. DropDueBelow is called only when nothing waits before that time.
-//  4. After any error but ErrInUse at Open, the store is closed and opened anew.
+//  3. After any error but ErrInUse at Open, the store is closed and opened anew.
 package statestore

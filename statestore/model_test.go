@@ -99,7 +99,6 @@ func (m *model) fire(b *Batch, due trigger.Instant) {
 			m.rows[key] = row
 		}
 	}
-	b.DropDueBelow(due)
 }
 
 // entries is what the store should hold, byte for byte, spelled without the
