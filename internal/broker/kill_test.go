@@ -22,7 +22,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-var kills = flag.Int("kills", 20, "how often TestKill kills the broker, half with fsync and half without")
+var killsFlag = flag.Int("kills", 0, "how often TestKill kills the broker, half with fsync and half without; 0: 200, with -short 20, in a soak 1,000")
+
+func kills() int {
+	switch {
+	case *killsFlag > 0:
+		return *killsFlag
+	case testing.Short():
+		return 20
+	case os.Getenv("WATERCLOCK_TEST_SOAK") != "":
+		return 1000
+	}
+	return 200
+}
 
 // childDir makes the test binary a broker on that directory instead.
 const childDir = "BROKER_TEST_CHILD_DIR"
@@ -121,7 +133,7 @@ func TestKill(t *testing.T) {
 func killLoop(t *testing.T, fsync bool) {
 	dir := t.TempDir()
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d, -kills %d", seed, *kills)
+	t.Logf("seed %d, -kills %d", seed, kills())
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{}, offsets: map[string]int64{}}
 
@@ -135,7 +147,7 @@ func killLoop(t *testing.T, fsync bool) {
 		wg.Go(func() { l.transact(ctx, p.addr, w, rand.New(rand.NewPCG(seed, uint64(w)+2))) })
 	}
 	wg.Go(func() { l.pump(ctx, p.addr) })
-	for range *kills / 2 {
+	for range kills() / 2 {
 		time.Sleep(time.Duration(20+rnd.IntN(230)) * time.Millisecond)
 		p.kill()
 		p = spawn(t, dir, p.addr, fsync)

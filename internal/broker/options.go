@@ -54,7 +54,8 @@ type Options struct {
 
 	// CompactBytes: a partition of a compacted topic is compacted at start
 	// when it has grown by this much, and by half, since it last was.
-	// 0 means 8 MiB.
+	// 0 means 128 MiB: a million triggers pending must not wait for it after a
+	// kill -9.
 	CompactBytes int64
 
 	// RestartBytes: when compacted topics have grown by this much since they
@@ -78,7 +79,7 @@ func (o Options) withDefaults() Options {
 	def(&o.SegmentBytes, 16<<20)
 	def(&o.MaxRequestBytes, 100<<20)
 	def(&o.MaxConns, 1000)
-	def(&o.CompactBytes, 8<<20)
+	def(&o.CompactBytes, 128<<20)
 	def(&o.RestartBytes, 2<<30)
 	def(&o.RetentionInterval, time.Minute)
 	def(&o.TopicBytes, 1<<30)

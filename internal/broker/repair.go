@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,9 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // repaired is what Start needs to know of a repaired directory.
@@ -170,17 +174,23 @@ func (r *repairer) scan(ctx context.Context) error {
 	}
 	for _, t := range r.topics {
 		for p := range int32(t.Partitions) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			s, err := scanPartition(partitionDir(r.data, t.Name, p), watched)
-			if err != nil {
-				return err
-			}
-			r.parts = append(r.parts, &part{t, p, s})
+			r.parts = append(r.parts, &part{topic: t, partition: p})
 		}
 	}
-	return nil
+	// Reading and checking all of the log is most of a start: on all cores.
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	errs := make([]error, len(r.parts))
+	for i, p := range r.parts {
+		g.Go(func() error {
+			if errs[i] = ctx.Err(); errs[i] == nil {
+				p.partScan, errs[i] = scanPartition(partitionDir(r.data, p.topic.Name, p.partition), watched)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return cmp.Or(errs...) // the same whatever was read first
 }
 
 // endOpen writes the marker of every transaction that has none.
