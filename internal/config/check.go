@@ -66,6 +66,11 @@ func (l *loader) checkAddresses() {
 			l.checkAddress(key, address)
 		}
 	}
+	if e := l.c.Tracing.Endpoint; e != "" {
+		if u, err := url.Parse(e); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			l.at("tracing.endpoint", "%q is no address: write such as http://127.0.0.1:4318", e)
+		}
+	}
 	if u, err := url.Parse(l.c.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", l.c.URL)
 	}

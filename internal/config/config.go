@@ -38,6 +38,9 @@ type Config struct {
 	Group   string
 
 	MisfireAfter time.Duration
+	Standby      int           // copies of each partition kept warm elsewhere
+	HangAfter    time.Duration // hang_after
+	Protocol     string        // group.protocol
 
 	Kafka     Kafka
 	Admin     Admin
@@ -47,6 +50,7 @@ type Config struct {
 	Topics    Topics
 	Turn      Turn
 	Barrier   Barrier
+	CatchUp   CatchUp
 	Store     Store
 	Memory    Memory
 	Dedup     Dedup
@@ -56,6 +60,7 @@ type Config struct {
 	Postgres  Postgres
 	Webhook   Webhook
 	Log       Log
+	Tracing   Tracing
 
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel
@@ -102,8 +107,9 @@ type Internal struct {
 
 // Auth is who may use the HTTP API; all empty means nobody beyond loopback.
 type Auth struct {
-	KeysFile string
-	OIDC     OIDC
+	KeysFile  string
+	OIDC      OIDC
+	AuditRate float64 // attempts told a second
 }
 
 // HTTP is the TLS side of listen.
@@ -113,7 +119,11 @@ type HTTP struct {
 }
 
 // OIDC is an identity provider whose tokens we accept.
-type OIDC struct{ Issuer, Audience, TenantClaim string }
+type OIDC struct {
+	Issuer, Audience       string
+	TenantClaim, RoleClaim string
+	Algorithms             []string
+}
 
 // Topics is how the topics are named and made.
 type Topics struct {
@@ -128,6 +138,12 @@ type Turn struct{ MinInterval time.Duration }
 
 // Barrier bounds how long an open foreign transaction may hold firing back.
 type Barrier struct{ MaxHold time.Duration }
+
+// CatchUp bounds what triggers under fire_all do after an outage.
+type CatchUp struct {
+	Rate float64 // occurrences a second; 0: no bound
+	Max  int     // occurrences of one run
+}
 
 // Store is the local state of the partitions.
 type Store struct{ Cache Size }
@@ -172,7 +188,17 @@ type Webhook struct {
 }
 
 // Log is what goes to standard error.
-type Log struct{ Level, Format string }
+type Log struct {
+	Level, Format string
+	Requests      bool // a line for each HTTP request
+}
+
+// Tracing is where spans go.
+type Tracing struct {
+	Exporter string // none, otlp
+	Endpoint string // "" means OTEL_EXPORTER_OTLP_ENDPOINT, or localhost:4318
+	Ratio    float64
+}
 
 // Channel is the settings of one channel.
 type Channel struct {

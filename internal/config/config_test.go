@@ -222,6 +222,9 @@ func TestProblems(t *testing.T) {
 		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
 		{"replication", "cassandra: {replication: many}", []string{"is no replication"}},
 		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
+		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
+		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
+		{"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}", []string{"auth.oidc.algorithms", "HS256"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := Load(Options{File: write(t, "w.yaml", row.yaml)})

@@ -16,9 +16,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Metrics are the engine's counters. It implements pipeline.Listener.
+// Metrics are the engine's counters and the HTTP API's. It implements
+// pipeline.Listener and gateway.Listener.
 type Metrics struct {
 	Registry *prometheus.Registry
+	door
 
 	lateness    *prometheus.HistogramVec
 	commands    *prometheus.CounterVec
@@ -53,6 +55,7 @@ func New() *Metrics {
 		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
 		historyLag:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records", Help: "Events not yet in the history."}, []string{"partition"}),
 	}
+	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
 	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -132,17 +135,23 @@ func (m *Metrics) History() sinks.Hooks {
 func (m *Metrics) Step(int32, string) {}
 
 // Watch adds the gauges that are read from the partitions when asked.
-func (m *Metrics) Watch(partitions func() []pipeline.Status) {
-	m.Registry.MustRegister(&partitionCollector{partitions: partitions})
+func (m *Metrics) Watch(partitions func() []pipeline.Status, standbys func() []pipeline.StandbyStatus) {
+	m.Registry.MustRegister(&partitionCollector{partitions, standbys})
 }
 
 // partitionCollector reads partitions' gauges at every scrape.
-type partitionCollector struct{ partitions func() []pipeline.Status }
+type partitionCollector struct {
+	partitions func() []pipeline.Status
+	standbys   func() []pipeline.StandbyStatus
+}
 
 var (
 	pendingDesc = desc("pending_triggers", "Triggers with timers, or paused.")
 	lagDesc     = desc("commands_lag_records", "Commands appended and not yet decided.")
 	overdueDesc = desc("oldest_overdue_seconds", "How long the oldest due timer has waited; 0 when none is due.")
+	readDesc    = desc("restore_read_records", "Records of topic state read so far by the restore that is under way.")
+	toReadDesc  = desc("restore_total_records", "Records of topic state that the restore under way has to read.")
+	standbyDesc = desc("standby_lag_records", "Records of topic state that this process's standby of the partition has still to read.")
 	clockDesc   = prometheus.NewDesc(namespace+"_clock_offset_seconds", "This node's clock minus the broker's, at the last commit.", nil, nil)
 	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
 )
@@ -153,7 +162,7 @@ func desc(name, help string) *prometheus.Desc {
 
 // Describe sends what Collect will.
 func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, clockDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc, clockDesc, storeDesc} {
 		ch <- d
 	}
 }
@@ -166,10 +175,17 @@ func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(pendingDesc, float64(s.Pending), p)
 		ch <- gauge(lagDesc, float64(s.CommandsLag), p)
 		ch <- gauge(overdueDesc, s.OldestOverdue.Seconds(), p)
+		if !s.Ready && s.RestoreTotal > 0 {
+			ch <- gauge(readDesc, float64(s.Restored), p)
+			ch <- gauge(toReadDesc, float64(s.RestoreTotal), p)
+		}
 		store += float64(s.StoreBytes)
 		if o := s.ClockOffset.Seconds(); o*o > clock*clock {
 			clock = o
 		}
+	}
+	for _, s := range c.standbys() {
+		ch <- gauge(standbyDesc, float64(s.Lag), strconv.Itoa(int(s.Partition)))
 	}
 	ch <- gauge(clockDesc, clock)
 	ch <- gauge(storeDesc, store)

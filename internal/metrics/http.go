@@ -1,0 +1,47 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// door is what the HTTP API tells. Metrics implements gateway.Listener.
+type door struct {
+	requests *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	streams  prometheus.Gauge
+	audited  *prometheus.CounterVec
+}
+
+func newDoor(r *prometheus.Registry) door {
+	d := door{
+		requests: histogramVec("http_request_seconds", "From a request's headers to the end of the answer; of an event stream to its beginning.",
+			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "method", "route", "status"),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "http_requests_in_flight", Help: "Requests under way, event streams among them."}),
+		streams:  prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "http_event_streams", Help: "Open event streams."}),
+		audited:  counterVec("audit_attempts_total", "Refused attempts: put on record, or dropped as too many.", "outcome"),
+	}
+	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited)
+	return d
+}
+
+// RequestBegan and RequestEnded count a request.
+func (d door) RequestBegan() { d.inFlight.Inc() }
+
+func (d door) RequestEnded(method, route, status string, took time.Duration) {
+	d.inFlight.Dec()
+	d.requests.WithLabelValues(method, route, status).Observe(took.Seconds())
+}
+
+// Streams counts open event streams.
+func (d door) Streams(change int) { d.streams.Add(float64(change)) }
+
+// Audited counts refused attempts.
+func (d door) Audited(onRecord bool) {
+	outcome := "recorded"
+	if !onRecord {
+		outcome = "dropped"
+	}
+	d.audited.WithLabelValues(outcome).Inc()
+}
