@@ -30,15 +30,13 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if err := p.hydrate(); err != nil {
 		return input{}, err
 	}
-	records, err := p.read(ctx)
-	if err != nil {
+	var in input
+	if err := p.read(ctx, &in, p.patience()); err != nil {
 		return input{}, err
 	}
-	p.barrier.read(records, p)
-	in := input{records: records}
 	now := p.now()
 	if p.dueBy(now) {
-		if in.fire, err = p.barrier.passed(ctx, p); err != nil {
+		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
 		}
 	}
@@ -49,22 +47,49 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	return in, nil
 }
 
-// read polls, but not while more waits to be forwarded than may: what comes in
-// then stays in Kafka.
-func (p *Partition) read(ctx context.Context) ([]*kgo.Record, error) {
+// read polls, for wait at most, but not while more waits to be forwarded than
+// may: what comes in then stays in Kafka.
+func (p *Partition) read(ctx context.Context, in *input, wait time.Duration) error {
 	if p.forward.full() {
 		sleep(ctx, 10*time.Millisecond)
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	return p.kafka.poll(ctx, p.patience(), p.opts.MaxTurnRecords)
+	records, err := p.kafka.poll(ctx, wait, p.opts.MaxTurnRecords-len(in.records))
+	if err != nil {
+		return err
+	}
+	p.barrier.read(records, p)
+	in.records = append(in.records, records...)
+	return nil
+}
+
+// readOnFor bounds how long commands that are read already wait for those that
+// the barrier still lacks. Beyond it they get a turn of their own.
+const readOnFor = 5 * time.Millisecond
+
+// readOn asks the barrier, and reads on to the end it was told, so that what
+// is due goes in this turn. Were the question asked and the turn begun, newer
+// commands would be at the end by the next one, and it would go a turn later.
+func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
+	for start := time.Now(); ; {
+		if in.fire, err = p.barrier.passed(ctx, p); err != nil || in.fire != 0 {
+			return err
+		}
+		if len(in.records) >= p.opts.MaxTurnRecords || time.Since(start) >= readOnFor || p.forward.full() {
+			return nil
+		}
+		if err := p.read(ctx, in, p.barrier.patience()); err != nil {
+			return err
+		}
+	}
 }
 
 // now is the time that decides what is due.
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
 func (p *Partition) dueBy(now trigger.Instant) bool {
-	due, ok := p.earliest()
-	return ok && due <= now
+	at, ok := p.wake(now)
+	return ok && at <= now
 }
 
 // patience is how long poll may wait: until the next timer, the next look at
@@ -73,14 +98,17 @@ func (p *Partition) patience() time.Duration {
 	now := p.now()
 	wait := time.Until(p.committed.Add(p.opts.Heartbeat))
 	if p.mustBeat(now) {
+		if p.dueBy(now) { // a replan goes on: the barrier's answer is on its way
+			return p.barrier.patience()
+		}
 		return 0
 	}
 	next := p.hydrated.Due
 	if p.wheel.Len() < wheelEntries { // else the next look waits for a timer to go
 		next -= trigger.Instant(hydrateAhead.Milliseconds())
 	}
-	if due, ok := p.earliest(); ok {
-		next = min(next, due)
+	if at, ok := p.wake(now); ok {
+		next = min(next, at)
 	}
 	if next <= now {
 		return p.barrier.patience()

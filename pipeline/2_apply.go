@@ -57,9 +57,12 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 		rec.Partition, rec.Offset = origin.Partition, origin.Offset
 	}
 	t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
+	if refusal, ok := topics.Refused(rec); ok {
+		return p.refuse(t, rec, refusal.Err(), refusal.Actor)
+	}
 	cmd, err := topics.DecodeCommand(rec, p.opts.Limits, origin)
 	if err != nil {
-		return p.refuse(t, rec, asError(err))
+		return p.refuse(t, rec, asError(err), "")
 	}
 	return p.obey(t, rec, cmd)
 }
@@ -107,17 +110,19 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	if err != nil {
 		return err
 	}
+	span := p.spanOf(t, rec, cmd)
 	out := p.machine.Apply(e.state, cmd, t.now)
 	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)
 	}
 	p.perform(t, e, &out)
-	result := "ok"
+	became := "ok"
 	if out.Rejected != nil {
-		result = string(out.Rejected.Code)
+		became = string(out.Rejected.Code)
 		p.reject(t, rec, out.Rejected)
 	}
-	p.opts.Listener.Command(cmd.Op.String(), result)
+	result(span, became)
+	p.opts.Listener.Command(cmd.Op.String(), became)
 	p.answer(t, rec, e, &out)
 	return nil
 }
@@ -153,7 +158,8 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 		return nil
 	}
 	known := alive(e.status())
-	if err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
+	if limit, err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
+		t.overQuota = append(t.overQuota, limit)
 		return err
 	}
 	if !known && p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
@@ -180,15 +186,17 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 	return nil
 }
 
-// refuse rejects a record that could not be decoded or admitted.
-func (p *Partition) refuse(t *turn, rec *topics.Record, refusal *trigger.Error) error {
+// refuse rejects a record that could not be decoded, or that a gateway has
+// refused already.
+func (p *Partition) refuse(t *turn, rec *topics.Record, refusal *trigger.Error, actor string) error {
 	e := &entry{key: trigger.Key(rec.Key)}
 	if key, err := trigger.ParseKey(rec.Key); err == nil {
 		if e, err = p.load(t, key); err != nil {
 			return err
 		}
 	}
-	out := p.machine.Reject(e.state, refusal, "")
+	result(p.spanOf(t, rec, &trigger.Command{}), string(refusal.Code))
+	out := p.machine.Reject(e.state, refusal, actor)
 	p.perform(t, e, &out)
 	p.reject(t, rec, refusal)
 	p.opts.Listener.Command("", string(refusal.Code))
@@ -223,7 +231,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
 	receipt, err := topics.DecodeReceipt(rec)
 	if err != nil {
-		return p.refuse(t, rec, asError(err))
+		return p.refuse(t, rec, asError(err), "")
 	}
 	e, err := p.load(t, receipt.Key)
 	if err != nil {
@@ -247,10 +255,14 @@ func record(r *kgo.Record) *topics.Record {
 	return rec
 }
 
+// kgoHeaders are the same headers as kgo spells them.
 func kgoHeaders(headers []trigger.Header) []kgo.RecordHeader {
-	out := make([]kgo.RecordHeader, len(headers))
-	for i, h := range headers {
-		out[i] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
+	return appendHeaders(make([]kgo.RecordHeader, 0, len(headers)), headers)
+}
+
+func appendHeaders(out []kgo.RecordHeader, headers []trigger.Header) []kgo.RecordHeader {
+	for _, h := range headers {
+		out = append(out, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
 	return out
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -8,19 +10,26 @@ import (
 // advance moves the hand to the newest time the read barrier has passed and
 // takes a turn's worth of what is due, fairly (ready.go). What this turn's own
 // commands armed is in the wheel already.
-func (p *Partition) advance(t *turn, in input) ([]statestore.DueKey, error) {
+func (p *Partition) advance(t *turn, in input) taken {
 	p.opts.Listener.Step(p.id, "advance")
 	if in.fire == 0 {
-		return nil, nil
+		return taken{}
 	}
 	p.wheel.Advance(int64(min(in.fire, t.now)), func(at int64, ref string) bool {
-		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref})
+		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, isOverdue(trigger.Instant(at), t.now))
 		return p.ready.n < wheelEntries
 	})
-	due := p.ready.take(p.batch.size(p.opts.MaxTurnRecords))
-	t.taken = len(due)
-	return due, nil
+	due := p.ready.take(p.batch.size(p.opts.MaxTurnRecords), t.now)
+	t.taken = len(due.due)
+	return due
 }
+
+// overdueAfter is how late something may be and still go first. After an outage
+// it is not only what was missed that would hold up what is punctual, but also
+// the last minute's, which no misfire policy is asked about.
+const overdueAfter = time.Second
+
+func isOverdue(due, now trigger.Instant) bool { return now.Sub(due) > overdueAfter }
 
 // earliest is the due time of the next timer to fire, in the wheel or already
 // out of it.
@@ -29,6 +38,17 @@ func (p *Partition) earliest() (trigger.Instant, bool) {
 	next := trigger.Instant(due)
 	if first, some := p.ready.first(); some && (!ok || first < next) {
 		return first, true
+	}
+	return next, ok
+}
+
+// wake is when the next timer may go: earliest, but for those that go at the
+// pacer's rate.
+func (p *Partition) wake(now trigger.Instant) (trigger.Instant, bool) {
+	due, ok := p.wheel.Next()
+	next := trigger.Instant(due)
+	if at, some := p.ready.wake(now); some && (!ok || at < next) {
+		return at, true
 	}
 	return next, ok
 }

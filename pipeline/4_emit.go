@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -10,19 +11,42 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// emitTime bounds how long a turn fires. A batch is sized to take less; but to
+// count a long run of missed occurrences takes milliseconds each.
+const emitTime = turnTarget
+
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
-func (p *Partition) emit(t *turn, due []statestore.DueKey) error {
+func (p *Partition) emit(t *turn, in taken) error {
 	p.opts.Listener.Step(p.id, "emit")
-	for _, d := range due {
-		if err := p.emitOne(t, d); err != nil {
+	begin := time.Now()
+	free := len(in.due) - in.paced
+	for i, d := range in.due {
+		if i > 0 && time.Since(begin) > emitTime {
+			p.putBack(t, in.due[i:], i-free)
+			return nil
+		}
+		if err := p.emitOne(t, d, i >= free); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Partition) emitOne(t *turn, d statestore.DueKey) error {
+// putBack leaves timers to the next turn; those before -paced are not paced.
+func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
+	for i, d := range rest {
+		if i+paced >= 0 {
+			p.ready.pace(d)
+		} else {
+			p.ready.push(d, isOverdue(d.Due, t.now))
+		}
+	}
+}
+
+// emitOne lets one timer go, unless it has to go at the pacer's rate and paced
+// does not say that its time has come.
+func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
 		panic(fmt.Sprintf("pipeline: wheel holds a ref that is none: %q", d.Ref))
@@ -32,6 +56,10 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey) error {
 		return err
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
+	if !paced && p.paces(e.state, tm, t.now) {
+		p.ready.pace(d)
+		return nil
+	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
 		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
@@ -44,6 +72,11 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey) error {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
 	}
 	return nil
+}
+
+// paces says whether a timer goes at the pacer's rate.
+func (p *Partition) paces(s *trigger.State, tm trigger.Timer, now trigger.Instant) bool {
+	return p.opts.CatchUpRate > 0 && p.machine.CatchingUp(s, tm, now)
 }
 
 // loadDue finds the state of a due timer: in the overlay, else at its home in
@@ -68,8 +101,11 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 // send writes a due event to its channel's topic.
 func (p *Partition) send(t *turn, f *trigger.Fire) {
 	settings := p.opts.Channels.Settings(f.Channel)
+	topic := p.dueTopic(&settings, f)
+	p.traceFire(t, f, topic)
 	key, value, headers := topics.DueRecord(f, p.dueEnv(t))
-	r := &kgo.Record{Topic: p.dueTopic(&settings, f), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)}
+	r := p.scratch.record()
+	*r = kgo.Record{Topic: topic, Partition: p.id, Key: key, Value: value, Headers: p.scratch.kgoHeaders(headers)}
 	if settings.ByKey {
 		if n, err := p.dueTopics.ensure(t.ctx, r.Topic, true); err == nil { // known: ailing has looked
 			r.Partition = topics.Partition(key, n)

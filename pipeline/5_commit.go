@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -14,8 +13,8 @@ import (
 // commit makes the turn true: state and progress, the end of the transaction,
 // and only then the store.
 func (p *Partition) commit(t *turn) error {
-	batch := p.store.NewBatch()
-	if err := p.writeState(t, batch); err != nil {
+	p.changes.Reset()
+	if err := p.writeState(t); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
 	last, err := p.writeProgress(t)
@@ -27,7 +26,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if p.opts.flaw == applyBeforeCommit {
-		if err := p.remember(t, batch, last); err != nil {
+		if err := p.remember(t, last); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
@@ -38,8 +37,9 @@ func (p *Partition) commit(t *turn) error {
 	if err := p.kafka.commit(t.ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	t.traced.end(t, "")
 	p.opts.Listener.Step(p.id, "committed")
-	if err := p.remember(t, batch, last); err != nil {
+	if err := p.remember(t, last); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.opts.Listener.Step(p.id, "stored")
@@ -54,32 +54,35 @@ func (p *Partition) commit(t *turn) error {
 	p.pace.committed(time.Since(start))
 	p.batch.turned(t.taken, time.Since(p.pace.start))
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
+	for _, limit := range t.overQuota {
+		p.opts.Listener.QuotaRejected(limit)
+	}
 	p.publish(t)
 	return nil
 }
 
 // writeState produces the final state of every trigger touched, in the order
 // they were first touched, and collects the same for the store.
-func (p *Partition) writeState(t *turn, batch *statestore.Batch) error {
+func (p *Partition) writeState(t *turn) error {
 	for _, e := range t.order {
 		if !e.dirty {
 			continue
 		}
-		r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: []byte(e.key)}
+		r := p.record(p.opts.Names.State(), e.key)
 		if e.state == nil {
 			p.produce(t, r) // a tombstone: forgotten
-			if e.before != nil {
-				batch.Delete(*e.before)
+			if e.stored {
+				p.changes.Delete(e.before)
 			}
 			continue
 		}
-		value, err := topics.AppendState(nil, e.state)
+		value, err := p.scratch.encode(func(b []byte) ([]byte, error) { return topics.AppendState(b, e.state) })
 		if err != nil {
 			return fmt.Errorf("encode state of %q: %w", e.key, err)
 		}
 		r.Value = value
 		p.produce(t, r)
-		batch.Put(e.before, *row(e.state, value))
+		p.changes.Put(e.old(), row(e.state, e.timers, value))
 	}
 	return nil
 }
@@ -109,11 +112,11 @@ const (
 )
 
 // remember applies the turn to the store. No fsync: Kafka is the log.
-func (p *Partition) remember(t *turn, batch *statestore.Batch, last *kgo.Record) error {
-	batch.SetMeta(metaProgress, t.encoded)
-	batch.SetMeta(metaPosition, number(last.Offset+1))
-	batch.SetMeta(metaCursor, number(int64(p.cursor())))
-	return batch.Commit()
+func (p *Partition) remember(t *turn, last *kgo.Record) error {
+	p.changes.SetMeta(metaProgress, t.encoded)
+	p.changes.SetMeta(metaPosition, number(last.Offset+1))
+	p.changes.SetMeta(metaCursor, number(int64(p.cursor())))
+	return p.changes.Commit()
 }
 
 // cursor is the earliest due time that may still be in the due index.

@@ -66,8 +66,9 @@ func (b *barrier) reached() bool {
 // passed returns the instant up to which timers may fire now; 0 if they have
 // to wait for what is still to be read.
 func (b *barrier) passed(ctx context.Context, p *Partition) (trigger.Instant, error) {
-	due, _ := p.earliest()
-	if b.asked < due {
+	// What the wheel has let go has passed; what is still in it may not have,
+	// however old the rest is that waits to be caught up with.
+	if due, ok := p.wheel.Next(); ok && b.asked < trigger.Instant(due) && trigger.Instant(due) <= p.now() {
 		if err := b.ask(ctx, p); err != nil {
 			return 0, err
 		}

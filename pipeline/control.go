@@ -12,28 +12,6 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
-)
-
-// replan is the work that a new tz database or calendar makes: every trigger
-// whose plan depends on it is resolved again, a chunk in each turn, so that
-// firing goes on. progress.NextControl moves past the record only when all is
-// done; a successor that opens in between begins again, and repeats nothing,
-// because resolving again what was resolved changes nothing.
-type replan struct {
-	after  trigger.Key // triggers up to here are done
-	next   int64       // progress.NextControl when all are
-	reason string
-	zones  map[string]bool // whose rules differ; nil: any
-	name   string          // of the calendar; "" for a tz database
-	moved  int
-	start  time.Time
-}
-
-// Bounds of one turn's share of a replan.
-const (
-	replanLooked = 4000
-	replanMoved  = 1000
 )
 
 // openControl reads the settings as they are, and notes what progress has not
@@ -57,7 +35,7 @@ func (p *Partition) openControl(ctx context.Context) error {
 	} else {
 		p.progress.NextControl = max(p.progress.NextControl, end)
 	}
-	p.kafka.follow(topic, 0, end)
+	p.kafka.plan(topic, 0, end)
 	return nil
 }
 
@@ -147,69 +125,12 @@ func datesOf(s *topics.Setting) []string {
 // planned occurrence of a rule, and than most one-shots.
 const lookAhead = 10 * 366 * 24 * time.Hour
 
-func changedZones(old, next *calendar.Zones, now time.Time) map[string]bool {
-	out := map[string]bool{}
+func changedZones(old, next *calendar.Zones, now time.Time) []string {
+	out := []string{}
 	for _, c := range calendar.Diff(old, next, now.Add(-48*time.Hour).UnixMilli(), now.Add(lookAhead).UnixMilli()) {
-		out[c.Zone] = true
+		out = append(out, c.Zone)
 	}
 	return out
-}
-
-// replanSome does one turn's share.
-func (p *Partition) replanSome(t *turn) error {
-	w := p.replan
-	if w == nil {
-		return nil
-	}
-	keys, last, err := p.replanKeys(w)
-	if err != nil {
-		return err
-	}
-	for _, key := range keys {
-		e, err := p.load(t, key)
-		if err != nil || e.state == nil {
-			return err
-		}
-		out := p.machine.Replan(e.state, t.now, w.reason)
-		if out.Changed {
-			w.moved++
-		}
-		p.perform(t, e, &out)
-	}
-	w.after = last
-	if last == "" {
-		t.progress.NextControl = max(t.progress.NextControl, w.next)
-		p.replan = nil
-		p.log.Info("re-planned triggers", "reason", w.reason, "moved", w.moved, "took", time.Since(w.start))
-	}
-	return nil
-}
-
-// replanKeys are the next triggers to resolve again; last is "" at the end.
-func (p *Partition) replanKeys(w *replan) (keys []trigger.Key, last trigger.Key, err error) {
-	sn := p.store.Snapshot()
-	defer sn.Close()
-	looked := 0
-	var bad error
-	err = sn.Scan(w.after, func(key trigger.Key, value []byte) bool {
-		s, err := topics.DecodeState(key, value)
-		if bad = err; err != nil {
-			return false
-		}
-		if s.Uses(w.zones, w.name) || (w.zones == nil && w.name == "" && s.Spec.When.Calendars != nil) {
-			keys = append(keys, key)
-		}
-		last = key
-		looked++
-		return looked < replanLooked && len(keys) < replanMoved
-	})
-	if bad != nil {
-		return nil, "", bad
-	}
-	if looked < replanLooked && len(keys) < replanMoved {
-		last = ""
-	}
-	return keys, last, err
 }
 
 // releases keeps the tz databases in use parsed once for the process.

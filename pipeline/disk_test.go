@@ -312,8 +312,7 @@ func TestRestoreEqualsLive(t *testing.T) {
 			}
 		}
 		for i := range 50 {
-			w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition(fmt.Append(nil, "r", i), 2), Key: fmt.Append(nil, "r", i),
-				Value: fmt.Appendf(nil, `{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3)})
+			w.Order(fmt.Sprint("r", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3))
 		}
 		time.Sleep(30 * time.Minute)
 		live := contents(t, a)

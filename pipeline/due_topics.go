@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/waterclock/waterclock/topics"
 )
@@ -66,25 +68,34 @@ func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {
 	for k, v := range spec.Configs {
 		configs[k] = &v
 	}
-	if _, err := d.adm.CreateTopic(ctx, spec.Partitions, d.opts.Replication, configs, name); err != nil {
-		if n, again := d.count(ctx, name); again == nil && n > 0 {
-			return n, nil // another partition's engine was first
+	_, err := d.adm.CreateTopic(ctx, spec.Partitions, d.opts.Replication, configs, name)
+	for range 10 {
+		if !errors.Is(err, kerr.TopicAlreadyExists) {
+			break
 		}
+		if n, again := d.count(ctx, name); again != nil || n > 0 {
+			return n, again // another partition's engine was first
+		}
+		sleep(ctx, 20*time.Millisecond) // and the broker we ask has not heard yet
+	}
+	if err != nil {
 		return 0, fmt.Errorf("create topic %s: %w", name, err)
 	}
 	return spec.Partitions, nil
 }
 
+// count is how many partitions a topic has, 0 without such a topic. It asks the
+// brokers: kadm would answer from what it heard seconds ago, when somebody else
+// had not yet created the topic.
 func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
-	details, err := d.adm.ListTopics(ctx, name)
-	if err != nil {
-		return 0, fmt.Errorf("metadata of %s: %w", name, err)
-	}
-	detail, ok := details[name]
-	if !ok || detail.Err != nil {
+	t, err := topicMetadata(ctx, d.opts.asker, name)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return 0, nil
 	}
-	return int32(len(detail.Partitions)), nil
+	if err != nil {
+		return 0, err
+	}
+	return int32(len(t.Partitions)), nil
 }
 
 // forget makes the next ensure look again.

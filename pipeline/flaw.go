@@ -8,7 +8,8 @@ import (
 )
 
 // flaw is a way to build the engine wrong. Only tests of this package can set
-// one, to see that the suite would notice (DESIGN section 10).
+// one, and a binary built with failpoints, to see that the suites would notice
+// (DESIGN section 10).
 type flaw uint8
 
 const (
@@ -17,6 +18,14 @@ const (
 	skipRestore                         // the local disk is believed
 	readUncommittedLogs                 // what was aborted counts
 )
+
+// flaws are the broken engines that every suite must catch, by name.
+var flaws = map[string]flaw{
+	"apply before commit": applyBeforeCommit,
+	"no fence":            noFence,
+	"skip restore":        skipRestore,
+	"read uncommitted":    readUncommittedLogs,
+}
 
 // transactionalID is the lock of a partition: whoever initialises it last is
 // the owner.

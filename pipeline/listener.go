@@ -19,6 +19,9 @@ type Listener interface {
 	Restored(partition int32, records int64, took time.Duration)
 	DoneEvicted(n int)
 	Misfired(policy string, n int)
+	// QuotaRejected names the limit of a tenant that refused a register, once
+	// the refusal is committed.
+	QuotaRejected(limit string)
 	// Step is called at every named step of the turn: failpoints in tests.
 	Step(partition int32, step string)
 }
@@ -35,4 +38,5 @@ func (NoListener) BarrierHeld(int32, time.Duration)              {}
 func (NoListener) Restored(int32, int64, time.Duration)          {}
 func (NoListener) DoneEvicted(int)                               {}
 func (NoListener) Misfired(string, int)                          {}
+func (NoListener) QuotaRejected(string)                          {}
 func (NoListener) Step(int32, string)                            {}

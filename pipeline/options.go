@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -56,6 +57,10 @@ type Options struct {
 	// MaxDone bounds the done records of one partition, oldest out first;
 	// dedup.max_per_partition. 0 means 5,000,000.
 	MaxDone int64
+	// CatchUpRate is how many missed occurrences of triggers under fire_all
+	// fire a second, over all partitions: each keeps to its P-th share. 0 means
+	// 10,000; negative no bound.
+	CatchUpRate float64
 	// MaxAway is how old a local store may be before it is rebuilt rather than
 	// resumed: half of delete.retention.ms of topic state. 0 means 12 h.
 	MaxAway time.Duration
@@ -64,14 +69,28 @@ type Options struct {
 	AcceptGap bool
 	// OpenAtOnce bounds the partitions opened side by side. 0 means 4.
 	OpenAtOnce int
+	// Standby is how many copies of each partition other members keep warm, so
+	// that one of them takes over without a restore. 0: none.
+	Standby int
+	// ServerAssigns lets the brokers decide who owns what (KIP-848) rather than
+	// the members. Membership is then never static.
+	ServerAssigns bool
+	// HangAfter is how long a partition may stay at one step that waits for
+	// nothing but this machine before the process gives up. 0 means 1 min.
+	HangAfter time.Duration
 	// SessionTimeout is how long the group waits for a silent member. 0 means 6 s.
 	SessionTimeout time.Duration
+	// GroupHeartbeat is how often a member asks whether the group rebalances:
+	// most of a clean hand-over. 0 means 100 ms.
+	GroupHeartbeat time.Duration
 	// TransactionTimeout is how long the broker waits for a silent owner. 0 means 10 s.
 	TransactionTimeout time.Duration
 	// Heartbeat is how often an idle partition commits, so that its
 	// transactional id does not expire. 0 means 1 h.
 	Heartbeat time.Duration
-	// FetchMaxWait is how long a broker holds an empty fetch. 0 means 5 s.
+	// FetchMaxWait is how long a broker holds an empty fetch, and so how long a
+	// partition may have to wait that joins while kgo has a fetch under way. 0
+	// means 500 ms, as in Kafka.
 	FetchMaxWait time.Duration
 
 	timetable *atomic.Pointer[trigger.Timetable] // the one in force, for readers
@@ -79,6 +98,7 @@ type Options struct {
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
 	Logger   *slog.Logger
 	Listener Listener
+	Tracing  *tracing.Tracer // spans of sampled commands and what fires of them; nil is off
 
 	flaw flaw // none, but in tests of the tests
 
@@ -112,12 +132,18 @@ func (o Options) withDefaults() Options {
 	def(&o.BarrierMaxHold, 10*time.Second)
 	def(&o.MaxPending, 5_000_000)
 	def(&o.MaxDone, 5_000_000)
+	def(&o.CatchUpRate, 10_000)
 	def(&o.MaxAway, 12*time.Hour)
 	def(&o.OpenAtOnce, 4)
+	def(&o.HangAfter, time.Minute)
 	def(&o.SessionTimeout, 6*time.Second)
+	def(&o.GroupHeartbeat, 100*time.Millisecond)
 	def(&o.TransactionTimeout, 10*time.Second)
 	def(&o.Heartbeat, time.Hour)
-	def(&o.FetchMaxWait, 5*time.Second)
+	def(&o.FetchMaxWait, 500*time.Millisecond)
+	if o.ServerAssigns {
+		o.InstanceID = "" // leaving would reserve our partitions for us until the session time-out
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -140,6 +166,9 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
+// catchUpShare is what one partition has of CatchUpRate.
+func (o *Options) catchUpShare() float64 { return o.CatchUpRate / float64(o.Partitions) }
+
 // turnFloor is the least interval of adaptive pacing. One partition's turns
 // follow each other at once; the more partitions share brokers, the more each
 // leaves between its own.
@@ -158,6 +187,9 @@ func (o Options) Validate() error {
 	}
 	if o.Channels == nil {
 		errs = append(errs, errors.New("no channel settings"))
+	}
+	if o.Standby < 0 {
+		errs = append(errs, fmt.Errorf("standby: %d, must not be negative", o.Standby))
 	}
 	if o.MaxTurnRecords < 1 {
 		errs = append(errs, fmt.Errorf("turn.max_records: %d, must be at least 1", o.MaxTurnRecords))

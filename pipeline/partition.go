@@ -28,6 +28,8 @@ type Partition struct {
 	hydrated statestore.DueKey // every timer up to here is in the wheel
 	ready    ready             // due, and waiting for its turn
 	batch    batch
+	scratch  scratch           // memory of the turn under way
+	changes  *statestore.Batch // what the turn does to the store; its memory too
 
 	progress  topics.Progress // as committed
 	announced bool            // progress names us as owner
@@ -47,7 +49,8 @@ type Partition struct {
 	replan     *replan // nil: everything is planned by the timetable in force
 	quotas     *quotas // nil: nobody is bounded
 
-	view view // what readers may see
+	own  *ownership // as long as the group says that it is ours
+	view view       // what readers may see
 }
 
 // turn is one transaction under way: its clock, its overlay, its output.
@@ -67,12 +70,16 @@ type turn struct {
 	outcomes []outcome
 	manifest manifest
 	encoded  []byte // progress
+
+	overQuota []string // limits that refused a register, told when the turn is committed
+	traced    traced
 }
 
 // entry is one trigger touched in a turn.
 type entry struct {
 	key    trigger.Key
-	before *statestore.Row // nil: unknown
+	stored bool            // the store knows it, as before
+	before statestore.Row  // without its value
 	state  *trigger.State  // nil: unknown
 	timers []trigger.Timer // of state, as they are in the wheel
 	dirty  bool
@@ -84,6 +91,14 @@ func (e *entry) status() trigger.Status {
 		return 0
 	}
 	return e.state.Status
+}
+
+// old is the row in the store; nil if there is none.
+func (e *entry) old() *statestore.Row {
+	if !e.stored {
+		return nil
+	}
+	return &e.before
 }
 
 // run turns until ctx ends or something fails; the caller opens again.
@@ -127,10 +142,7 @@ func (p *Partition) decide(t *turn, in input) error {
 	if err := p.apply(t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
 		return fmt.Errorf("apply: %w", err)
 	}
-	due, err := p.advance(t, in) // 3_advance.go  moves the hand to the newest time the barrier has passed
-	if err != nil {
-		return fmt.Errorf("advance: %w", err)
-	}
+	due := p.advance(t, in)                // 3_advance.go  moves the hand to the newest time the barrier has passed
 	if err := p.emit(t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
 		return fmt.Errorf("emit: %w", err)
 	}
@@ -156,6 +168,7 @@ func (p *Partition) begin(ctx context.Context) (*turn, error) {
 	}
 	t.progress.Seq++
 	t.manifest.reset()
+	p.scratch.reset()
 	p.pace.begun()
 	return t, nil
 }
@@ -165,6 +178,7 @@ func (t *turn) close() { t.reader.Close() }
 // giveUp aborts what was begun. The partition is opened again afterwards.
 func (p *Partition) giveUp(t *turn, err error) {
 	p.opts.Listener.Aborted(p.id, abortReason(err))
+	t.traced.end(t, abortReason(err))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
 	defer cancel()
 	p.kafka.abort(ctx)
@@ -184,27 +198,34 @@ func (p *Partition) load(t *turn, key trigger.Key) (*entry, error) {
 
 // enter puts a stored value into the overlay.
 func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error) {
-	e := &entry{key: key}
-	if value != nil {
-		s, err := topics.DecodeState(key, value)
-		if err != nil {
-			return nil, fmt.Errorf("decode state of %q: %w", key, err)
-		}
-		e.state = s
-		e.before = row(s, nil)
-		e.timers = e.before.Timers
+	if value == nil {
+		return p.join(t, key, nil), nil
+	}
+	s, err := topics.DecodeState(key, value)
+	if err != nil {
+		return nil, fmt.Errorf("decode state of %q: %w", key, err)
+	}
+	return p.join(t, key, s), nil
+}
+
+// join puts a stored state into the overlay; nil: the store knows none.
+func (p *Partition) join(t *turn, key trigger.Key, s *trigger.State) *entry {
+	e := p.scratch.entry(key)
+	if s != nil {
+		e.state, e.timers = s, s.Timers(nil)
+		e.stored, e.before = true, row(s, e.timers, nil)
 	}
 	t.overlay[key] = e
 	t.order = append(t.order, e)
-	return e, nil
+	return e
 }
 
-// row is what the store indexes of a state.
-func row(s *trigger.State, value []byte) *statestore.Row {
-	return &statestore.Row{
+// row is what the store indexes of a state and its timers.
+func row(s *trigger.State, timers []trigger.Timer, value []byte) statestore.Row {
+	return statestore.Row{
 		Key:      s.Key,
 		Value:    value,
-		Timers:   s.Timers(nil),
+		Timers:   timers,
 		ForgetAt: s.ForgetAt,
 		Tenant:   s.Key.Tenant(),
 		User:     s.Spec.UserID,
@@ -231,7 +252,7 @@ func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
 	timers := out.State.Timers(nil)
 	for _, tm := range timers {
 		if !contains(e.timers, tm) {
-			p.arm(e.key, tm)
+			p.arm(e.key, tm, p.paces(out.State, tm, t.now))
 		}
 	}
 	e.timers = timers
@@ -247,26 +268,39 @@ func contains(timers []trigger.Timer, t trigger.Timer) bool {
 }
 
 // arm puts a timer into the wheel if it lies in the part of the due index that
-// is there already; else hydrate brings it when its time comes near.
-func (p *Partition) arm(key trigger.Key, tm trigger.Timer) {
+// is there already; else hydrate brings it when its time comes near. paced
+// saves it the way through the wheel.
+func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	ref := statestore.Ref(tm, key)
-	if tm.Due < p.hydrated.Due || (tm.Due == p.hydrated.Due && ref <= p.hydrated.Ref) {
-		if !p.wheel.Add(int64(tm.Due), ref) {
-			p.hydrated = statestore.DueKey{Due: min(p.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
-		}
+	switch {
+	case tm.Due > p.hydrated.Due || (tm.Due == p.hydrated.Due && ref > p.hydrated.Ref):
+	case paced:
+		p.ready.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
+	case !p.wheel.Add(int64(tm.Due), ref):
+		p.hydrated = statestore.DueKey{Due: min(p.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
 	}
 }
 
 // tell writes a fact to topic events.
 func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 	t.micros++
-	value := topics.AppendEvent(nil, key, f, topics.EventEnv{
-		Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
+	r := p.record(p.opts.Names.Events(), key)
+	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
+		return topics.AppendEvent(b, key, f, topics.EventEnv{
+			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
+		}), nil
 	})
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.Events(), Partition: p.id, Key: []byte(key), Value: value})
+	p.produce(t, r)
 	if f.Type == trigger.Misfired {
 		p.opts.Listener.Misfired(f.Reason, f.Count)
 	}
+}
+
+// record is a record about a trigger, in the turn's memory.
+func (p *Partition) record(topic string, key trigger.Key) *kgo.Record {
+	r := p.scratch.record()
+	r.Topic, r.Partition, r.Key = topic, p.id, p.scratch.key(key)
+	return r
 }
 
 func (p *Partition) produce(t *turn, r *kgo.Record) {

@@ -77,7 +77,7 @@ func wrongPartition(t *testing.T, w *pipelinetest.World) {
 	for i := range 20 {
 		key := fmt.Sprintf("k%d", i)
 		home := topics.Partition([]byte(key), 4)
-		w.SendTo((home+1)%4, key, `{"op":"register","delay":"700ms"}`)
+		w.SendTo((home+1)%4, key, `{"op":"register","delay":"3s"}`)
 		if i%2 == 0 {
 			w.SendTo((home+2)%4, key, "cancel", kgo.RecordHeader{Key: "wc-op", Value: []byte("cancel")})
 		}

@@ -25,7 +25,9 @@ type Status struct {
 	FiredThrough   trigger.Instant // everything due up to here has fired
 	OldestOverdue  time.Duration
 	ClockOffset    time.Duration
-	Restored       int64 // records read of topic state, while restoring
+	Restored       int64  // records read of topic state, while restoring
+	RestoreTotal   int64  // of so many
+	Doing          string // step of opening, or of the turn
 	Ready          bool
 	StoreBytes     int64 // on disk
 	Turns          int64
@@ -235,6 +237,13 @@ func (p *Partition) snapshot() (*statestore.Snapshot, error) {
 		return nil, errNotOwner
 	}
 	return p.view.store.Snapshot(), nil
+}
+
+// nextUnfired is the due time below which everything has fired.
+func (p *Partition) nextUnfired() trigger.Instant {
+	p.view.mu.RLock()
+	defer p.view.mu.RUnlock()
+	return p.view.next
 }
 
 func (p *Partition) status() Status {

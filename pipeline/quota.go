@@ -85,19 +85,20 @@ func (q *quotas) moved(tenant string, was, is trigger.Status) {
 func alive(s trigger.Status) bool { return s != 0 && !s.Finished() }
 
 // admit says whether a tenant may register one more trigger now. known says
-// that the trigger lives already: replacing it adds nothing.
-func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) *trigger.Error {
+// that the trigger lives already: replacing it adds nothing. The limit that is
+// met comes with its name.
+func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) (limit string, err *trigger.Error) {
 	if q == nil {
-		return nil
+		return "", nil
 	}
 	bound := q.of(tenant)
 	if most := max(1, int64(float64(bound.MaxPending)*q.share)); bound.MaxPending > 0 && !known && q.pending[tenant] >= most {
-		return quotaError(tenant, "max_pending", fmt.Sprint(bound.MaxPending))
+		return "max_pending", quotaError(tenant, "max_pending", fmt.Sprint(bound.MaxPending))
 	}
 	if bound.Rate > 0 && !q.spend(tenant, max(1, bound.Rate*q.share), appended) {
-		return quotaError(tenant, "rate", fmt.Sprint(bound.Rate)+" registers a second")
+		return "rate", quotaError(tenant, "rate", fmt.Sprint(bound.Rate)+" registers a second")
 	}
-	return nil
+	return "", nil
 }
 
 func quotaError(tenant, limit, value string) *trigger.Error {

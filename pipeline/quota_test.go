@@ -2,17 +2,30 @@ package pipeline_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
+// limits counts what the engine tells of quotas.
+type limits struct {
+	pipeline.NoListener
+	pending, rate atomic.Int32
+}
+
+func (l *limits) QuotaRejected(limit string) {
+	map[string]*atomic.Int32{"max_pending": &l.pending, "rate": &l.rate}[limit].Add(1)
+}
+
 // A tenant's bounds hold for whoever writes to Kafka directly, over a restart,
 // and nobody else's registers meet them.
 func TestQuotas(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 2})
+	var met limits
 	bounded := func(o *pipeline.Options) {
+		o.Listener = &met
 		o.Quota = func(tenant string) pipeline.Quota {
 			switch tenant {
 			case "few":
@@ -41,6 +54,9 @@ func TestQuotas(t *testing.T) {
 	}
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
+	}
+	if most, rate := met.pending.Load(), met.rate.Load(); int(most) != count["few/"] || int(rate) != count["slow"] {
+		t.Errorf("told of %d times max_pending and %d times rate; rejected %v", most, rate, count)
 	}
 	w.WaitReady(w.Start("a", bounded))
 	more := w.Tail(w.Names.Rejected())

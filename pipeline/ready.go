@@ -6,15 +6,26 @@ import (
 )
 
 // ready holds what the wheel has let go and no turn has fired yet, so that who
-// comes first is ours to choose: high priority before normal before low, and
-// inside a priority every tenant in turn. A million triggers of one tenant due
-// at 09:00:00.000 then hold back another's of 09:00:00.001 by one turn, not by
-// the million. With one tenant and one priority it is the due index's order.
+// comes first is ours to choose. What is on time goes before what is overdue,
+// and the runs that fire_all catches up with go at a rate of their own (pacer).
+// Inside each, high priority goes before normal before low, and inside a
+// priority every tenant in turn, so that a million triggers of one tenant due
+// at 09:00:00.000 hold back another's of 09:00:00.001 by one turn, not by the
+// million. With one tenant and priority it is the due index's order.
 //
 // It holds keys alone, no payloads, and at most what the wheel held.
 type ready struct {
-	lanes [3]laneSet // by priority
-	n     int
+	onTime  lanes
+	overdue lanes // later than overdueAfter when the wheel let them go
+	paced   lanes // of runs under fire_all
+	pacer   pacer
+	n       int
+}
+
+// lanes are timers by priority, and by tenant inside.
+type lanes struct {
+	sets [3]laneSet
+	n    int
 }
 
 // laneSet is the tenants of one priority that have something due.
@@ -23,76 +34,129 @@ type laneSet struct {
 	order []*lane // round robin; the next to serve first
 }
 
-// lane is one tenant's due timers, earliest first.
-type lane struct {
-	tenant string
-	queue  []statestore.DueKey
-	head   int
-}
-
 // quantum is how many timers of one tenant go before the next tenant's.
 const quantum = 32
 
-func (r *ready) push(d statestore.DueKey) {
+// overdueShare is the part of a turn that what is overdue gets however much is
+// on time, so that a busy engine catches up, too: one in so many.
+const overdueShare = 8
+
+// push adds what the wheel has let go.
+func (r *ready) push(d statestore.DueKey, overdue bool) {
+	r.n++
+	if overdue {
+		r.overdue.push(d)
+	} else {
+		r.onTime.push(d)
+	}
+}
+
+// pace adds a timer that goes at the pacer's rate.
+func (r *ready) pace(d statestore.DueKey) {
+	r.n++
+	r.paced.push(d)
+}
+
+// taken are timers for one turn: the last paced of them are the pacer's.
+type taken struct {
+	due   []statestore.DueKey
+	paced int
+}
+
+// take removes the next n timers, fewer if there are no more, and beside them
+// what the pacer lets go.
+func (r *ready) take(n int, now trigger.Instant) taken {
+	out := make([]statestore.DueKey, 0, min(n, r.n))
+	out = r.onTime.take(out, n-min(r.overdue.n, n/overdueShare))
+	out = r.overdue.take(out, n)
+	free := len(out)
+	out = r.paced.take(out, free+r.pacer.grant(r.paced.n, now))
+	r.n -= len(out)
+	return taken{out, len(out) - free}
+}
+
+// first is the earliest due time held; ok is false without any.
+func (r *ready) first() (due trigger.Instant, ok bool) {
+	for _, l := range []*lanes{&r.onTime, &r.overdue, &r.paced} {
+		if at, some := l.first(); some && (!ok || at < due) {
+			due, ok = at, true
+		}
+	}
+	return due, ok
+}
+
+// wake is when the next timer held may go: in the past, or when the pacer lets
+// it; ok is false without any.
+func (r *ready) wake(now trigger.Instant) (at trigger.Instant, ok bool) {
+	switch {
+	case r.n == 0:
+		return 0, false
+	case r.n > r.paced.n:
+		return r.first()
+	}
+	return r.pacer.next(r.paced.n, now), true
+}
+
+func (l *lanes) push(d statestore.DueKey) {
 	priority, key, _, _, ok := statestore.ParseRef(d.Ref)
 	if !ok {
 		panic("pipeline: the wheel holds a ref that is none: " + d.Ref)
 	}
-	set := &r.lanes[min(priority, trigger.Low)]
-	tenant := key.Tenant()
-	l := set.by[tenant]
-	if l == nil {
-		if set.by == nil {
-			set.by = map[string]*lane{}
-		}
-		l = &lane{tenant: tenant}
-		set.by[tenant] = l
-		set.order = append(set.order, l)
-	}
-	l.queue = append(l.queue, d)
-	r.n++
+	l.sets[min(priority, trigger.Low)].push(key.Tenant(), d)
+	l.n++
 }
 
-// take removes the next n timers, fewer if there are no more.
-func (r *ready) take(n int) []statestore.DueKey {
-	out := make([]statestore.DueKey, 0, min(n, r.n))
-	for i := range r.lanes {
-		out = r.lanes[i].take(out, n)
+// take appends to out until it has n.
+func (l *lanes) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	had := len(out)
+	for i := range l.sets {
+		out = l.sets[i].take(out, n)
 	}
-	r.n -= len(out)
+	l.n -= len(out) - had
 	return out
+}
+
+func (l *lanes) first() (due trigger.Instant, ok bool) {
+	if l.n == 0 {
+		return 0, false
+	}
+	for i := range l.sets {
+		for _, lane := range l.sets[i].order {
+			if at := lane.first(); !ok || at < due {
+				due, ok = at, true
+			}
+		}
+	}
+	return due, ok
+}
+
+func (s *laneSet) push(tenant string, d statestore.DueKey) {
+	l := s.by[tenant]
+	if l == nil {
+		if s.by == nil {
+			s.by = map[string]*lane{}
+		}
+		l = &lane{tenant: tenant}
+		s.by[tenant] = l
+		s.order = append(s.order, l)
+	}
+	l.push(d)
 }
 
 func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	for len(s.order) > 0 && len(out) < n {
 		l := s.order[0]
-		k := min(quantum, n-len(out), len(l.queue)-l.head)
+		k := min(quantum, n-len(out))
 		if len(s.order) == 1 {
-			k = min(n-len(out), len(l.queue)-l.head)
+			k = n - len(out)
 		}
-		out = append(out, l.queue[l.head:l.head+k]...)
-		l.head += k
+		out = l.take(out, k)
 		s.order = s.order[1:]
-		if l.head < len(l.queue) {
+		if l.len() > 0 {
 			s.order = append(s.order, l)
 		} else {
 			delete(s.by, l.tenant)
 		}
 	}
 	return out
-}
-
-// first is the earliest due time held; ok is false without any.
-func (r *ready) first() (due trigger.Instant, ok bool) {
-	if r.n == 0 {
-		return 0, false
-	}
-	for i := range r.lanes {
-		for _, l := range r.lanes[i].order {
-			if at := l.queue[l.head].Due; !ok || at < due {
-				due, ok = at, true
-			}
-		}
-	}
-	return due, ok
 }

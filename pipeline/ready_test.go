@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/waterclock/waterclock/statestore"
@@ -24,22 +26,22 @@ func keysOf(due []statestore.DueKey) []string {
 func TestReadyIsFair(t *testing.T) {
 	var r ready
 	for i := range 10_000 {
-		r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("herd/%05d", i)))
+		r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("herd/%05d", i)), false)
 	}
-	r.push(dueAt(1001, trigger.Normal, "other/a"))
-	r.push(dueAt(1002, trigger.Low, "other/low"))
-	r.push(dueAt(1003, trigger.High, "herd/otp"))
+	r.push(dueAt(1001, trigger.Normal, "other/a"), false)
+	r.push(dueAt(1002, trigger.Low, "other/low"), false)
+	r.push(dueAt(1003, trigger.High, "herd/otp"), false)
 	if first, ok := r.first(); !ok || first != 1000 {
 		t.Errorf("first %v %v", first, ok)
 	}
-	got := keysOf(r.take(100))
+	got := keysOf(r.take(100, 0).due)
 	if got[0] != "herd/otp" {
 		t.Errorf("the first is %s, want the high one", got[0])
 	}
 	if want := "other/a"; got[1+quantum] != want {
 		t.Errorf("after one quantum of the herd comes %s, want %s", got[1+quantum], want)
 	}
-	rest := keysOf(r.take(1 << 20))
+	rest := keysOf(r.take(1<<20, 0).due)
 	if r.n != 0 || len(got)+len(rest) != 10_003 {
 		t.Fatalf("%d left, %d taken", r.n, len(got)+len(rest))
 	}
@@ -55,11 +57,11 @@ func TestReadyIsFair(t *testing.T) {
 func TestReadyKeepsOrder(t *testing.T) {
 	var r ready
 	for i := range 1000 {
-		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("k%04d", i)))
+		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("k%04d", i)), false)
 	}
 	n := 0
 	for _, size := range []int{1, 31, 33, 500, 1000} {
-		for _, d := range r.take(size) {
+		for _, d := range r.take(size, 0).due {
 			if d.Due != trigger.Instant(n) {
 				t.Fatalf("number %d is due at %d", n, d.Due)
 			}
@@ -68,5 +70,75 @@ func TestReadyKeepsOrder(t *testing.T) {
 	}
 	if n != 1000 {
 		t.Errorf("%d came out", n)
+	}
+}
+
+// What is on time goes before what was missed, which gets its share all the
+// same, and the pacer's timers come beside both.
+func TestReadyOnTimeFirst(t *testing.T) {
+	r := ready{pacer: pacer{rate: 100}}
+	for i := range 1000 {
+		r.push(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("missed%04d", i)), true)
+		r.push(dueAt(trigger.Instant(5000+i), trigger.Low, fmt.Sprintf("ontime%04d", i)), false)
+		r.pace(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("paced%04d", i)))
+	}
+	got := r.take(80, 6000)
+	count := map[string]int{}
+	for _, key := range keysOf(got.due) {
+		count[key[:6]]++
+	}
+	if count["ontime"] != 70 || count["missed"] != 10 || count["paced0"] != 10 || got.paced != 10 {
+		t.Errorf("taken %v, %d paced", count, got.paced)
+	}
+	if again := r.take(80, 6000); again.paced != 0 {
+		t.Errorf("%d paced at the same instant", again.paced)
+	}
+}
+
+// The pacer lets its rate go in pulses, and no more after a rest.
+func TestPacer(t *testing.T) {
+	p := pacer{rate: 1000}
+	p.grant(1_000_000, 10_000) // the full bucket
+	n, pulses := 0, 0
+	for now := trigger.Instant(10_000); now < 20_000; pulses++ {
+		now = p.next(1_000_000, now)
+		n += p.grant(1_000_000, now)
+	}
+	if n < 9_900 || n > 10_100 || pulses > 220 {
+		t.Errorf("%d in 10 s, in %d pulses; want 10,000 in 200", n, pulses)
+	}
+	if got := p.grant(1_000_000, 500_000); got != 100 {
+		t.Errorf("%d after a rest, want two pulses", got)
+	}
+	if at := p.next(1, 500_000); at > 500_003 {
+		t.Errorf("one alone waits until %d", at)
+	}
+}
+
+// Whatever comes when, the earliest comes out first, and is known before: a
+// successor reads the due index from there on.
+func TestReadyKnowsTheEarliest(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var r ready
+		var model []trigger.Instant
+		for range 2000 {
+			if rng.IntN(2) == 0 {
+				at := trigger.Instant(rng.IntN(1000))
+				r.push(dueAt(at, trigger.Normal, fmt.Sprintf("k%d", rng.IntN(9))), false)
+				model = append(model, at)
+			} else {
+				for _, d := range r.take(rng.IntN(4), 0).due {
+					slices.Sort(model)
+					if d.Due != model[0] {
+						t.Fatalf("seed %d: %d came out, the earliest is %d", seed, d.Due, model[0])
+					}
+					model = model[1:]
+				}
+			}
+			if first, ok := r.first(); ok != (len(model) > 0) || ok && first != slices.Min(model) {
+				t.Fatalf("seed %d: first is %d, want %d", seed, first, slices.Min(model))
+			}
+		}
 	}
 }

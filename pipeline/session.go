@@ -21,6 +21,8 @@ type session struct {
 	ask  *kgo.Client // Options.asker
 	part int32
 
+	planned map[string]map[int32]kgo.Offset // what follow reads
+
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
 }
@@ -57,15 +59,20 @@ func openSession(o *Options, partition int32) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &session{cl: cl, ask: o.asker, part: partition}, nil
+	return &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}}, nil
 }
 
 func (s *session) close() { s.cl.Close() }
 
-// follow begins to read a partition at an offset.
-func (s *session) follow(topic string, partition int32, offset int64) {
-	s.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(offset)}})
+// plan notes that a partition is to be read from an offset on.
+func (s *session) plan(topic string, partition int32, offset int64) {
+	s.planned[topic] = map[int32]kgo.Offset{partition: kgo.NewOffset().At(offset)}
 }
+
+// follow begins to read all that was planned, at once: kgo has one fetch under
+// way, and what joins later waits until the broker answers it for want of
+// records, FetchMaxWait. Commands that nobody reads hold the barrier up.
+func (s *session) follow() { s.cl.AddConsumePartitions(s.planned) }
 
 // poll returns what there is, waiting until the deadline for the first record.
 func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kgo.Record, error) {

@@ -262,7 +262,7 @@ func TestLateness(t *testing.T) {
 	for _, interval := range []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: max(4*interval, 0) + 10*time.Millisecond, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
+				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: max(2*interval, 0) + 10*time.Millisecond, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 1000 {

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func (e *Engine) groupOptions() []kgo.Opt {
+	o := &e.opts
+	opts := append([]kgo.Opt{
+		kgo.ConsumerGroup(o.Group),
+		kgo.ConsumeTopics(o.Names.Commands()),
+		kgo.DisableAutoCommit(),
+		kgo.SessionTimeout(o.SessionTimeout),
+		kgo.HeartbeatInterval(o.GroupHeartbeat),
+		kgo.RebalanceTimeout(5 * time.Second),
+		kgo.MetadataMaxAge(5 * time.Second),
+		kgo.RetryBackoffFn(retryBackoff),
+		kgo.DisableClientMetrics(),
+		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, a map[string][]int32) {
+			cl.PauseFetchPartitions(a) // membership only: partitions fetch for themselves
+			e.rejoined()
+			e.take(a[o.Names.Commands()])
+		}),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.release(r[o.Names.Commands()]) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.lose(r[o.Names.Commands()]) }),
+	}, o.Kafka...)
+	if o.ServerAssigns {
+		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	}
+	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth)))
+	if o.InstanceID != "" {
+		opts = append(opts, kgo.InstanceID(o.InstanceID))
+	}
+	return opts
+}
+
+// measureLag asks where the partitions of commands end.
+func (e *Engine) measureLag(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ends, err := e.due.adm.ListEndOffsets(ctx, e.opts.Names.Commands())
+	if err != nil {
+		return // the next second tells
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil {
+			e.ends[o.Partition] = o.Offset
+		}
+	})
+}
+
+// commitOffsets writes group offsets outside the transactions, for lag tools
+// alone: the offsets that count are in progress. It is a plain request, since
+// kgo's own commits wait for a rebalance to end.
+func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client) {
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = e.opts.Names.Commands()
+	for _, s := range e.Partitions() {
+		if s.Ready && e.told[s.Partition] != s.CommandsOffset {
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset = s.Partition, s.CommandsOffset
+			topic.Partitions = append(topic.Partitions, p)
+		}
+	}
+	member, generation := cl.GroupMetadata()
+	if len(topic.Partitions) == 0 || generation < 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var err error
+	if topic.TopicID, err = topicID(ctx, cl, topic.Topic); err != nil {
+		return // the next second tells
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation = e.opts.Group, member, generation
+	if e.opts.InstanceID != "" {
+		req.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+	}
+	req.Topics = append(req.Topics, topic)
+	if resp, err := req.RequestWith(ctx, cl); err == nil {
+		e.noteCommitted(req, resp)
+	}
+}
+
+// noteCommitted remembers which offsets were taken.
+func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
+	taken := map[int32]bool{}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			taken[p.Partition] = p.ErrorCode == 0
+		}
+	}
+	for _, p := range req.Topics[0].Partitions {
+		if taken[p.Partition] {
+			e.told[p.Partition] = p.Offset
+		}
+	}
+}
+
+// leave takes us out of the group, so that our partitions are given away at
+// once rather than after the session time-out. kgo does not leave for static
+// members; and a member that is still heard would join again when it learns
+// that it has left, so it is silenced first.
+func (e *Engine) leave(ctx context.Context, cl *kgo.Client) {
+	if e.opts.InstanceID == "" {
+		cl.CloseAllowingRebalance()
+		return
+	}
+	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics()}, e.opts.Kafka...)...)
+	if err != nil {
+		e.opts.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
+		cl.CloseAllowingRebalance()
+		return
+	}
+	defer asks.Close()
+	_ = asks.Ping(ctx)
+	cl.CloseAllowingRebalance()
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = e.opts.Group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+	req.Members = append(req.Members, m)
+	_, _ = req.RequestWith(ctx, asks)
+}

@@ -1,0 +1,286 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ownership is one partition as long as the group says it is ours: opened,
+// run, and opened again after every failure.
+type ownership struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	sick   map[string]*sickness
+
+	at     atomic.Pointer[string] // step of opening, or of the turn
+	moves  atomic.Int64           // counts steps
+	read   atomic.Int64           // records of topic state, while restoring
+	toRead atomic.Int64
+
+	mu      sync.Mutex
+	current *Partition // nil while it opens
+	last    Status     // of the one before it, as it was left
+	next    trigger.Instant
+	failure error
+	warm    *statestore.Store // left open by our standby
+}
+
+func (e *Engine) take(partitions []int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range partitions {
+		if e.owned[id] != nil || e.stopping {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		own := &ownership{cancel: cancel, done: make(chan struct{}), sick: map[string]*sickness{}}
+		e.owned[id] = own
+		e.opening.Add(1)
+		go func() {
+			defer close(own.done)
+			defer e.opening.Add(-1)
+			own.warm = e.stopTail(id) // nobody else looks at it yet
+			e.own(ctx, own, id)
+			own.closeWarm()
+		}()
+	}
+}
+
+// release closes partitions and waits until their last turn is over: only
+// then may the rebalance go on.
+func (e *Engine) release(partitions []int32) {
+	e.awaitEnd(e.give(partitions), nil)
+}
+
+// lose releases what the group has taken from us unheard: nearly always since
+// the brokers are away, and then nobody else has it either. So we go on telling
+// what waits there until we are a member again.
+func (e *Engine) lose(partitions []int32) {
+	e.mu.Lock()
+	for _, id := range partitions {
+		if own := e.owned[id]; own != nil {
+			e.lost[id] = own
+		}
+	}
+	e.mu.Unlock()
+	e.release(partitions)
+}
+
+// rejoined ends what lose began.
+func (e *Engine) rejoined() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.lost)
+}
+
+// give ends ownerships, and returns those that are still ending.
+func (e *Engine) give(partitions []int32) map[int32]*ownership {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gone := map[int32]*ownership{}
+	for _, id := range partitions {
+		if own := e.owned[id]; own != nil {
+			gone[id] = own
+			delete(e.owned, id)
+			own.cancel()
+		}
+	}
+	return gone
+}
+
+// awaitEnd waits for ownerships to end; patience may end it first. It says
+// which take long, and over what.
+func (e *Engine) awaitEnd(gone map[int32]*ownership, patience <-chan time.Time) {
+	tick := time.NewTicker(endTell)
+	defer tick.Stop()
+	for id, own := range gone {
+		for ended := false; !ended; {
+			select {
+			case <-own.done:
+				ended = true
+			case <-patience:
+				return
+			case <-tick.C:
+				e.opts.Logger.Warn("a partition takes long to close", "partition", id, "step", own.doing())
+			}
+		}
+	}
+}
+
+// endTell is how often a partition that does not close is told of.
+const endTell = 5 * time.Second
+
+// own opens and runs a partition until it is released.
+func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
+	log := e.opts.Logger.With("partition", id)
+	pause, taken := backoff{}, time.Now()
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := e.openAndRun(ctx, own, id)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, ErrGap) || errors.Is(err, ErrPartitions) || errors.Is(err, topics.ErrNewer) {
+			e.end(err)
+		}
+		wait := pause.next(err, time.Since(began))
+		if time.Since(taken) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
+			log.Debug("the brokers do not all know our topics yet; opening the partition again", "error", err)
+			wait = 200 * time.Millisecond
+		} else {
+			log.Warn("partition failed; opening it again", "error", err)
+		}
+		own.step("wait before it is opened again")
+		sleep(ctx, wait)
+	}
+}
+
+// unknownFor is how long brokers may take to learn of a topic just made.
+const unknownFor = 10 * time.Second
+
+// end makes Run return an error; the first one counts.
+func (e *Engine) end(err error) {
+	select {
+	case e.fatal <- err:
+	default:
+	}
+}
+
+func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error {
+	p, err := e.open(ctx, id, own)
+	if err != nil {
+		own.set(nil, err)
+		return fmt.Errorf("open, %s: %w", own.doing(), err)
+	}
+	defer p.close()
+	fctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.forward.run(fctx) })
+	defer wg.Wait()
+	defer p.forward.close()
+	defer cancel()
+	e.opening.Add(-1)
+	defer e.opening.Add(1)
+	own.set(p, nil)
+	defer own.set(nil, nil)
+	err = p.run(ctx)
+	p.diagnose(err)
+	return err
+}
+
+func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*Partition, error) {
+	own.step("wait for others to open")
+	select {
+	case e.opener <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-e.opener }()
+	return open(ctx, &e.opts, id, e.due, own)
+}
+
+func (o *ownership) set(p *Partition, err error) {
+	var last Status
+	var next trigger.Instant
+	was, _ := o.get()
+	if was != nil { // asked without our lock: its store may hang
+		last, next = was.status(), was.nextUnfired()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if was != nil {
+		o.last, o.next = last, next
+	}
+	o.current, o.failure = p, err
+}
+
+// left is what the partition was when it was last open: what waits there waits
+// on while it cannot be opened, and somebody should know.
+func (o *ownership) left(now trigger.Instant) (s Status, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s = o.last
+	s.Ready, s.OldestOverdue = false, max(0, now.Sub(o.next))
+	s.Restored, s.RestoreTotal = o.read.Load(), o.toRead.Load()
+	return s, s.Term > 0
+}
+
+func (o *ownership) get() (*Partition, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.current, o.failure
+}
+
+// step notes what the partition does now.
+func (o *ownership) step(what string) {
+	o.at.Store(&what)
+	o.moves.Add(1)
+}
+
+func (o *ownership) doing() string {
+	if at := o.at.Load(); at != nil {
+		return *at
+	}
+	return "begin"
+}
+
+// restoring notes how far reading topic state is.
+func (o *ownership) restoring(read, of int64) {
+	o.read.Store(read)
+	o.toRead.Store(max(read, of))
+	o.moves.Add(1)
+}
+
+// takeWarm is the store that our standby left open; nil: none, or no more.
+func (o *ownership) takeWarm() *statestore.Store {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	st := o.warm
+	o.warm = nil
+	return st
+}
+
+func (o *ownership) closeWarm() {
+	if st := o.takeWarm(); st != nil {
+		_ = st.Close()
+	}
+}
+
+// stepper lets an ownership hear the steps of its partition's turns.
+type stepper struct {
+	Listener
+	own *ownership
+}
+
+func (s stepper) Step(partition int32, step string) {
+	s.own.step(step)
+	s.Listener.Step(partition, step)
+}
+
+// backoff spaces the openings of a partition that keeps failing. A fenced
+// owner waits for the group to decide, or two owners would ping-pong.
+type backoff struct{ tries int }
+
+func (b *backoff) next(err error, ran time.Duration) time.Duration {
+	if ran > 30*time.Second {
+		b.tries = 0
+	}
+	b.tries++
+	switch {
+	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
+		return 3 * time.Second
+	case errors.Is(err, ErrGap), errors.Is(err, ErrPartitions):
+		return time.Minute
+	}
+	return min(50*time.Millisecond<<min(b.tries-1, 7), 5*time.Second)
+}

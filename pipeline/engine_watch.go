@@ -1,0 +1,64 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// errHangs says that a partition hangs on this machine, where no reopening
+// helps: its goroutine cannot be stopped. The process ends, so that another
+// takes its partitions over.
+var errHangs = errors.New("a partition hangs")
+
+// Steps of a turn that wait for nothing but this machine: its processor, its
+// memory, its disk. All others wait for Kafka, which may be away for hours.
+var ownSteps = map[string]bool{"begin": true, "apply": true, "advance": true, "emit": true, "committed": true, "stored": true, "open the store": true}
+
+// watchTell is how often a partition that does not move is told of.
+const watchTell = 30
+
+// watch looks every second whether partitions move. It counts looks, not time:
+// a process that was stopped has looked at nothing.
+func (e *Engine) watch(ctx context.Context) {
+	type seen struct {
+		own   *ownership
+		moves int64
+		looks int
+	}
+	last := map[int32]seen{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := map[int32]seen{}
+		e.mu.Lock()
+		for id, own := range e.owned {
+			s := seen{own, own.moves.Load(), 0}
+			if was := last[id]; was.own == own && was.moves == s.moves {
+				s.looks = was.looks + 1
+			}
+			now[id] = s
+		}
+		e.mu.Unlock()
+		last = now
+		for id, s := range now {
+			e.judge(id, s.own.doing(), s.looks)
+		}
+	}
+}
+
+// judge says what a partition that has not moved for so many seconds is worth.
+func (e *Engine) judge(id int32, step string, looks int) {
+	switch {
+	case ownSteps[step] && time.Duration(looks)*time.Second >= e.opts.HangAfter:
+		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the disk well?", errHangs, id, step, looks))
+	case looks > 0 && looks%watchTell == 0 && step != "poll":
+		e.opts.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", looks)
+	}
+}

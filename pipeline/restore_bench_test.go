@@ -1,0 +1,46 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+)
+
+// restoredIn hears how long restores took.
+type restoredIn struct {
+	pipeline.NoListener
+	records int64
+	took    time.Duration
+}
+
+func (r *restoredIn) Restored(_ int32, n int64, took time.Duration) { r.records, r.took = n, took }
+
+// BenchmarkRestore rebuilds a wiped store of one partition with 200,000
+// pending triggers of 200 B from topic state.
+func BenchmarkRestore(b *testing.B) {
+	dir := b.TempDir()
+	w := pipelinetest.New(b, pipelinetest.Options{Partitions: 1, Quiet: true})
+	n := w.Start("a")
+	w.WaitReady(n)
+	payload := make([]byte, 150)
+	for i := range payload {
+		payload[i] = byte('a' + (i*7919)%26)
+	}
+	w.SendAll(200_000, func(i int) (string, string) {
+		return fmt.Sprintf("key-%d", i), fmt.Sprintf(`{"op":"register","delay":"%dm","user_id":"u%d","payload":{"p":%q,"n":%d}}`, 60+i%10_000, i%1000, payload, i)
+	})
+	w.Eventually("all decided", func() bool { return n.Partitions()[0].Pending == 200_000 })
+	_ = n.Stop()
+	for b.Loop() {
+		heard := &restoredIn{}
+		n := w.Start("b", func(o *pipeline.Options) { o.Listener, o.Dir = heard, dir })
+		w.WaitReady(n)
+		b.ReportMetric(float64(heard.records)/heard.took.Seconds(), "records/s")
+		_ = n.Stop()
+		os.RemoveAll(dir)
+	}
+}

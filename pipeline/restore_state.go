@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// replica is a store as topic state is read into it: until a nonce by whoever
+// opens the partition, without an end by a standby.
+type replica struct {
+	opts     *Options
+	id       int32
+	store    *statestore.Store
+	progress topics.Progress // the newest read; Seq 0: none yet
+	began    reading         // of a store that was empty
+
+	nonce   []byte                 // nil: read on for ever
+	overlay map[trigger.Key][]byte // newest value in this chunk; nil: tombstone
+	order   []trigger.Key
+	next    int64 // offset of topic state
+	records int64
+	done    bool // the nonce was read
+	batch   *statestore.Batch
+}
+
+// Bounds of one batch of a restore in memory, and how often it says how far it
+// is.
+const (
+	restoreChunk = 10_000
+	restoreTell  = 5 * time.Second
+)
+
+// restore replays topic state from the stored position until the nonce.
+func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) error {
+	r := newReplica(p.opts, p.id, p.store)
+	if err := r.distrust(ids, p.now()); err != nil {
+		return err
+	}
+	if p.opts.flaw == skipRestore {
+		return nil
+	}
+	begin := time.Now()
+	r.nonce = nonce
+	cl, end, err := r.reader(ctx, p.kafka.cl, p.now())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	from, told := r.next, begin
+	for !r.done {
+		pctx, cancel := context.WithTimeout(ctx, openStep)
+		fs := cl.PollFetches(pctx) // all there is, so that the next is fetched while this is applied
+		cancel()
+		if err := fetchFailed(ctx, fs); err != nil {
+			return err // among others, that nothing came for openStep although the nonce is there
+		}
+		if err := r.apply(fs); err != nil {
+			return err
+		}
+		p.own.restoring(r.next-from, end-from)
+		if now := time.Now(); now.Sub(told) >= restoreTell {
+			told = now
+			p.log.Info("restoring from topic state", "read", r.next-from, "of", end-from, "per_second", int64(float64(r.records)/now.Sub(begin).Seconds()))
+		}
+	}
+	p.progress = r.progress
+	p.opts.Listener.Restored(p.id, r.records, time.Since(begin))
+	return nil
+}
+
+func newReplica(o *Options, id int32, st *statestore.Store) *replica {
+	r := &replica{opts: o, id: id, store: st, batch: st.NewBatch()}
+	r.reset()
+	return r
+}
+
+func (r *replica) reset() {
+	r.overlay, r.order = make(map[trigger.Key][]byte, len(r.overlay)), r.order[:0]
+}
+
+// reader reads topic state from where the store stands; end is where the topic
+// ends now. The client that asks is connected already; now is the brokers' time.
+func (r *replica) reader(ctx context.Context, asks *kgo.Client, now trigger.Instant) (cl *kgo.Client, end int64, err error) {
+	actx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	topic := r.opts.Names.State()
+	start, err := listOffset(actx, asks, topic, r.id, readCommitted, earliest)
+	if err != nil {
+		return nil, 0, err
+	}
+	if end, err = listOffset(actx, asks, topic, r.id, readUncommitted, latest); err != nil {
+		return nil, 0, err
+	}
+	if r.next, err = r.position(); err != nil {
+		return nil, 0, err
+	}
+	if r.next == 0 || r.next < start || r.next > end {
+		if r.next > 0 {
+			if err := r.wipe(fmt.Sprintf("topic state is there from %d to %d, and the store had read to %d", start, end, r.next)); err != nil {
+				return nil, 0, err
+			}
+		}
+		r.next, r.began.at = start, now
+	}
+	cl, err = kgo.NewClient(append([]kgo.Opt{
+		kgo.FetchIsolationLevel(r.opts.isolation()),
+		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
+		kgo.FetchMaxPartitionBytes(8 << 20),
+		kgo.FetchMaxWait(r.opts.FetchMaxWait),
+		kgo.MetadataMinAge(50 * time.Millisecond),
+		kgo.RetryBackoffFn(retryBackoff),
+		kgo.DisableClientMetrics(),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {r.id: kgo.NewOffset().At(r.next)}}),
+	}, r.opts.Kafka...)...)
+	return cl, end, err
+}
+
+func fetchFailed(ctx context.Context, fs kgo.Fetches) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, fe := range fs.Errors() {
+		return &fetchError{fe.Topic, fe.Partition, fe.Err}
+	}
+	return nil
+}
+
+// apply takes what was fetched, and writes it to the store a chunk at a time,
+// and at its end.
+func (r *replica) apply(fs kgo.Fetches) error {
+	for it := fs.RecordIter(); !it.Done() && !r.done; {
+		if err := r.take(it.Next()); err != nil {
+			return err
+		}
+		if len(r.overlay) >= restoreChunk {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return r.flush()
+}
+
+func (r *replica) take(rec *kgo.Record) error {
+	r.next = rec.Offset + 1
+	if rec.Attrs.IsControl() {
+		return nil
+	}
+	r.records++
+	switch {
+	case bytes.Equal(rec.Key, topics.KeyNonce):
+		r.done = r.nonce != nil && bytes.Equal(rec.Value, r.nonce)
+	case bytes.Equal(rec.Key, topics.KeyProgress):
+		pr, err := topics.DecodeProgress(rec.Value)
+		if err != nil {
+			return fmt.Errorf("progress at %d: %w", rec.Offset, err)
+		}
+		r.progress = *pr
+	case topics.IsReserved(rec.Key):
+	default:
+		key := trigger.Key(rec.Key)
+		if _, seen := r.overlay[key]; !seen {
+			r.order = append(r.order, key)
+		}
+		r.overlay[key] = rec.Value
+	}
+	return nil
+}
+
+func (r *replica) flush() error {
+	for _, key := range r.order {
+		if err := r.put(key, r.overlay[key]); err != nil {
+			return err
+		}
+	}
+	if r.progress.Seq > 0 {
+		value, err := topics.AppendProgress(nil, &r.progress)
+		if err != nil {
+			return err
+		}
+		r.batch.SetMeta(metaProgress, value)
+	}
+	if r.began.at > 0 {
+		r.batch.SetMeta(metaReading, r.began.encode())
+		r.began.at = 0
+	}
+	r.batch.SetMeta(metaPosition, number(r.next))
+	r.batch.SetMeta(metaCursor, number(0))
+	r.batch.SetMeta(metaPartition, number(int64(r.id)))
+	r.reset()
+	return r.batch.Commit()
+}
+
+func (r *replica) put(key trigger.Key, value []byte) error {
+	before, err := r.stored(key)
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		if before != nil {
+			r.batch.Delete(*before)
+		}
+		return nil
+	}
+	s, err := topics.DecodeState(key, value)
+	if err != nil {
+		return fmt.Errorf("state of %q: %w", key, err)
+	}
+	r.batch.Put(before, row(s, s.Timers(nil), value))
+	return nil
+}
+
+// stored is the row the store holds for a key; nil without one.
+func (r *replica) stored(key trigger.Key) (*statestore.Row, error) {
+	value, err := r.store.Get(key, nil)
+	if err != nil || value == nil {
+		return nil, err
+	}
+	s, err := topics.DecodeState(key, value)
+	if err != nil {
+		return nil, fmt.Errorf("stored state of %q: %w", key, err)
+	}
+	before := row(s, s.Timers(nil), nil)
+	return &before, nil
+}

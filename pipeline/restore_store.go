@@ -1,0 +1,172 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// openStore opens the store, unless a standby has left it open.
+func (p *Partition) openStore() (err error) {
+	if p.store == nil {
+		p.store, err = openStore(p.opts, p.id, p.log)
+	}
+	if err != nil {
+		return err
+	}
+	p.changes = p.store.NewBatch()
+	return nil
+}
+
+// openStore opens a partition's store, or begins an empty one where it is
+// damaged.
+func openStore(o *Options, id int32, log *slog.Logger) (*statestore.Store, error) {
+	dir := filepath.Join(o.Dir, strconv.Itoa(int(id)))
+	so := statestore.Options{Dir: dir, Cache: o.Cache, Logger: log, FS: o.StoreFS}
+	st, err := statestore.Open(so)
+	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
+		log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", err)
+		if _, err := statestore.QuarantineFS(storeFS(o.StoreFS), dir); err != nil {
+			return nil, fmt.Errorf("quarantine store: %w", err)
+		}
+		st, err = statestore.Open(so)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return st, nil
+}
+
+func storeFS(fs vfs.FS) vfs.FS {
+	if fs == nil {
+		return vfs.Default
+	}
+	return fs
+}
+
+// metaReading is since when, and from which topic, a store has been read: a
+// store whose filling was broken off says by it how old it is.
+const metaReading = "reading"
+
+// reading is the value of metaReading.
+type reading struct {
+	topic [16]byte        // id of topic state
+	at    trigger.Instant // by the brokers' clock, when the reading began; 0: unknown
+}
+
+func (r reading) encode() []byte { return append(r.topic[:], number(int64(r.at))...) }
+
+func decodeReading(b []byte) (r reading) {
+	if len(b) == 24 {
+		copy(r.topic[:], b)
+		r.at = trigger.Instant(toNumber(b[16:]))
+	}
+	return r
+}
+
+func (r *replica) position() (int64, error) {
+	raw, err := r.store.Meta(metaPosition)
+	return toNumber(raw), err
+}
+
+// distrust wipes a store that must not be resumed: of other topics, of another
+// partition, or older than tombstones are kept.
+func (r *replica) distrust(ids [2][16]byte, now trigger.Instant) error {
+	reason, err := r.stale(ids, now)
+	r.began = reading{topic: ids[1]}
+	if err != nil || reason == "" {
+		return err
+	}
+	return r.wipe(reason)
+}
+
+func (r *replica) wipe(reason string) error {
+	r.opts.Logger.Info("rebuilding the local store from Kafka", "partition", r.id, "reason", reason)
+	if err := r.store.Wipe(); err != nil {
+		return err
+	}
+	r.batch = r.store.NewBatch()
+	return nil
+}
+
+// stale says why the store must not be resumed; "" if it may be. Resuming one
+// whose tombstones are compacted away would fire what was cancelled since.
+//
+// Kafka keeps every tombstone for delete.retention.ms after whoever reads could
+// first have missed it. So a store is as old as the newest of two moments:
+// when its reading of topic state began, and when the newest turn it has seen
+// was written.
+func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
+	began, err := r.store.Meta(metaReading)
+	if err != nil {
+		return "", err
+	}
+	raw, err := r.store.Meta(metaProgress)
+	if err != nil {
+		return "", err
+	}
+	home, err := r.store.Meta(metaPartition)
+	if err != nil {
+		return "", err
+	}
+	if home != nil && toNumber(home) != int64(r.id) {
+		return "it is of partition " + strconv.FormatInt(toNumber(home), 10), nil
+	}
+	if raw == nil {
+		return r.staleFilling(decodeReading(began), ids, now)
+	}
+	pr, err := topics.DecodeProgress(raw)
+	if err != nil {
+		return "its progress cannot be read", nil
+	}
+	if pr.StateID != ids[1] && !r.opts.AcceptGap {
+		return "", fmt.Errorf("%w: topic %s was deleted and made again, and all pending triggers with it. Start with --accept-gap to obey again what topic %s still holds", ErrGap, r.opts.Names.State(), r.opts.Names.Commands())
+	}
+	since := decodeReading(began)
+	if pr.CommandsID != ids[0] || pr.StateID != ids[1] || (since.at > 0 && since.topic != ids[1]) {
+		return "a topic was deleted and made again", nil
+	}
+	return r.tooOld(now.Sub(max(pr.At, since.at))), nil
+}
+
+// staleFilling is stale for a store that has seen no progress yet: its filling
+// was broken off, or nobody ever turned the partition.
+func (r *replica) staleFilling(began reading, ids [2][16]byte, now trigger.Instant) (string, error) {
+	position, err := r.position()
+	switch {
+	case err != nil || position == 0:
+		return "", err
+	case began.at == 0:
+		return "its restore was broken off, and nobody knows when it began", nil
+	case began.topic != ids[1]:
+		return "a topic was deleted and made again", nil
+	}
+	return r.tooOld(now.Sub(began.at)), nil
+}
+
+func (r *replica) tooOld(age time.Duration) string {
+	if age > r.opts.MaxAway {
+		return "it is " + age.Round(time.Minute).String() + " old"
+	}
+	return ""
+}
+
+// storesOf are the partitions that have a store here, good or not.
+func storesOf(o *Options) (ids []int32) {
+	names, _ := storeFS(o.StoreFS).List(o.Dir) // none yet: nothing
+	for _, name := range names {
+		if id, err := strconv.ParseInt(name, 10, 32); err == nil && id >= 0 && id < int64(o.Partitions) {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}

@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// TestScratch: pieces of a turn never overlap, however long; the next turn
+// begins with the same memory and keeps nothing of the last alive.
+func TestScratch(t *testing.T) {
+	var s scratch
+	for turn := range 3 {
+		s.reset()
+		var pieces [][]byte
+		for i := range 3000 {
+			n := (i * 97) % 1500
+			if i%500 == 499 {
+				n = slabBytes + i // longer than a chunk
+			}
+			fill := byte(i + turn)
+			b, err := s.encode(func(b []byte) ([]byte, error) { return append(b, bytes.Repeat([]byte{fill}, n)...), nil })
+			if err != nil || len(b) != n {
+				t.Fatalf("piece %d: %d bytes, %v", i, len(b), err)
+			}
+			pieces = append(pieces, b)
+		}
+		for i, b := range pieces {
+			if bytes.Count(b, []byte{byte(i + turn)}) != len(b) {
+				t.Fatalf("turn %d: piece %d was overwritten", turn, i)
+			}
+		}
+	}
+}
+
+func TestScratchLetsGo(t *testing.T) {
+	var s scratch
+	for range slabItems*slabChunks + 5000 {
+		s.record().Value = []byte("held")
+		s.entry(trigger.Key("k")).state = &trigger.State{}
+	}
+	s.reset()
+	if n := len(s.records.chunks); n != slabChunks {
+		t.Errorf("%d chunks of records kept, want %d", n, slabChunks)
+	}
+	for _, c := range s.records.chunks {
+		for i := range c {
+			if c[i].Value != nil {
+				t.Fatal("a record of the last turn is still held")
+			}
+		}
+	}
+	s.record()
+	s.reset()
+	if n := len(s.records.chunks); n != 1 {
+		t.Errorf("%d chunks of records kept after a small turn, want 1", n)
+	}
+}

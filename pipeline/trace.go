@@ -1,0 +1,104 @@
+package pipeline
+
+import (
+	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// traced is the spans of a turn: one for each command and due event whose
+// trace is sampled, and with the first of them one of the turn itself, to
+// which all are linked. They end with the commit, so their length is what a
+// command waited for; of a turn that was given up they say so.
+type traced struct {
+	turn  tracing.Span
+	spans []tracing.Span
+}
+
+// sampled reads a traceparent; it is the zero Parent unless its spans are
+// recorded here.
+func (p *Partition) sampled(traceparent string) tracing.Parent {
+	if traceparent == "" {
+		return tracing.Parent{}
+	}
+	parent, _ := tracing.ParseParent(traceparent)
+	if !parent.Sampled() {
+		return tracing.Parent{}
+	}
+	return parent
+}
+
+// spanOf begins the span of a command under the trace it came with. The zero
+// Command is one that could not be decoded.
+func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tracing.Span {
+	if p.opts.Tracing == nil {
+		return tracing.Span{}
+	}
+	parent := p.sampled(topics.TraceParent(rec, cmd))
+	if !parent.Sampled() {
+		return tracing.Span{}
+	}
+	span := p.opts.Tracing.Begin(parent, "process "+rec.Topic, tracing.Consumer, tracing.Text("messaging.system", "kafka"),
+		tracing.Text("messaging.operation.type", "process"), tracing.Text("messaging.destination.name", rec.Topic),
+		tracing.Number("messaging.destination.partition.id", int64(rec.Partition)), tracing.Number("messaging.kafka.offset", rec.Offset),
+		tracing.Text("waterclock.trigger", string(rec.Key)), tracing.Text("waterclock.op", cmd.Op.String()))
+	p.keep(t, span, parent)
+	return span
+}
+
+// traceFire begins the span of a due event in the trace of its register, and
+// makes it the parent of whoever takes the due event.
+func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
+	if p.opts.Tracing == nil {
+		return
+	}
+	parent := p.sampled(f.Spec.TraceParent)
+	if !parent.Sampled() {
+		return
+	}
+	span := p.opts.Tracing.Begin(parent, "send "+topic, tracing.Producer, tracing.Text("messaging.system", "kafka"),
+		tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", topic), tracing.Text("messaging.message.id", f.ID()),
+		tracing.Text("waterclock.trigger", string(f.Key)), tracing.Text("waterclock.channel", f.Channel),
+		tracing.Text("waterclock.scheduled_at", f.Nominal.String()), tracing.Number("waterclock.attempt", int64(f.Attempt)))
+	p.keep(t, span, parent)
+	if span.Recording() {
+		spec := *f.Spec // the trigger keeps its own
+		spec.TraceParent = span.Place().TraceParent()
+		f.Spec = &spec
+	}
+}
+
+// keep links a span to the turn's, and holds it until the turn is committed.
+func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
+	if !span.Recording() {
+		return
+	}
+	if !t.traced.turn.Recording() {
+		t.traced.turn = p.opts.Tracing.Turn(because, "turn", p.pace.start, tracing.Number("waterclock.partition", int64(p.id)),
+			tracing.Number("waterclock.term", t.progress.Term), tracing.Number("waterclock.turn", t.progress.Seq))
+	}
+	span.Link(t.traced.turn.Place())
+	t.traced.spans = append(t.traced.spans, span)
+}
+
+// result notes what became of a command.
+func result(span tracing.Span, what string) {
+	if span.Recording() {
+		span.Set(tracing.Text("waterclock.result", what))
+	}
+}
+
+// end ends the spans; failed is "" for a turn that was committed.
+func (d *traced) end(t *turn, failed string) {
+	if !d.turn.Recording() {
+		return
+	}
+	d.turn.Set(tracing.Number("waterclock.commands", int64(t.commands)), tracing.Number("waterclock.fires", int64(t.fires)), tracing.Number("waterclock.records", int64(t.records)))
+	for _, span := range append(d.spans, d.turn) {
+		if failed != "" {
+			span.Fail("turn given up: " + failed)
+		}
+		span.End()
+	}
+	*d = traced{}
+}
