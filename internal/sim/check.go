@@ -1,12 +1,10 @@
 package sim
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sort"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -84,7 +82,7 @@ func (c *check) wishes() {
 	fired := map[string][]*kgo.Record{}
 	for _, r := range c.due {
 		fired[string(r.Key)] = append(fired[string(r.Key)], r)
-		if c.w.wishes[string(r.Key)] == nil {
+		if c.w.wishes[string(r.Key)] == nil && c.w.series[string(r.Key)] == nil {
 			c.violation("%s fired, but nobody registered it", r.Key)
 		}
 	}
@@ -96,6 +94,7 @@ func (c *check) wishes() {
 	for _, key := range keys {
 		c.wish(key, c.w.wishes[key], fired[key])
 	}
+	c.promises(fired)
 }
 
 func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
@@ -148,77 +147,14 @@ func (c *check) unique() {
 	}
 }
 
-// transactions holds every progress record's manifest against what its turn
-// wrote: all of it, nothing else, in order of turns (C10, C11).
+// transactions holds turns against their manifests (C10, C11).
 func (c *check) transactions() {
-	queues := map[route][]*kgo.Record{}
-	progress := map[int32][]*topics.Progress{}
 	n := c.w.Names
+	dumps := map[string][]*kgo.Record{}
 	for _, topic := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Due("default")} {
-		for _, r := range c.w.Dump(topic) {
-			if topic == n.State() && topics.IsReserved(r.Key) {
-				c.addProgress(progress, r)
-				continue
-			}
-			queues[route{topic, r.Partition}] = append(queues[route{topic, r.Partition}], r)
-		}
+		dumps[topic] = c.w.Dump(topic)
 	}
-	for partition, turns := range progress {
-		for i, turn := range turns {
-			if i > 0 && turn.Seq != turns[i-1].Seq+1 {
-				c.violation("partition %d: turn %d follows turn %d", partition, turn.Seq, turns[i-1].Seq)
-			}
-			if i > 0 && turn.Term < turns[i-1].Term {
-				c.violation("partition %d: term %d wrote after term %d", partition, turn.Term, turns[i-1].Term)
-			}
-			for _, m := range turn.Manifest {
-				c.consume(queues, route{m.Topic, partition}, turn.Seq, m)
-			}
-		}
-	}
-	for at, left := range queues {
-		if len(left) > 0 {
-			c.violation("%s/%d: %d records that no turn admits to, the first at %d: %s", at.topic, at.partition, len(left), left[0].Offset, left[0].Key)
-		}
-	}
-}
-
-// route is a partition of a topic.
-type route struct {
-	topic     string
-	partition int32
-}
-
-func (c *check) addProgress(progress map[int32][]*topics.Progress, r *kgo.Record) {
-	if string(r.Key) != string(topics.KeyProgress) {
-		return
-	}
-	p, err := topics.DecodeProgress(r.Value)
-	if err != nil {
-		c.violation("progress at %d/%d: %v", r.Partition, r.Offset, err)
-		return
-	}
-	progress[r.Partition] = append(progress[r.Partition], p)
-}
-
-func (c *check) consume(queues map[route][]*kgo.Record, at route, turn int64, m topics.TopicCount) {
-	q := queues[at]
-	if len(q) < m.Records {
-		c.violation("%s/%d: turn %d wrote %d records, only %d are there", at.topic, at.partition, turn, m.Records, len(q))
-		return
-	}
-	digest := uint64(0)
-	for _, r := range q[:m.Records] {
-		var b [24]byte
-		binary.BigEndian.PutUint64(b[0:], digest)
-		binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(r.Key))
-		binary.BigEndian.PutUint64(b[16:], xxhash.Sum64(r.Value))
-		digest = xxhash.Sum64(b[:])
-	}
-	if digest != m.Digest {
-		c.violation("%s/%d: turn %d wrote other bytes than are there", at.topic, at.partition, turn)
-	}
-	queues[at] = q[m.Records:]
+	c.found = append(c.found, Turns(n, dumps)...)
 }
 
 // stores compares every owner's store with the fold of topic state (C9).

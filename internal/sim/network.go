@@ -17,6 +17,7 @@ type gate struct {
 	mu    sync.Mutex
 	open  chan struct{} // closed: traffic flows
 	gone  bool
+	away  bool // until heal, every attempt fails at once
 	conns map[net.Conn]struct{}
 }
 
@@ -40,7 +41,7 @@ func (g *gate) dial(ctx context.Context, network, host string) (net.Conn, error)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.gone {
+	if g.gone || g.away {
 		c.Close()
 		return nil, errGone
 	}
@@ -51,7 +52,7 @@ func (g *gate) dial(ctx context.Context, network, host string) (net.Conn, error)
 // pass waits while the gate is closed.
 func (g *gate) pass(giveUp <-chan struct{}) error {
 	g.mu.Lock()
-	open, gone := g.open, g.gone
+	open, gone := g.open, g.gone || g.away
 	g.mu.Unlock()
 	if gone {
 		return errGone
@@ -78,6 +79,7 @@ func (g *gate) hang() {
 func (g *gate) heal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.away = false
 	select {
 	case <-g.open:
 	default:
@@ -94,6 +96,14 @@ func (g *gate) cut() {
 	for c := range conns {
 		c.Close()
 	}
+}
+
+// refuse closes every connection and makes no more until heal.
+func (g *gate) refuse() {
+	g.mu.Lock()
+	g.away = true
+	g.mu.Unlock()
+	g.cut()
 }
 
 // sever closes every connection and makes no more.

@@ -39,7 +39,7 @@ func (w *World) Start(name string) *Node {
 		Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(n.gate.dial)},
 		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: w.Disk(name),
 		Channels: pipelinetest.Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
-		FetchMaxWait: time.Minute, Listener: listener{node: n},
+		FetchMaxWait: time.Minute, GroupHeartbeat: time.Second, Listener: listener{node: n},
 	}
 	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
@@ -168,7 +168,11 @@ func (n *Node) Await() {
 // Hang holds the node's network back; Heal lets it flow again.
 func (n *Node) Hang() { n.gate.hang() }
 
-// Heal ends Hang.
+// Refuse breaks every connection of the node and lets none be made, as if no
+// broker listened, until Heal.
+func (n *Node) Refuse() { n.gate.refuse() }
+
+// Heal ends Hang and Refuse.
 func (n *Node) Heal() { n.gate.heal() }
 
 // Cut breaks every connection of the node once.

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -55,7 +56,11 @@ type World struct {
 	disks  map[string]*vfs.MemFS
 	ending sync.WaitGroup // engines that are going down
 	wishes map[string]*wish
+	series map[string]*promise
 	heard  map[string]int
+
+	calendars map[string]calendar.DateSet // as topic control has them
+	misfires  map[string][]topics.Event   // as topic events had them when first asked
 
 	compacted bool
 }
@@ -68,7 +73,7 @@ func New(t *testing.T, o Options) *World {
 		o.Partitions = 2
 	}
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
-		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
+		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, series: map[string]*promise{}, calendars: map[string]calendar.DateSet{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
 	var err error
 	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to
