@@ -38,7 +38,7 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 
 func (s *Server) withinRate(r *request, c *command) error {
 	if p := s.limits.take(r.who.Tenant); p != nil {
-		s.opts.OnQuota("rate")
+		s.opts.Listener.QuotaRejected("rate")
 		return p.about(c)
 	}
 	return nil
@@ -57,24 +57,35 @@ func wantsAsync(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, "respond-async") })
 }
 
-// decision asks the owner what it decided. A silent owner makes a verdict that
-// is still open: the command is durable.
+// decision asks the owner what it decided.
 func (s *Server) decision(ctx context.Context, c *command, at place) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
 	defer cancel()
-	d, ok, err := s.router.Outcome(ctx, c.key, at.partition, at.offset)
-	switch {
-	case err != nil:
-		if ctx.Err() == nil && !moved(err) {
-			s.log.Warn("the decision about a durable command is not known", "partition", at.partition, "offset", at.offset, "error", err)
-		}
-		return verdict{}, nil
-	case !ok:
-		return s.guess(ctx, c)
-	case d.Rejected != nil:
-		return verdict{}, rejected(d.Rejected, c).about(c)
+	one := []asked{{key: c.key, offset: at.offset}}
+	s.decisions(ctx, at.partition, one)
+	return s.judge(ctx, c, &one[0])
+}
+
+// decisions asks the owner of a partition what it decided about commands. An
+// owner that is silent leaves some unanswered: they are durable.
+func (s *Server) decisions(ctx context.Context, partition int32, list []asked) {
+	if err := s.router.Outcomes(ctx, partition, list); err != nil && ctx.Err() == nil && !moved(err) && !errors.Is(err, context.DeadlineExceeded) {
+		s.log.Warn("the decisions about durable commands are not known", "partition", partition, "commands", len(list), "error", err)
 	}
-	return verdict{decided: true, state: d.State, facts: d.Facts}, nil
+}
+
+// judge is the verdict about a command after decisions. One that has no answer
+// makes a verdict that is still open.
+func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, error) {
+	switch {
+	case !a.answered:
+		return verdict{}, nil
+	case !a.remembered:
+		return s.guess(ctx, c)
+	case a.decided.Rejected != nil:
+		return verdict{}, rejected(a.decided.Rejected, c).about(c)
+	}
+	return verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}, nil
 }
 
 func rejected(e *trigger.Error, c *command) *Problem {

@@ -62,6 +62,15 @@ func (a anyOf) Authenticate(r *http.Request) (Caller, error) {
 	return Caller{}, errors.Join(errs...)
 }
 
+func (a anyOf) tenants() (all []string) {
+	for _, one := range a {
+		if known, ok := one.(interface{ tenants() []string }); ok {
+			all = append(all, known.tenants()...)
+		}
+	}
+	return all
+}
+
 var errNoCredential = errors.New("no bearer credential")
 
 // bearer is the credential of a request: Authorization: Bearer, or X-API-Key.

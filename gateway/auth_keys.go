@@ -76,6 +76,13 @@ func (k *Keys) add(words []string) error {
 	return nil
 }
 
+func (k *Keys) tenants() (all []string) {
+	for _, who := range k.by {
+		all = append(all, who.Tenant)
+	}
+	return all
+}
+
 func keyHash(text string) (sum [sha256.Size]byte, err error) {
 	hash, isHash := strings.CutPrefix(text, "sha256:")
 	switch {

@@ -18,9 +18,6 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-
-	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 const (
@@ -93,61 +90,6 @@ func TestRoles(t *testing.T) {
 	w.must(http.StatusOK, "GET", "/v1/triggers/r", "", "X-API-Key", keyR)
 }
 
-// What another tenant has is not there: by no verb, and in no list.
-func TestTenantsCannotMeet(t *testing.T) {
-	log := &eventLog{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
-	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
-	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"ours"`), bearer(keyA)...)
-	before := *w.state("acme/t")
-	for _, key := range []string{keyB, keyD} {
-		for _, id := range []string{"t", "acme%2Ft", "%2Ft", "..%2Facme%2Ft"} {
-			for _, c := range []struct{ method, path, body string }{
-				{"GET", "/v1/triggers/" + id, ""}, {"PATCH", "/v1/triggers/" + id, `{"payload":1}`}, {"DELETE", "/v1/triggers/" + id, ""},
-				{"POST", "/v1/triggers/" + id + ":snooze", `{"for":"1m"}`}, {"POST", "/v1/triggers/" + id + ":skip", ""},
-				{"POST", "/v1/triggers/" + id + ":pause", ""}, {"POST", "/v1/triggers/" + id + ":resume", ""}, {"POST", "/v1/triggers/" + id + ":run", ""},
-				{"POST", "/v1/triggers/" + id + ":rezone", `{"timezone":"Asia/Tokyo"}`}, {"GET", "/v1/triggers/" + id + "/events", ""},
-				{"GET", "/v1/triggers/" + id + "/occurrences", ""}, {"GET", "/api/reminders/" + id, ""}, {"PATCH", "/api/reminders/" + id, `{"title":"x"}`},
-				{"DELETE", "/api/reminders/" + id, ""}, {"POST", "/api/reminders/" + id + "/snooze", `{"minutes":1}`},
-			} {
-				a := w.call(c.method, c.path, c.body, bearer(key)...)
-				if a.status != http.StatusNotFound && a.status != http.StatusUnprocessableEntity || a.status == 422 && a.get(t, "code") != "invalid_key" {
-					t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
-				}
-				if strings.Contains(a.body, "ours") {
-					t.Errorf("%s %s tells %s", c.method, c.path, a.body)
-				}
-			}
-		}
-		for _, path := range []string{"/v1/triggers", "/v1/triggers?user_id=u", "/api/reminders?user_id=u"} {
-			if a := w.must(http.StatusOK, "GET", path, "", bearer(key)...); a.get(t, "items") != "[]" {
-				t.Errorf("%s shows %s", path, a.body)
-			}
-		}
-		if a := w.must(http.StatusOK, "GET", "/v1/upcoming?bucket=366d&n=100", "", bearer(key)...); strings.Contains(a.body, `"count":1`) {
-			t.Errorf("upcoming counts another's: %s", a.body)
-		}
-	}
-	w.must(http.StatusNotFound, "PUT", "/v1/triggers/acme%2Ft", at(""), bearer(keyD)...)
-	for _, line := range []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`} {
-		a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", line, bearer(keyD)...)
-		if s := a.get(t, "status"); s != "404" && s != "422" {
-			t.Errorf("batch %s: %s", line, a.body)
-		}
-	}
-	if after := w.state("acme/t"); after.Revision != before.Revision || after.Seq != before.Seq || after.Status != trigger.Pending {
-		t.Errorf("touched: %+v", after)
-	}
-	same := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyA), "Idempotency-Key", "k")...).get(t, "trigger_id")
-	if other := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyB), "Idempotency-Key", "k")...).get(t, "trigger_id"); other == same {
-		t.Errorf("one idempotency key of two tenants means one id, %s", same)
-	}
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), bearer(keyB)...)
-	if w.state("blue/t") == nil || w.state("acme/t").Revision != before.Revision {
-		t.Error("the same id of two tenants is one trigger")
-	}
-}
-
 // A cursor of one tenant says nothing to another.
 func TestCursorsAreATenants(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
@@ -159,11 +101,18 @@ func TestCursorsAreATenants(t *testing.T) {
 	w.must(http.StatusBadRequest, "GET", "/v1/triggers?limit=1&cursor="+cursor, "", "Authorization", "Bearer "+keyB)
 }
 
+type quotaListener struct {
+	NoListener
+	met *string
+}
+
+func (l quotaListener) QuotaRejected(limit string) { *l.met = limit }
+
 func TestRateLimit(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	met := ""
 	w := newWorld(t, func(o *Options) {
-		o.Auth, o.Now, o.OnQuota = testKeys(t), func() time.Time { return now }, func(limit string) { met = limit }
+		o.Auth, o.Now, o.Listener = testKeys(t), func() time.Time { return now }, quotaListener{met: &met}
 		o.Rate = func(tenant string) float64 { return map[string]float64{"acme": 2}[tenant] }
 	})
 	put := func(key string) answer {

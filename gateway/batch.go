@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -26,9 +26,9 @@ const (
 )
 
 // postBatch obeys commands, a JSON object a line, and answers a line each in
-// the order they came. They are written in that order too; how many wait for
-// their decision at a time is bounded. A refused line is a problem with the
-// line's id, and disturbs no other.
+// the order they came. They are written in that order too, and their decisions
+// are asked for chunk by chunk (batch_chunk.go). A refused line is a problem
+// with the line's id, and disturbs no other.
 //
 // Answers are held back until the request is read to its end: a caller that
 // sends all before it reads would else stand still, and so would we.
@@ -42,54 +42,63 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(batchWithin))
 	_ = control.SetWriteDeadline(time.Now().Add(batchWithin + responseWithin))
-	answers, err := s.batch(r, http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody())))
+	chunks, err := s.batch(r, http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody())))
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 64<<10)
-	for _, a := range answers {
-		_, _ = out.Write(<-a)
-		_ = out.WriteByte('\n')
+	for _, c := range chunks {
+		<-c.settled
+		for i := range c.lines {
+			_, _ = out.Write(c.lines[i].answer)
+			_ = out.WriteByte('\n')
+		}
 	}
-	return out.Flush()
+	_ = out.Flush() // the caller is gone if this fails
+	return nil
 }
 
-// batch begins every line and returns where their answers will come.
-func (s *Server) batch(r *request, from io.Reader) ([]<-chan []byte, error) {
-	lines := bufio.NewScanner(from)
-	lines.Buffer(make([]byte, 0, 64<<10), int(s.maxBody()))
-	window := make(chan struct{}, s.opts.BatchAtOnce)
-	var answers []<-chan []byte
-	n := 0
-	for lines.Scan() {
-		if n++; len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
+// batch begins every line and returns the chunks in which their answers will
+// be.
+func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
+	plain := *r // a line has no conditions of the request's headers, and no trace: there may be 10,000
+	plain.span = tracing.Span{}
+	plain.Request = r.Clone(r.Context())
+	plain.Header = http.Header{}
+	b := &batchOf{s: s, r: &plain, async: wantsAsync(r.Request), window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines))}
+	lines := bufio.NewReaderSize(from, int(s.maxBody()))
+	n, taken := 0, 0
+	for {
+		text, err := lines.ReadSlice('\n')
+		_, large := errors.AsType[*http.MaxBytesError](err)
+		switch n++; {
+		case large:
+			b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several"))
+			return b.chunks, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
+			return b.chunks, nil
+		case err != nil && err != io.EOF:
+			b.seal()
+			return nil, malformed("the body ended before it was complete; the lines read were obeyed, and repeating them under their ids is safe")
 		}
-		if len(answers) == maxBatch {
-			p := problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch))
-			p.Line = n
-			return append(answers, ready(spell(p))), nil
+		if len(bytes.TrimSpace(text)) > 0 {
+			if taken++; taken > maxBatch {
+				b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
+				return b.chunks, nil
+			}
+			b.take(text, n)
 		}
-		window <- struct{}{}
-		answers = append(answers, s.line(r, bytes.Clone(lines.Bytes()), n, window))
+		if err == io.EOF {
+			b.seal()
+			return b.chunks, nil
+		}
+		if lines.Buffered() == 0 { // the caller lets us wait: what is here goes on
+			b.seal()
+		}
 	}
-	err := lines.Err()
-	_, large := errors.AsType[*http.MaxBytesError](err)
-	switch {
-	case large:
-		p := problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several")
-		p.Line = n + 1
-		return append(answers, ready(spell(p))), nil
-	case errors.Is(err, bufio.ErrTooLong):
-		p := problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody()))
-		p.Line = n + 1
-		return append(answers, ready(spell(p))), nil
-	case err != nil:
-		return nil, malformed("the body ended before it was complete; the lines read were obeyed, and repeating them under their ids is safe")
-	}
-	return answers, nil
 }
 
 // BatchAnswer is the answer to a line that was not refused.
@@ -100,45 +109,6 @@ type BatchAnswer struct {
 	State     string `json:"state,omitempty" doc:"Absent for registers"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
-}
-
-// line writes the command of one line at once, so that lines keep their order,
-// and waits for its decision beside the others.
-func (s *Server) line(r *request, b []byte, n int, window <-chan struct{}) <-chan []byte {
-	id := ""
-	refuse := func(err error) []byte {
-		p := *asProblem(err)
-		if p.Status == http.StatusInternalServerError {
-			s.log.Error("line of a batch failed", "error", p.cause)
-		}
-		p.ID, p.Line = id, n
-		return spell(&p)
-	}
-	c, err := s.lineCommand(r, b, &id)
-	if err == nil {
-		err = s.withinRate(r, c)
-	}
-	if err != nil {
-		<-window
-		return ready(refuse(err))
-	}
-	done := s.produce(r.Context(), c)
-	answer := make(chan []byte, 1)
-	go func() {
-		defer func() { <-window }()
-		defer func() {
-			if v := recover(); v != nil {
-				answer <- refuse(fmt.Errorf("panic: %v", v))
-			}
-		}()
-		a, err := s.settleLine(r, c, done)
-		if err != nil {
-			answer <- refuse(err)
-			return
-		}
-		answer <- spell(a)
-	}()
-	return answer
 }
 
 // lineCommand reads one line: a register, or with op another command, of the
@@ -156,12 +126,8 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 	if err != nil {
 		return nil, err
 	}
-	line := *r // a line has no conditions of the request's headers
-	plain := *r.Request
-	plain.Header = http.Header{}
-	line.Request, line.conditional = &plain, false
 	if name == "" || name == trigger.OpRegister.String() {
-		return s.registerCommand(&line, fs)
+		return s.registerCommand(r, fs)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {
@@ -174,47 +140,5 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 	if target == "" {
 		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", name+" needs the id of a trigger")
 	}
-	return s.command(&line, op, target, fs)
-}
-
-func (s *Server) settleLine(r *request, c *command, done <-chan place) (*BatchAnswer, error) {
-	at := s.durable(done)
-	if at.err != nil {
-		return nil, notWritten(at.err).about(c)
-	}
-	a := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
-	if wantsAsync(r.Request) {
-		return a, nil
-	}
-	v, err := s.decision(r.Context(), c, at)
-	if err != nil || !v.decided {
-		return a, err
-	}
-	if p := problemOfCancel(c, v); p != nil {
-		return nil, p
-	}
-	if a.Status = http.StatusOK; c.op == trigger.OpRegister {
-		a.Status = v.statusOfRegister()
-	} else if v.state != nil {
-		a.State = v.state.Status.String()
-	}
-	if v.state != nil {
-		a.FireAt, a.Revision = instantText(nominal(v.state)), v.state.Revision
-	}
-	return a, nil
-}
-
-// spell is one line of the answer.
-func spell(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("answer cannot be spelled: %v", err)) // our own structs of texts and numbers
-	}
-	return b
-}
-
-func ready(b []byte) <-chan []byte {
-	c := make(chan []byte, 1)
-	c <- b
-	return c
+	return s.command(r, op, target, fs)
 }

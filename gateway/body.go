@@ -27,7 +27,7 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
 		return nil, problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send one JSON object, as application/json")
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxBody()))
+	b, err := readAll(http.MaxBytesReader(w, r.Body, s.maxBody()), r.ContentLength, s.maxBody())
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the body has over %d bytes", s.maxBody()))
 	}
@@ -35,6 +35,17 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, malformed("the body ended before it was complete")
 	}
 	return b, nil
+}
+
+// readAll is io.ReadAll for a body whose length may be known.
+func readAll(from io.Reader, length, most int64) ([]byte, error) {
+	if length < 0 || length > most {
+		return io.ReadAll(from)
+	}
+	var b bytes.Buffer
+	b.Grow(int(length) + bytes.MinRead) // so much is asked for to see the end
+	_, err := b.ReadFrom(from)
+	return b.Bytes(), err
 }
 
 // object reads a body that is one JSON object.
@@ -75,7 +86,7 @@ func parseFields(b []byte) (fields, error) {
 	if err == nil && open.Kind() != '{' {
 		return nil, malformed("the body is no JSON object")
 	}
-	var fs fields
+	fs := make(fields, 0, 8)
 	for err == nil && dec.PeekKind() != '}' {
 		var name, value jsontext.Value
 		if name, err = dec.ReadValue(); err != nil {
@@ -86,7 +97,8 @@ func parseFields(b []byte) (fields, error) {
 			if fs.has(string(text)) {
 				return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, string(text), quoted(string(text))+" is given twice")
 			}
-			fs = append(fs, field{string(text), bytes.Clone(value)})
+			end := int(dec.InputOffset())
+			fs = append(fs, field{string(text), b[end-len(value) : end : end]})
 		}
 		if len(fs) > maxFields {
 			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))

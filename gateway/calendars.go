@@ -13,7 +13,7 @@ import (
 
 // Calendar is a named set of local dates, the same for all tenants.
 type Calendar struct {
-	Name  string   `json:"name,omitempty"`
+	Name  string   `json:"name,omitempty" nullable:"true"`
 	Dates []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
@@ -76,6 +76,9 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
+	}
+	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
 	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {

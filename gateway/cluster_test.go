@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,6 +89,8 @@ func (w *world) announce(partition int32, addr string, term int64) {
 	}
 }
 
+var internalCalls atomic.Int64
+
 // cluster is two instances, each owning half of the partitions, and a third
 // that owns none. Their URLs are in that order.
 func newCluster(t *testing.T) (*world, []string, []string) {
@@ -102,7 +105,11 @@ func newCluster(t *testing.T) (*world, []string, []string) {
 		addr := internal.Listener.Addr().String()
 		s, u := w.gateway(own, func(o *Options) { o.PeerSecret, o.Address = []byte(secret), addr })
 		if own != nil {
-			internal.Config.Handler = s.InternalHandler()
+			h := s.InternalHandler()
+			internal.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				internalCalls.Add(1)
+				h.ServeHTTP(w, r)
+			})
 			internal.Start()
 		}
 		t.Cleanup(internal.Close)

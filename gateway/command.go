@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -23,6 +24,7 @@ type command struct {
 	value   []byte
 	headers []trigger.Header
 	hash    trigger.Hash // of a register's content
+	trace   tracing.Parent
 
 	conditional bool // a conflict is a 412
 }
@@ -46,7 +48,7 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
-	c := &command{op: op, id: id, key: key, value: all.encode(), headers: append(own, traceHeaders(r.Request)...), conditional: r.conditional}
+	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Place(), conditional: r.conditional}
 	return c, s.check(r.who.Tenant, c)
 }
 
@@ -64,22 +66,19 @@ func (s *Server) check(tenant string, c *command) error {
 	return nil
 }
 
-// traceHeaders carry the caller's trace into the due event.
-func traceHeaders(r *http.Request) (hs []trigger.Header) {
-	for _, name := range []string{"traceparent", "tracestate", "baggage"} {
-		if v := r.Header.Get(name); v != "" && len(v) <= 1024 {
-			hs = append(hs, trigger.Header{Key: name, Value: []byte(v)})
-		}
-	}
-	return hs
+func (c *command) record(topic string, partitions int32) *kgo.Record {
+	rec := commandRecord(topic, partitions, &topics.Record{Key: []byte(c.key), Value: c.value, Headers: c.headers})
+	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderAsk})
+	return rec
 }
 
-func (c *command) record(topic string, partitions int32) *kgo.Record {
-	rec := &kgo.Record{Topic: topic, Key: []byte(c.key), Value: c.value, Partition: topics.Partition([]byte(c.key), partitions)}
-	for _, h := range c.headers {
+// commandRecord is a record of topic commands as kgo spells it, on the
+// partition of its key.
+func commandRecord(topic string, partitions int32, r *topics.Record) *kgo.Record {
+	rec := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Partition: topics.Partition(r.Key, partitions)}
+	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
-	rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderAsk})
 	return rec
 }
 
@@ -120,6 +119,11 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 	return key, nil
 }
 
+var (
+	errIfMatchTwice = badParameter(ifMatch, "give If-Match or if_revision, not both")
+	errIfNoneMatch  = badParameter(ifNoneMatch, "a write knows only If-None-Match: *, to register what does not exist")
+)
+
 // conditions turns If-Match and If-None-Match into the command's own
 // conditions. An entity tag is the revision: "3".
 func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {
@@ -127,33 +131,33 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) er
 	r.conditional = match != "" || none != ""
 	switch {
 	case none != "" && (none != "*" || op != trigger.OpRegister):
-		return badParameter("If-None-Match", "a write knows only If-None-Match: *, to register what does not exist")
+		return errIfNoneMatch
 	case none != "":
 		fs.set("if_absent", true)
 	}
 	if match == "" {
 		return nil
 	}
-	revision, err := s.matched(r, id, match)
-	if err != nil {
-		return err
-	}
 	if fs.given("if_revision") {
-		return badParameter("If-Match", "give If-Match or if_revision, not both")
+		return errIfMatchTwice
+	}
+	revision, one := parseETag(match)
+	if !one {
+		// A body that is wrong is so at any revision (RFC 9110 13.2.1).
+		if _, err := s.command(r, op, id, *fs); err != nil {
+			return err
+		}
+		st, err := s.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
+		if revision, err = matched(match, st, err); err != nil {
+			return err
+		}
 	}
 	fs.set("if_revision", revision)
 	return nil
 }
 
-// matched is the one revision that If-Match allows. Of several, or any, it is
-// the trigger's present one.
-func (s *Server) matched(r *request, id, header string) (int64, error) {
-	tags := strings.Split(header, ",")
-	if revision, ok := parseETag(tags[0]); ok && len(tags) == 1 {
-		return revision, nil
-	}
-	r.names = map[string]string{"id": id}
-	st, err := s.read(r)
+// matched is the revision of a trigger, as it was read, if If-Match allows it.
+func matched(header string, st *trigger.State, err error) (int64, error) {
 	if p, ok := err.(*Problem); ok && p.Status == http.StatusNotFound {
 		return 0, preconditionFailed("the trigger does not exist")
 	}
@@ -164,7 +168,7 @@ func (s *Server) matched(r *request, id, header string) (int64, error) {
 		revision, ok := parseETag(tag)
 		return ok && revision == st.Revision
 	}
-	if strings.TrimSpace(header) == "*" || slices.ContainsFunc(tags, fits) {
+	if strings.TrimSpace(header) == "*" || slices.ContainsFunc(strings.Split(header, ","), fits) {
 		return st.Revision, nil
 	}
 	return 0, preconditionFailed("the trigger is at revision " + strconv.FormatInt(st.Revision, 10))

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 
@@ -65,7 +64,7 @@ func (r *route) docsRow() docsRow {
 
 // getSchema serves a schema by its file name.
 func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
-	missing := problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema")
+	missing := problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema; /asyncapi.json has them all")
 	name := r.names["name"]
 	if s.opts.Schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
 		return missing
@@ -74,11 +73,17 @@ func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return missing
 	}
-	kind := mime.TypeByExtension(path.Ext(name))
-	if path.Ext(name) == ".json" {
-		kind = "application/schema+json"
-	}
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", "application/schema+json")
 	_, _ = w.Write(b)
+	return nil
+}
+
+// getAsyncAPI serves the description of the topics.
+func (s *Server) getAsyncAPI(w http.ResponseWriter, _ *request) error {
+	if s.opts.AsyncAPI == nil {
+		return problem(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not describe the topics")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(s.opts.AsyncAPI)
 	return nil
 }

@@ -23,14 +23,14 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return notFound(r.id())
 	}
-	if follow := r.URL.Query().Get("follow"); (follow == "1" || follow == "true") && r.Method != http.MethodHead {
+	if follow := r.query.Get("follow"); (follow == "1" || follow == "true") && r.Method != http.MethodHead {
 		return s.follow(w, r, key)
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return err
 	}
-	after, err := parseEventCursor(r.URL.Query().Get("cursor"))
+	after, err := parseEventCursor(r.query.Get("cursor"))
 	if err != nil {
 		return err
 	}

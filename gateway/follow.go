@@ -32,6 +32,8 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	default:
 		return unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
 	}
+	s.opts.Listener.Streams(1)
+	defer s.opts.Listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
@@ -95,6 +97,8 @@ func (s *Server) historyEnd(ctx context.Context, partition int32) (int64, error)
 	return stableEnd(ctx, s.kafka, s.opts.Names.Events(), partition)
 }
 
+const eventStreamType = "text/event-stream"
+
 // eventStream writes server-sent events (WHATWG HTML, 9.2).
 type eventStream struct {
 	w       http.ResponseWriter
@@ -110,7 +114,7 @@ func (e *eventStream) begin() {
 	}
 	e.begun = true
 	h := e.w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", eventStreamType)
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	e.w.WriteHeader(http.StatusOK)
 	e.flush()

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -19,6 +22,9 @@ type request struct {
 	*http.Request
 	who   Caller
 	names map[string]string
+	query url.Values
+	span  tracing.Span
+	route string // its pattern
 
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
 }
@@ -29,7 +35,7 @@ func (r *request) id() string { return r.names["id"] }
 // Handler serves every route.
 func (s *Server) Handler() http.Handler {
 	foreign := http.NewCrossOriginProtection() // browsers' pages of other origins
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.observe(func(w *observed, r *http.Request) {
 		defer s.survive(w, r)
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -44,7 +50,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) serve(w *observed, r *http.Request) error {
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
@@ -57,7 +63,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	if missing != nil {
 		return missing
 	}
-	req := &request{Request: r, names: names}
+	s.onRoute(w, r, route)
+	query, err := route.query(r)
+	if err != nil {
+		return err
+	}
+	req := &request{Request: r, names: names, query: query, span: w.span, route: route.pattern}
 	if route.role != 0 {
 		who, err := s.authenticate(r)
 		if err != nil {
@@ -67,9 +78,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 			s.audit(r, who, "role too low")
 			return problem(http.StatusForbidden, codeForbidden, "", "this needs the role "+route.role.String()+"; yours is "+who.Role.String())
 		}
-		req.who = who
+		req.who, w.tenant = who, who.Tenant
 	}
-	return route.handle(s, w, req)
+	err = route.handle(s, w, req)
+	s.trespass(req, err)
+	return err
 }
 
 // refuse answers with the problem that err is.
@@ -122,18 +135,14 @@ func (s *Server) authenticate(r *http.Request) (Caller, error) {
 	}
 	who, err := s.opts.Auth.Authenticate(r)
 	if err != nil {
-		s.log.Info("audit", "event", "unauthenticated", "remote", r.RemoteAddr, "path", r.URL.Path, "error", err)
+		s.audit(r, who, "unauthenticated", "error", err)
 		if p, ok := errors.AsType[*Problem](err); ok {
 			return Caller{}, p
 		}
 		return Caller{}, problem(http.StatusUnauthorized, codeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
 	}
+	s.auditor.tenants.add(who.Tenant)
 	return who, nil
-}
-
-// audit notes an attempt at what is not the caller's.
-func (s *Server) audit(r *http.Request, who Caller, what string) {
-	s.log.Warn("audit", "event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path)
 }
 
 // key is the trigger an id of the caller's means. Ids of the default tenant
@@ -144,7 +153,6 @@ func (s *Server) key(r *request, id string) (trigger.Key, error) {
 	case err != nil:
 		return "", err
 	case key.Tenant() != r.who.Tenant || key.ID() != id:
-		s.audit(r.Request, r.who, "another tenant's trigger")
 		p := notFound(id)
 		p.Detail = "no such trigger; an id of the default tenant has no '/'"
 		return "", p
@@ -172,26 +180,47 @@ func (s *Server) read(r *request) (*trigger.State, error) {
 
 // number is a query parameter within bounds.
 func (r *request) number(name string, def, least, most int) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
+	if !r.query.Has(name) {
 		return def, nil
 	}
-	n, err := strconv.Atoi(text)
+	n, err := strconv.Atoi(r.query.Get(name))
 	if err != nil || n < least || n > most {
 		return 0, badParameter(name, fmt.Sprintf("%s is a whole number from %d to %d", name, least, most))
 	}
 	return n, nil
 }
 
-// onlyParameters refuses query parameters nobody reads: a filter with a typing
-// error in its name would show everything.
-func (r *request) onlyParameters(known ...string) error {
-	for name := range r.URL.Query() {
-		if !slices.Contains(known, name) {
-			return problem(http.StatusBadRequest, trigger.CodeUnknownField, name, quoted(name)+" is no parameter here; there are "+strings.Join(known, ", "))
+// query are the parameters of a request. Those nobody reads are refused: a
+// filter with a typing error in its name would show everything. So is one that
+// is given twice, of which the second would be lost.
+func (r *route) query(req *http.Request) (url.Values, error) {
+	if req.URL.RawQuery == "" || r.role == 0 {
+		return nil, nil
+	}
+	all, err := url.ParseQuery(req.URL.RawQuery)
+	if err != nil {
+		return nil, malformed("the query of the URL is not well encoded")
+	}
+	for name, values := range all {
+		i := slices.IndexFunc(r.doc.query, func(p parameter) bool { return p.name == name })
+		switch {
+		case i < 0 && len(r.doc.query) == 0:
+			return nil, problem(http.StatusBadRequest, trigger.CodeUnknownField, name, quoted(name)+" is no parameter here; there are none")
+		case i < 0:
+			return nil, problem(http.StatusBadRequest, trigger.CodeUnknownField, name, quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
+		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
+			return nil, badParameter(name, name+" is given twice")
 		}
 	}
-	return nil
+	return all, nil
+}
+
+func (o *operation) parameterNames() string {
+	var names []string
+	for _, p := range o.query {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // quoted clips and quotes what came from outside.

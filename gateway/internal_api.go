@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,7 +21,7 @@ import (
 // internalPath begins the paths instances ask each other by. All are GET:
 //
 //	trigger?key            one state, framed as a page, or an empty page
-//	outcome?key&partition&offset
+//	outcomes?key&partition&offsets&within   what was decided about commands
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
 //	partitions             PartitionStatus of every partition of the instance
@@ -54,7 +55,7 @@ func (a *internalAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var internalAnswers = map[string]func(*internalAPI, io.Writer, *http.Request, url.Values) error{
 	"trigger":    (*internalAPI).trigger,
-	"outcome":    (*internalAPI).outcome,
+	"outcomes":   (*internalAPI).outcomes,
 	"find":       (*internalAPI).find,
 	"forecast":   (*internalAPI).forecast,
 	"partitions": (*internalAPI).partitions,
@@ -98,24 +99,31 @@ func (a *internalAPI) trigger(w io.Writer, r *http.Request, q url.Values) error 
 	return writePage(w, &p)
 }
 
-func (a *internalAPI) outcome(w io.Writer, r *http.Request, q url.Values) error {
+func (a *internalAPI) outcomes(w io.Writer, r *http.Request, q url.Values) error {
 	partition, err := partitionParam(q)
 	if err != nil {
 		return err
 	}
-	offset, err := strconv.ParseInt(q.Get("offset"), 10, 64)
+	list, err := unpackOffsets(q.Get("offsets"), trigger.Key(q.Get("key")))
 	if err != nil {
 		return err
 	}
-	d, ok, err := a.own.Outcome(r.Context(), trigger.Key(q.Get("key")), partition, offset)
-	if err != nil {
+	ctx := r.Context()
+	if within, err := time.ParseDuration(q.Get("within")); err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	if err := outcomes(ctx, a.own, partition, list); err != nil && ctx.Err() == nil || moved(err) {
 		return err
 	}
-	wire, err := wireOutcome(&d, ok)
-	if err != nil {
-		return err
+	wires := make([]outcomeWire, len(list))
+	for i := range list {
+		if wires[i], err = wireOutcome(&list[i]); err != nil {
+			return err
+		}
 	}
-	return json.NewEncoder(w).Encode(wire)
+	return json.NewEncoder(w).Encode(wires)
 }
 
 func (a *internalAPI) find(w io.Writer, r *http.Request, v url.Values) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
@@ -20,11 +21,9 @@ const (
 	maxPage     = 1000
 )
 
-var listParameters = []string{"state", "user_id", "channel", "tag", "from", "to", "cursor", "limit"}
-
 // listTriggers lists by next due time where a user is named, else by id.
 func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
-	page, q, err := s.list(r, listParameters)
+	page, q, err := s.list(r)
 	if err != nil {
 		return err
 	}
@@ -35,10 +34,7 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-func (s *Server) list(r *request, parameters []string) (Page, *Query, error) {
-	if err := r.onlyParameters(parameters...); err != nil {
-		return Page{}, nil, err
-	}
+func (s *Server) list(r *request) (Page, *Query, error) {
 	q, err := s.query(r)
 	if err != nil {
 		return Page{}, nil, err
@@ -58,16 +54,13 @@ func (s *Server) nextCursor(q *Query, p Page) string {
 
 // query reads the parameters of a list.
 func (s *Server) query(r *request) (*Query, error) {
-	v := r.URL.Query()
+	v := r.query
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return nil, err
 	}
 	q := &Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
-	states := v["state"]
-	if len(states) == 0 {
-		states = v["status"] // the reminder alias calls it so
-	}
+	states := append(slices.Clone(v["state"]), v["status"]...) // the reminder alias calls it so
 	if len(states) > 0 {
 		var p *Problem
 		if q.States, p = parseStates(states); p != nil {

@@ -28,8 +28,9 @@ type operation struct {
 }
 
 type parameter struct {
-	name, doc string
-	kind      reflect.Type
+	name, doc   string
+	kind        reflect.Type
+	least, most int // of a number
 }
 
 // answers are the types of the answers by status; nil has no body.
@@ -49,8 +50,9 @@ var headerDocs = map[string]string{
 	prefer:         "respond-async answers 202 as soon as the command is durable",
 }
 
-// describe makes the OpenAPI 3.1 description of the routes.
-func describe(t *routeTable) ([]byte, error) {
+// describe makes the OpenAPI 3.1 description of the routes; open says that no
+// credential is needed.
+func describe(t *routeTable, open bool) ([]byte, error) {
 	types := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	types.RegisterTypeAlias(reflect.TypeFor[topics.TextOrNumber](), reflect.TypeFor[textOrNumber]())
 	api := &huma.OpenAPI{
@@ -59,7 +61,7 @@ func describe(t *routeTable) ([]byte, error) {
 			"Every error is a problem (RFC 9457) with a code that never changes meaning."},
 		Paths: map[string]*huma.PathItem{},
 		Components: &huma.Components{Schemas: types, SecuritySchemes: map[string]*huma.SecurityScheme{
-			"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a JWT of the issuer that is set up. Without auth, on loopback, none is needed."},
+			"bearer": {Type: "http", Scheme: "bearer", Description: "An API key, or a JWT of the issuer that is set up"},
 			"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
 		}},
 	}
@@ -69,11 +71,15 @@ func describe(t *routeTable) ([]byte, error) {
 			item = &huma.PathItem{}
 			api.Paths[r.pattern] = item
 		}
-		if err := setOperation(item, r.method, r.describe(types)); err != nil {
+		if err := setOperation(item, r.method, r.describe(types, open)); err != nil {
 			return nil, err
 		}
 	}
-	return json.Marshal(api)
+	b, err := json.Marshal(api)
+	if err != nil {
+		return nil, err
+	}
+	return withFields(b)
 }
 
 // all lists the routes in the order of their paths.
@@ -113,7 +119,7 @@ func setOperation(item *huma.PathItem, method string, op *huma.Operation) error 
 
 var pathName = regexp.MustCompile(`\{([a-z]+)\}`)
 
-func (r *route) describe(types huma.Registry) *huma.Operation {
+func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 	d := &r.doc
 	op := &huma.Operation{OperationID: d.id, Summary: d.summary, Responses: map[string]*huma.Response{}}
 	for _, m := range pathName.FindAllStringSubmatch(r.pattern, -1) {
@@ -121,7 +127,7 @@ func (r *route) describe(types huma.Registry) *huma.Operation {
 			Description: "Percent-encoded"})
 	}
 	for _, q := range d.query {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: q.name, In: "query", Description: q.doc, Schema: types.Schema(q.kind, true, q.name)})
+		op.Parameters = append(op.Parameters, &huma.Param{Name: q.name, In: "query", Description: q.doc, Schema: q.schema(types)})
 	}
 	for _, name := range d.headers {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: headerDocs[name], Schema: &huma.Schema{Type: huma.TypeString}})
@@ -142,9 +148,20 @@ func (r *route) describe(types huma.Registry) *huma.Operation {
 	op.Responses["default"] = &huma.Response{Description: "A problem", Content: content(types, reflect.TypeFor[Problem](), "application/problem+json", "")}
 	if r.role != 0 {
 		op.Description = "Needs the role " + r.role.String() + "."
-		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}, {}}
+		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
+		if open {
+			op.Security = []map[string][]string{{}}
+		}
 	}
 	return op
+}
+
+func (q *parameter) schema(types huma.Registry) *huma.Schema {
+	s := types.Schema(q.kind, true, q.name)
+	if q.most > 0 {
+		s.Minimum, s.Maximum = ptr(float64(q.least)), ptr(float64(q.most))
+	}
+	return s
 }
 
 func content(types huma.Registry, kind reflect.Type, media, hint string) map[string]*huma.MediaType {

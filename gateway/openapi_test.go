@@ -18,7 +18,7 @@ import (
 // description is /openapi.json as a reader has it.
 var description = sync.OnceValue(func() *described {
 	table := newRouteTable()
-	b, err := describe(table)
+	b, err := describe(table, true)
 	if err != nil {
 		panic(err)
 	}
@@ -154,7 +154,7 @@ func TestContractRoutes(t *testing.T) {
 		"POST /v1/triggers/x:snooze", "POST /v1/triggers/x:skip", "POST /v1/triggers/x:pause", "POST /v1/triggers/x:resume", "POST /v1/triggers/x:run",
 		"POST /v1/triggers/x:rezone", "GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview", "POST /v1/triggers:batch",
 		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars/x", "PUT /v1/calendars/x", "GET /schemas/x", "GET /healthz", "GET /readyz",
-		"GET /metrics", "GET /openapi.json", "GET /docs", "POST /api/reminders", "GET /api/reminders", "POST /api/reminders/x/snooze",
+		"GET /metrics", "GET /openapi.json", "GET /asyncapi.json", "GET /docs", "POST /api/reminders", "GET /api/reminders", "POST /api/reminders/x/snooze",
 		"PATCH /api/reminders/x", "DELETE /api/reminders/x",
 	} {
 		method, path, _ := strings.Cut(line, " ")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -61,10 +62,21 @@ type Options struct {
 	// name of its own (DNS rebinding).
 	Hosts []string
 
-	Metrics http.Handler       // of /metrics; nil serves none
-	Ready   func() error       // of /readyz: nil when ready; a nil func is always ready
-	Schemas fs.FS              // of /schemas/{name}; nil serves none
-	OnQuota func(limit string) // a tenant met the limit of this name
+	Metrics  http.Handler // of /metrics; nil serves none
+	Ready    func() error // of /readyz: nil when ready; a nil func is always ready
+	Schemas  fs.FS        // of /schemas/{name}; nil serves none
+	AsyncAPI []byte       // of /asyncapi.json; nil serves none
+
+	// Listener hears of requests; nil hears nothing. Tracing records them; nil
+	// does not. LogRequests writes a line for each.
+	Listener    Listener
+	Tracing     *tracing.Tracer
+	LogRequests bool
+	// AuditRate is how many refused attempts a second are put on record, in
+	// bursts of ten seconds' worth. 0 means 10.
+	AuditRate float64
+	// Tenants are names beside the API keys' that are known to be tenants'.
+	Tenants []string
 
 	// AnswerWithin is how long a write waits for the owner's decision before it
 	// answers 202. 0 means 2 s.
@@ -126,9 +138,10 @@ func (o Options) withDefaults() Options {
 	if o.Admit == nil {
 		o.Admit = func(string, *trigger.Command) *trigger.Error { return nil }
 	}
-	if o.OnQuota == nil {
-		o.OnQuota = func(string) {}
+	if o.Listener == nil {
+		o.Listener = NoListener{}
 	}
+	def(&o.AuditRate, 10)
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}

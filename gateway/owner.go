@@ -63,6 +63,19 @@ type PartitionStatus struct {
 	Done           int64           // finished triggers still remembered
 	FiredThrough   trigger.Instant // everything due up to here has fired
 	OldestOverdue  time.Duration
-	Restored       int64 // records read so far, while restoring
-	Ready          bool  // restored and firing
+	Restored       int64  // records read so far, while restoring
+	RestoreTotal   int64  // of so many
+	Ready          bool   // restored and firing
+	Doing          string // step of opening, or of the turn
+
+	// Standbys are the warm copies elsewhere. What one instance says of itself
+	// has its own standby alone, and no Owner where it is nothing but that.
+	Standbys []StandbyStatus
+}
+
+// StandbyStatus is a warm copy of a partition.
+type StandbyStatus struct {
+	Node string // internal address
+	Lag  int64  // records of topic state it has still to read
+	Warm bool   // it could take over without a restore
 }

@@ -19,6 +19,17 @@ type Partition struct {
 	OldestOverdueSeconds float64 `json:"oldest_overdue_seconds"`
 	Ready                bool    `json:"ready" doc:"Restored and firing, and its owner answers"`
 	Restored             int64   `json:"restored,omitempty" doc:"Records read so far, while restoring"`
+	RestoreTotal         int64   `json:"restore_total,omitempty" doc:"Records the restore has to read"`
+	Doing                string  `json:"doing,omitempty" doc:"What the owner does now: a step of opening, or of its turn"`
+
+	Standbys []Standby `json:"standbys,omitempty" doc:"Warm copies on other instances"`
+}
+
+// Standby is a warm copy of a partition.
+type Standby struct {
+	Node string `json:"node" doc:"Internal address"`
+	Lag  int64  `json:"lag" doc:"Records of topic state it has still to read"`
+	Warm bool   `json:"warm" doc:"It could take over without a restore"`
 }
 
 // Partitions is all of them.
@@ -44,10 +55,15 @@ func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
 			p.CommandsLag = max(0, end-p.CommandsOffset)
 		}
 	}
+	var standbys []Standby
+	for _, s := range p.Standbys {
+		standbys = append(standbys, Standby(s))
+	}
 	return Partition{
 		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset, CommandsLag: p.CommandsLag,
 		Pending: p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
 		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
+		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Standbys: standbys,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -42,13 +43,21 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, form func(C
 	if fs.has("id") || fs.has("trigger_id") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
-	if err := s.conditions(r, trigger.OpReschedule, r.id(), &fs); err != nil {
-		return err
+	match := r.Header.Get(ifMatch)
+	switch {
+	case r.Header.Get(ifNoneMatch) != "":
+		return errIfNoneMatch
+	case match != "" && fs.given("if_revision"):
+		return errIfMatchTwice
 	}
+	r.conditional = match != ""
 	revision := fs.take("if_revision")
+	if revision.Kind() == 'n' {
+		revision = nil
+	}
 	for try := 1; ; try++ {
-		c, v, err := s.patchOnce(r, fs, revision)
-		if p, ok := err.(*Problem); ok && p.Code == trigger.CodeConflict && try < patchTries && revision == nil {
+		c, v, err := s.patchOnce(r, fs, revision, match)
+		if p, ok := err.(*Problem); ok && p.Code == trigger.CodeConflict && try < patchTries && revision == nil && match == "" {
 			continue // it changed under our hands: patch it as it is now
 		}
 		if err != nil {
@@ -58,16 +67,15 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, form func(C
 	}
 }
 
-func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value) (*command, verdict, error) {
+// patchOnce patches the trigger as it stands, if it is at the revision asked
+// for. What is wrong with the patch is said first: it is so at any revision.
+func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
 	st, err := s.read(r)
 	if err != nil {
 		return nil, verdict{}, err
 	}
 	if err := patchable(st); err != nil {
 		return nil, verdict{}, err
-	}
-	if len(patch) == 0 {
-		return &command{id: r.id()}, verdict{decided: true, state: st}, nil
 	}
 	op, fs, own, err := patched(st, patch)
 	if err != nil {
@@ -79,6 +87,17 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value) (*
 	c, err := s.command(r, op, r.id(), fs, own...)
 	if err != nil {
 		return nil, verdict{}, err
+	}
+	if match != "" {
+		if _, err := matched(match, st, nil); err != nil {
+			return nil, verdict{}, err
+		}
+	}
+	if len(patch) == 0 {
+		if revision != nil && string(revision) != strconv.FormatInt(st.Revision, 10) {
+			return nil, verdict{}, problem(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
+		}
+		return c, verdict{decided: true, state: st}, nil
 	}
 	v, err := s.do(r, c)
 	return c, v, err

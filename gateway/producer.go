@@ -40,7 +40,10 @@ type place struct {
 // away for long the buffer is full, and a command fails at once.
 func (s *Server) produce(ctx context.Context, c *command) <-chan place {
 	done := make(chan place, 1)
-	s.kafka.TryProduce(context.WithoutCancel(ctx), c.record(s.opts.Names.Commands(), s.opts.Partitions), func(r *kgo.Record, err error) {
+	rec := c.record(s.opts.Names.Commands(), s.opts.Partitions)
+	span := s.sending(c, rec)
+	s.kafka.TryProduce(context.WithoutCancel(ctx), rec, func(r *kgo.Record, err error) {
+		sent(span, r, err)
 		done <- place{r.Partition, r.Offset, err}
 	})
 	return done

@@ -84,7 +84,7 @@ func withPayload(fs fields) (fields, error) {
 }
 
 func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
-	page, q, err := s.list(r, append([]string{"status"}, listParameters...))
+	page, q, err := s.list(r)
 	if err != nil {
 		return err
 	}

@@ -18,17 +18,16 @@ import (
 
 // peerClient asks other instances about their partitions (internal_api.go).
 type peerClient struct {
-	secret   []byte
-	http     *http.Client
-	outcomes chan struct{} // one slot for each outcome that is waited for
+	secret  []byte
+	http    *http.Client
+	waiting chan struct{} // one slot for each question that waits for decisions
 }
 
-// outcomesAtOnce bounds the connections that wait for decisions: lines of
-// batches are many.
+// outcomesAtOnce bounds the connections that wait for decisions.
 const outcomesAtOnce = 512
 
 func newPeerClient(secret []byte) *peerClient {
-	return &peerClient{secret: secret, outcomes: make(chan struct{}, outcomesAtOnce), http: &http.Client{
+	return &peerClient{secret: secret, waiting: make(chan struct{}, outcomesAtOnce), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
 			MaxIdleConnsPerHost: outcomesAtOnce,
@@ -49,9 +48,10 @@ func (c *peerClient) get(ctx context.Context, addr string, key trigger.Key) (s *
 	return s, err
 }
 
-// outcomeWire is Decided as JSON, the state as topics.AppendState writes it.
+// outcomeWire is one asked as JSON, the state as topics.AppendState writes it.
 type outcomeWire struct {
-	OK       bool               `json:"ok"`
+	Answered bool               `json:"answered,omitempty"`
+	OK       bool               `json:"ok,omitempty"`
 	Key      string             `json:"key,omitempty"`
 	State    []byte             `json:"state,omitempty"`
 	Rejected *rejectedWire      `json:"rejected,omitempty"`
@@ -64,28 +64,49 @@ type rejectedWire struct {
 	Msg   string       `json:"msg,omitempty"`
 }
 
-func (c *peerClient) outcome(ctx context.Context, addr string, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error) {
+// answerAhead is how much sooner than we give up an owner answers with what it
+// has.
+const answerAhead = 100 * time.Millisecond
+
+// outcomes asks another instance about commands of one of its partitions.
+func (c *peerClient) outcomes(ctx context.Context, addr string, partition int32, list []asked) error {
 	select {
-	case c.outcomes <- struct{}{}:
-		defer func() { <-c.outcomes }()
+	case c.waiting <- struct{}{}:
+		defer func() { <-c.waiting }()
 	case <-ctx.Done():
-		return d, false, ctx.Err()
+		return ctx.Err()
 	}
-	q := url.Values{"key": {string(key)}, "partition": {strconv.Itoa(int(partition))}, "offset": {strconv.FormatInt(offset, 10)}}
-	err = c.ask(ctx, addr, "outcome", q, func(body io.Reader) error {
-		var w outcomeWire
-		if err := json.NewDecoder(body).Decode(&w); err != nil {
+	q := url.Values{"key": {string(list[0].key)}, "partition": {strconv.Itoa(int(partition))}, "offsets": {packOffsets(list)}}
+	if end, ok := ctx.Deadline(); ok {
+		q.Set("within", (time.Until(end) - answerAhead).String())
+	}
+	return c.ask(ctx, addr, "outcomes", q, func(body io.Reader) error {
+		var wires []outcomeWire
+		if err := json.NewDecoder(body).Decode(&wires); err != nil {
 			return err
 		}
-		d, err = w.decided()
-		ok = w.OK
-		return err
+		if len(wires) != len(list) {
+			return errOffsets
+		}
+		var missing error
+		for i := range wires {
+			if !wires[i].Answered {
+				missing = context.DeadlineExceeded
+				continue
+			}
+			d, err := wires[i].decided()
+			if err != nil {
+				return err
+			}
+			list[i].answered, list[i].remembered, list[i].decided = true, wires[i].OK, d
+		}
+		return missing
 	})
-	return d, ok, err
 }
 
-func wireOutcome(d *Decided, ok bool) (w outcomeWire, err error) {
-	w.OK, w.Facts = ok, d.Facts
+func wireOutcome(a *asked) (w outcomeWire, err error) {
+	d := &a.decided
+	w.Answered, w.OK, w.Facts = a.answered, a.remembered, d.Facts
 	if d.State != nil {
 		w.Key = string(d.State.Key)
 		if w.State, err = topics.AppendState(nil, d.State); err != nil {

@@ -19,6 +19,7 @@ type route struct {
 	doc     operation // for /openapi.json
 
 	segments []string
+	verb     string // of a pattern that ends in one
 }
 
 // routeTable finds routes. Paths are matched before they are decoded, so that
@@ -31,6 +32,7 @@ func newRouteTable() *routeTable {
 	t := &routeTable{bySize: map[int][]*route{}}
 	for _, r := range allRoutes() {
 		r.segments = strings.Split(r.pattern, "/")
+		_, r.verb, _ = strings.Cut(r.pattern, "}:")
 		t.bySize[len(r.segments)] = append(t.bySize[len(r.segments)], &r)
 	}
 	for _, list := range t.bySize { // what is literal goes before what is open
@@ -58,12 +60,20 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 	}
 	segments := strings.Split(escapedPath, "/")
 	var allow []string
+	verb := false
 	for _, r := range t.bySize[len(segments)] {
-		if names, ok := r.match(segments); ok && r.method == method {
+		if verb && r.verb == "" {
+			continue // x:pause is the verb; an id that ends so is spelled x%3Apause
+		}
+		names, ok := r.match(segments)
+		if ok && r.method == method {
 			return r, names, nil
-		} else if ok {
+		}
+		literal := r.verb != "" && strings.HasSuffix(escapedPath, ":"+r.verb)
+		if ok && (r.verb == "" || literal) {
 			allow = append(allow, r.method)
 		}
+		verb = verb || ok && literal
 	}
 	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
 		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")

@@ -40,13 +40,14 @@ func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, er
 	return s, err
 }
 
-// Outcome is Owner.Outcome for any trigger. It looks for the owner as long as
-// ctx lasts: the command is durable, somebody will decide it.
-func (r *Router) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error) {
-	err = r.ask(ctx, r.partitionOf(key), time.Hour,
-		func() error { d, ok, err = r.own.Outcome(ctx, key, partition, offset); return err },
-		func(addr string) error { d, ok, err = r.peer.outcome(ctx, addr, key, partition, offset); return err })
-	return d, ok, err
+// Outcomes asks the owner of a partition what it decided about commands
+// there, in one question for all of them. It looks for the owner as long as
+// ctx lasts: the commands are durable, somebody will decide them. When ctx ends
+// what is decided by then has its answer; the error says why others have none.
+func (r *Router) Outcomes(ctx context.Context, partition int32, asked []asked) error {
+	return r.ask(ctx, partition, time.Hour,
+		func() error { return outcomes(ctx, r.own, partition, asked) },
+		func(addr string) error { return r.peer.outcomes(ctx, addr, partition, asked) })
 }
 
 // Find lists the triggers of all partitions that q asks for.
@@ -74,49 +75,72 @@ func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func()
 }
 
 // Partitions is the status of every partition; those whose owner does not
-// answer are there without Ready.
+// answer are there without Ready. Every instance that owns something is asked
+// once, and says what it is standby for.
 func (r *Router) Partitions(ctx context.Context) []PartitionStatus {
 	all := make([]PartitionStatus, r.partitions)
 	if r.own != nil {
-		for _, s := range r.own.Partitions() {
-			if s.Partition >= 0 && s.Partition < r.partitions {
-				all[s.Partition] = s
-			}
-		}
+		fold(all, r.own.Partitions())
 	}
-	_ = r.each(ctx, func(ctx context.Context, p int32) error {
-		if all[p].Ready || r.owners == nil {
-			all[p].Partition = p
-			return nil
-		}
-		if s, ok := r.remoteStatus(ctx, p); ok {
-			all[p] = s
-		}
-		all[p].Partition = p
-		return nil
-	})
+	if r.owners != nil {
+		r.askOwners(ctx, all)
+	}
+	for p := range all {
+		all[p].Partition = int32(p)
+	}
 	return all
 }
 
-func (r *Router) remoteStatus(ctx context.Context, p int32) (PartitionStatus, bool) {
+// askOwners folds in what other instances say of themselves.
+func (r *Router) askOwners(ctx context.Context, all []PartitionStatus) {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	who, err := r.owners.find(ctx, p, true)
-	if err != nil || who.addr == "" {
-		return PartitionStatus{}, false
-	}
-	s := PartitionStatus{Owner: who.addr, Term: who.term, CommandsOffset: who.commands}
-	if who.addr == r.self {
-		return s, true
-	}
-	if list, err := r.peer.partitions(ctx, who.addr); err == nil {
-		for _, have := range list {
-			if have.Partition == p {
-				return have, true
-			}
+	var mu sync.Mutex
+	asked := map[string]bool{r.self: true}
+	_ = r.each(ctx, func(ctx context.Context, p int32) error {
+		mu.Lock()
+		ready := all[p].Ready
+		mu.Unlock()
+		if ready {
+			return nil
 		}
+		who, err := r.owners.find(ctx, p, true)
+		if err != nil || who.addr == "" {
+			return nil
+		}
+		mu.Lock()
+		again := asked[who.addr]
+		asked[who.addr] = true
+		if all[p].Owner == "" {
+			all[p].Owner, all[p].Term, all[p].CommandsOffset = who.addr, who.term, who.commands
+		}
+		mu.Unlock()
+		if again {
+			return nil
+		}
+		if list, err := r.peer.partitions(ctx, who.addr); err == nil {
+			mu.Lock()
+			fold(all, list)
+			mu.Unlock()
+		}
+		return nil
+	})
+}
+
+// fold adds what one instance says to what is known.
+func fold(all, list []PartitionStatus) {
+	for _, s := range list {
+		if s.Partition < 0 || int(s.Partition) >= len(all) {
+			continue
+		}
+		known := &all[s.Partition]
+		s.Standbys = append(known.Standbys, s.Standbys...)
+		if s.Owner == "" || known.Ready {
+			known.Standbys = s.Standbys
+			continue
+		}
+		*known = s
 	}
-	return s, true
 }
 
 func (r *Router) partitionOf(key trigger.Key) int32 {

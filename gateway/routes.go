@@ -31,7 +31,7 @@ func triggerRoutes() []route {
 			answers: answers{200: of[Triggers]()}}},
 		{method: http.MethodPost, pattern: "/v1/triggers:batch", role: Writer, handle: (*Server).postBatch, doc: operation{
 			id: "batch", summary: "Obey up to 10,000 commands, a line each; answers a line each, in order, a refused line a problem",
-			body: of[string](), bodyType: "application/x-ndjson", headers: []string{prefer},
+			body: of[string](), bodyType: "application/x-ndjson", bodyOptional: true, headers: []string{prefer},
 			answers: answers{200: of[string]()}, answerType: "application/x-ndjson"}},
 		{method: http.MethodPut, pattern: "/v1/triggers/{id}", role: Writer, handle: (*Server).putTrigger, doc: operation{
 			id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](), headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -72,14 +72,14 @@ func viewRoutes() []route {
 	return []route{
 		{method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: Reader, handle: (*Server).getEvents, doc: operation{
 			id: "getEvents", summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now on too",
-			query:   []parameter{{"cursor", "", of[string]()}, {"limit", "1 to 1000", of[int]()}, {"follow", "1 streams", of[string]()}},
+			query:   []parameter{{name: "cursor", doc: "next_cursor of the page before", kind: of[string]()}, limitParameter, {name: "follow", doc: "1 streams", kind: of[string]()}},
 			answers: answers{200: of[Events]()}, streams: true}},
 		{method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: Reader, handle: (*Server).getOccurrences, doc: operation{
-			id: "getOccurrences", summary: "When it will fire", query: []parameter{{"n", "1 to 1000", of[int]()}}, answers: answers{200: of[Occurrences]()}}},
+			id: "getOccurrences", summary: "When it will fire", query: []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}}, answers: answers{200: of[Occurrences]()}}},
 		{method: http.MethodPost, pattern: "/v1/preview", role: Reader, handle: (*Server).postPreview, doc: operation{
 			id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](), answers: answers{200: of[calendar.PreviewResponse]()}}},
 		{method: http.MethodGet, pattern: "/v1/upcoming", role: Reader, handle: (*Server).getUpcoming, doc: operation{
-			id: "getUpcoming", summary: "A forecast of load, recurrences included", query: []parameter{{"bucket", "A duration such as 1m", of[string]()}, {"n", "1 to 1440", of[int]()}},
+			id: "getUpcoming", summary: "A forecast of load, recurrences included", query: []parameter{{name: "bucket", doc: "A duration such as 1m", kind: of[string]()}, {name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: maxBuckets}},
 			answers: answers{200: of[Upcoming]()}}},
 		{method: http.MethodGet, pattern: "/v1/partitions", role: Operator, handle: (*Server).getPartitions, doc: operation{
 			id: "getPartitions", summary: "Who owns which partition, and how it fares", answers: answers{200: of[Partitions]()}}},
@@ -96,7 +96,7 @@ func reminderRoutes() []route {
 			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, prefer},
 			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAnswer]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders", role: Reader, handle: (*Server).listReminders, doc: operation{
-			id: "listReminders", summary: "List reminders", query: listQuery("status"), answers: answers{200: of[Reminders]()}}},
+			id: "listReminders", summary: "List reminders", query: listQuery("status", "state"), answers: answers{200: of[Reminders]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders/{id}", role: Reader, handle: (*Server).getReminder, doc: operation{
 			id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()}}},
 		{method: http.MethodPatch, pattern: "/api/reminders/{id}", role: Writer, handle: (*Server).patchReminder, doc: operation{
@@ -118,6 +118,7 @@ func ownRoutes() []route {
 	ready.answers[503] = of[string]()
 	return []route{
 		{method: http.MethodGet, pattern: "/schemas/{name}", handle: (*Server).getSchema, doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json")},
+		{method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI, doc: plain("asyncapi", "What stands on the topics, as AsyncAPI 3", "application/json")},
 		{method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI, doc: plain("openapi", "This description", "application/json")},
 		{method: http.MethodGet, pattern: "/docs", handle: (*Server).getDocs, doc: plain("docs", "This description for people", "text/html")},
 		{method: http.MethodGet, pattern: "/healthz", handle: (*Server).getHealth, doc: plain("healthz", "Whether the process answers", "text/plain")},
@@ -126,12 +127,15 @@ func ownRoutes() []route {
 	}
 }
 
-func listQuery(state string) []parameter {
-	text := of[string]()
-	return []parameter{
-		{state, "PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED or EXPIRED, in either case; several with commas", text},
-		{"user_id", "Of this user", text}, {"channel", "On this channel", text}, {"tag", "name:value; may be repeated", of[[]string]()},
-		{"from", "Fires at or after this instant", text}, {"to", "Fires before this instant", text},
-		{"cursor", "next_cursor of the page before, with the same filters", text}, {"limit", "1 to 1000", of[int]()},
+var limitParameter = parameter{name: "limit", doc: "Items of a page", kind: of[int](), least: 1, most: maxPage}
+
+func listQuery(states ...string) (list []parameter) {
+	for _, name := range states {
+		list = append(list, parameter{name: name, doc: "PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED or EXPIRED, in either case; several with commas", kind: of[string]()})
 	}
+	for _, p := range [][2]string{{"user_id", "Of this user"}, {"channel", "On this channel"}, {"from", "Fires at or after this instant"}, {"to", "Fires before this instant"},
+		{"cursor", "next_cursor of the page before, with the same filters"}} {
+		list = append(list, parameter{name: p[0], doc: p[1], kind: of[string]()})
+	}
+	return append(list, parameter{name: "tag", doc: "name:value; may be repeated", kind: of[[]string]()}, limitParameter)
 }

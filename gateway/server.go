@@ -21,6 +21,7 @@ type Server struct {
 	router  *Router
 	control *topicReader
 	limits  *rateLimits
+	auditor *auditor
 	cursors *cursorSeal
 	routes  *routeTable
 	openapi []byte
@@ -47,6 +48,7 @@ func New(o Options) (*Server, error) {
 		batches:   make(chan struct{}, o.Batches),
 		followers: make(chan struct{}, o.Followers),
 	}
+	s.auditor = newAuditor(&o)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.router = &Router{partitions: o.Partitions, own: o.Owner, self: o.Address}
 	secret := o.PeerSecret
@@ -62,7 +64,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.routes = newRouteTable()
-	if s.openapi, err = describe(s.routes); err != nil {
+	if s.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}
 	return s, nil

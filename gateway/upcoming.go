@@ -31,14 +31,11 @@ const (
 // getUpcoming counts what will fire, bucket by bucket; the first begins at a
 // whole multiple of its length at or before now, and has what is overdue.
 func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
-	if err := r.onlyParameters("bucket", "n"); err != nil {
-		return err
-	}
 	n, err := r.number("n", defaultBuckets, 1, maxBuckets)
 	if err != nil {
 		return err
 	}
-	bucket, err := bucketParam(r.URL.Query().Get("bucket"))
+	bucket, err := bucketParam(r.query.Get("bucket"))
 	if err != nil {
 		return err
 	}

@@ -240,6 +240,7 @@ func TestFollowersAreBounded(t *testing.T) {
 func TestOwnRoutes(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Schemas = fstest.MapFS{"command.schema.json": {Data: []byte(`{"$id":"x"}`)}, "secret/x.json": {Data: []byte(`{}`)}}
+		o.AsyncAPI = []byte(`{"asyncapi":"3.0.0"}`)
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1\n") })
 		o.Ready = func() error { return errors.New("partition 3 is being restored") }
 	})
@@ -255,6 +256,7 @@ func TestOwnRoutes(t *testing.T) {
 		{"/openapi.json", 200, "application/json", `"openapi":"3.1.0"`},
 		{"/docs", 200, "text/html; charset=utf-8", "/v1/triggers/{id}:snooze"},
 		{"/schemas/command.schema.json", 200, "application/schema+json", "$id"},
+		{"/asyncapi.json", 200, "application/json", "3.0.0"},
 		{"/schemas/none.json", 404, "application/problem+json", "not_found"},
 		{"/schemas/secret%2Fx.json", 404, "application/problem+json", "not_found"},
 		{"/schemas/..%2Fx.json", 404, "application/problem+json", "not_found"},

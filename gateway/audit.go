@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// auditor puts refused attempts on record: all in the log, those at a trigger
+// of another tenant on topic events too. It is bounded, so that nobody can
+// fill either by trying.
+type auditor struct {
+	limiter *rate.Limiter
+	dropped atomic.Int64 // since the last that was put on record
+	tenants tenantNames
+}
+
+// auditBurst is how many seconds' worth of attempts go on record at once.
+const auditBurst = 10
+
+func newAuditor(o *Options) *auditor {
+	a := &auditor{limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))}
+	for _, name := range o.Tenants {
+		a.tenants.add(name)
+	}
+	if known, ok := o.Auth.(interface{ tenants() []string }); ok {
+		for _, name := range known.tenants() {
+			a.tenants.add(name)
+		}
+	}
+	return a
+}
+
+// audit notes an attempt at what is not the caller's. It says whether the
+// attempt went on record or was one of too many.
+func (s *Server) audit(r *http.Request, who Caller, what string, args ...any) bool {
+	if !s.auditor.limiter.AllowN(s.opts.Now(), 1) {
+		s.auditor.dropped.Add(1)
+		s.opts.Listener.Audited(false)
+		return false
+	}
+	s.opts.Listener.Audited(true)
+	args = append([]any{"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path}, args...)
+	if n := s.auditor.dropped.Swap(0); n > 0 {
+		args = append(args, "dropped_before", n)
+	}
+	s.log.Warn("audit", args...)
+	return true
+}
+
+// anothersTrigger is the audit's name for what a tenant must not do.
+const anothersTrigger = "another tenant's trigger"
+
+// trespass looks at why a request was refused, and puts on record where it was
+// for the trigger of another tenant: in the log, and as a fact about the
+// caller's own tenant on topic events. The engine alone writes there, so a
+// refusal is written to commands for it to tell. It is under the caller's
+// tenant, never under the key that was tried for: that one must not change
+// because somebody tried.
+func (s *Server) trespass(r *request, err error) {
+	p, ok := err.(*Problem)
+	if !ok || p.Status != http.StatusNotFound || !s.trespassing(r.who, p.TriggerID) || !s.audit(r.Request, r.who, anothersTrigger) {
+		return
+	}
+	refusal := topics.Refusal{Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " + r.route}
+	rec := refusal.Record(trespassKey(r.who.Tenant, p.TriggerID))
+	s.kafka.TryProduce(context.WithoutCancel(r.Context()), commandRecord(s.opts.Names.Commands(), s.opts.Partitions, &rec), func(_ *kgo.Record, err error) {
+		if err != nil {
+			s.log.Warn("an audit event was not written", "error", err)
+		}
+	})
+}
+
+// trespassKey is the id as the caller's tenant would have it. For the default
+// tenant that is no trigger's key, since default/x is spelled x.
+func trespassKey(tenant, id string) string {
+	key := printable(tenant + "/" + id)
+	return strings.TrimRight(key, "/")
+}
+
+// trespassing says whether an id means the trigger of another tenant: its
+// first part is the name of one. In the default tenant no id has a '/'.
+func (s *Server) trespassing(who Caller, id string) bool {
+	name, _, found := strings.Cut(id, "/")
+	return found && name != who.Tenant && (who.Tenant == trigger.DefaultTenant || s.auditor.tenants.has(name))
+}
+
+// maxTenantNames bounds the tenants we remember to know an attempt by.
+const maxTenantNames = 10_000
+
+// tenantNames are the tenants this process knows: of the settings, of the API
+// keys, and those whose callers have come.
+type tenantNames struct {
+	names sync.Map
+	n     atomic.Int64
+}
+
+func (t *tenantNames) has(name string) bool {
+	_, ok := t.names.Load(name)
+	return ok || name == trigger.DefaultTenant
+}
+
+func (t *tenantNames) add(name string) {
+	if t.has(name) || t.n.Load() >= maxTenantNames {
+		return
+	}
+	if _, had := t.names.LoadOrStore(name, true); !had {
+		t.n.Add(1)
+	}
+}

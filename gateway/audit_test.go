@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/logtest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Whoever tries for another tenant's trigger gets a 404, and it is on record:
+// in the log, and as a refusal under the caller's own tenant for the engine to
+// tell. An id of one's own that is not there is nobody's business.
+func TestTrespassIsAudited(t *testing.T) {
+	h, log := &heard{}, &logtest.Buffer{}
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Listener, o.Tenants, o.Logger = testKeys(t), h, []string{"green"}, slog.New(slog.NewTextHandler(log, nil))
+	})
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyA)
+	before := *w.state("acme/t")
+	records := w.commandLog()
+	records.next(t)
+	for _, c := range []struct{ key, method, path, body, want, detail string }{
+		{keyD, "GET", "/v1/triggers/acme%2Ft", "", "default/acme/t", "GET /v1/triggers/{id}"},
+		{keyD, "PUT", "/v1/triggers/acme%2Ft", at(""), "default/acme/t", "PUT /v1/triggers/{id}"},
+		{keyD, "DELETE", "/v1/triggers/acme%2Ft", "", "default/acme/t", "DELETE /v1/triggers/{id}"},
+		{keyD, "POST", "/v1/triggers/acme%2Ft:run", "", "default/acme/t", "POST /v1/triggers/{id}:run"},
+		{keyD, "GET", "/v1/triggers/acme%2Ft/events", "", "default/acme/t", "GET /v1/triggers/{id}/events"},
+		{keyD, "DELETE", "/api/reminders/acme%2Ft", "", "default/acme/t", "DELETE /api/reminders/{id}"},
+		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t", "POST /v1/triggers:batch"},
+		{keyB, "GET", "/v1/triggers/acme%2Ft", "", "blue/acme/t", "GET /v1/triggers/{id}"},
+		{keyB, "GET", "/v1/triggers/green%2Ft", "", "blue/green/t", "GET /v1/triggers/{id}"},
+		{keyB, "GET", "/v1/triggers/default%2Ft", "", "blue/default/t", "GET /v1/triggers/{id}"},
+	} {
+		a := w.call(c.method, c.path, c.body, "Authorization", "Bearer "+c.key)
+		if a.status != http.StatusNotFound && !strings.HasSuffix(c.path, ":batch") {
+			t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
+		}
+		r := records.next(t)
+		rec := topics.Record{Key: r.Key, Value: r.Value}
+		for _, x := range r.Headers {
+			rec.Headers = append(rec.Headers, trigger.Header{Key: x.Key, Value: x.Value})
+		}
+		got, ok := topics.Refused(&rec)
+		if !ok || string(r.Key) != c.want || got.Code != trigger.CodeNotFound || got.Detail != "another tenant's trigger: "+c.detail || got.Actor == "" || r.Partition != topics.Partition(r.Key, testPartitions) {
+			t.Errorf("%s %s is told as %s %+v, %v", c.method, c.path, r.Key, got, ok)
+		}
+	}
+	told := h.audited[true]
+	for _, id := range []string{"t", "mine%2Ft", "blue%2Ft", "%2Ft", "acme"} { // not there, and nobody else's
+		w.call("GET", "/v1/triggers/"+id, "", "Authorization", "Bearer "+keyB)
+	}
+	if h.audited[true] != told {
+		t.Errorf("%d attempts more on record", h.audited[true]-told)
+	}
+	if after := w.state("acme/t"); after.Seq != before.Seq || after.Revision != before.Revision {
+		t.Errorf("touched: %+v", after)
+	}
+	if text := log.String(); strings.Count(text, `event="another tenant's trigger"`) != told || !strings.Contains(text, "tenant=blue") || strings.Contains(text, keyB) {
+		t.Errorf("the log says %s", text)
+	}
+}
+
+// Attempts cannot fill the log or the topic: what is beyond the rate is
+// counted, and the next on record says how many.
+func TestAuditIsBounded(t *testing.T) {
+	h, log := &heard{}, &logtest.Buffer{}
+	now := time.Unix(1_800_000_000, 0)
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Listener, o.AuditRate, o.Logger = testKeys(t), h, 0.5, slog.New(slog.NewTextHandler(log, nil))
+		o.Now = func() time.Time { return now }
+	})
+	try := func(n int) {
+		for range n {
+			w.must(http.StatusNotFound, "GET", "/v1/triggers/acme%2Ft", "", "Authorization", "Bearer "+keyD)
+		}
+	}
+	try(25)
+	if h.audited[true] != 5 || h.audited[false] != 20 || strings.Count(log.String(), "msg=audit") != 5 {
+		t.Errorf("of 25 attempts %v are told", h.audited)
+	}
+	now = now.Add(2 * time.Second)
+	w.must(http.StatusUnauthorized, "GET", "/v1/triggers/t", "", "Authorization", "Bearer nobody")
+	try(1)
+	if h.audited[true] != 6 || h.audited[false] != 21 || !strings.Contains(log.String(), "dropped_before=20") {
+		t.Errorf("2 s later %v, %s", h.audited, log.String())
+	}
+	records := w.commandLog()
+	for range 5 {
+		records.next(t)
+	}
+}

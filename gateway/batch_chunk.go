@@ -1,0 +1,250 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// chunkLines is how many lines of a batch are settled together: their owners
+// are asked once for all of them.
+const chunkLines = 1024
+
+// batchOf is one batch on its way.
+type batchOf struct {
+	s      *Server
+	r      *request
+	async  bool
+	chunks []*chunk
+	open   *chunk        // the last of chunks while lines still go into it
+	window chan struct{} // one slot for each chunk that is not settled
+}
+
+// chunk is some lines of a batch.
+type chunk struct {
+	lines   []batchLine
+	settled chan struct{} // closed when every line has its answer
+
+	mu      sync.Mutex
+	places  []place // of the lines, where Kafka has acknowledged them
+	waiting int     // lines it has not; one more while lines still go in
+	durable chan struct{}
+}
+
+// batchLine is one line: refused at once, or a command.
+type batchLine struct {
+	n       int
+	id      string // as the line has it
+	command *command
+	answer  []byte
+}
+
+// take begins a line: its command is written now, so that lines keep their
+// order.
+func (b *batchOf) take(text []byte, n int) {
+	l := b.line(n)
+	c, err := b.s.lineCommand(b.r, text, &l.id)
+	if err == nil {
+		err = b.s.withinRate(b.r, c)
+	}
+	if err != nil {
+		b.s.trespass(b.r, err)
+		l.answer = b.s.refuseLine(l, err)
+	} else {
+		l.command = c
+		b.open.write(b.s, b.r.Context(), len(b.open.lines)-1)
+	}
+	if len(b.open.lines) == chunkLines {
+		b.seal()
+	}
+}
+
+// line is the next line, in an open chunk.
+func (b *batchOf) line(n int) *batchLine {
+	if b.open == nil {
+		b.window <- struct{}{}
+		b.open = &chunk{settled: make(chan struct{}), waiting: 1, durable: make(chan struct{})}
+		b.chunks = append(b.chunks, b.open)
+	}
+	b.open.mu.Lock()
+	b.open.places = append(b.open.places, place{err: errKafkaSilent})
+	b.open.mu.Unlock()
+	b.open.lines = append(b.open.lines, batchLine{n: n})
+	return &b.open.lines[len(b.open.lines)-1]
+}
+
+// refuse ends a batch with a problem.
+func (b *batchOf) refuse(n int, p *Problem) {
+	l := b.line(n)
+	l.answer = b.s.refuseLine(l, p)
+	b.seal()
+}
+
+// seal lets the open chunk be settled.
+func (b *batchOf) seal() {
+	c := b.open
+	if c == nil {
+		return
+	}
+	b.open = nil
+	c.acknowledged()
+	go func() {
+		defer func() { <-b.window }()
+		defer close(c.settled)
+		defer func() {
+			if v := recover(); v != nil {
+				c.refuseRest(b.s, fmt.Errorf("panic: %v", v))
+			}
+		}()
+		c.settle(b.r.Context(), b.s, b.async)
+	}()
+}
+
+// write begins to write the command of line i.
+func (c *chunk) write(s *Server, ctx context.Context, i int) {
+	c.mu.Lock()
+	c.waiting++
+	c.mu.Unlock()
+	s.kafka.TryProduce(context.WithoutCancel(ctx), c.lines[i].command.record(s.opts.Names.Commands(), s.opts.Partitions), func(r *kgo.Record, err error) {
+		c.mu.Lock()
+		c.places[i] = place{r.Partition, r.Offset, err}
+		c.mu.Unlock()
+		c.acknowledged()
+	})
+}
+
+// acknowledged counts a line that waits no more.
+func (c *chunk) acknowledged() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting--; c.waiting == 0 {
+		close(c.durable)
+	}
+}
+
+// settle waits for the lines to be durable and decided, and words the answers.
+func (c *chunk) settle(ctx context.Context, s *Server, async bool) {
+	late := time.NewTimer(s.opts.ProduceWithin)
+	defer late.Stop()
+	select {
+	case <-c.durable:
+	case <-late.C:
+	}
+	c.mu.Lock()
+	places := append([]place(nil), c.places...) // an acknowledgement may still come
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
+	defer cancel()
+	decided := make([]*asked, len(c.lines))
+	if !async {
+		c.decide(ctx, s, places, decided)
+	}
+	for i := range c.lines {
+		if l := &c.lines[i]; l.command != nil {
+			l.settle(ctx, s, places[i].err, decided[i])
+		}
+	}
+}
+
+// decide asks the owner of each partition once: it is a partition that has an
+// owner, and moves.
+func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided []*asked) {
+	lists := map[int32][]asked{}
+	index := map[int32][]int{} // the line of each asked
+	for i := range c.lines {
+		if at := places[i]; c.lines[i].command != nil && at.err == nil {
+			lists[at.partition] = append(lists[at.partition], asked{key: c.lines[i].command.key, offset: at.offset})
+			index[at.partition] = append(index[at.partition], i)
+		}
+	}
+	var all sync.WaitGroup
+	for partition, list := range lists {
+		all.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					s.log.Error("asking for decisions panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				}
+			}()
+			s.decisions(ctx, partition, list)
+		})
+	}
+	all.Wait()
+	for partition, list := range lists {
+		for j := range list {
+			decided[index[partition][j]] = &list[j]
+		}
+	}
+}
+
+// settle words the answer of one line; a is nil where nobody was asked.
+func (l *batchLine) settle(ctx context.Context, s *Server, failed error, a *asked) {
+	answer, err := l.word(ctx, s, failed, a)
+	if err != nil {
+		l.answer = s.refuseLine(l, err)
+		return
+	}
+	l.answer = spell(answer)
+}
+
+func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked) (*BatchAnswer, error) {
+	c := l.command
+	if failed != nil {
+		return nil, notWritten(failed).about(c)
+	}
+	answer := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
+	if a == nil {
+		return answer, nil
+	}
+	v, err := s.judge(ctx, c, a)
+	if err != nil || !v.decided {
+		return answer, err
+	}
+	if p := problemOfCancel(c, v); p != nil {
+		return nil, p
+	}
+	if answer.Status = http.StatusOK; c.op == trigger.OpRegister {
+		answer.Status = v.statusOfRegister()
+	} else if v.state != nil {
+		answer.State = v.state.Status.String()
+	}
+	if v.state != nil {
+		answer.FireAt, answer.Revision = instantText(nominal(v.state)), v.state.Revision
+	}
+	return answer, nil
+}
+
+// refuseLine is the answer to a line that is a problem.
+func (s *Server) refuseLine(l *batchLine, err error) []byte {
+	p := *asProblem(err)
+	if p.Status == http.StatusInternalServerError {
+		s.log.Error("line of a batch failed", "error", p.cause)
+	}
+	p.ID, p.Line = l.id, l.n
+	return spell(&p)
+}
+
+// refuseRest answers what has no answer yet.
+func (c *chunk) refuseRest(s *Server, err error) {
+	for i := range c.lines {
+		if l := &c.lines[i]; l.answer == nil {
+			l.answer = s.refuseLine(l, err)
+		}
+	}
+}
+
+// spell is one line of the answer.
+func spell(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("answer cannot be spelled: %v", err)) // our own structs of texts and numbers
+	}
+	return b
+}

@@ -1,0 +1,138 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/tracing"
+)
+
+// Listener hears what the door does: metrics stand behind it. An
+// implementation must be quick and safe for concurrent use.
+type Listener interface {
+	// RequestBegan and RequestEnded are told of every request. Method and route
+	// are those of the table, so they are few; "none" is a path that is not in
+	// it. Status is the class, such as 2xx; "gone" if the caller left before
+	// the answer, "aborted" if it was broken off.
+	RequestBegan()
+	RequestEnded(method, route, status string, took time.Duration)
+	// Streams is told when an event stream opens (1) and ends (-1).
+	Streams(change int)
+	// QuotaRejected names the limit of a tenant that refused a write here.
+	QuotaRejected(limit string)
+	// Audited is told of every refused attempt: whether it was put on record or,
+	// being one of too many, dropped.
+	Audited(onRecord bool)
+}
+
+// NoListener hears nothing.
+type NoListener struct{}
+
+func (NoListener) RequestBegan()                                {}
+func (NoListener) RequestEnded(_, _, _ string, _ time.Duration) {}
+func (NoListener) Streams(int)                                  {}
+func (NoListener) QuotaRejected(string)                         {}
+func (NoListener) Audited(bool)                                 {}
+
+// observed is an answer under way, and what will be told of its request.
+type observed struct {
+	http.ResponseWriter
+	route    *route // nil: a path that is not in the table
+	tenant   string
+	span     tracing.Span
+	began    time.Time
+	answered time.Time // when the status was written
+	status   int
+	done     bool // the handler returned, and did not panic
+}
+
+// Unwrap lets http.ResponseController find what it needs.
+func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+
+func (o *observed) WriteHeader(status int) {
+	if o.status == 0 && status >= http.StatusOK { // 1xx are no answers yet
+		o.status, o.answered = status, time.Now()
+	}
+	o.ResponseWriter.WriteHeader(status)
+}
+
+func (o *observed) Write(b []byte) (int, error) {
+	if o.status == 0 {
+		o.WriteHeader(http.StatusOK)
+	}
+	return o.ResponseWriter.Write(b)
+}
+
+// observe tells of every request that h answers.
+func (s *Server) observe(h func(*observed, *http.Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o := &observed{ResponseWriter: w, began: time.Now()}
+		s.opts.Listener.RequestBegan()
+		defer s.ended(o, r)
+		h(o, r)
+		o.done = true
+	})
+}
+
+// onRoute notes the route of a request and begins its span, in the caller's
+// trace if it has one. Probes and descriptions have none: they are asked all
+// the time and say nothing of triggers.
+func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
+	o.route = to
+	if s.opts.Tracing == nil || to.role == 0 {
+		return
+	}
+	caller, _ := tracing.ParseParent(r.Header.Get("Traceparent"))
+	if o.span = s.opts.Tracing.Request(caller, to.method+" "+to.pattern); o.span.Recording() {
+		o.span.Set(tracing.Text("http.request.method", r.Method), tracing.Text("http.route", to.pattern))
+	}
+}
+
+// ended tells of a request that has ended. A stream of events counts until its
+// headers went out: how long it then lives is the caller's choice.
+func (s *Server) ended(o *observed, r *http.Request) {
+	took, method, pattern := time.Since(o.began), "none", "none"
+	if o.route != nil {
+		method, pattern = o.route.method, o.route.pattern
+	}
+	counted := took
+	if o.Header().Get("Content-Type") == eventStreamType {
+		counted = o.answered.Sub(o.began)
+	}
+	status := o.class(r)
+	s.opts.Listener.RequestEnded(method, pattern, status, counted)
+	if o.span.Recording() {
+		o.span.Set(tracing.Number("http.response.status_code", int64(o.status)), tracing.Text("waterclock.tenant", o.tenant))
+		if status[0] < '1' || status[0] > '4' {
+			o.span.Fail(status)
+		}
+		o.span.End()
+	}
+	if s.opts.LogRequests && (o.route == nil || o.route.role != 0) {
+		s.log.Info("request", "trace_id", o.traceID(r), "tenant", o.tenant, "method", method, "route", pattern,
+			"status", o.status, "duration_ms", float64(took.Microseconds())/1000)
+	}
+}
+
+// class is the class of the answer's status.
+func (o *observed) class(r *http.Request) string {
+	switch {
+	case !o.done:
+		return "aborted"
+	case o.status == 0:
+		o.status = http.StatusOK // as net/http will write it
+	case o.status >= 500 && r.Context().Err() != nil:
+		return "gone"
+	}
+	return strconv.Itoa(o.status/100) + "xx"
+}
+
+// traceID is of the request's span, or where it is not recorded the caller's.
+func (o *observed) traceID(r *http.Request) string {
+	if o.span.Recording() {
+		return o.span.Place().TraceID()
+	}
+	caller, _ := tracing.ParseParent(r.Header.Get("Traceparent"))
+	return caller.TraceID()
+}

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A batch asks each owner about many lines at once, and an owner that is
+// silent leaves only its own lines open.
+func TestBatchAsksOwnersOnce(t *testing.T) {
+	w, urls, _ := newCluster(t)
+	var lines strings.Builder
+	const n = 2000
+	for i := range n {
+		fmt.Fprintf(&lines, `{"id":"b%04d","delay":"1000d"}`+"\n", i)
+	}
+	w.callAt(urls[2], "GET", "/v1/triggers/b", "") // owners are known
+	before := internalCalls.Load()
+	a := w.callAt(urls[2], "POST", "/v1/triggers:batch", lines.String())
+	if got := strings.Count(a.body, `"status":201`); a.status != http.StatusOK || got != n {
+		t.Errorf("%d of %d lines: %d %.500s", got, n, a.status, a.body)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(a.body), "\n") {
+		if !strings.Contains(line, fmt.Sprintf(`"id":"b%04d"`, i)) {
+			t.Fatalf("line %d is answered by %s", i, line)
+		}
+	}
+	if calls := internalCalls.Load() - before; calls > n/50 {
+		t.Errorf("%d calls for %d lines", calls, n)
+	}
+	w.engine.freeze()
+	defer w.engine.thaw()
+	began := time.Now()
+	a = w.callAt(urls[2], "POST", "/v1/triggers:batch", `{"id":"f1","delay":"1h"}`+"\n"+`{"id":"f2","dealy":"1h"}`+"\n"+`{"id":"f3","delay":"1h"}`)
+	if strings.Count(a.body, `"status":202`) != 2 || strings.Count(a.body, `"code":"unknown_field"`) != 1 {
+		t.Errorf("owner frozen: %d %s", a.status, a.body)
+	}
+	t.Logf("202 after %s", time.Since(began))
+}
+
+// What is decided when the owner runs out of time is answered all the same.
+func TestOutcomesInPart(t *testing.T) {
+	own := partly{}
+	list := []asked{{offset: 1}, {offset: 9}, {offset: 3}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := outcomes(ctx, own, 0, list); err == nil {
+		t.Error("no error, although one is open")
+	}
+	if !list[0].answered || list[1].answered || !list[2].answered {
+		t.Errorf("answered: %+v", list)
+	}
+	got, err := unpackOffsets(packOffsets(list), "k")
+	if err != nil || len(got) != 3 || got[0].offset != 1 || got[1].offset != 9 || got[2].offset != 3 || got[2].key != "k" {
+		t.Errorf("unpacked %+v, %v", got, err)
+	}
+	for _, text := range []string{"!", "gA"} {
+		if _, err := unpackOffsets(text, "k"); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// partly has decided what stands below offset 5.
+type partly struct{ Owner }
+
+func (partly) Outcome(ctx context.Context, _ trigger.Key, _ int32, offset int64) (Decided, bool, error) {
+	if offset < 5 {
+		return Decided{}, true, nil
+	}
+	<-ctx.Done()
+	return Decided{}, false, ctx.Err()
+}
