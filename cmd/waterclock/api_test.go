@@ -106,6 +106,16 @@ func TestGet(t *testing.T) {
 	}
 }
 
+func TestCompletionOfKeys(t *testing.T) {
+	f := newFakeAPI(t)
+	r := cli(t, []string{"WATERCLOCK_URL=" + f.URL}, "", "__complete", "cancel", "")
+	r.want(t, exitOK, "a\n:4")
+	if strings.Contains(r.out, "2J") {
+		t.Errorf("a key commands the terminal: %q", r.out)
+	}
+	cli(t, []string{"WATERCLOCK_URL=http://" + nobody(t)}, "", "__complete", "cancel", "").want(t, exitOK, ":4")
+}
+
 func TestList(t *testing.T) {
 	f := newFakeAPI(t)
 	r := cli(t, nil, "", "--url", f.URL, "list")
@@ -114,7 +124,7 @@ func TestList(t *testing.T) {
 		t.Errorf("a trigger's name commands the terminal: %q", r.out)
 	}
 	cli(t, nil, "", "--url", f.URL, "list", "-n", "1", "-o", "ndjson").want(t, exitOK, `"trigger_id":"a"`, "more than 1")
-	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c:d", "--limit", "0").want(t, exitOK)
+	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c=d", "--limit", "0").want(t, exitOK)
 	if want := "GET /v1/triggers?cursor=more&limit=500&state=pending&tag=a%3Ab&tag=c%3Ad"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
 	}
@@ -123,6 +133,12 @@ func TestList(t *testing.T) {
 func TestWatch(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "watch", "k").want(t, exitFailed, "occurrence=the one", "ended the stream")
+	// A key that is not there is likelier mistyped than early.
+	cli(t, nil, "", "--url", f.URL, "watch", "missing").want(t, exitNotFound, "missing: not_found: no such trigger (--wait waits for it)")
+	cli(t, nil, "", "--url", f.URL, "watch", "missing", "--wait").want(t, exitFailed, "ended the stream")
+	if want := "GET /v1/triggers/missing/events?follow=1"; f.last() != want {
+		t.Errorf("asked %q, want %q", f.last(), want)
+	}
 }
 
 // Commands go through the API where it is named more explicitly than brokers.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,12 +93,12 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 			return all, errors.Join(wrong...)
 		}
 		if err != nil {
-			return nil, errors.Join(append(wrong, fmt.Errorf("%s: %w", file, err))...)
+			return nil, errors.Join(append(wrong, placed(file, 0, err))...)
 		}
 		for _, node := range triggersOf(&doc) {
 			d, err := declare(c, fmt.Sprintf("%s:%d", file, node.Line), node)
 			if err != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %w", d.Place, err))
+				wrong = append(wrong, placed(file, lineOf(node, err), err))
 				continue
 			}
 			all = append(all, d)
@@ -165,6 +166,35 @@ func declare(c *config.Config, place string, node *yaml.Node) (declared, error) 
 	return d, nil
 }
 
+// ownLine is how errors of YAML begin that know their line better.
+var ownLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
+
+// placed is an error with its file and line, 0 for none.
+func placed(file string, line int, err error) error {
+	if m := ownLine.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Errorf("%s:%s: %s", file, m[1], err.Error()[len(m[0]):])
+	}
+	if line == 0 {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return fmt.Errorf("%s:%d: %w", file, line, err)
+}
+
+// lineOf is where the field at fault stands, or the trigger it is of.
+func lineOf(node *yaml.Node, err error) int {
+	var w *wordedError
+	if node.Kind != yaml.MappingNode || !errors.As(err, &w) {
+		return node.Line
+	}
+	field, _, _ := strings.Cut(w.field, ".")
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == field {
+			return node.Content[i].Line
+		}
+	}
+	return node.Line
+}
+
 // specOf is what the engine will make of a register.
 func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec, error) {
 	value, err := json.Marshal(wish{Op: trigger.OpRegister, Fields: fields}.body())
@@ -179,15 +209,20 @@ func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec,
 	return command.Spec, nil
 }
 
-// worded is an error of the domain for a person: the field, and what to write.
+// wordedError is an error of the domain for a person: the field, and what to
+// write.
+type wordedError struct{ field, text string }
+
+func (w *wordedError) Error() string { return strings.TrimPrefix(w.field+": "+w.text, ": ") }
+
 func worded(err error) error {
 	var e *trigger.Error
 	if errors.As(err, &e) {
-		return errors.New(strings.TrimPrefix(e.Field+": "+e.Msg, ": "))
+		return &wordedError{e.Field, e.Msg}
 	}
 	var ce *calendar.Error
 	if errors.As(err, &ce) {
-		return errors.New(strings.TrimPrefix(ce.Field+": "+ce.Msg, ": "))
+		return &wordedError{ce.Field, ce.Msg}
 	}
 	return err
 }

@@ -91,7 +91,8 @@ func TestBadDeclarations(t *testing.T) {
 	for _, row := range []struct{ name, yaml, want string }{
 		{"no id", "- delay: 7m", "-:1: the id is missing"},
 		{"id is a number", "- id: 7\n  delay: 7m", "the id is missing; it is a text"},
-		{"unknown field", "- id: a\n  delai: 7m", "did you mean"},
+		{"unknown field", "- id: a\n  delai: 7m", "-:2: trigger a: delai: \"delai\" is no field; did you mean delay?"},
+		{"a part of a field", "- id: a\n  delay: 7m\n  callback:\n    uri: x", "-:3: trigger a: callback.uri:"},
 		{"no time", "- id: a", "trigger a:"},
 		{"bad rule", "- id: a\n  recurrence: FREQ=DAILY;BYDAY=MON", "recurrence:"},
 		{"unknown zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: Europe/Berlln", "Europe/Berlin"},
@@ -99,7 +100,8 @@ func TestBadDeclarations(t *testing.T) {
 		{"a condition", "- id: a\n  delay: 7m\n  if_absent: true", "if_absent has no place"},
 		{"twice", "- id: a\n  delay: 7m\n- id: a\n  delay: 8m", "-:3: trigger a is declared at -:1, too"},
 		{"a text", "hello", "a trigger is a mapping"},
-		{"no YAML", "a: [", "-: yaml"},
+		{"no YAML", "- id: a\n  delay: 7m\n   bad: x", "-:3: mapping values are not allowed"},
+		{"a field twice", "- id: a\n  delay: 7m\n  delay: 8m", "-:3: delay stands here twice"},
 		{"all at once", "- id: a\n- delay: 1s", "-:2: the id is missing"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
-	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,6 +64,7 @@ second later, so that registers and fires run side by side.`,
 	f.BoolVar(&o.json, "json", false, "print JSON, as -o json")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to `file`")
 	f.BoolVar(&o.sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
+	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a))
 	return cmd
 }
 
@@ -109,6 +105,18 @@ type benchMachine struct {
 }
 
 func (a *app) runBench(ctx context.Context, c *config.Config, o benchOptions, embedded bool) error {
+	return a.withBenchNode(ctx, c, embedded, o.sync, func(n *node, broker string) error {
+		r, err := a.measure(ctx, n, o, broker)
+		if err != nil {
+			return err
+		}
+		return a.printBench(r, o)
+	})
+}
+
+// withBenchNode runs f beside an engine of its own, on the embedded broker in a
+// temporary directory or on the brokers that are set, and topics of its own.
+func (a *app) withBenchNode(ctx context.Context, c *config.Config, embedded, sync bool, f func(n *node, broker string) error) error {
 	dir, err := os.MkdirTemp("", "waterclock-bench-")
 	if err != nil {
 		return err
@@ -116,8 +124,10 @@ func (a *app) runBench(ctx context.Context, c *config.Config, o benchOptions, em
 	defer os.RemoveAll(dir)
 	c.DataDir = dir
 	c.Log.Level = "warn"
+	name := "kafka"
 	if embedded {
-		b, err := broker.Start(ctx, broker.Options{Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: o.sync, Logger: a.log(c)})
+		name = "embedded"
+		b, err := broker.Start(ctx, broker.Options{Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: sync, Logger: a.log(c)})
 		if err != nil {
 			return err
 		}
@@ -143,11 +153,7 @@ func (a *app) runBench(ctx context.Context, c *config.Config, o benchOptions, em
 	if err := n.awaitReady(ctx, life); err != nil {
 		return err
 	}
-	r, err := a.measure(ctx, n, o, embedded)
-	if err != nil {
-		return err
-	}
-	return a.printBench(r, o)
+	return f(n, name)
 }
 
 // bencher is one run: a producer of registers and a reader of due records.
@@ -163,12 +169,9 @@ type bencher struct {
 	lastDue  time.Time
 }
 
-func (a *app) measure(ctx context.Context, n *node, o benchOptions, embedded bool) (*benchResult, error) {
+func (a *app) measure(ctx context.Context, n *node, o benchOptions, broker string) (*benchResult, error) {
 	b := &bencher{n: n, o: o, run: newID(), result: &benchResult{Triggers: o.triggers, Payload: o.payload, Window: o.window.String(),
-		Rate: o.rate, Partitions: n.cfg.Topics.Partitions, Broker: "kafka", Machine: benchMachine{runtime.NumCPU(), runtime.Version(), buildCommit()}}}
-	if embedded {
-		b.result.Broker = "embedded"
-	}
+		Rate: o.rate, Partitions: n.cfg.Topics.Partitions, Broker: broker, Machine: benchMachine{runtime.NumCPU(), runtime.Version(), buildCommit()}}}
 	if err := b.connect(); err != nil {
 		return nil, err
 	}
@@ -200,20 +203,11 @@ func (a *app) measure(ctx context.Context, n *node, o benchOptions, embedded boo
 }
 
 func (b *bencher) connect() (err error) {
-	topic := b.n.cfg.Topic("commands")
-	b.produce, err = kgo.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, b.n.kafka...)...)
-	if err != nil {
+	b.payloads = benchPayloads(b.o.payload)
+	if b.produce, err = benchProducer(b.n); err != nil {
 		return err
 	}
-	b.consume, err = kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(b.n.cfg.Channel("default").Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond)}, b.n.kafka...)...)
-	rng := rand.NewChaCha8([32]byte{1})
-	for range 1024 {
-		p := make([]byte, b.o.payload)
-		rng.Read(p)
-		b.payloads = append(b.payloads, p)
-	}
+	b.consume, err = benchConsumer(b.n, "default")
 	return err
 }
 
@@ -249,7 +243,7 @@ func (b *bencher) register(ctx context.Context) error {
 	if err := failed.Load(); err != nil {
 		return *err
 	}
-	if err := b.awaitDecided(ctx); err != nil {
+	if err := awaitDecided(ctx, b.n, int64(b.o.triggers)); err != nil {
 		return err
 	}
 	b.result.RegistersPerS = float64(b.o.triggers) / time.Since(start).Seconds()
@@ -305,20 +299,6 @@ func (b *bencher) due(i int) time.Time {
 	return b.firstDue.Add(time.Duration(spread) * time.Millisecond)
 }
 
-func (b *bencher) awaitDecided(ctx context.Context) error {
-	for ctx.Err() == nil {
-		var decided int64
-		for _, s := range b.n.engine.Partitions() {
-			decided += s.CommandsOffset
-		}
-		if decided >= int64(b.o.triggers) {
-			return nil
-		}
-		sleepUntil(ctx, time.Now().Add(2*time.Millisecond))
-	}
-	return ctx.Err()
-}
-
 func (b *bencher) storeBytes() float64 {
 	var bytes, pending int64
 	for _, s := range b.n.engine.Partitions() {
@@ -326,9 +306,6 @@ func (b *bencher) storeBytes() float64 {
 	}
 	return float64(bytes) / float64(max(pending, 1))
 }
-
-// patience is how long after the last due time a missing record is waited for.
-const patience = 60 * time.Second
 
 // read takes every due record back and judges it.
 func (b *bencher) read(ctx context.Context) error {
@@ -351,8 +328,7 @@ func (b *bencher) read(ctx context.Context) error {
 		}
 	}
 	b.result.Lost = b.o.triggers - len(late)
-	slices.Sort(late)
-	b.result.Lateness = benchLate{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
+	b.result.Lateness = lateOf(late)
 	b.result.FiresPerS = float64(len(late)) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
 	b.result.LastOutS = last.Sub(b.lastDue).Seconds()
 	return ctx.Err()
@@ -373,46 +349,6 @@ func (b *bencher) judge(r *kgo.Record, now time.Time, seen []bool, late *[]int64
 		b.result.Early++
 	}
 	*late = append(*late, now.UnixMicro()-int64(due)*1000)
-}
-
-// quantile is in milliseconds, of sorted microseconds.
-func quantile(sorted []int64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / 1000
-}
-
-func sleepUntil(ctx context.Context, t time.Time) {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-func startProfile(file string) (stop func(), err error) {
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { pprof.StopCPUProfile(); f.Close() }, nil
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func peakRSS() int64 {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return u.Maxrss * 1024
 }
 
 func (a *app) printBench(r *benchResult, o benchOptions) error {

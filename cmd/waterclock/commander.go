@@ -191,6 +191,10 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	if d.Revision > 0 {
 		revision = strconv.FormatInt(d.Revision, 10)
 	}
+	at := "fires at"
+	if d.Result == string(trigger.Skipped) {
+		at = "left out"
+	}
 	return a.out.record(d, [][2]string{{"trigger", d.TriggerID}, {"result", d.Result}, {"state", d.State},
-		{"revision", revision}, {"fires at", d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
+		{"revision", revision}, {at, d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
@@ -60,6 +61,8 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 		return err
 	}
 	probe.Close()
+	history := a.openHistoryBeside(c) // which takes a second after a kill -9, as the broker does
+	defer history.close()
 	b, err := a.startBroker(ctx, c)
 	if err != nil {
 		return err
@@ -70,16 +73,44 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 	if err != nil {
 		return err
 	}
+	defer n.closeTracing()
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}
-	h, err := embedded.Open(embedded.Options{Dir: filepath.Join(c.DataDir, "history"), Logger: n.log})
-	if err != nil {
+	if n.history, err = history.get(); err != nil {
 		return fmt.Errorf("open history: %w", err)
 	}
-	defer h.Close()
-	n.history = h
 	return a.runNode(ctx, n, ln, b, demo)
+}
+
+// opening is the embedded history while it opens.
+type opening struct {
+	done  chan struct{}
+	store *embedded.Store
+	err   error
+}
+
+func (a *app) openHistoryBeside(c *config.Config) *opening {
+	o := &opening{done: make(chan struct{})}
+	go func() {
+		defer close(o.done)
+		o.store, o.err = embedded.Open(embedded.Options{Dir: filepath.Join(c.DataDir, "history"), Logger: a.log(c)})
+	}()
+	return o
+}
+
+func (o *opening) get() (sinks.History, error) {
+	<-o.done
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.store, nil
+}
+
+func (o *opening) close() {
+	if h, err := o.get(); err == nil {
+		_ = h.Close()
+	}
 }
 
 func (a *app) startBroker(ctx context.Context, c *config.Config) (*broker.Broker, error) {
@@ -109,9 +140,17 @@ func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.B
 	life.start("engine", n.engine.Run)
 	n.startInternal(life)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
-	if err := n.awaitReady(ctx, life); err != nil {
+	restoring := a.progress("", 0)
+	if err := n.awaitReadyTelling(ctx, life, func(done, total int64) {
+		if total != restoring.total {
+			restoring.end()
+			restoring = a.progress("restoring", total)
+		}
+		restoring.done(done)
+	}); err != nil {
 		return err
 	}
+	restoring.end()
 	a.banner(n, ln.Addr().String(), b.Addr())
 	if demo {
 		life.start("demo", func(ctx context.Context) error { return a.runDemo(ctx, n) })
@@ -160,9 +199,20 @@ func (n *node) trim(ctx context.Context, b *broker.Broker) error {
 
 // awaitReady waits until every partition fires.
 func (n *node) awaitReady(ctx context.Context, life *lifeOf) error {
+	return n.awaitReadyTelling(ctx, life, func(int64, int64) {})
+}
+
+// awaitReadyTelling also tells how many records of topic state have been read
+// again, of how many: only where a store has to be rebuilt.
+func (n *node) awaitReadyTelling(ctx context.Context, life *lifeOf, tell func(done, total int64)) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !n.ready() {
+		var done, total int64
+		for _, s := range n.engine.Partitions() {
+			done, total = done+s.Restored, total+s.RestoreTotal
+		}
+		tell(done, total)
 		select {
 		case <-ctx.Done():
 			return nil

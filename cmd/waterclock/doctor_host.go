@@ -27,9 +27,12 @@ func (d *doctor) examineAPI(ctx context.Context) {
 		d.ok("api", "%s is ready", from.base)
 		d.clockOf(from.base, date)
 	case status == http.StatusServiceUnavailable:
-		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base, body)
+		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base, strings.ReplaceAll(body, "\n", "; "))
 	default:
 		d.fail("api", "check the url", "%s answers /readyz with %d, so it is no Waterclock", from.base, status)
+	}
+	if err == nil {
+		d.partitions(ctx, from)
 	}
 }
 

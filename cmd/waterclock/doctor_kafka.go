@@ -93,11 +93,12 @@ func (d *doctor) topics(ctx context.Context) {
 	}
 	c := *d.c
 	c.Topics.Partitions = int(d.parts)
-	want, err := wanted(ctx, &c, d.admin)
+	channels, err := channelsInUse(ctx, &c, d.admin)
 	if err != nil {
 		d.fail("topics", "check the ACLs of this user", "%v", err)
 		return
 	}
+	want := kafkaconn.Wanted(&c, channels...)
 	existing, err := kafkaconn.Existing(ctx, d.cl, want)
 	if err != nil {
 		d.fail("topics", "check the ACLs of this user", "%v", err)

@@ -28,7 +28,7 @@ func newExplain(a *app) *cobra.Command {
 			}
 			x, err := fetchExplanation(cmd.Context(), newAPI(c), args[0], n)
 			if err != nil {
-				return err
+				return a.unknownKey(cmd.Context(), newAPI(c), args[0], err)
 			}
 			return a.explain(x)
 		},
@@ -63,18 +63,22 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 	if err = from.get(ctx, triggerPath(key), &x.Trigger); err != nil {
 		return x, err
 	}
-	var ahead struct {
-		Items []upcoming `json:"items"`
-	}
-	if err = from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead); err != nil && exitOf(err) != exitNotFound {
+	if x.Occurrences, err = fetchOccurrences(ctx, from, key, n); err != nil && exitOf(err) != exitNotFound {
 		return x, err
 	}
-	x.Occurrences = ahead.Items
 	if x.Events, err = lastEvents(ctx, from, key); err != nil {
 		return x, err
 	}
 	x.Why, err = reasons(x.Trigger, time.Now())
 	return x, err
+}
+
+func fetchOccurrences(ctx context.Context, from *api, key string, n int) ([]upcoming, error) {
+	var ahead struct {
+		Items []upcoming `json:"items"`
+	}
+	err := from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead)
+	return ahead.Items, err
 }
 
 // eventsShown bounds what is told of a long life; the rest is `events tail`'s.

@@ -53,6 +53,12 @@ func TestExplain(t *testing.T) {
 	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
 }
 
+func TestOccurrences(t *testing.T) {
+	url := oneTrigger(t, "{}", "")
+	cli(t, nil, "", "occurrences", "pills", "-n", "1", "--url", url).want(t, exitOK, "2026-11-20T14:00:00.000Z", "2026-11-20T09:00:00[America/New_York]")
+	cli(t, nil, "", "occurrences", "pills", "--url", url, "-o", "ndjson", "--jq", ".occurrence").want(t, exitOK, "2026-11-20T09:00:00\n")
+}
+
 func TestExplainOthers(t *testing.T) {
 	for _, row := range []struct {
 		name, trigger string

@@ -31,7 +31,7 @@ func (a *app) get(ctx context.Context, from *api, keys []string) error {
 	for _, key := range keys {
 		var t map[string]any
 		if err := from.get(ctx, triggerPath(key), &t); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", key, err))
+			failed = append(failed, a.unknownKey(ctx, from, key, fmt.Errorf("%s: %w", key, err)))
 			continue
 		}
 		if err := a.out.record(t, triggerRows(t)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,7 @@ func newList(a *app) *cobra.Command {
 	fs.StringVar(&f.state, "state", "", "only in this state: pending, paused, in_flight, fired, failed, cancelled, expired")
 	fs.StringVar(&f.user, "user", "", "only of this user")
 	fs.StringVar(&f.channel, "channel", "", "only of this channel")
-	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name:value`; may be repeated")
+	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name=value`; may be repeated")
 	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
 	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most so many; 0 for all")
@@ -85,7 +86,12 @@ func (f *listFlags) query(cursor string, have int) url.Values {
 			q.Set(name, value)
 		}
 	}
-	q["tag"] = f.tags
+	for _, tag := range f.tags {
+		if name, value, ok := strings.Cut(tag, "="); ok && !strings.Contains(name, ":") {
+			tag = name + ":" + value // as the other verbs spell it
+		}
+		q.Add("tag", tag)
+	}
 	limit := pageSize
 	if f.limit > 0 {
 		limit = min(limit, f.limit-have)

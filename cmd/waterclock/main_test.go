@@ -122,13 +122,17 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"unknown verb", []string{"shedule"}, "schedule"},
-		{"unknown flag", []string{"schedule", "k", "--inn", "7m"}, "unknown flag"},
+		{"unknown verb", []string{"shedule", "k", "--in", "7m"}, "schedule"},
+		{"unknown flag", []string{"schedule", "k", "--inn", "7m"}, "unknown flag: --inn; did you mean --in?"},
+		{"unknown flag of a verb below", []string{"tzdata", "status", "--jqq", "."}, "did you mean --jq?"},
+		{"unknown flag like none", []string{"list", "--zzzz"}, "(waterclock list --help lists the flags)"},
 		{"no key", []string{"cancel"}, "needs the KEY"},
 		{"two keys", []string{"schedule", "a", "b", "--in", "1m"}, "one KEY"},
 		{"bad key", []string{"cancel", "/x"}, "no trigger key"},
 		{"no time", []string{"schedule", "k"}, "exactly one of --in, --at and --every"},
 		{"two times", []string{"schedule", "k", "--in", "7m", "--at", "x"}, "exactly one of"},
+		{"a time without a zone", []string{"schedule", "k", "--at", "2026-12-01T09:00"}, "Add --tz Europe/Berlin"},
+		{"a time with a blank", []string{"preview", "--at", "2026-12-01 09:00", "--tz", "Europe/Berlin"}, "2026-12-01T09:00"},
 		{"data is no JSON", []string{"schedule", "k", "--in", "7m", "--data", "hello"}, "--data is no JSON"},
 		{"data file missing", []string{"schedule", "k", "--in", "7m", "--data", "@/does/not/exist"}, "no such file"},
 		{"tag without value", []string{"schedule", "k", "--in", "7m", "--tag", "a"}, "name=value"},

@@ -23,6 +23,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/metrics"
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/statestore"
@@ -48,6 +49,7 @@ type node struct {
 	peerSecret      []byte
 	timetable       *trigger.Timetable
 	gateway         *gateway.Server
+	tracing         *tracing.Tracer // nil: off
 }
 
 func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
@@ -60,7 +62,7 @@ func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(log)); err != nil {
 		return nil, err
 	}
-	return n, nil
+	return n, n.openTracing()
 }
 
 // quiet is a logger for the Kafka client, which tells of every transaction at
@@ -108,14 +110,23 @@ func (n *node) engineOptions() pipeline.Options {
 		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter,
+		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max,
 			Timetable: n.timetable},
 		Channels: channelSettings{c, new(sync.Map)}, ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
 		Quota: quotaOf(c), EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold,
-		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGap: n.acceptGap, Logger: n.log, Listener: n.metrics,
+		CatchUpRate: catchUpRate(c), Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
+		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGap: n.acceptGap, Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o
+}
+
+// catchUpRate is as the engine wants it: 0 would be its default.
+func catchUpRate(c *config.Config) float64 {
+	if c.CatchUp.Rate == 0 {
+		return -1
+	}
+	return c.CatchUp.Rate
 }
 
 // quotaOf is nil where no tenant has a bound, which saves counting.
@@ -199,8 +210,8 @@ func (n *node) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !n.ready() {
-			http.Error(w, "partitions are being restored", http.StatusServiceUnavailable)
+		if err := n.readiness(); err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ready")

@@ -10,7 +10,10 @@ import (
 )
 
 // engineOwner lets the gateway ask the engine: neither knows the other.
-type engineOwner struct{ e *pipeline.Engine }
+type engineOwner struct {
+	e       *pipeline.Engine
+	address string // internal
+}
 
 func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
 	return o.e.Get(ctx, key)
@@ -31,14 +34,18 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 	})
 }
 
+// Partitions is what this process owns, and what it is standby for.
 func (o engineOwner) Partitions() []gateway.PartitionStatus {
-	all := o.e.Partitions()
-	out := make([]gateway.PartitionStatus, len(all))
-	for i, s := range all {
-		out[i] = gateway.PartitionStatus{
+	var out []gateway.PartitionStatus
+	for _, s := range o.e.Partitions() {
+		out = append(out, gateway.PartitionStatus{
 			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
-			Pending: s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Restored: s.Restored, Ready: s.Ready,
-		}
+			Pending: s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
+			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing,
+		})
+	}
+	for _, s := range o.e.Standbys() {
+		out = append(out, gateway.PartitionStatus{Partition: s.Partition, Standbys: []gateway.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
 	}
 	return out
 }

@@ -5,8 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/tls"
-	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/schemas"
@@ -25,12 +26,16 @@ import (
 
 // openEngine makes the engine; its Run is a role.
 func (n *node) openEngine() error {
-	e, err := pipeline.New(n.engineOptions())
+	o := n.engineOptions()
+	if err := armFailpoints(&o); err != nil {
+		return err
+	}
+	e, err := pipeline.New(o)
 	if err != nil {
 		return err
 	}
 	n.engine = e
-	n.metrics.Watch(e.Partitions)
+	n.metrics.Watch(e.Partitions, e.Standbys)
 	return nil
 }
 
@@ -69,15 +74,19 @@ func (n *node) openGateway() (err error) {
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
 		Metrics: promhttp.HandlerFor(n.metrics.Registry, promhttp.HandlerOpts{}), Ready: n.readiness, Schemas: schemas.FS,
-		OnQuota: n.metrics.QuotaRejected, Logger: n.log.With("role", "api"),
+		Listener: n.metrics, Tracing: n.tracing, LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate, Tenants: slices.Sorted(maps.Keys(c.Tenants)),
+		Logger: n.log.With("role", "api"),
 	}
 	if n.engine != nil {
-		o.Owner, o.Timetable = engineOwner{n.engine}, n.engine.Timetable
+		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
 	if n.history != nil {
 		o.History = historyReader{n.history}
 	}
 	if o.Auth, err = n.authenticator(); err != nil {
+		return err
+	}
+	if o.AsyncAPI, err = asyncapi.Document(asyncapi.Options{Names: n.names, Partitions: int32(c.Topics.Partitions), Replication: int16(c.Topics.Replication)}); err != nil {
 		return err
 	}
 	if o.TLS, err = serverTLS(c.HTTP); err != nil {
@@ -129,7 +138,8 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 		list = append(list, keys)
 	}
 	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
-		provider, err := gateway.NewOIDC(gateway.OIDCOptions{Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim})
+		provider, err := gateway.NewOIDC(gateway.OIDCOptions{Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim,
+			RoleClaim: o.RoleClaim, Algorithms: o.Algorithms})
 		if err != nil {
 			return nil, failf("auth.oidc: %v", err)
 		}
@@ -154,10 +164,10 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 
 // readiness is what /readyz says.
 func (n *node) readiness() error {
-	if !n.ready() {
-		return errors.New("partitions are being restored, or not yet assigned")
+	if n.engine == nil {
+		return nil
 	}
-	return nil
+	return n.engine.Unready()
 }
 
 // historyReader lets the gateway read the projection.

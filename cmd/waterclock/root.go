@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -39,6 +40,7 @@ var verbs = []struct {
 	{groupLook, newList},
 	{groupLook, newWatch},
 	{groupLook, newExplain},
+	{groupLook, newOccurrences},
 	{groupLook, newPreview},
 	{groupLook, newEvents},
 	{groupLook, newDue},
@@ -81,6 +83,7 @@ func newRoot(a *app) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.SetIn(a.io.in)
 	root.SetOut(a.io.out)
 	root.SetErr(a.io.err)
@@ -88,6 +91,9 @@ func newRoot(a *app) *cobra.Command {
 	for _, v := range verbs {
 		cmd := v.make(a)
 		cmd.GroupID = v.group
+		if strings.Contains(cmd.Use, "KEY") && v.group != groupOperate {
+			cmd.ValidArgsFunction = a.completeKey
+		}
 		if !root.ContainsGroup(v.group) {
 			root.AddGroup(&cobra.Group{ID: v.group, Title: v.group + ":"})
 		}
@@ -101,19 +107,18 @@ func parent(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			hint := ""
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean " + near[0] + "?"
-			}
-			return usagef("there is no %s %s%s", cmd.CommandPath(), args[0], hint)
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args:  onlyVerbs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(below...)
 	return cmd
+}
+
+// onlyVerbs refuses what is no verb below.
+func onlyVerbs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("there is no %s %s%s", cmd.CommandPath(), args[0], didYouMean(cmd.SuggestionsFor(args[0])))
 }

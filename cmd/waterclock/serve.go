@@ -49,6 +49,7 @@ func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) er
 	if err != nil {
 		return err
 	}
+	defer n.closeTracing()
 	n.acceptGap = acceptGap
 	ln, err := listen("listen", c.Listen)
 	if err != nil {

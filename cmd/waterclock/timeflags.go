@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,9 @@ func (f *timeFlags) fields() (map[string]any, error) {
 	if ways != 1 {
 		return nil, usagef("say when, with exactly one of --in, --at and --every")
 	}
+	if err := f.checkAt(); err != nil {
+		return nil, err
+	}
 	out := map[string]any{}
 	put(out, "delay", f.in)
 	put(out, "fire_at", f.at)
@@ -67,6 +71,23 @@ func (f *timeFlags) fields() (map[string]any, error) {
 		out["dst"] = dst
 	}
 	return out, nil
+}
+
+// wallTime is a time without a zone, as people also write it.
+var wallTime = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$`)
+
+// checkAt says of two slips what to type, which the engine could only say in
+// words of its own fields.
+func (f *timeFlags) checkAt() error {
+	switch {
+	case !wallTime.MatchString(f.at):
+		return nil
+	case strings.Contains(f.at, " "):
+		return usagef("--at %q: write T between date and time: %s", f.at, strings.Replace(f.at, " ", "T", 1))
+	case f.zone == "":
+		return usagef("--at %s: by whose clock? Add --tz Europe/Berlin, or write Z or an offset behind it", f.at)
+	}
+	return nil
 }
 
 // put sets a field that was given.

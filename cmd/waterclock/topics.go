@@ -18,19 +18,29 @@ func newTopics(a *app) *cobra.Command {
 }
 
 func newTopicsPlan(a *app) *cobra.Command {
-	return &cobra.Command{
+	f := &aclFlags{}
+	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Print what `topics apply` would do; exit code 4 if it would refuse",
+		Short: "Print what `topics apply` would do, and the ACLs; exit code 4 if it would refuse",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPlan(cmd.Context(), func(_ *kgo.Client, _ []topics.Topic, plan []topics.Change) error {
-				if err := a.printPlan(plan); err != nil {
+			if f.only {
+				return a.printACLs(f)
+			}
+			return a.withPlan(cmd.Context(), func(_ *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
+				acls, err := f.acls(c, channels)
+				if err != nil {
+					return err
+				}
+				if err := a.printPlanAndACLs(c, plan, acls); err != nil {
 					return err
 				}
 				return refusal(plan)
 			})
 		},
 	}
+	f.bind(cmd)
+	return cmd
 }
 
 func newTopicsApply(a *app) *cobra.Command {
@@ -39,11 +49,11 @@ func newTopicsApply(a *app) *cobra.Command {
 		Short: "Create missing topics and correct settings; never touches partitions or loses data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPlan(cmd.Context(), func(cl *kgo.Client, want []topics.Topic, plan []topics.Change) error {
+			return a.withPlan(cmd.Context(), func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
 				if err := refusal(plan); err != nil {
 					return err
 				}
-				if err := kafkaconn.Apply(cmd.Context(), cl, want, plan); err != nil {
+				if err := kafkaconn.Apply(cmd.Context(), cl, kafkaconn.Wanted(c, channels...), plan); err != nil {
 					return err
 				}
 				return a.printPlan(plan)
@@ -60,7 +70,9 @@ func refusal(plan []topics.Change) error {
 	return nil
 }
 
-func (a *app) withPlan(ctx context.Context, do func(*kgo.Client, []topics.Topic, []topics.Change) error) error {
+// withPlan compares the settings with the brokers; channels are those created
+// by use.
+func (a *app) withPlan(ctx context.Context, do func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error) error {
 	c, err := a.config(false)
 	if err != nil {
 		return err
@@ -73,31 +85,31 @@ func (a *app) withPlan(ctx context.Context, do func(*kgo.Client, []topics.Topic,
 	if err := a.partitionsOf(ctx, c, kadm.NewClient(cl)); err != nil {
 		return err
 	}
-	want, err := wanted(ctx, c, kadm.NewClient(cl))
+	channels, err := channelsInUse(ctx, c, kadm.NewClient(cl))
 	if err != nil {
 		return err
 	}
+	want := kafkaconn.Wanted(c, channels...)
 	existing, err := kafkaconn.Existing(ctx, cl, want)
 	if err != nil {
 		return err
 	}
-	return do(cl, want, topics.Plan(want, existing))
+	return do(cl, c, channels, topics.Plan(want, existing))
 }
 
-// wanted is the catalogue with the channels that were created by use.
-func wanted(ctx context.Context, c *config.Config, admin *kadm.Client) ([]topics.Topic, error) {
+// channelsInUse are those that have a topic named after them.
+func channelsInUse(ctx context.Context, c *config.Config, admin *kadm.Client) (channels []string, err error) {
 	all, err := admin.ListTopics(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
 	names := topics.Names{Prefix: c.Topics.Prefix}
-	var channels []string
 	for _, topic := range all.Names() {
 		if ch := names.Channel(topic); ch != "" && !isHighLane(all, topic) {
 			channels = append(channels, ch)
 		}
 	}
-	return kafkaconn.Wanted(c, channels...), nil
+	return channels, nil
 }
 
 // partitionsOf takes P from the topics where no setting says it: dev has
@@ -132,7 +144,13 @@ func (a *app) printPlan(plan []topics.Change) error {
 	if len(plan) == 0 {
 		a.note("the topics are as they must be")
 	}
-	var items []any
+	return a.out.list(changeItems(plan), []string{"change", "topic", "setting", "have", "want"}, func(i int) []string {
+		return []string{plan[i].Kind.String(), plan[i].Topic, plan[i].Setting, plan[i].Have, plan[i].Want}
+	})
+}
+
+func changeItems(plan []topics.Change) []any {
+	items := []any{}
 	for _, c := range plan {
 		items = append(items, struct {
 			Change  string `json:"change"`
@@ -143,7 +161,5 @@ func (a *app) printPlan(plan []topics.Change) error {
 			Why     string `json:"why,omitempty"`
 		}{c.Kind.String(), c.Topic, c.Setting, c.Have, c.Want, c.Why})
 	}
-	return a.out.list(items, []string{"change", "topic", "setting", "have", "want"}, func(i int) []string {
-		return []string{plan[i].Kind.String(), plan[i].Topic, plan[i].Setting, plan[i].Have, plan[i].Want}
-	})
+	return items
 }

@@ -11,7 +11,8 @@ import (
 )
 
 func newWatch(a *app) *cobra.Command {
-	return &cobra.Command{
+	wait := false
+	cmd := &cobra.Command{
 		Use:   "watch KEY",
 		Short: "Follow what happens to a trigger",
 		Args:  oneKey,
@@ -20,12 +21,21 @@ func newWatch(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.watch(cmd.Context(), newAPI(c), args[0])
+			return a.watch(cmd.Context(), newAPI(c), args[0], wait)
 		},
 	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for a trigger that is not there yet")
+	return cmd
 }
 
-func (a *app) watch(ctx context.Context, from *api, key string) error {
+// watch prints what happened and then what happens. A key that is not there is
+// likelier mistyped than early.
+func (a *app) watch(ctx context.Context, from *api, key string, wait bool) error {
+	if !wait {
+		if err := from.get(ctx, triggerPath(key), new(map[string]any)); exitOf(err) == exitNotFound {
+			return &failure{Exit: exitNotFound, Msg: a.unknownKey(ctx, from, key, err).Error() + " (--wait waits for it)"}
+		} // whatever else is wrong, following says
+	}
 	var failed error
 	err := from.follow(ctx, triggerPath(key)+"/events?follow=1", func(e *topics.Event) bool {
 		failed = a.out.item(e, func() string { return eventLine(e) })

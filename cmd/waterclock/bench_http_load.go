@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// httpBench is one run of bench http.
+type httpBench struct {
+	o                    benchHTTPOptions
+	cfg                  *config.Config
+	log                  *slog.Logger
+	ownBroker, ownServer bool
+
+	id         string
+	dir        string
+	host       string
+	child      *exec.Cmd
+	bareHost   string
+	bareServer *http.Server
+	bareKafka  *kgo.Client
+	result     *benchHTTPResult
+	next       atomic.Int64
+	count      struct{ answered, later, refused atomic.Int64 }
+	body       []byte
+}
+
+// register is the body of a register: due far ahead, with a payload that does
+// not compress.
+func (b *httpBench) register() []byte {
+	if b.body == nil {
+		const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+		text := make([]byte, b.o.payload)
+		for i := range text {
+			text[i] = letters[rand.IntN(len(letters))]
+		}
+		b.body = []byte(`{"delay":"1000d","payload":"` + string(text[:max(0, len(text)-2)]) + `"}`)
+	}
+	return b.body
+}
+
+func (b *httpBench) path() string {
+	return "/v1/triggers/" + b.id + "-" + strconv.FormatInt(b.next.Add(1), 10)
+}
+
+// note counts an answer to a write.
+func (b *httpBench) note(status int) {
+	b.count.answered.Add(1)
+	switch {
+	case status == http.StatusAccepted:
+		b.count.later.Add(1)
+	case status >= 300:
+		b.count.refused.Add(1)
+	}
+}
+
+// flood has every connection send as fast as it is answered; it returns
+// answers a second.
+func (b *httpBench) flood(ctx context.Context, host string, connections int, send func(*lean) error) (float64, error) {
+	g, ctx := errgroup.WithContext(ctx)
+	var n atomic.Int64
+	begun := time.Now()
+	end := begun.Add(b.o.seconds)
+	for range connections {
+		g.Go(func() error {
+			l, err := dialLean(host)
+			if err != nil {
+				return err
+			}
+			defer l.conn.Close()
+			for time.Now().Before(end) && ctx.Err() == nil {
+				if err := send(l); err != nil {
+					return err
+				}
+				n.Add(1)
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	return float64(n.Load()) / time.Since(begun).Seconds(), err
+}
+
+func (b *httpBench) put(l *lean) error {
+	status, err := l.do(http.MethodPut, b.path(), b.register(), nil)
+	b.note(status)
+	return err
+}
+
+func (b *httpBench) warmUp(ctx context.Context) error {
+	b.register()
+	all := b.o
+	b.o.seconds = min(b.o.seconds, 2*time.Second)
+	_, err := b.flood(ctx, b.host, b.o.connections, b.put)
+	b.o = all
+	return err
+}
+
+// each is the server's CPU for one answer, in microseconds.
+func (b *httpBench) each(before time.Duration, perSecond float64) float64 {
+	after, _ := b.usage()
+	return float64((after - before).Microseconds()) / max(perSecond*b.o.seconds.Seconds(), 1)
+}
+
+func (b *httpBench) single(ctx context.Context) (err error) {
+	cpu, _ := b.usage()
+	b.result.SinglePerS, err = b.flood(ctx, b.host, b.o.connections, b.put)
+	b.result.SingleCPU = b.each(cpu, b.result.SinglePerS)
+	return err
+}
+
+func (b *httpBench) bare(ctx context.Context) (err error) {
+	cpu := cpuTime()
+	server, _ := b.usage()
+	b.result.BarePerS, err = b.flood(ctx, b.bareHost, b.o.connections, func(l *lean) error {
+		status, err := l.do(http.MethodPut, b.path(), b.register(), nil)
+		if err == nil && status != http.StatusCreated {
+			err = fmt.Errorf("the bare handler answers %d", status)
+		}
+		return err
+	})
+	b.result.BareCPU = b.each(server, b.result.BarePerS) + float64((cpuTime()-cpu).Microseconds())/max(b.result.BarePerS*b.o.seconds.Seconds(), 1)
+	return err
+}
+
+// lines is a batch of n registers; those of a user are 1,000.
+func (b *httpBench) lines(n int, user string) []byte {
+	var body bytes.Buffer
+	register := b.register()[1:]
+	for range n {
+		i := b.next.Add(1)
+		body.WriteString(`{"id":"` + b.id + "-" + strconv.FormatInt(i, 10) + `",`)
+		if user != "" {
+			body.WriteString(`"user_id":"` + user + "-" + strconv.FormatInt(i/1000, 10) + `",`)
+		}
+		body.Write(register)
+		body.WriteByte('\n')
+	}
+	return body.Bytes()
+}
+
+const batchLines = 10_000
+
+func (b *httpBench) sendBatch(l *lean, n int, user string) error {
+	var answer bytes.Buffer
+	status, err := l.do(http.MethodPost, "/v1/triggers:batch", b.lines(n, user), &answer)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("status %d: %.300s", status, &answer)
+	}
+	created := bytes.Count(answer.Bytes(), []byte(`"status":201`))
+	b.count.answered.Add(int64(n))
+	b.count.later.Add(int64(bytes.Count(answer.Bytes(), []byte(`"status":202`))))
+	b.count.refused.Add(int64(bytes.Count(answer.Bytes(), []byte(`"code":`))))
+	if created == 0 && n > 0 {
+		return fmt.Errorf("nothing was created: %.300s", &answer)
+	}
+	return nil
+}
+
+func (b *httpBench) batch(ctx context.Context) error {
+	cpu, _ := b.usage()
+	perS, err := b.flood(ctx, b.host, b.o.batches, func(l *lean) error { return b.sendBatch(l, batchLines, "") })
+	b.result.BatchPerS = perS * batchLines
+	b.result.BatchCPU = b.each(cpu, b.result.BatchPerS)
+	return err
+}
+
+// pace sends at a rate, whether answers come or not: what waits for a
+// connection is late, and counts as such.
+func (b *httpBench) pace(ctx context.Context, length time.Duration, rate int, send func(*lean) error) (benchLate, error) {
+	n := int(length.Seconds() * float64(rate))
+	late := make([]int64, 0, n)
+	var mu sync.Mutex
+	due := make(chan time.Time, n)
+	g, gctx := errgroup.WithContext(ctx)
+	for range min(b.o.connections, 256) {
+		g.Go(func() error {
+			l, err := dialLean(b.host)
+			if err != nil {
+				return err
+			}
+			defer l.conn.Close()
+			for at := range due {
+				if err := send(l); err != nil {
+					return err
+				}
+				took := time.Since(at).Microseconds()
+				mu.Lock()
+				late = append(late, took)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	start := time.Now().Add(50 * time.Millisecond)
+	for i := range n {
+		at := start.Add(time.Duration(i) * time.Second / time.Duration(rate))
+		sleepUntil(gctx, at)
+		if gctx.Err() != nil {
+			break
+		}
+		due <- at
+	}
+	close(due)
+	if err := g.Wait(); err != nil {
+		return benchLate{}, err
+	}
+	return lateOf(late), ctx.Err()
+}
+
+func (b *httpBench) paced(ctx context.Context) (err error) {
+	b.result.Register, err = b.pace(ctx, b.o.seconds, b.o.rate, b.put)
+	return err
+}
+
+// read is a GET that must find what it asks for.
+func (b *httpBench) read(path func() string) func(*lean) error {
+	return func(l *lean) error {
+		status, err := l.do(http.MethodGet, path(), nil, nil)
+		if err == nil && status != http.StatusOK {
+			err = fmt.Errorf("%d for a read", status)
+		}
+		return err
+	}
+}
+
+func (b *httpBench) gets(ctx context.Context) (err error) {
+	l, err := dialLean(b.host)
+	if err != nil {
+		return err
+	}
+	defer l.conn.Close()
+	first := b.next.Load() + 1
+	const some = 1000
+	for range some {
+		if err := b.put(l); err != nil {
+			return err
+		}
+	}
+	b.result.Get, err = b.pace(ctx, b.o.seconds, b.o.rate, b.read(func() string {
+		return "/v1/triggers/" + b.id + "-" + strconv.FormatInt(first+rand.Int64N(some), 10)
+	}))
+	return err
+}
+
+// lists fills up to what shall be pending, users with 1,000 each, and reads
+// the first page of one of them.
+func (b *httpBench) lists(ctx context.Context) error {
+	first := b.next.Load()/1000 + 1
+	b.next.Store(first*1000 - 1)
+	g, _ := errgroup.WithContext(ctx)
+	var left atomic.Int64
+	left.Store(int64(b.o.pending / batchLines))
+	for range b.o.batches {
+		g.Go(func() error {
+			l, err := dialLean(b.host)
+			if err != nil {
+				return err
+			}
+			defer l.conn.Close()
+			for left.Add(-1) >= 0 && ctx.Err() == nil {
+				if err := b.sendBatch(l, batchLines, "u"); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	users := max(1, b.next.Load()/1000-first)
+	late, err := b.pace(ctx, b.o.seconds, max(1, b.o.rate/10), b.read(func() string {
+		return fmt.Sprintf("/v1/triggers?user_id=u-%d&state=PENDING&limit=100", first+rand.Int64N(users))
+	}))
+	b.result.List = late
+	return err
+}
+
+// steady goes on at the rate and looks at the server's memory ten times.
+func (b *httpBench) steady(ctx context.Context) error {
+	for range 10 {
+		if b.o.steady == 0 {
+			return nil
+		}
+		if _, err := b.pace(ctx, b.o.steady/10, b.o.rate, b.put); err != nil {
+			return err
+		}
+		_, rss := b.usage()
+		b.result.RSS = append(b.result.RSS, rss)
+	}
+	return nil
+}

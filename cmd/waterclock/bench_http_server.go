@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// start brings up the server under test, unless it runs already, and the bare
+// handler.
+func (b *httpBench) start(ctx context.Context) (err error) {
+	b.id = newID()
+	b.result.Broker = "kafka"
+	if b.ownServer {
+		if err := b.launch(); err != nil {
+			return err
+		}
+		if err := b.awaitReady(ctx); err != nil {
+			b.stop()
+			return err
+		}
+	}
+	if b.host, err = hostOf(b.cfg.URL); err != nil {
+		return err
+	}
+	return b.serveBare(ctx)
+}
+
+func (b *httpBench) launch() (err error) {
+	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	listen, err := freePort()
+	if err != nil {
+		return err
+	}
+	b.cfg.URL = "http://" + listen
+	args := []string{"--listen", listen, "--data-dir", b.dir, "--log-level", "error"}
+	if b.ownBroker {
+		kafka, err := freePort()
+		if err != nil {
+			return err
+		}
+		b.result.Broker, b.cfg.Brokers = "embedded", []string{kafka}
+		args = append([]string{"dev", "--kafka-listen", kafka}, args...)
+	} else {
+		b.cfg.Topics.Prefix = "waterclock-bench-" + b.id + "."
+		args = append([]string{"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","), "--topics-prefix", b.cfg.Topics.Prefix,
+			"--group", b.cfg.Topics.Prefix + "engine", "--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions)}, args...)
+	}
+	b.child = exec.Command(self, args...)
+	b.child.Stderr = os.Stderr
+	return b.child.Start()
+}
+
+func (b *httpBench) awaitReady(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < time.Minute; {
+		if resp, err := http.Get(b.cfg.URL + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		sleepUntil(ctx, time.Now().Add(20*time.Millisecond))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.New("the server is not ready within a minute")
+}
+
+func (b *httpBench) stop() {
+	if b.bareServer != nil {
+		b.bareServer.Close()
+		b.bareKafka.Close()
+	}
+	if b.child != nil {
+		_ = b.child.Process.Signal(syscall.SIGTERM)
+		_ = b.child.Wait()
+	}
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
+}
+
+func freePort() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// serveBare is what the gateway is compared with: a handler that produces the
+// body with acks=all under the id in the path, and answers when it is durable.
+// Nobody decides anything.
+func (b *httpBench) serveBare(ctx context.Context) error {
+	opts, err := kafkaconn.Options(b.cfg, "waterclock-bench", nil)
+	if err != nil {
+		return err
+	}
+	topic := b.cfg.Topic("bench-bare-" + b.id)
+	if b.bareKafka, err = kgo.NewClient(append(opts, kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
+		return err
+	}
+	partitions := int32(b.cfg.Topics.Partitions)
+	if _, err := kadm.NewClient(b.bareKafka).CreateTopic(ctx, partitions, -1, nil, topic); err != nil {
+		return fmt.Errorf("create %s: %w", topic, err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	b.bareHost = ln.Addr().String()
+	b.bareServer = &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			value, err := io.ReadAll(r.Body)
+			key := []byte(r.URL.Path)
+			if err == nil {
+				err = b.bareKafka.ProduceSync(r.Context(), &kgo.Record{Key: key, Value: value, Partition: topics.Partition(key, partitions)}).FirstErr()
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		})}
+	go b.bareServer.Serve(ln)
+	return nil
+}
+
+// usage is what the server under test has used, where it is ours.
+func (b *httpBench) usage() (cpu time.Duration, rss int64) {
+	if b.child == nil {
+		return 0, 0
+	}
+	dir := fmt.Sprintf("/proc/%d/", b.child.Process.Pid)
+	stat, err := os.ReadFile(dir + "stat")
+	if err != nil {
+		return 0, 0
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
+	f := strings.Fields(rest)
+	if len(f) < 22 {
+		return 0, 0
+	}
+	number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
+	return time.Duration(number(11)+number(12)) * (time.Second / clockTicks), number(21) * int64(os.Getpagesize())
+}
+
+// clockTicks is USER_HZ, 100 on every Linux Go runs on.
+const clockTicks = 100

@@ -1,0 +1,117 @@
+//go:build failpoints
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// Failpoints: a binary built with -tags failpoints strikes itself at a named
+// step of the turn. FAILPOINTS_DIR names a directory. A file "arm" in it
+// says "<step> <kill|freeze> <open|any>"; the next partition that comes to the
+// step writes its number into "hit" and strikes: SIGKILL, or SIGSTOP until
+// somebody sends SIGCONT. With open, it is the next partition of which the
+// broker says that its transaction is under way. FAILPOINTS_FLAW names a way to
+// build the engine wrong. FAILPOINTS_DIAL is an address that the engine dials
+// in place of every broker: a proxy that is late.
+type failpoints struct {
+	pipeline.Listener
+	dir   string
+	adm   *kadm.Client
+	group string
+	armed atomic.Pointer[strike]
+}
+
+type strike struct {
+	step   string
+	signal syscall.Signal
+	open   bool
+}
+
+func armFailpoints(o *pipeline.Options) error {
+	if name := os.Getenv("FAILPOINTS_FLAW"); name != "" {
+		if err := o.Spoil(name); err != nil {
+			return err
+		}
+	}
+	if proxy := os.Getenv("FAILPOINTS_DIAL"); proxy != "" {
+		o.Kafka = append(slices.Clone(o.Kafka), kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, proxy)
+		}))
+	}
+	dir := os.Getenv("FAILPOINTS_DIR")
+	if dir == "" {
+		return nil
+	}
+	cl, err := kgo.NewClient(o.Kafka...)
+	if err != nil {
+		return err
+	}
+	f := &failpoints{Listener: o.Listener, dir: dir, adm: kadm.NewClient(cl), group: o.Group}
+	o.Listener = f
+	go f.watch()
+	return nil
+}
+
+// watch arms what the file says. It lives as long as the process.
+func (f *failpoints) watch() {
+	file := filepath.Join(f.dir, "arm")
+	for ; ; time.Sleep(10 * time.Millisecond) {
+		b, err := os.ReadFile(file)
+		if err != nil || os.Remove(file) != nil {
+			continue
+		}
+		if words := strings.Fields(string(b)); len(words) == 3 {
+			s := &strike{step: words[0], signal: syscall.SIGKILL, open: words[2] == "open"}
+			if words[1] == "freeze" {
+				s.signal = syscall.SIGSTOP
+			}
+			f.armed.Store(s)
+		}
+	}
+}
+
+// Step strikes where it was told to, once.
+func (f *failpoints) Step(partition int32, step string) {
+	f.Listener.Step(partition, step)
+	s := f.armed.Load()
+	if s == nil || s.step != step || s.open && !f.ongoing(partition) || !f.armed.CompareAndSwap(s, nil) {
+		return
+	}
+	time.Sleep(30 * time.Millisecond) // what leaves by itself has left: records, and what the store has written
+	if err := os.WriteFile(filepath.Join(f.dir, "hit"), fmt.Append(nil, partition), 0o600); err != nil {
+		panic(err)
+	}
+	_ = syscall.Kill(os.Getpid(), s.signal)
+	time.Sleep(50 * time.Millisecond) // the signal takes whoever it finds first: not one step further
+}
+
+// ongoing asks the broker, more than once because records are still on their
+// way there.
+func (f *failpoints) ongoing(partition int32) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	id := fmt.Sprintf("%s-%d", f.group, partition)
+	for range 5 {
+		d, err := f.adm.DescribeTransactions(ctx, id)
+		if err == nil && d[id].State == "Ongoing" {
+			return true
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError names the flag that was probably meant, and where flags are
+// listed.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := ""
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		hint = didYouMean(nearest("--"+unknown.GetSpecifiedName(), known))
+	}
+	return usagef("%v%s (%s --help lists the flags)", err, hint, cmd.CommandPath())
+}
+
+func didYouMean(near []string) string {
+	if len(near) == 0 {
+		return ""
+	}
+	return "; did you mean " + near[0] + "?"
+}
+
+// nearest are the names that differ from one in at most a third of its
+// characters, or begin with it; the nearest first.
+func nearest(name string, known []string) []string {
+	distance := func(s string) int {
+		if strings.HasPrefix(s, name) {
+			return 1
+		}
+		return levenshtein.ComputeDistance(name, s)
+	}
+	near := slices.DeleteFunc(slices.Clone(known), func(s string) bool { return distance(s) > max(1, len(name)/3) })
+	slices.SortStableFunc(near, func(a, b string) int { return distance(a) - distance(b) })
+	return near
+}
+
+// nearKeys bounds the triggers that a key is compared with: the first so many.
+const nearKeys = 1000
+
+// keys are those triggers' keys.
+func (a *api) keys(ctx context.Context) (keys []string, err error) {
+	var page struct {
+		Items []struct {
+			ID string `json:"trigger_id"`
+		} `json:"items"`
+	}
+	query := url.Values{"limit": {strconv.Itoa(nearKeys)}}
+	if err := a.get(ctx, "/v1/triggers?"+query.Encode(), &page); err != nil {
+		return nil, err
+	}
+	for _, t := range page.Items {
+		keys = append(keys, t.ID)
+	}
+	return keys, nil
+}
+
+// unknownKey words a key that is not there, with the nearest one that is.
+func (a *app) unknownKey(ctx context.Context, from *api, key string, err error) error {
+	if exitOf(err) != exitNotFound {
+		return err
+	}
+	known, _ := from.keys(ctx) // without them there is no hint
+	return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + clean(didYouMean(nearest(key, known)))}
+}
+
+// completeWithin is how long a person waits for the TAB key.
+const completeWithin = time.Second
+
+// completeKey offers the shell the keys that begin so.
+func (a *app) completeKey(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.loadConfig(false)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
+	defer cancel()
+	known, _ := newAPI(c).keys(ctx) // no API: nothing to offer
+	return slices.DeleteFunc(known, func(key string) bool { return !strings.HasPrefix(key, begin) || clean(key) != key }), cobra.ShellCompDirectiveNoFileComp
+}

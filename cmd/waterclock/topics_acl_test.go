@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What ACLs depend on: who runs what, the prefix and the group, a channel's
+// own topic, its high lane and its receipts. No broker is asked.
+func TestPlanACLs(t *testing.T) {
+	nowhere := []string{"--brokers", nobody(t), "topics", "plan", "--acls"}
+	plan := func(more ...string) result {
+		return cli(t, nil, "", append(nowhere[:len(nowhere):len(nowhere)], more...)...)
+	}
+	for _, row := range []struct {
+		name string
+		args []string
+		want []string
+		not  string
+	}{
+		{"as it comes", nil, []string{"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed", "--transactional-id waterclock-",
+			"User:producer --operation Write --operation Describe --topic waterclock.commands", "User:default --operation Read --operation Describe --topic waterclock.due.default",
+			"User:analyst --operation Read --operation Describe --topic waterclock.events"}, "--topic waterclock.receipts"},
+		{"prefix and group", []string{"--set", "topics.prefix=x.", "--set", "group=g"}, []string{"--topic x. ", "--group g ", "--transactional-id g-", "User:g "}, "waterclock."},
+		{"topics made by somebody else", []string{"--set", "topics.manage=false"}, nil, "--operation Create"},
+		{"the user that logs in", []string{"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=eng", "--set", "kafka.sasl.password=x", "--set", "kafka.tls.enabled=true"}, []string{"User:eng "}, "User:waterclock"},
+		{"named", []string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
+			[]string{"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'", "User:o --operation Read --operation Describe --topic waterclock.due.orders"}, "User:producer"},
+		{"a topic of its own, a lane, receipts", []string{"--channel", "sms", "--set", "channels.mail.topic=team.mail"},
+			[]string{"User:waterclock --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
+				"User:sms --operation Write --operation Describe --topic waterclock.receipts"}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := plan(row.args...)
+			r.want(t, exitOK, row.want...)
+			if row.not != "" && strings.Contains(strings.ReplaceAll(r.out, "admin.properties", ""), row.not) {
+				t.Errorf("%s has no place in\n%s", row.not, r.out)
+			}
+		})
+	}
+	plan("--principal", "boss=User:x").want(t, exitUsage, "engine, producer, analyst or channel:NAME")
+	plan("--principal", "producer").want(t, exitUsage, "role=User:name")
+	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
+}
+
+// The plan itself has both, also as JSON.
+func TestPlanHasACLs(t *testing.T) {
+	brokers := cluster(t)
+	var both struct{ Changes, ACLs []map[string]any }
+	r := cli(t, nil, "", "--brokers", brokers, "topics", "plan", "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &both); err != nil || len(both.Changes) != 0 || len(both.ACLs) < 10 {
+		t.Errorf("%v: %s%s", err, r.out, r.err)
+	}
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be", "acl --allow-principal User:waterclock")
+}

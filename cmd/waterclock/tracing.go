@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/tracing"
+)
+
+// openTracing makes the tracer, where the settings want one.
+func (n *node) openTracing() (err error) {
+	t := n.cfg.Tracing
+	if t.Exporter != "otlp" {
+		return nil
+	}
+	n.tracing, err = tracing.New(context.Background(), tracing.Options{Endpoint: t.Endpoint, Ratio: t.Ratio, Version: buildVersion(), Logger: n.log})
+	return err
+}
+
+// lastSpansWithin bounds how long a process that ends waits for the collector.
+const lastSpansWithin = 5 * time.Second
+
+func (n *node) closeTracing() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpansWithin)
+	defer cancel()
+	if err := n.tracing.Close(ctx); err != nil {
+		n.log.Warn("the last spans were not sent", "error", err)
+	}
+}
