@@ -1,32 +1,53 @@
 package examples
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// TestACLGuide gives a user what docs/operations/kafka.md says an engine
-// needs, and nothing else, and runs one: it makes its topics, fires, and
-// doctor finds nothing denied. Without the lines it must not start.
+// TestACLsOfTheGuide holds the guide's block to what the command above it
+// prints.
+func TestACLsOfTheGuide(t *testing.T) {
+	guide := operations + "kafka.md"
+	_, command, _ := strings.Cut(read(t, guide), "\nwaterclock topics plan --acls")
+	args, _, found := strings.Cut(command, "\n")
+	if !found {
+		t.Fatal("the guide has no such command")
+	}
+	d := &dev{bin: waterclock(t)}
+	executed(t, guide, "sh acl", func(t *testing.T, _ []string) []string {
+		out, err := d.command(t, "sh", "-c", "waterclock topics plan --acls"+args).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	})
+}
+
+// TestACLGuide gives each role what `topics plan` says it needs, and nothing
+// else. The engine makes its topics, fires, and doctor finds nothing denied;
+// without the lines it must not start. The others do their work, and none
+// does another's.
 func TestACLGuide(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
 	}
 	k := services.Kafka(t, services.Secure())
 	d := &dev{bin: waterclock(t)}
-	settings := []string{"--brokers", k.SASLSSL, "--data-dir", filepath.Join(t.TempDir(), "data"), "--set", "topics.partitions=2",
+	settings := []string{"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
 		"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
 		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set", "kafka.sasl.password=engine-secret"}
 	run := func(args ...string) (string, error) {
@@ -36,11 +57,15 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err == nil || !strings.Contains(out, "AUTHORIZATION") {
 		t.Fatalf("without ACLs: %v\n%s", err, out)
 	}
-	allow(t, k.Bootstrap, "User:engine", guide(t, "User:waterclock"))
+	out, err := run("topics", "plan", "--acls", "-o", "json")
+	if err != nil {
+		t.Fatalf("topics plan: %v\n%s", err, out)
+	}
+	allow(t, k.Bootstrap, out)
 	if out, err := run("topics", "apply"); err != nil {
 		t.Fatalf("topics apply: %v\n%s", err, out)
 	}
-	serve := exec.Command(d.bin, append([]string{"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0"}, settings...)...)
+	serve := exec.Command(d.bin, append([]string{"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data")}, settings...)...)
 	serve.Env, serve.Stderr = clean(), os.Stderr
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
@@ -52,60 +77,81 @@ func TestACLGuide(t *testing.T) {
 	if out, _ := run("doctor"); strings.Contains(out, "AUTHORIZATION") || !strings.Contains(out, "retry pause") {
 		t.Errorf("doctor says\n%s", out)
 	}
+	playRoles(t, k)
 }
 
-// grant is one line of the guide.
-type grant struct {
-	kind, name string // --topic waterclock.
-	prefixed   bool
-	ops        []kadm.ACLOperation
-}
+// playRoles lets a producer wish, a team deliver, and an analyst look on.
+func playRoles(t *testing.T, k *services.KafkaCluster) {
+	users(t, k.Bootstrap, "producer", "orders", "analyst")
+	producer, orders, analyst := login(t, k, "producer"), login(t, k, "orders"), login(t, k, "analyst")
 
-// guide reads the acl lines of a principal.
-func guide(t *testing.T, principal string) (out []grant) {
-	text := strings.ReplaceAll(read(t, operations+"kafka.md"), "\\\n", " ")
-	resource := regexp.MustCompile(`--(topic|group|transactional-id|cluster) ?([a-z.-]*)`)
-	op := regexp.MustCompile(`--operation (\w+)`)
-	for _, line := range strings.Split(text, "\n") {
-		if !strings.HasPrefix(line, "acl --allow-principal "+principal+" ") {
-			continue
-		}
-		on := resource.FindStringSubmatch(line)
-		g := grant{kind: on[1], name: strings.Trim(on[2], " "), prefixed: strings.Contains(line, "prefixed")}
-		for _, m := range op.FindAllStringSubmatch(line, -1) {
-			parsed, err := kmsg.ParseACLOperation(m[1])
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			g.ops = append(g.ops, parsed)
-		}
-		out = append(out, g)
+	producer.write("waterclock.commands", "hold", `{"op":"register","delay":"100ms","channel":"orders"}`)
+	producer.write("waterclock.commands", "typo", `{"op":"register","dealy":"7m"}`)
+	if r := producer.first("waterclock.rejected"); string(r.Key) != "typo" {
+		t.Errorf("the producer reads of %s", r.Key)
 	}
-	if len(out) < 5 || !slices.ContainsFunc(out, func(g grant) bool { return g.kind == "transactional-id" }) {
-		t.Fatalf("only %d lines of %s found", len(out), principal)
+	due := orders.first("waterclock.due.orders")
+	orders.write("waterclock.receipts", "hold", `{"due_id":"`+header(due, "ce_id")+`","outcome":"delivered"}`)
+	if r := analyst.first("waterclock.events"); len(r.Value) == 0 {
+		t.Error("the analyst reads nothing")
 	}
-	return out
+	for _, c := range []struct {
+		who   *member
+		topic string
+	}{
+		{producer, "waterclock.state"}, {producer, "waterclock.due.orders"}, {producer, "waterclock.receipts"}, {producer, "waterclock.events"},
+		{orders, "waterclock.commands"}, {orders, "waterclock.due.orders"}, {analyst, "waterclock.events"}, {analyst, "waterclock.commands"},
+	} {
+		// Who may write nothing at all is refused before a topic is looked at.
+		if err := c.who.try(c.topic, "k", "v"); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+			t.Errorf("%s writes %s: %v", c.who.name, c.topic, err)
+		}
+	}
+	stolen := kmsg.NewPtrInitProducerIDRequest()
+	stolen.TransactionalID, stolen.TransactionTimeoutMillis = kmsg.StringPtr("waterclock-0"), 10_000
+	answer, err := stolen.RequestWith(t.Context(), producer.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if !errors.Is(err, kerr.TransactionalIDAuthorizationFailed) {
+		t.Errorf("the producer may fence the owner: %v", err)
+	}
 }
 
-// allow grants to a principal as the broker's super user.
-func allow(t *testing.T, bootstrap, principal string, grants []grant) {
+// allow grants what `topics plan -o json` lists, as the broker's super user.
+func allow(t *testing.T, bootstrap, plan string) {
+	var grants []struct {
+		Principal, Resource, Name, Pattern string
+		Operations                         []string
+	}
+	if err := json.Unmarshal([]byte(plan), &grants); err != nil || len(grants) < 10 {
+		t.Fatalf("%v: %s", err, plan)
+	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	for _, g := range grants {
-		b := kadm.NewACLs().Allow(principal).AllowHosts("*").Operations(g.ops...)
-		if g.prefixed {
+		var ops []kadm.ACLOperation
+		for _, name := range g.Operations {
+			op, err := kmsg.ParseACLOperation(name)
+			if err != nil {
+				t.Fatalf("%+v: %v", g, err)
+			}
+			ops = append(ops, op)
+		}
+		b := kadm.NewACLs().Allow(g.Principal).AllowHosts("*").Operations(ops...)
+		if g.Pattern == "prefixed" {
 			b = b.ResourcePatternType(kadm.ACLPatternPrefixed)
 		}
-		switch g.kind {
+		switch g.Resource {
 		case "topic":
-			b = b.Topics(g.name)
+			b = b.Topics(g.Name)
 		case "group":
-			b = b.Groups(g.name)
+			b = b.Groups(g.Name)
 		case "transactional-id":
-			b = b.TransactionalIDs(g.name)
+			b = b.TransactionalIDs(g.Name)
 		case "cluster":
 			b = b.Clusters()
 		}

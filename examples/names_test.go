@@ -117,7 +117,7 @@ func namesIn(text string) (out []string) {
 // exportedMetrics asks the registry that /metrics serves.
 func exportedMetrics() (out []string) {
 	m := metrics.New()
-	m.Watch(func() []pipeline.Status { return nil })
+	m.Watch(func() []pipeline.Status { return nil }, func() []pipeline.StandbyStatus { return nil })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()
 	name := regexp.MustCompile(`fqName: "(waterclock_[a-z_]+)"`)

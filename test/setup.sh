@@ -3,12 +3,13 @@
 # names what to type, and fails. What is there already is left as it is.
 #
 #   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl
-#   PyPI    confluent-kafka, in $SVC_CACHE/venv
-#   npm     kafkajs, in $SVC_CACHE/node
+#   PyPI    confluent-kafka, cloudevents and schemathesis, in $SVC_CACHE/venv
+#   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
-CONFLUENT_KAFKA=2.6.1 KAFKAJS=2.2.4
+CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5
+KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
 missing=()
 
 main() {
@@ -16,8 +17,8 @@ main() {
   need "Go 1.26 or newer (https://go.dev/dl)" command -v go
   install_packages
   get_promtool
-  get_python_client
-  get_node_client
+  get_python_packages
+  get_node_packages
   [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
   report
 }
@@ -71,24 +72,25 @@ get_promtool() {
   rm -rf "$tmp"
 }
 
-# --- clients in other languages --------------------------------------------------
+# --- clients and tools in other languages --------------------------------------------------
 
-get_python_client() {
-  local venv="$SVC_CACHE/venv"
-  ! "$venv/bin/python" -c 'import confluent_kafka' 2>/dev/null || return 0
-  say "installing confluent-kafka into $venv"
+get_python_packages() {
+  local venv="$SVC_CACHE/venv" wanted=("confluent-kafka==$CONFLUENT_KAFKA" "cloudevents==$CLOUDEVENTS" "schemathesis==$SCHEMATHESIS")
+  ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis' 2>/dev/null || return 0
+  say "installing ${wanted[*]} into $venv"
   rm -rf "$venv"
-  if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "confluent-kafka==$CONFLUENT_KAFKA" >&2; then return 0; fi
-  missing+=("python3 -m venv $venv && $venv/bin/pip install confluent-kafka")
+  if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi
+  missing+=("python3 -m venv $venv && $venv/bin/pip install ${wanted[*]}")
 }
 
-get_node_client() {
-  local dir="$SVC_CACHE/node"
-  [ ! -d "$dir/node_modules/kafkajs" ] || return 0
-  say "installing kafkajs into $dir"
+get_node_packages() {
+  local dir="$SVC_CACHE/node" wanted=("kafkajs@$KAFKAJS" "cloudevents@$CLOUDEVENTS_JS" "@asyncapi/parser@$ASYNCAPI_PARSER") name
+  for name in kafkajs cloudevents @asyncapi/parser; do [ -d "$dir/node_modules/$name" ] || break; name=; done
+  [ -n "$name" ] || return 0
+  say "installing ${wanted[*]} into $dir"
   mkdir -p "$dir"
-  npm install --silent --no-audit --no-fund --prefix "$dir" "kafkajs@$KAFKAJS" >&2 \
-    || missing+=("npm install --prefix $dir kafkajs@$KAFKAJS")
+  npm install --silent --no-audit --no-fund --prefix "$dir" "${wanted[@]}" >&2 \
+    || missing+=("npm install --prefix $dir ${wanted[*]}")
 }
 
 report() {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,7 +28,13 @@ func newCluster(t *testing.T, partitions int, more ...string) *cluster {
 	if testing.Short() {
 		t.Skip("needs a JVM")
 	}
-	c := &cluster{brokers: strings.Split(services.Kafka(t).Bootstrap, ","), prefix: fmt.Sprintf("e%x.", rand.Uint32())}
+	return newClusterOn(t, services.Kafka(t).Bootstrap, partitions, more...)
+}
+
+// newClusterOn is newCluster on brokers of the test's own.
+func newClusterOn(t *testing.T, bootstrap string, partitions int, more ...string) *cluster {
+	t.Helper()
+	c := &cluster{brokers: strings.Split(bootstrap, ","), prefix: fmt.Sprintf("e%x.", rand.Uint32())}
 	c.args = append([]string{"--brokers", strings.Join(c.brokers, ","), "--topics-prefix", c.prefix, "--group", c.prefix + "engine",
 		"--topics-partitions", fmt.Sprint(partitions)}, more...)
 	run(t, append([]string{"topics", "apply"}, c.global()...)...)
@@ -49,6 +54,19 @@ func (c *cluster) global() []string {
 func (c *cluster) node(t *testing.T, name, dir string, more ...string) *process {
 	args := append([]string{"serve", "--roles", "engine,api", "--data-dir", dir}, c.args...)
 	return start(t, name, append(args, more...)...)
+}
+
+// nodes are n nodes that share all partitions, each on a disk of its own.
+func (c *cluster) nodes(t *testing.T, n, partitions int, more ...string) (nodes []*process) {
+	t.Helper()
+	for i := range n {
+		nodes = append(nodes, c.node(t, fmt.Sprintf("node-%d", i), t.TempDir(), more...))
+	}
+	for _, node := range nodes {
+		node.ready(60 * time.Second)
+	}
+	awaitOwners(t, nodes[0], partitions, n)
+	return nodes
 }
 
 // owners counts the partitions by owner, as one node sees them.
@@ -100,20 +118,9 @@ func awaitOwners(t *testing.T, p *process, partitions, n int) {
 func TestClusterExactlyOnce(t *testing.T) {
 	const partitions = 12
 	c := newCluster(t, partitions)
-	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	var nodes []*process
-	for i, dir := range dirs {
-		nodes = append(nodes, c.node(t, fmt.Sprintf("node-%d", i), dir))
-	}
-	for _, n := range nodes {
-		n.ready(60 * time.Second)
-	}
-	awaitOwners(t, nodes[0], partitions, 3)
+	nodes := c.nodes(t, 3, partitions)
 	l := newLoad(t, c.brokers, c.prefix)
-	ctx, stop := context.WithCancel(context.Background())
-	loaded := make(chan struct{})
-	go func() { defer close(loaded); l.run(ctx, "c", 150) }()
-	time.Sleep(2 * time.Second)
+	stop := l.startAs("c", 150)
 
 	nodes[0].kill()                  // crashes, and comes back on its disk
 	nodes[1].signal(syscall.SIGSTOP) // frozen past session (6 s) and transaction (10 s) time-outs
@@ -124,14 +131,13 @@ func TestClusterExactlyOnce(t *testing.T) {
 	time.Sleep(3 * time.Second)
 
 	nodes[2].kill() // loses its disk
-	if err := os.RemoveAll(filepath.Join(dirs[2], "store")); err != nil {
+	if err := os.RemoveAll(filepath.Join(nodes[2].dataDir(), "store")); err != nil {
 		t.Fatal(err)
 	}
 	nodes[2].launch()
 	nodes[2].ready(60 * time.Second)
 	time.Sleep(3 * time.Second)
 	stop()
-	<-loaded
 	awaitOwners(t, nodes[0], partitions, 3)
 	settle(t, nodes...)
 	l.judge(c.brokers, c.prefix)

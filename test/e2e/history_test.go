@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -30,10 +29,7 @@ func TestHistoryOnCassandra(t *testing.T) {
 	second.ready(60 * time.Second)
 
 	l := newLoad(t, w.brokers, w.prefix)
-	ctx, stop := context.WithCancel(context.Background())
-	loaded := make(chan struct{})
-	go func() { defer close(loaded); l.run(ctx, "h", 50) }()
-	time.Sleep(2 * time.Second)
+	stop := l.startAs("h", 50)
 
 	cassandra.Pause()
 	away := time.Now()
@@ -55,7 +51,6 @@ func TestHistoryOnCassandra(t *testing.T) {
 	w.node.ready(60 * time.Second)
 	time.Sleep(time.Second)
 	stop()
-	<-loaded
 	settle(t, w.node)
 	l.judge(w.brokers, w.prefix)
 	lateness(t, w, away, back)

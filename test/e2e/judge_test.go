@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // wish is one acknowledged command sequence about one key: what must become
@@ -65,6 +63,18 @@ func (l *load) run(ctx context.Context, name string, perSecond int) {
 	}
 }
 
+// start runs the load until stop is called, which waits for its last answer.
+func (l *load) start(perSecond int) (stop func()) { return l.startAs("k", perSecond) }
+
+// startAs is start with keys of another name.
+func (l *load) startAs(name string, perSecond int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); l.run(ctx, name, perSecond) }()
+	time.Sleep(2 * time.Second)
+	return func() { cancel(); <-done }
+}
+
 func (l *load) one(key string, due time.Time, cancel bool) {
 	ctx := context.Background()
 	register := &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`), Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
@@ -90,55 +100,23 @@ func (l *load) one(key string, due time.Time, cancel bool) {
 	l.wishes[key] = w
 }
 
-// dump reads all committed records of a topic up to its end now.
-func dump(t *testing.T, brokers []string, topic string) []*kgo.Record {
-	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(200*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	left := map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			left[o.Partition] = o.Offset
-		}
-	})
-	var out []*kgo.Record
-	for len(left) > 0 {
-		fs := cl.PollFetches(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("dump of %s: %v left", topic, left)
-		}
-		for it := fs.RecordIter(); !it.Done(); {
-			r := it.Next()
-			if !r.Attrs.IsControl() {
-				out = append(out, r)
-			}
-			if r.Offset+1 >= left[r.Partition] {
-				delete(left, r.Partition)
-			}
-		}
-	}
-	return out
-}
-
 // judge compares what was wished with what stands on the due topic.
 func (l *load) judge(brokers []string, prefix string) {
-	t := l.t
-	t.Helper()
+	l.t.Helper()
+	for _, v := range l.violations(dump(l.t, brokers, prefix+"due.default")) {
+		l.t.Error(v)
+	}
+}
+
+// violations is judge for tests that expect some.
+func (l *load) violations(due []*kgo.Record) (found []string) {
+	l.t.Helper()
+	wrong := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	fired := map[string]int{}
-	for _, r := range dump(t, brokers, prefix+"due.default") {
+	for _, r := range due {
 		d, err := topics.DecodeDue(&topics.Record{Key: r.Key, Value: r.Value, Headers: headers(r)})
 		if err != nil {
-			t.Errorf("due record %s/%d/%d: %v", r.Topic, r.Partition, r.Offset, err)
+			wrong("due record %s/%d/%d: %v", r.Topic, r.Partition, r.Offset, err)
 			continue
 		}
 		key := string(d.Fire.Key)
@@ -146,33 +124,26 @@ func (l *load) judge(brokers []string, prefix string) {
 		w, ok := l.wishes[key]
 		switch {
 		case fired[key] > 1:
-			t.Errorf("%s fired %d times", key, fired[key])
+			wrong("%s fired %d times", key, fired[key])
 		case ok && r.Timestamp.Before(w.due):
-			t.Errorf("%s fired early: due %v, appended %v", key, w.due, r.Timestamp)
+			wrong("%s fired early: due %v, appended %v", key, w.due, r.Timestamp)
 		case ok && !w.cancelled.IsZero() && w.cancelled.Before(w.due):
-			t.Errorf("%s fired after a cancel acknowledged %v before it was due", key, w.due.Sub(w.cancelled))
+			wrong("%s fired after a cancel acknowledged %v before it was due", key, w.due.Sub(w.cancelled))
 		case !ok && !l.unknown[key]:
-			t.Errorf("%s fired and was never registered", key)
+			wrong("%s fired and was never registered", key)
 		}
 	}
 	lost := 0
 	for _, key := range slices.Sorted(maps.Keys(l.wishes)) {
 		if w := l.wishes[key]; w.cancelled.IsZero() && fired[key] == 0 {
 			if lost++; lost <= 5 {
-				t.Errorf("%s was acknowledged, due %v, and never fired", key, w.due)
+				wrong("%s was acknowledged, due %v, and never fired", key, w.due)
 			}
 		}
 	}
-	t.Logf("%d wishes, %d with an unknown answer, %d fired, %d lost", len(l.wishes), len(l.unknown), len(fired), lost)
+	l.t.Logf("%d wishes, %d with an unknown answer, %d fired, %d lost", len(l.wishes), len(l.unknown), len(fired), lost)
 	if len(fired) == 0 {
-		t.Error("nothing fired: this judged nothing")
+		wrong("nothing fired: this judged nothing")
 	}
-}
-
-func headers(r *kgo.Record) []trigger.Header {
-	out := make([]trigger.Header, len(r.Headers))
-	for i, h := range r.Headers {
-		out[i] = trigger.Header{Key: h.Key, Value: h.Value}
-	}
-	return out
+	return found
 }

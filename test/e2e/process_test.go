@@ -16,23 +16,31 @@ import (
 )
 
 // binary is built once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "waterclock-e2e-")
+var binary = sync.OnceValues(func() (string, error) { return build("waterclock") })
+
+// strikable is a binary that can be told to strike itself at a step of the
+// turn, or to be built wrong (cmd/waterclock/failpoints.go).
+var strikable = sync.OnceValues(func() (string, error) { return build("waterclock-failpoints", "-tags", "failpoints") })
+
+var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "waterclock-e2e-") })
+
+func build(name string, flags ...string) (string, error) {
+	dir, err := binaries()
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, "waterclock")
-	out, err := exec.Command("go", "build", "-o", file, "../../cmd/waterclock").CombinedOutput()
-	if err != nil {
+	file := filepath.Join(dir, name)
+	args := append(append([]string{"build"}, flags...), "-o", file, "../../cmd/waterclock")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return file, nil
-})
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if file, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(file))
+	if dir, err := binaries(); err == nil {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -40,7 +48,9 @@ func TestMain(m *testing.M) {
 // process is one running waterclock.
 type process struct {
 	t    *testing.T
+	file string // the binary
 	args []string
+	env  []string // besides ours
 	http string
 	log  string
 	cmd  *exec.Cmd
@@ -50,7 +60,17 @@ type process struct {
 // start runs waterclock with a free HTTP port; the log is shown if the test fails.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, http: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log")}
+	file, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startAs(t, name, file, nil, args...)
+}
+
+// startAs is start of another binary, or with more in its environment.
+func startAs(t *testing.T, name, file string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, file: file, env: env, http: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log")}
 	p.args = append(args, "--listen", p.http)
 	p.launch()
 	t.Cleanup(func() {
@@ -75,16 +95,13 @@ func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 func (p *process) launch() {
 	p.t.Helper()
-	file, err := binary()
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(file, p.args...)
+	p.cmd = exec.Command(p.file, p.args...)
+	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -103,6 +120,16 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
+}
+
+// stop asks the process to end, and kills it when it does not within a time.
+func (p *process) stop(within time.Duration) {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		p.kill()
+	}
 }
 
 // ready waits for /readyz.
@@ -164,4 +191,14 @@ func freeAddr(t *testing.T) string {
 	}
 	defer ln.Close()
 	return ln.Addr().String()
+}
+
+// dataDir is where a process keeps its data.
+func (p *process) dataDir() string {
+	for i, a := range p.args {
+		if a == "--data-dir" {
+			return p.args[i+1]
+		}
+	}
+	return ""
 }

@@ -26,8 +26,9 @@ type world struct {
 	prefix     string
 	partitions int32
 	node       *process
-	cluster    *cluster // nil: dev
-	flags      []string // what the command line needs to find it
+	others     []*process // more instances: each call goes to any of them
+	cluster    *cluster   // nil: dev
+	flags      []string   // what the command line needs to find it
 }
 
 // both tells the same story to dev and to serve on a real broker, side by side.
@@ -140,7 +141,11 @@ func (w *world) call(t *testing.T, method, path, body string, headers ...string)
 func (w *world) tryCall(method, path, body string, headers ...string) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+w.node.http+path, strings.NewReader(body))
+	node := w.node
+	if n := len(w.others); n > 0 {
+		node = append([]*process{w.node}, w.others...)[rand.IntN(n+1)]
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+node.http+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}

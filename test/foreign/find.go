@@ -27,13 +27,11 @@ func find(dir string) ([]Client, error) {
 	program := func(name string) string { return filepath.Join(dir, "clients", name) }
 	cache := filepath.Dir(jars) // where test/setup.sh puts things
 	python := filepath.Join(cache, "venv", "bin", "python")
-	modules := filepath.Join(cache, "node", "node_modules")
+	modules, noNode := nodeModules("kafkajs", "cloudevents")
 
 	_, noKcat := exec.LookPath("kcat")
 	_, noPython := os.Stat(python)
-	_, noNode := exec.LookPath("node")
-	_, noKafkajs := os.Stat(filepath.Join(modules, "kafkajs"))
-	if err := errors.Join(noKcat, noPython, noNode, noKafkajs); err != nil {
+	if err := errors.Join(noKcat, noPython, noNode); err != nil {
 		return nil, err
 	}
 	return []Client{

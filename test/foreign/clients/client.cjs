@@ -2,6 +2,7 @@
 //
 //   client.cjs produce BOOTSTRAP            records from stdin, a JSON line each
 //   client.cjs consume BOOTSTRAP TOPIC N    N committed records to stdout, a JSON line each
+//   client.cjs events BOOTSTRAP TOPIC N     the same as the CloudEvents SDK understands them, in its JSON format
 //
 // Its headers are an object: a repeated key keeps its values' order, but the order between
 // different keys is that of their first appearance.
@@ -34,7 +35,7 @@ async function consume(n) {
       .run({
         autoCommit: false,
         eachMessage: async ({ partition, message }) => {
-          if (n-- > 0) console.log(JSON.stringify(record(partition, message)));
+          if (n-- > 0) console.log(JSON.stringify(verb === "events" ? event(message) : record(partition, message)));
           if (n === 0) resolve();
         },
       })
@@ -49,6 +50,15 @@ function record(partition, m) {
   );
   const { offset, timestamp, key, value } = m;
   return { topic, partition, offset: Number(offset), timestamp: Number(timestamp), key: encode(key), value: encode(value), headers };
+}
+
+// The SDK wants headers as text, and throws at what is no valid CloudEvent.
+function event(m) {
+  const { Kafka: binding } = require("cloudevents");
+  const headers = Object.fromEntries(Object.entries(m.headers).map(([key, value]) => [key, String(value)]));
+  const e = binding.toEvent({ ...m, headers });
+  e.validate();
+  return e;
 }
 
 function headersOf(list) {

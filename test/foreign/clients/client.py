@@ -2,6 +2,7 @@
 
 client.py produce BOOTSTRAP            records from stdin, a JSON line each
 client.py consume BOOTSTRAP TOPIC N    N committed records to stdout, a JSON line each
+client.py events BOOTSTRAP TOPIC N     the same as the CloudEvents SDK understands them, in its JSON format
 """
 
 import base64
@@ -29,7 +30,7 @@ def produce(bootstrap):
         sys.exit(f"not delivered: {failed[0]}")
 
 
-def consume(bootstrap, topic, n):
+def consume(bootstrap, topic, n, show):
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -46,12 +47,24 @@ def consume(bootstrap, topic, n):
             continue
         if r.error():
             raise KafkaException(r.error())
-        print(json.dumps(record(r)), flush=True)
+        print(show(r), flush=True)
         n -= 1
     consumer.close()
 
 
+def event(r):
+    from cloudevents.core.bindings.kafka import KafkaMessage, from_binary
+    from cloudevents.core.formats.json import JSONFormat
+
+    message = KafkaMessage(headers=dict(r.headers()), key=r.key(), value=r.value())
+    return JSONFormat().write(from_binary(message, JSONFormat())).decode()
+
+
 def record(r):
+    return json.dumps(fields(r))
+
+
+def fields(r):
     return {
         "topic": r.topic(),
         "partition": r.partition(),
@@ -74,4 +87,4 @@ def decode(text):
 if sys.argv[1] == "produce":
     produce(sys.argv[2])
 else:
-    consume(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    consume(sys.argv[2], sys.argv[3], int(sys.argv[4]), event if sys.argv[1] == "events" else record)

@@ -1,0 +1,101 @@
+package examples
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const tasks = "../docs/api/tasks.md"
+
+// TestTasks runs the page of tasks in each of its languages, all blocks of one
+// as one program, and looks for what its lines promise, in order.
+func TestTasks(t *testing.T) {
+	d := startDev(t)
+	page := read(t, tasks)
+	for _, language := range []struct {
+		kind string
+		run  func(t *testing.T, d *dev, program string) *exec.Cmd
+	}{
+		{"sh curl", shell}, {"sh cli", shell}, {"go", goProgram}, {"python", python},
+	} {
+		t.Run(language.kind, func(t *testing.T) {
+			blocks := blocksOf(page, language.kind)
+			if len(blocks) < 5 {
+				t.Fatalf("only %d blocks", len(blocks))
+			}
+			// All languages meet the same server: each has names of its own.
+			own := strings.NewReplacer("hold-8c4", "hold-"+language.kind[len(language.kind)-2:], "pills-u81", "pills-"+language.kind[len(language.kind)-2:],
+				"u_81", "u_"+language.kind[len(language.kind)-2:], "http://127.0.0.1:8080", d.url)
+			out, err := language.run(t, d, own.Replace(strings.Join(blocks, "\n"))).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			rest := string(out)
+			for _, want := range promised(own.Replace(strings.Join(blocks, "\n"))) {
+				_, after, found := strings.Cut(rest, want)
+				if !found {
+					t.Fatalf("%q is not in what is left of the output:\n%s\nall of it:\n%s", want, rest, out)
+				}
+				rest = after
+			}
+		})
+	}
+}
+
+// TestTasksAreWhole: every task of the page is told in every language.
+func TestTasksAreWhole(t *testing.T) {
+	sections := strings.Split(read(t, tasks), "\n## ")[2:]
+	if len(sections) != 5 {
+		t.Fatalf("%d tasks", len(sections))
+	}
+	for _, s := range sections {
+		title, _, _ := strings.Cut(s, "\n")
+		for _, kind := range []string{"sh curl", "sh cli", "go", "python"} {
+			if blocks := blocksOf(s, kind); len(blocks) != 1 || len(promised(blocks[0])) == 0 {
+				t.Errorf("%s: %d blocks of %s, or one that promises nothing", title, len(blocks), kind)
+			}
+		}
+	}
+}
+
+func blocksOf(page, kind string) (blocks []string) {
+	for _, m := range regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}
+
+// promised are the texts behind #= and //=.
+func promised(program string) (want []string) {
+	for _, m := range regexp.MustCompile(`(?m) (?:#|//)= (.*)$`).FindAllStringSubmatch(program, -1) {
+		want = append(want, m[1])
+	}
+	return want
+}
+
+func shell(t *testing.T, d *dev, program string) *exec.Cmd {
+	return d.command(t, "sh", "-ec", program)
+}
+
+func python(t *testing.T, d *dev, program string) *exec.Cmd {
+	return d.command(t, "python3", "-c", program)
+}
+
+// goProgram is the first block, which declares a function, and the others as
+// main's body.
+func goProgram(t *testing.T, d *dev, program string) *exec.Cmd {
+	declared, body, _ := strings.Cut(program, "\n}\n")
+	text := fmt.Sprintf("package main\n\nimport (\n\t\"encoding/json\"\n\t\"fmt\"\n\t\"log\"\n\t\"net/http\"\n\t\"strings\"\n)\n\n%s\n}\n\nfunc main() {\n%s}\n", declared, body)
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(t.TempDir(), "tasks")
+	build(t, bin, file)
+	return d.command(t, bin)
+}

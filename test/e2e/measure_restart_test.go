@@ -1,0 +1,69 @@
+//go:build soak
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestMeasureRestart kills a node with many triggers pending and starts it
+// again on its disk, then on a wiped one.
+func TestMeasureRestart(t *testing.T) {
+	t.Run("kafka", func(t *testing.T) {
+		c := newCluster(t, 4)
+		dir := t.TempDir()
+		n := c.node(t, "node", dir)
+		measureRestart(t, "kafka", n, c.brokers, c.prefix, filepath.Join(dir, "store"))
+	})
+	t.Run("embedded", func(t *testing.T) {
+		kafka, dir := freeAddr(t), filepath.Join(t.TempDir(), "data")
+		n := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", dir)
+		measureRestart(t, "embedded", n, []string{kafka}, "waterclock.", filepath.Join(dir, "store"))
+	})
+}
+
+func measureRestart(t *testing.T, name string, n *process, brokers []string, prefix, store string) {
+	n.ready(time.Minute)
+	fill(t, brokers, prefix, pendingCount(), n)
+	figures := map[string]any{"pending": pendingCount(), "partitions": 4}
+	load := startPulse(t, brokers, prefix, 200)
+	time.Sleep(3 * time.Second)
+	for _, step := range []string{"same_disk", "wiped"} {
+		n.kill()
+		if step == "wiped" {
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		n.launch()
+		n.ready(5 * time.Minute)
+		figures[step+"_ready_s"], figures[step+"_cpu_s"] = seconds(time.Since(begin)), cpuSeconds(n)
+		_, restore := metric(n, "waterclock_restore_seconds")
+		figures[step+"_longest_restore_s"] = restore
+		time.Sleep(3 * time.Second)
+		load.mu.Lock()
+		first := map[int32]time.Time{}
+		for _, f := range load.fired {
+			if f.at.After(begin) && (first[f.partition].IsZero() || f.at.Before(first[f.partition])) {
+				first[f.partition] = f.at
+			}
+		}
+		load.mu.Unlock()
+		var last time.Time
+		for _, at := range first {
+			if at.After(last) {
+				last = at
+			}
+		}
+		figures[step+"_partitions_firing"], figures[step+"_start_to_all_fire_s"] = len(first), seconds(last.Sub(begin))
+		if step == "wiped" {
+			figures["restored_per_s"] = float64(pendingCount()) / restore
+		}
+	}
+	load.stop()
+	report(t, name+"-restart", figures)
+}
