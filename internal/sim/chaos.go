@@ -122,7 +122,7 @@ func (w *World) fault(name string) {
 		return
 	}
 	pause := time.Duration(w.Rand.IntN(20)) * time.Second
-	switch w.Rand.IntN(9) {
+	switch w.Rand.IntN(10) {
 	case 0:
 		w.Kill(name)
 	case 1:
@@ -134,10 +134,13 @@ func (w *World) fault(name string) {
 		n.Hang()
 		time.AfterFunc(pause, n.Heal)
 	case 4:
-		n.Cut()
+		n.Mute()
+		time.AfterFunc(pause, n.Heal)
 	case 5:
-		_ = w.Stop(name)
+		n.Cut()
 	case 6:
+		_ = w.Stop(name)
+	case 7:
 		w.Cluster.RehashCoordinators()
 	default:
 		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{faulty[w.Rand.IntN(len(faulty))]}, Err: retriable[w.Rand.IntN(len(retriable))], Count: 1 + w.Rand.IntN(3)})

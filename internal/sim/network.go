@@ -2,11 +2,13 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // gate is one node's way to the network: it lets traffic flow, holds it, or is
@@ -17,7 +19,8 @@ type gate struct {
 	mu    sync.Mutex
 	open  chan struct{} // closed: traffic flows
 	gone  bool
-	away  bool // until heal, every attempt fails at once
+	away  bool          // until heal, every attempt fails at once
+	muted chan struct{} // heartbeats wait until it is closed; nil: they pass
 	conns map[net.Conn]struct{}
 }
 
@@ -76,10 +79,23 @@ func (g *gate) hang() {
 	}
 }
 
+// mute holds back what tells the group that the node lives, until heal.
+func (g *gate) mute() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.muted == nil {
+		g.muted = make(chan struct{})
+	}
+}
+
 func (g *gate) heal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.away = false
+	if g.muted != nil {
+		close(g.muted)
+		g.muted = nil
+	}
 	select {
 	case <-g.open:
 	default:
@@ -124,10 +140,32 @@ type conn struct {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
+	if isHeartbeat(b) {
+		c.g.mu.Lock()
+		muted := c.g.muted
+		c.g.mu.Unlock()
+		if muted != nil {
+			select {
+			case <-muted:
+			case <-c.closed:
+				return 0, errGone
+			}
+		}
+	}
 	if err := c.g.pass(c.closed); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
+}
+
+// isHeartbeat looks at a request: its length, then its key. kgo writes a
+// request in one piece.
+func isHeartbeat(b []byte) bool {
+	if len(b) < 6 {
+		return false
+	}
+	key := kmsg.Key(binary.BigEndian.Uint16(b[4:]))
+	return key == kmsg.Heartbeat || key == kmsg.ConsumerGroupHeartbeat
 }
 
 func (c *conn) Read(b []byte) (int, error) {

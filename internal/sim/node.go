@@ -168,11 +168,15 @@ func (n *Node) Await() {
 // Hang holds the node's network back; Heal lets it flow again.
 func (n *Node) Hang() { n.gate.hang() }
 
+// Mute keeps the node's heartbeats from the group; all else goes on, so that the
+// node has lost its partitions and does not know. Heal ends it.
+func (n *Node) Mute() { n.gate.mute() }
+
 // Refuse breaks every connection of the node and lets none be made, as if no
 // broker listened, until Heal.
 func (n *Node) Refuse() { n.gate.refuse() }
 
-// Heal ends Hang and Refuse.
+// Heal ends Hang, Mute and Refuse.
 func (n *Node) Heal() { n.gate.heal() }
 
 // Cut breaks every connection of the node once.

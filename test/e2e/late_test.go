@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // behind is a node whose engine reaches the broker through a proxy only.
@@ -75,7 +76,7 @@ func TestStalledProducer(t *testing.T) {
 	send(5000)
 	time.Sleep(3 * time.Second)
 	before := node.metric("process_resident_memory_bytes")
-	proxy.hold()
+	proxy.hold(kmsg.Produce)
 	most := 0.0
 	for begin := time.Now(); time.Since(begin) < stall; {
 		send(perSecond / 10)

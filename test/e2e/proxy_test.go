@@ -8,17 +8,19 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// proxy stands between an engine and a broker: answers come late, and produce
-// requests can be held back.
+// proxy stands between an engine and a broker: answers come late, and requests
+// of a kind can be held back.
 type proxy struct {
 	addr  string
 	to    string
 	delay atomic.Int64 // of every answer
 
 	mu   sync.Mutex
-	held chan struct{} // produce requests wait until it is closed; nil: they pass
+	held map[kmsg.Key]chan struct{} // requests of this kind wait until it is closed
 }
 
 func newProxy(t *testing.T, to string) *proxy {
@@ -28,7 +30,7 @@ func newProxy(t *testing.T, to string) *proxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	p := &proxy{addr: ln.Addr().String(), to: to}
+	p := &proxy{addr: ln.Addr().String(), to: to, held: map[kmsg.Key]chan struct{}{}}
 	t.Cleanup(p.release)
 	go func() {
 		for {
@@ -42,20 +44,20 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-// hold lets no produce request through until release.
-func (p *proxy) hold() {
+// hold lets no request of a kind through until release.
+func (p *proxy) hold(kind kmsg.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held = make(chan struct{})
+	p.held[kind] = make(chan struct{})
 }
 
 func (p *proxy) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held != nil {
-		close(p.held)
-		p.held = nil
+	for _, held := range p.held {
+		close(held)
 	}
+	clear(p.held)
 }
 
 func (p *proxy) serve(client net.Conn) {
@@ -73,23 +75,18 @@ func (p *proxy) serve(client net.Conn) {
 	broker.Close()
 }
 
-// apiProduce is the key of Kafka's produce requests.
-const apiProduce = 0
-
 // requests passes frame after frame.
 func (p *proxy) requests(to io.Writer, from io.Reader) {
-	head := make([]byte, 6) // length, API key
+	head := make([]byte, 6) // length, key of the kind
 	for {
 		if _, err := io.ReadFull(from, head); err != nil {
 			return
 		}
-		if wire.BigEndian.Uint16(head[4:]) == apiProduce {
-			p.mu.Lock()
-			held := p.held
-			p.mu.Unlock()
-			if held != nil {
-				<-held
-			}
+		p.mu.Lock()
+		held := p.held[kmsg.Key(wire.BigEndian.Uint16(head[4:]))]
+		p.mu.Unlock()
+		if held != nil {
+			<-held
 		}
 		if _, err := to.Write(head); err != nil {
 			return
