@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // This file says what to write instead of a cron expression that is none:
@@ -30,7 +32,7 @@ func (p *cronParser) badMacro(w cronWord) error {
 		known = append(known, k)
 	}
 	slices.Sort(known)
-	return p.bad(w.at, "%s is not known%s", clip(w.text), orElse(didYouMean(w.text, known), "; write "+strings.Join(known, ", ")))
+	return p.bad(w.at, "%s is not known%s", clip(w.text), orElse(near.Hint(w.text, known), "; write "+strings.Join(known, ", ")))
 }
 
 // cronFieldLike tells a field of a longer dialect from the user or the
@@ -118,15 +120,15 @@ func whyNoNumber(f cronField, item, s string) string {
 	case f.names == nil:
 		return "is not a number; write " + f.write
 	}
-	var near []string // a command in the wrong place is no misspelt name
+	var known []string // a command in the wrong place is no misspelt name
 	for _, name := range f.names {
 		switch {
 		case name == "" || !strings.EqualFold(s[:min(1, len(s))], name[:1]):
 		case len(s) > 3 && strings.EqualFold(s[:3], name):
 			return "is neither a number nor a name; did you mean " + name + "?"
 		default:
-			near = append(near, name)
+			known = append(known, name)
 		}
 	}
-	return "is neither a number nor a name" + orElse(didYouMean(s, near), "; write "+f.write)
+	return "is neither a number nor a name" + orElse(near.Hint(s, known), "; write "+f.write)
 }

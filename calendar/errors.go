@@ -2,9 +2,6 @@ package calendar
 
 import (
 	"fmt"
-	"strings"
-
-	"github.com/agnivade/levenshtein"
 )
 
 // Code says what is wrong in a way that never changes meaning; it is API
@@ -53,22 +50,6 @@ func fail(code Code, field, format string, args ...any) *Error {
 func failAt(code Code, field string, pos int, format string, args ...any) *Error {
 	return &Error{Code: code, Field: field, Pos: pos,
 		Msg: fmt.Sprintf(format, args...) + fmt.Sprintf(" (at character %d)", pos+1)}
-}
-
-// didYouMean returns "; did you mean X?" for the known word nearest to got, or
-// "" if none is near: at most a third of its letters may differ.
-func didYouMean(got string, known []string) string {
-	best, bestDist := "", len(got)/3+2
-	for _, k := range known {
-		d := levenshtein.ComputeDistance(strings.ToUpper(got), strings.ToUpper(k))
-		if d < bestDist {
-			best, bestDist = k, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
 }
 
 // orElse is a hint, or the second one where there is none.

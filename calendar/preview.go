@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // PreviewRequest is the body of POST /v1/preview (CONTRACT section 6). Texts
@@ -250,7 +252,7 @@ var previewFields = []string{"id", "fire_at", "recurrence", "delay", "start", "t
 // set reads one field. null counts as absent.
 func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars CalendarSource) error {
 	if !slices.Contains(previewFields, name) {
-		return fail(CodeUnknownField, name, "%s is not a field%s", clip(name), didYouMean(name, previewFields))
+		return fail(CodeUnknownField, name, "%s is not a field%s", clip(name), near.Hint(name, previewFields))
 	}
 	if string(raw) == "null" {
 		return nil

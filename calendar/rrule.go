@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 type frequency uint8
@@ -157,7 +159,7 @@ func (p *ruleParser) unknownPart() error {
 	for i, k := range ruleParts {
 		known[i] = k.name
 	}
-	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part), orElse(didYouMean(p.part, known), "; write one of "+strings.Join(known[:len(known)-1], ", ")))
+	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part), orElse(near.Hint(p.part, known), "; write one of "+strings.Join(known[:len(known)-1], ", ")))
 }
 
 func readFreq(r *recurRule, p *ruleParser, v string) error {
@@ -166,7 +168,7 @@ func readFreq(r *recurRule, p *ruleParser, v string) error {
 		if strings.ContainsAny(v, " ,") {
 			return p.bad("is %s; parts are separated by ;", clip(v))
 		}
-		return p.bad("is %s%s", clip(v), orElse(didYouMean(v, frequencyNames), "; write YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY"))
+		return p.bad("is %s%s", clip(v), orElse(near.Hint(v, frequencyNames), "; write YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY"))
 	}
 	r.freq = frequency(i)
 	return nil

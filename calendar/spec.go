@@ -3,6 +3,8 @@ package calendar
 import (
 	"slices"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // Spec is what a caller asked for. Texts are as the contract writes them.
@@ -139,7 +141,7 @@ func newHolidays(c *CalendarRule) (*holidays, error) {
 	}
 	known := []string{OnSkip, OnNext, OnPrevious}
 	if !slices.Contains(known, c.On) {
-		return nil, fail(CodeInvalid, "calendars", "on is %s%s; write skip, next_business_day or previous_business_day", clip(c.On), didYouMean(c.On, known))
+		return nil, fail(CodeInvalid, "calendars", "on is %s%s; write skip, next_business_day or previous_business_day", clip(c.On), near.Hint(c.On, known))
 	}
 	h := &holidays{on: c.On, sets: c.Sets}
 	if c.On != OnSkip {

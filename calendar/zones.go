@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // The tz database this binary carries: lib/time/zoneinfo.zip of the Go
@@ -131,7 +133,7 @@ func (z *Zones) suggest(name string) string {
 			return "; did you mean " + n + "?"
 		}
 	}
-	return didYouMean(want, z.names)
+	return near.Hint(want, z.names)
 }
 
 func looksLikeOffset(s string) bool {

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"github.com/waterclock/waterclock/internal/near"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -239,21 +239,7 @@ var otherNames = map[string]string{
 func unknown(what, name string, known []string) string {
 	name = clip(name, 48)
 	msg := quoteForPerson(name) + " is no " + what
-	if near := nearest(name, known); near != "" {
-		return msg + "; did you mean " + near + "?"
-	}
-	return msg
-}
-
-func nearest(name string, known []string) string {
-	lower := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	best, distance := "", len(lower)/3+1
-	for _, k := range known {
-		if n := levenshtein.ComputeDistance(lower, k); n <= distance && (best == "" || n < distance) {
-			best, distance = k, n
-		}
-	}
-	return best
+	return msg + near.Hint(name, known)
 }
 
 func quoteForPerson(s string) string { return string(appendString(nil, s)) }

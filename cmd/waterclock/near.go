@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // flagError names the flag that was probably meant, and where flags are
@@ -22,30 +23,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-		hint = didYouMean(nearest("--"+unknown.GetSpecifiedName(), known))
+		hint = near.Hint("--"+unknown.GetSpecifiedName(), known)
 	}
 	return usagef("%v%s (%s --help lists the flags)", err, hint, cmd.CommandPath())
-}
-
-func didYouMean(near []string) string {
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean " + near[0] + "?"
-}
-
-// nearest are the names that differ from one in at most a third of its
-// characters, or begin with it; the nearest first.
-func nearest(name string, known []string) []string {
-	distance := func(s string) int {
-		if strings.HasPrefix(s, name) {
-			return 1
-		}
-		return levenshtein.ComputeDistance(name, s)
-	}
-	near := slices.DeleteFunc(slices.Clone(known), func(s string) bool { return distance(s) > max(1, len(name)/3) })
-	slices.SortStableFunc(near, func(a, b string) int { return distance(a) - distance(b) })
-	return near
 }
 
 // nearKeys bounds the triggers that a key is compared with: the first so many.
@@ -74,7 +54,7 @@ func (a *app) unknownKey(ctx context.Context, from *api, key string, err error) 
 		return err
 	}
 	known, _ := from.keys(ctx) // without them there is no hint
-	return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + clean(didYouMean(nearest(key, known)))}
+	return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + clean(near.Hint(key, known))}
 }
 
 // completeWithin is how long a person waits for the TAB key.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // Headings of the help page.
@@ -110,7 +112,6 @@ func parent(use, short string, below ...*cobra.Command) *cobra.Command {
 		Args:  onlyVerbs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(below...)
 	return cmd
 }
@@ -120,5 +121,9 @@ func onlyVerbs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("there is no %s %s%s", cmd.CommandPath(), args[0], didYouMean(cmd.SuggestionsFor(args[0])))
+	var known []string
+	for _, below := range cmd.Commands() {
+		known = append(known, below.Name())
+	}
+	return usagef("there is no %s %s%s", cmd.CommandPath(), args[0], near.Hint(args[0], known))
 }

@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // Problem is one thing that is wrong with the settings.
@@ -41,7 +41,7 @@ func suggest(key string) string {
 	for _, s := range rows {
 		candidates = append(candidates, strings.Replace(s.Key, namePart, nameGuess(key), 1))
 	}
-	if hint := didYouMean(key, candidates); hint != "" {
+	if hint := near.Hint(key, candidates); hint != "" {
 		return hint
 	}
 	for _, s := range rows { // the right word in the wrong place: kafka.brokers, prefix
@@ -69,20 +69,5 @@ func suggestEnv(variable string) string {
 	for _, s := range rows {
 		candidates = append(candidates, EnvName(s.Key))
 	}
-	return didYouMean(variable, candidates)
-}
-
-// didYouMean names the nearest candidate, if it is near enough to be a slip:
-// at most two edits, or a quarter of the word.
-func didYouMean(word string, candidates []string) string {
-	best, bestDistance := "", max(2, len(word)/4)+1
-	for _, c := range candidates {
-		if d := levenshtein.ComputeDistance(strings.ToLower(word), strings.ToLower(c)); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	if best == "" || bestDistance >= len(word) {
-		return ""
-	}
-	return "; did you mean " + best + "?"
+	return near.Hint(variable, candidates)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/near"
 )
 
 // Setting is one row of the table: everything there is to know of a setting.
@@ -190,7 +192,7 @@ func (s *Setting) checkWords(target any) error {
 	}
 	for _, w := range words {
 		if !contains(s.OneOf, w) {
-			return fmt.Errorf("%q is not one of %s%s", w, strings.Join(s.OneOf, ", "), didYouMean(w, s.OneOf))
+			return fmt.Errorf("%q is not one of %s%s", w, strings.Join(s.OneOf, ", "), near.Hint(w, s.OneOf))
 		}
 	}
 	return nil
