@@ -27,8 +27,9 @@ func TestMeasureRestart(t *testing.T) {
 
 func measureRestart(t *testing.T, name string, n *process, brokers []string, prefix, store string) {
 	n.ready(time.Minute)
+	figures := map[string]any{"pending": pendingCount(), "partitions": 4, "empty_rss_bytes": n.metric("process_resident_memory_bytes")}
 	fill(t, brokers, prefix, pendingCount(), n)
-	figures := map[string]any{"pending": pendingCount(), "partitions": 4}
+	figures["pending_rss_bytes"] = n.metric("process_resident_memory_bytes")
 	load := startPulse(t, brokers, prefix, 200)
 	time.Sleep(3 * time.Second)
 	for _, step := range []string{"same_disk", "wiped"} {
@@ -41,6 +42,7 @@ func measureRestart(t *testing.T, name string, n *process, brokers []string, pre
 		begin := time.Now()
 		n.launch()
 		n.ready(5 * time.Minute)
+		figures[step+"_rss_bytes"] = n.metric("process_resident_memory_bytes")
 		figures[step+"_ready_s"], figures[step+"_cpu_s"] = seconds(time.Since(begin)), cpuSeconds(n)
 		_, restore := metric(n, "waterclock_restore_seconds")
 		figures[step+"_longest_restore_s"] = restore
