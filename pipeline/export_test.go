@@ -8,3 +8,6 @@ func init() {
 		Flaws[name] = func(o *Options) { o.flaw = f }
 	}
 }
+
+// RestoreInChunks makes batches of a restore so small that a test has many.
+func RestoreInChunks(o *Options, keys int) { o.restoreChunk = keys }

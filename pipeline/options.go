@@ -100,7 +100,8 @@ type Options struct {
 	Listener Listener
 	Tracing  *tracing.Tracer // spans of sampled commands and what fires of them; nil is off
 
-	flaw flaw // none, but in tests of the tests
+	flaw         flaw // none, but in tests of the tests
+	restoreChunk int  // 0: as it should be
 
 	// asker fetches single records. A client that follows a partition has one
 	// connection for fetches, and what it asks besides would wait there behind

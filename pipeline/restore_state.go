@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,18 +25,39 @@ type replica struct {
 	began    reading         // of a store that was empty
 
 	nonce   []byte                 // nil: read on for ever
+	chunk   int                    // keys in one batch
 	overlay map[trigger.Key][]byte // newest value in this chunk; nil: tombstone
 	order   []trigger.Key
+	bytes   int   // of what is in overlay
 	next    int64 // offset of topic state
 	records int64
 	done    bool // the nonce was read
 	batch   *statestore.Batch
+
+	was, is decoded // memory of put
+}
+
+// decoded is a state and what the store indexes of it.
+type decoded struct {
+	state  trigger.State
+	timers []trigger.Timer
+	value  []byte
+}
+
+// row reads a state; it holds until the next one is read into d.
+func (d *decoded) row(key trigger.Key, value []byte) (statestore.Row, error) {
+	if err := topics.DecodeStateInto(&d.state, key, value); err != nil {
+		return statestore.Row{}, err
+	}
+	d.timers = d.state.Timers(d.timers[:0])
+	return row(&d.state, d.timers, value), nil
 }
 
 // Bounds of one batch of a restore in memory, and how often it says how far it
-// is.
+// is. Large batches, sorted as they are, go past Pebble's memtable.
 const (
-	restoreChunk = 10_000
+	restoreChunk = 50_000
+	restoreBytes = 12 << 20
 	restoreTell  = 5 * time.Second
 )
 
@@ -54,6 +77,9 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 		return err
 	}
 	defer cl.Close()
+	if end-r.next > int64(r.chunk) {
+		r.store.Fill()
+	}
 	from, told := r.next, begin
 	for !r.done {
 		pctx, cancel := context.WithTimeout(ctx, openStep)
@@ -71,19 +97,27 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 			p.log.Info("restoring from topic state", "read", r.next-from, "of", end-from, "per_second", int64(float64(r.records)/now.Sub(begin).Seconds()))
 		}
 	}
+	if err := errors.Join(r.flush(), r.store.Filled()); err != nil {
+		return err
+	}
 	p.progress = r.progress
 	p.opts.Listener.Restored(p.id, r.records, time.Since(begin))
 	return nil
 }
 
 func newReplica(o *Options, id int32, st *statestore.Store) *replica {
-	r := &replica{opts: o, id: id, store: st, batch: st.NewBatch()}
+	r := &replica{opts: o, id: id, store: st, batch: st.NewBatch(), chunk: cmp.Or(o.restoreChunk, restoreChunk)}
 	r.reset()
 	return r
 }
 
 func (r *replica) reset() {
-	r.overlay, r.order = make(map[trigger.Key][]byte, len(r.overlay)), r.order[:0]
+	if r.overlay == nil {
+		r.overlay = map[trigger.Key][]byte{}
+	}
+	clear(r.overlay)
+	clear(r.order)
+	r.order, r.bytes = r.order[:0], 0
 }
 
 // reader reads topic state from where the store stands; end is where the topic
@@ -134,20 +168,20 @@ func fetchFailed(ctx context.Context, fs kgo.Fetches) error {
 	return nil
 }
 
-// apply takes what was fetched, and writes it to the store a chunk at a time,
-// and at its end.
+// apply takes what was fetched, and writes it to the store a chunk at a time.
+// What is left the caller flushes.
 func (r *replica) apply(fs kgo.Fetches) error {
 	for it := fs.RecordIter(); !it.Done() && !r.done; {
 		if err := r.take(it.Next()); err != nil {
 			return err
 		}
-		if len(r.overlay) >= restoreChunk {
+		if len(r.order) >= r.chunk || r.bytes >= restoreBytes {
 			if err := r.flush(); err != nil {
 				return err
 			}
 		}
 	}
-	return r.flush()
+	return nil
 }
 
 func (r *replica) take(rec *kgo.Record) error {
@@ -172,6 +206,7 @@ func (r *replica) take(rec *kgo.Record) error {
 			r.order = append(r.order, key)
 		}
 		r.overlay[key] = rec.Value
+		r.bytes += len(rec.Key) + len(rec.Value)
 	}
 	return nil
 }
@@ -197,7 +232,9 @@ func (r *replica) flush() error {
 	r.batch.SetMeta(metaCursor, number(0))
 	r.batch.SetMeta(metaPartition, number(int64(r.id)))
 	r.reset()
-	return r.batch.Commit()
+	err := r.batch.Commit()
+	r.opts.Listener.Step(r.id, "restore")
+	return err
 }
 
 func (r *replica) put(key trigger.Key, value []byte) error {
@@ -211,24 +248,25 @@ func (r *replica) put(key trigger.Key, value []byte) error {
 		}
 		return nil
 	}
-	s, err := topics.DecodeState(key, value)
+	now, err := r.is.row(key, value)
 	if err != nil {
 		return fmt.Errorf("state of %q: %w", key, err)
 	}
-	r.batch.Put(before, row(s, s.Timers(nil), value))
+	r.batch.Put(before, now)
 	return nil
 }
 
-// stored is the row the store holds for a key; nil without one.
+// stored is the row the store holds for a key; nil without one. It holds until
+// the next call.
 func (r *replica) stored(key trigger.Key) (*statestore.Row, error) {
-	value, err := r.store.Get(key, nil)
+	value, err := r.store.Get(key, r.was.value)
 	if err != nil || value == nil {
 		return nil, err
 	}
-	s, err := topics.DecodeState(key, value)
+	r.was.value = value
+	before, err := r.was.row(key, value)
 	if err != nil {
 		return nil, fmt.Errorf("stored state of %q: %w", key, err)
 	}
-	before := row(s, s.Timers(nil), nil)
 	return &before, nil
 }

@@ -90,7 +90,11 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	for {
 		t.lag.Store(max(0, end-r.next))
 		t.pending.Store(t.store.PendingCount())
-		if end-r.next < tailFar {
+		if end-r.next >= tailFar {
+			t.store.Fill()
+		} else if err := t.store.Filled(); err != nil {
+			return err
+		} else {
 			t.warm.Store(true)
 		}
 		if err := e.giveWay(ctx, t, func() error { end, err = e.read(ctx, r, cl, end); return err }); err != nil {
@@ -106,7 +110,7 @@ func (e *Engine) read(ctx context.Context, r *replica, cl *kgo.Client, end int64
 		return 0, err
 	}
 	fs.EachPartition(func(p kgo.FetchTopicPartition) { end = max(end, p.LastStableOffset) })
-	if err := r.apply(fs); err != nil {
+	if err := errors.Join(r.apply(fs), r.flush()); err != nil {
 		return 0, fmt.Errorf("standby: %w", err)
 	}
 	return end, nil

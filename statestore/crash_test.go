@@ -47,11 +47,11 @@ func turnOf(held map[string]string) (turn int) {
 // opens as it was after some turn, and never later than the last.
 func TestCrash(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	for _, disableWAL := range []bool{false, true} {
-		t.Run(fmt.Sprintf("DisableWAL=%v", disableWAL), func(t *testing.T) {
+	for _, c := range []struct{ disableWAL, filling bool }{{}, {disableWAL: true}, {filling: true}, {true, true}} {
+		t.Run(fmt.Sprintf("DisableWAL=%v,filling=%v", c.disableWAL, c.filling), func(t *testing.T) {
 			lost := 0
 			for i := range uint64(15) {
-				lost += crashOnce(t, seed+i, disableWAL)
+				lost += crashOnce(t, seed+i, c.disableWAL, c.filling)
 			}
 			if lost == 0 {
 				t.Error("no crash lost a turn: they were none")
@@ -60,12 +60,20 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-func crashOnce(t *testing.T, seed uint64, disableWAL bool) (lost int) {
+func crashOnce(t *testing.T, seed uint64, disableWAL, filling bool) (lost int) {
 	disk := vfs.NewCrashableMem()
 	o := Options{Dir: "/p0", FS: disk, DisableWAL: disableWAL, MemTableBytes: 64 << 10}
 	r := rand.New(rand.NewPCG(seed, 1))
 	crashes := map[int]*vfs.MemFS{}
 	was := history(t, o, seed, 60, func(turn int, s *Store) {
+		switch {
+		case filling && turn == 3:
+			s.Fill()
+		case filling && turn == 40:
+			if err := s.Filled(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if r.IntN(15) == 0 {
 			if err := s.db.Flush(); err != nil {
 				t.Fatal(err)

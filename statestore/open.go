@@ -15,7 +15,7 @@ import (
 
 // openPebble opens the database under o.Dir. The lock is taken first, so that
 // whatever fails after it is about the files.
-func openPebble(o Options, damaged func(error)) (*pebble.DB, error) {
+func openPebble(o Options, damaged func(error), compactions func() (lower, upper int)) (*pebble.DB, error) {
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -27,6 +27,8 @@ func openPebble(o Options, damaged func(error)) (*pebble.DB, error) {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
 	po := pebbleOptions(o, damaged)
+	po.CompactionConcurrencyRange = compactions
+	po.Experimental.L0CompactionConcurrency = fillRuns
 	po.Lock = lock
 	if o.Cache == nil {
 		po.Cache = pebble.NewCache(o.CacheBytes)

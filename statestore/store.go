@@ -110,6 +110,8 @@ type Store struct {
 	opts   Options
 	damage atomic.Pointer[error] // found by Pebble in the background
 
+	filling atomic.Bool // see Fill
+
 	known    *filter
 	counts   counts
 	firstDue trigger.Instant // no entry of d is before it
@@ -138,7 +140,8 @@ func Open(o Options) (*Store, error) {
 // open fills everything that depends on the directory.
 func (s *Store) open() error {
 	s.damage.Store(nil)
-	db, err := openPebble(s.opts, s.damaged)
+	s.filling.Store(false)
+	db, err := openPebble(s.opts, s.damaged, s.compactions)
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,22 @@ import (
 // ErrNewer; nothing is skipped, because what we skip we would forget when we
 // write the trigger again.
 func DecodeState(key trigger.Key, b []byte) (*trigger.State, error) {
-	s := &trigger.State{Key: key}
-	s.Spec.Priority = trigger.Normal // 0 on the wire
-	if err := decodeState(bytes.Clone(b), s); err != nil {
-		return nil, fmt.Errorf("decode state of %q: %w", key, err)
+	s := new(trigger.State)
+	if err := DecodeStateInto(s, key, bytes.Clone(b)); err != nil {
+		return nil, err
 	}
 	return s, nil
+}
+
+// DecodeStateInto is DecodeState into a State of the caller's, which is
+// overwritten and shares b: for who looks at many and keeps none.
+func DecodeStateInto(s *trigger.State, key trigger.Key, b []byte) error {
+	*s = trigger.State{Key: key}
+	s.Spec.Priority = trigger.Normal // 0 on the wire
+	if err := decodeState(b, s); err != nil {
+		return fmt.Errorf("decode state of %q: %w", key, err)
+	}
+	return nil
 }
 
 func decodeState(b []byte, s *trigger.State) error {

@@ -1,0 +1,65 @@
+package statestore
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// place is where an op stands in the order of keys: by the 8 bytes behind what
+// all keys of its table share, which nearly always says enough.
+type place struct {
+	order uint64
+	op    uint32 // later ones on the same key hold
+}
+
+// sort orders the ops of one table by key, and by age where the key is the
+// same. shared is how many bytes all their keys begin with.
+func (b *Batch) sort(ops []op) (sorted []place, shared int) {
+	shared = b.shared(ops)
+	sorted = b.sorted[:0]
+	for i, o := range ops {
+		sorted = append(sorted, place{order(b.bytes(o.key)[shared:]), uint32(i)})
+	}
+	slices.SortFunc(sorted, func(x, y place) int {
+		if x.order != y.order {
+			return cmp.Compare(x.order, y.order)
+		}
+		if c := bytes.Compare(b.bytes(ops[x.op].key)[shared:], b.bytes(ops[y.op].key)[shared:]); c != 0 {
+			return c
+		}
+		return cmp.Compare(x.op, y.op)
+	})
+	b.sorted = sorted
+	return sorted, shared
+}
+
+func (b *Batch) shared(ops []op) int {
+	if len(ops) == 0 {
+		return 0
+	}
+	first := b.bytes(ops[0].key)
+	n := len(first)
+	for _, o := range ops[1:] {
+		k := b.bytes(o.key)
+		n = min(n, len(k))
+		for i := range n {
+			if k[i] != first[i] {
+				n = i
+				break
+			}
+		}
+	}
+	return n
+}
+
+// order is the first 8 bytes of a key as a number.
+func order(k []byte) uint64 {
+	if len(k) >= 8 {
+		return binary.BigEndian.Uint64(k)
+	}
+	var padded [8]byte
+	copy(padded[:], k)
+	return binary.BigEndian.Uint64(padded[:])
+}

@@ -1,0 +1,29 @@
+package statestore
+
+// Fill readies the store for being read out of topic state from far behind:
+// sorted runs are left lying over each other, up to fillRuns of them, rather
+// than merged again and again while more come. It changes no promise. A store
+// that is opened anew is not being filled.
+func (s *Store) Fill() { s.filling.Store(true) }
+
+// Filled ends Fill: the runs are merged in the background. Without a Fill
+// before it does nothing.
+func (s *Store) Filled() error {
+	if s.db == nil || !s.filling.Swap(false) {
+		return nil
+	}
+	_, err := s.db.AsyncFlush() // Pebble asks how much it may merge when a flush ends
+	return failed("filled", err)
+}
+
+// fillRuns is how many sorted runs a store that is being filled collects before
+// they are merged. Each makes a search slower.
+const fillRuns = 16
+
+// compactions is how many may run at once: at least, and with fillRuns at most.
+func (s *Store) compactions() (lower, upper int) {
+	if s.filling.Load() {
+		return 0, 1
+	}
+	return 1, 1
+}
