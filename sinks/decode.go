@@ -31,6 +31,15 @@ const maxAhead = 24 * time.Hour
 // row's key; that is cut to its beginning and a digest. Errors mean poison:
 // bytes that no retry can turn into an event.
 func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
+	e, err := decodeEvent(value, appended)
+	if err == nil {
+		shortenKeys(&e)
+	}
+	return e, err
+}
+
+// decodeEvent is DecodeEvent with the keys as they stand.
+func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	var e topics.Event
 	if err := json.Unmarshal(value, &e, lenient); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
@@ -38,7 +47,6 @@ func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	if err := checkEvent(&e, appended); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
 	}
-	e.Trigger, e.Tenant = shortKey(e.Trigger), shortKey(e.Tenant)
 	return e, nil
 }
 
@@ -57,6 +65,13 @@ func checkEvent(e *topics.Event, appended time.Time) error {
 		return fmt.Errorf("seq %d is negative", e.Seq)
 	}
 	return checkTimes(e)
+}
+
+// shortenKeys says whether a key had to be cut.
+func shortenKeys(e *topics.Event) bool {
+	trigger, tenant := e.Trigger, e.Tenant
+	e.Trigger, e.Tenant = shortKey(trigger), shortKey(tenant)
+	return e.Trigger != trigger || e.Tenant != tenant
 }
 
 // shortKey is longer than any trigger's key, so it is nobody else's.

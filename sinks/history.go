@@ -53,12 +53,14 @@ type Reader interface {
 var ErrUnavailable = errors.New("history store unavailable")
 
 // EventRecord is one record of the events topic. Poison marks a record that is
-// no event: it has a position and nothing else.
+// no event: it has a position and nothing else. Raw, if it is there, is the JSON
+// that Event was read from and still says: whoever changes Event drops it.
 type EventRecord struct {
 	topics.Event
 	Partition int32
 	Offset    int64
 	Poison    bool
+	Raw       []byte
 }
 
 // Progress is where a partition's projection stands: Next is the offset of the

@@ -57,23 +57,32 @@ func (p *Projector) Run(ctx context.Context) error {
 			}
 			p.commit(ctx, part)
 		}
+		if len(b.records) < p.opts.MaxRecords/2 {
+			sleep(ctx, p.opts.Gather)
+		}
 	}
 	return nil
 }
 
 const unknown = -1
 
+// tellGroupEvery is how often the group hears the offsets of a sink that keeps
+// them itself: nobody goes on from there, it is for people who look.
+const tellGroupEvery = time.Second
+
 func (p *Projector) connect() (err error) {
 	opts := append([]kgo.Opt{}, p.opts.Kafka...)
 	opts = append(opts,
 		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Topic),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(p.opts.MaxBuffered), kgo.FetchMaxPartitionBytes(max(1, p.opts.MaxBuffered/4)),
 		kgo.OnPartitionsAssigned(p.assigned), kgo.OnPartitionsRevoked(p.revoked), kgo.OnPartitionsLost(p.revoked),
 	)
 	if p.sink.OwnsOffsets() {
-		opts = append(opts, kgo.AdjustFetchOffsetsFn(p.resumeFromSink))
+		opts = append(opts, kgo.AdjustFetchOffsetsFn(p.resumeFromSink), kgo.AutoCommitMarks(), kgo.AutoCommitInterval(tellGroupEvery))
+	} else {
+		opts = append(opts, kgo.DisableAutoCommit())
 	}
 	p.client, err = kgo.NewClient(opts...)
 	return err
@@ -162,10 +171,14 @@ func recordOf(r *kgo.Record) (rec EventRecord, err error) {
 		rec.Poison = true
 		return rec, nil
 	}
-	if rec.Event, err = DecodeEvent(r.Value, r.Timestamp); err != nil {
+	if rec.Event, err = decodeEvent(r.Value, r.Timestamp); err != nil {
 		rec.Event, rec.Poison = topics.Event{}, true
+		return rec, err
 	}
-	return rec, err
+	if !shortenKeys(&rec.Event) {
+		rec.Raw = r.Value
+	}
+	return rec, nil
 }
 
 // minChunk is how small a refused batch is cut; a sink that cannot take even
@@ -231,6 +244,10 @@ func (p *Projector) commit(ctx context.Context, part batch) {
 	records := make([]*kgo.Record, 0, len(heads))
 	for _, r := range heads {
 		records = append(records, r)
+	}
+	if p.sink.OwnsOffsets() {
+		p.client.MarkCommitRecords(records...)
+		return
 	}
 	if err := p.client.CommitRecords(ctx, records...); err != nil && ctx.Err() == nil {
 		p.opts.Logger.Warn("history: commit", "err", err)

@@ -163,6 +163,20 @@ func TestProjectorFillsAnEmptiedSink(t *testing.T) {
 	sinktest.Project(t, empty, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, empty) == l.Events })
 }
 
+// A sink that keeps its offsets itself is not asked of the group; it hears of
+// them all the same, for those who look at groups.
+func TestProjectorTellsTheGroup(t *testing.T) {
+	l, s := sinktest.NewLog(t), newSink(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
+	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool {
+		at, end := l.Committed("waterclock-history")
+		return at == end
+	})
+	if n := sinktest.Rows(t, s); n != l.Events {
+		t.Errorf("%d rows, want %d", n, l.Events)
+	}
+}
+
 // Two projectors share the partitions; when one leaves, the other has all.
 func TestProjectorsShare(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)

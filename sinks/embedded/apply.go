@@ -4,26 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/go-json-experiment/json"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/trigger"
 )
 
-// change is a batch while it is put together: what the store had, merged with
-// what the events say.
+// change is a batch while it is put together: words on rows, which the store
+// folds (merge.go), so that nothing is read of what it has.
 type change struct {
 	s        *Store
 	out      *pebble.Batch
-	states   map[[2]string]*sinks.StateRow
-	minutes  map[sinks.MinuteKey]*sinks.MinuteRow
+	erased   map[[2]string]int64 // triggers that the batch erases
 	progress map[int32]sinks.Progress
 }
 
-// Apply merges the events into the rows and writes rows and offsets as one
-// Pebble batch.
+// Apply writes what the events say, and the offsets, as one Pebble batch.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -34,42 +33,45 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c := &change{s: s, out: s.db.NewBatch(), states: map[[2]string]*sinks.StateRow{},
-		minutes: map[sinks.MinuteKey]*sinks.MinuteRow{}, progress: map[int32]sinks.Progress{}}
+	c := &change{s: s, out: s.db.NewBatch(), erased: map[[2]string]int64{}, progress: map[int32]sinks.Progress{}}
 	defer c.out.Close()
 	if err := c.fill(batch); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	return wrap("apply: commit", c.out.Commit(pebble.NoSync))
+	if err := c.out.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("apply: commit: %w", err)
+	}
+	maps.Copy(s.applied, c.progress)
+	return nil
 }
 
-// fill merges all states first, so that what the batch erases is known before
+// fill looks for erasures first, so that what the batch erases is known before
 // its events are written.
 func (c *change) fill(batch []sinks.EventRecord) error {
-	erased := map[[2]string]int64{}
 	for i := range batch {
-		r := &batch[i]
-		c.advance(r)
-		if r.Poison {
-			continue
-		}
-		if err := c.mergeState(r, erased); err != nil {
+		c.advance(&batch[i])
+		if err := c.noteErased(&batch[i]); err != nil {
 			return err
 		}
 	}
 	for i := range batch {
 		if r := batch[i]; !r.Poison {
-			if err := c.putEvent(r); err != nil {
+			if err := c.put(r); err != nil {
 				return err
 			}
 		}
 	}
-	for k, us := range erased {
+	for k, us := range c.erased {
 		if err := c.erase(k[0], k[1], us); err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
 	}
-	return c.flush()
+	for partition, p := range c.progress {
+		if err := c.putProgress(partition, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *change) advance(r *sinks.EventRecord) {
@@ -79,30 +81,54 @@ func (c *change) advance(r *sinks.EventRecord) {
 	c.progress[r.Partition] = p
 }
 
-func (c *change) mergeState(r *sinks.EventRecord, erased map[[2]string]int64) error {
-	k := [2]string{r.Tenant, r.Trigger}
-	row, ok := c.states[k]
-	if !ok {
-		row = &sinks.StateRow{}
-		if err := c.s.get(triggerPrefix(tableState, r.Tenant, r.Trigger), row); err != nil {
-			return fmt.Errorf("read state: %w", err)
-		}
-		c.states[k] = row
+// noteErased remembers an erasure that the store does not know yet.
+func (c *change) noteErased(r *sinks.EventRecord) error {
+	if r.Poison || r.Type != string(trigger.ErasedFact) {
+		return nil
 	}
-	before := row.ErasedUS.V
 	said := sinks.StateOf(&r.Event, c.s.retention())
-	row.Merge(&said)
-	if row.ErasedUS.V > before {
-		erased[k] = row.ErasedUS.V
+	if known, err := c.s.erasedUS(r); err != nil || said.ErasedUS.V <= known {
+		return err
 	}
+	k := [2]string{r.Tenant, r.Trigger}
+	c.erased[k] = max(c.erased[k], said.ErasedUS.V)
 	return nil
 }
 
-// putEvent writes an event's row and its words on the minutes; without content
+// erasedUS is when the trigger of an event was last erased, as the store has it.
+func (s *Store) erasedUS(r *sinks.EventRecord) (int64, error) {
+	var row sinks.StateRow
+	if err := s.get(triggerPrefix(tableState, r.Tenant, r.Trigger), &row); err != nil {
+		return 0, fmt.Errorf("read state: %w", err)
+	}
+	return row.ErasedUS.V, nil
+}
+
+// isErased says whether an event's content was erased since. Only of what was
+// applied before, or comes late, can the store know that: event_us grows.
+func (c *change) isErased(r *sinks.EventRecord) (bool, error) {
+	if r.EventUS <= c.erased[[2]string{r.Tenant, r.Trigger}] {
+		return true, nil
+	}
+	if r.EventUS > c.s.applied[r.Partition].EventUS {
+		return false, nil
+	}
+	us, err := c.s.erasedUS(r)
+	return r.EventUS <= us, err
+}
+
+// put writes an event's row and its words on state and minutes; without content
 // if the trigger was erased since.
-func (c *change) putEvent(r sinks.EventRecord) (err error) {
-	if r.EventUS <= c.states[[2]string{r.Tenant, r.Trigger}].ErasedUS.V {
+func (c *change) put(r sinks.EventRecord) error {
+	state := sinks.StateOf(&r.Event, c.s.retention())
+	err := c.out.Merge(triggerPrefix(tableState, r.Tenant, r.Trigger), encodeRow(&state), nil)
+	erased, look := c.isErased(&r)
+	if err = errors.Join(err, look); err != nil {
+		return err
+	}
+	if erased {
 		sinks.Blank(&r.Event)
+		r.Raw = nil
 	}
 	sinks.MinutesOf(&r.Event, c.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {
 		err = errors.Join(err, c.mergeMinute(k, said))
@@ -122,16 +148,7 @@ func (c *change) putEvent(r sinks.EventRecord) (err error) {
 }
 
 func (c *change) mergeMinute(k sinks.MinuteKey, said sinks.MinuteRow) error {
-	row, ok := c.minutes[k]
-	if !ok {
-		row = &sinks.MinuteRow{}
-		if err := c.s.get(minuteKey(k), row); err != nil {
-			return fmt.Errorf("read minute: %w", err)
-		}
-		c.minutes[k] = row
-	}
-	row.Merge(&said)
-	return nil
+	return c.out.Merge(minuteKey(k), encodeRow(&said), nil)
 }
 
 // erase blanks what earlier batches wrote of a trigger up to an instant.
@@ -167,45 +184,15 @@ func (c *change) putErased(r sinks.EventRecord, us int64) error {
 	return nil
 }
 
-// flush writes the merged rows and the offsets into the batch.
-func (c *change) flush() error {
-	for k, row := range c.states {
-		if err := c.put(triggerPrefix(tableState, k[0], k[1]), row); err != nil {
-			return err
-		}
-	}
-	for k, row := range c.minutes {
-		if err := c.put(minuteKey(k), row); err != nil {
-			return err
-		}
-	}
-	for partition, p := range c.progress {
-		if err := c.putProgress(partition, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // putProgress never moves back, but for newer events at lower offsets: then the
 // topic was made anew.
 func (c *change) putProgress(partition int32, p sinks.Progress) error {
-	all, err := c.s.progress()
-	if err != nil {
-		return err
-	}
-	was := all[partition]
+	was := c.s.applied[partition]
 	if p.EventUS < was.EventUS && p.Next <= was.Next {
+		delete(c.progress, partition)
 		return nil
 	}
 	p.EventUS = max(p.EventUS, was.EventUS)
+	c.progress[partition] = p
 	return c.out.Set(progressKey(partition), encodeProgress(p), nil)
-}
-
-func (c *change) put(key []byte, row any) error {
-	value, err := json.Marshal(row)
-	if err != nil {
-		return fmt.Errorf("encode row: %w", err)
-	}
-	return c.out.Set(key, value, nil)
 }

@@ -7,12 +7,16 @@
 // unmistakably (0x00 is written 00 FF, the end 00 01); integers are big endian
 // with the sign bit flipped.
 //
-//	e tenant trigger event_us seq           partition offset, event as JSON
+//	e tenant trigger event_us seq           partition offset, event as the log has it
 //	x event_us tenant trigger seq           (empty)      the same events by age, for retention
-//	s tenant trigger                        StateRow     field by field, as JSON
-//	m due_ms tenant trigger                 MinuteRow    field by field, as JSON
+//	s tenant trigger                        StateRow     field by field (rows.go)
+//	m due_ms tenant trigger                 MinuteRow    field by field
 //	p partition                             next_offset event_us
-//	v                                       format, 1
+//	v                                       format, 2
+//
+// An event's words on s and m are written without a look at what is there, and
+// folded by Pebble as it compacts or reads (merge.go). Format 1 had whole rows
+// as JSON there; a directory of it is taken over as it is.
 //
 // # Who is right
 //

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/go-json-experiment/json"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
@@ -128,7 +127,7 @@ func (s *Store) get(key []byte, row any) error {
 		return err
 	}
 	defer closer.Close()
-	return json.Unmarshal(v, row)
+	return decodeRow(v, row)
 }
 
 // errStop ends a walk without an error.

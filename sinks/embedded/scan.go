@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/waterclock/waterclock/sinks"
 )
 
@@ -48,7 +46,7 @@ func (s *Store) stateDigest(k, v []byte) (sinks.Row, bool, error) {
 		return sinks.Row{}, false, err
 	}
 	var row sinks.StateRow
-	if err := json.Unmarshal(v, &row); err != nil {
+	if err := decodeRow(v, &row); err != nil {
 		return sinks.Row{}, false, err
 	}
 	state, ok := row.At(s.opts.Now(), tenant, key)

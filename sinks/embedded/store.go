@@ -19,7 +19,8 @@ type Store struct {
 	opts Options
 	db   *pebble.DB
 
-	write sync.Mutex // one batch at a time: rows are read, merged and written
+	write   sync.Mutex               // one batch at a time
+	applied map[int32]sinks.Progress // as it stands in the directory
 
 	open    sync.RWMutex // held while the database is used; Close takes it whole
 	closed  bool
@@ -29,8 +30,12 @@ type Store struct {
 
 var _ sinks.History = (*Store)(nil)
 
-// formatVersion is the keyspace drawn in doc.go.
-const formatVersion = "1"
+// formatVersion is the keyspace drawn in doc.go. In format 1 rows were JSON;
+// they are read as they are, and a binary that knows no other refuses format 2.
+const (
+	formatVersion = "2"
+	formatJSON    = "1"
+)
 
 // ErrClosed is returned by every method after Close.
 var ErrClosed = errors.New("history store is closed")
@@ -46,7 +51,11 @@ func Open(opts Options) (*Store, error) {
 	if err := s.openOrReplace(); err != nil {
 		return nil, err
 	}
-	if err := s.checkFormat(); err != nil {
+	err := s.checkFormat()
+	if err == nil {
+		s.applied, err = s.progress()
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if s.opts.SweepEvery > 0 {
@@ -76,7 +85,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	defer cache.Unref() // the database holds its own reference
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
-		MemTableSize: 8 << 20, MaxOpenFiles: 256, Logger: quiet{s.opts.Logger},
+		MemTableSize: 8 << 20, MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {
@@ -89,17 +98,24 @@ func (s *Store) openDB() (*pebble.DB, error) {
 func (s *Store) checkFormat() error {
 	v, closer, err := s.db.Get([]byte(keyFormat))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return wrap("write format", s.db.Set([]byte(keyFormat), []byte(formatVersion), pebble.NoSync))
+		return s.writeFormat()
 	}
 	if err != nil {
 		return fmt.Errorf("read format: %w", err)
 	}
 	defer closer.Close()
-	if string(v) != formatVersion {
-		return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove the directory and it is filled again from the log",
-			s.opts.Dir, v, formatVersion)
+	switch string(v) {
+	case formatVersion:
+		return nil
+	case formatJSON:
+		return s.writeFormat()
 	}
-	return nil
+	return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove the directory and it is filled again from the log",
+		s.opts.Dir, v, formatVersion)
+}
+
+func (s *Store) writeFormat() error {
+	return wrap("write format", s.db.Set([]byte(keyFormat), []byte(formatVersion), pebble.NoSync))
 }
 
 // OwnsOffsets: the offsets are in the same batch as the rows.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/go-json-experiment/json"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
@@ -82,7 +81,7 @@ func (s *Store) dropExpiredRows() error {
 	prefix := []byte{tableState}
 	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
 		var row sinks.StateRow
-		if err := json.Unmarshal(v, &row); err != nil {
+		if err := decodeRow(v, &row); err != nil {
 			return err
 		}
 		if row.State.Live(now) || slices.ContainsFunc(erasOf(&row), func(c sinks.Cell[bool]) bool { return c.Live(now) }) {
@@ -96,7 +95,7 @@ func (s *Store) dropExpiredRows() error {
 	oldest := trigger.At(s.opts.Now().Add(-s.retention()))
 	err = s.scan([]byte{tableMinute}, minutePrefix(oldest), func(k, v []byte) error {
 		var row sinks.MinuteRow
-		if err := json.Unmarshal(v, &row); err != nil || row.State.Live(now) {
+		if err := decodeRow(v, &row); err != nil || row.State.Live(now) {
 			return err
 		}
 		return d.drop(k)

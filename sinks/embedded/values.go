@@ -19,8 +19,11 @@ var errValue = errors.New("value does not parse")
 var lenient = jsontext.AllowDuplicateNames(true)
 
 func encodeEvent(r *sinks.EventRecord) ([]byte, error) {
-	b := binary.AppendVarint(make([]byte, 0, 512), int64(r.Partition))
+	b := binary.AppendVarint(make([]byte, 0, 16+max(512, len(r.Raw))), int64(r.Partition))
 	b = binary.AppendVarint(b, r.Offset)
+	if r.Raw != nil {
+		return append(b, r.Raw...), nil
+	}
 	text, err := json.Marshal(&r.Event, lenient)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
@@ -55,7 +58,7 @@ func decodeMinute(k, v []byte, now time.Time, shards []int) (e sinks.MinuteEntry
 		return e, false, nil
 	}
 	var row sinks.MinuteRow
-	if err := json.Unmarshal(v, &row); err != nil {
+	if err := decodeRow(v, &row); err != nil {
 		return e, false, fmt.Errorf("decode minute: %w", err)
 	}
 	e, ok = row.At(now, key)
