@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 
@@ -118,6 +119,35 @@ func firesAt(s *trigger.State) trigger.Instant {
 		return s.Done[n-1].Nominal
 	}
 	return s.Series.At
+}
+
+// shareOf is what one of n partitions is asked for first, of a page of need
+// items: three standard deviations above the mean of what it has of them.
+func shareOf(need, n int) int {
+	mean := float64(need) / float64(n)
+	return min(need, int(math.Ceil(mean+3*math.Sqrt(mean))))
+}
+
+// wanting names the pages that end at their share of items and before the place
+// where a page of need items does: more of theirs may belong there. nil: none.
+func wanting(pages []Page, share, need int) func(int32) bool {
+	var places []UserCursor
+	for _, p := range pages {
+		for _, f := range p.Items {
+			places = append(places, f.At)
+		}
+	}
+	slices.SortFunc(places, UserCursor.Compare)
+	wants := func(p int32) bool {
+		page := &pages[p]
+		return page.More && len(page.Items) == share && (len(places) < need || page.Through.Compare(places[need-1]) < 0)
+	}
+	for p := range pages {
+		if share < need && wants(int32(p)) {
+			return wants
+		}
+	}
+	return nil
 }
 
 // merge joins the pages of all partitions into one of at most limit items.

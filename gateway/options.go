@@ -86,8 +86,9 @@ type Options struct {
 	ProduceWithin time.Duration
 	// ReadWithin bounds a read. 0 means 5 s.
 	ReadWithin time.Duration
-	// ListBudget bounds the triggers looked at in each partition for one page;
-	// a page that met it is short and has a cursor. 0 means 20,000.
+	// ListBudget bounds the triggers looked at in each partition at a time, which
+	// for one page is once, seldom twice; a page that met it is short and has a
+	// cursor. 0 means 20,000.
 	ListBudget int
 	// BatchAtOnce bounds the lines of one batch that wait for their decision:
 	// at a turn every 20 ms so many are decided in one. 0 means 4,096.

@@ -50,17 +50,32 @@ func (r *Router) Outcomes(ctx context.Context, partition int32, asked []asked) e
 		func(addr string) error { return r.peer.outcomes(ctx, addr, partition, asked) })
 }
 
-// Find lists the triggers of all partitions that q asks for.
+// Find lists the triggers of all partitions that q asks for. Each is first
+// asked for its share of the page, which is nearly always enough: keys are
+// spread by their hash. Where it was not, the partition is asked anew, for as
+// much as the whole page.
 func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
-	limit := q.Limit
-	q.Limit++ // one more tells whether there is a next page
+	need := q.Limit + 1 // one more tells whether there is a next page
 	pages := make([]Page, r.partitions)
-	err := r.each(ctx, func(ctx context.Context, p int32) (err error) {
+	q.Limit = shareOf(need, int(r.partitions))
+	err := r.find(ctx, &q, pages, func(int32) bool { return true })
+	if wants := wanting(pages, q.Limit, need); err == nil && wants != nil {
+		q.Limit = need
+		err = r.find(ctx, &q, pages, wants)
+	}
+	return merge(pages, need-1), err
+}
+
+// find replaces the pages of those partitions that wants names.
+func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(int32) bool) error {
+	return r.each(ctx, func(ctx context.Context, p int32) (err error) {
+		if !wants(p) {
+			return nil
+		}
 		return r.ask(ctx, p, lookFor,
-			func() error { pages[p], err = find(ctx, r.own, p, &q); return err },
-			func(addr string) error { pages[p], err = r.peer.find(ctx, addr, p, &q); return err })
+			func() error { pages[p], err = find(ctx, r.own, p, q); return err },
+			func(addr string) error { pages[p], err = r.peer.find(ctx, addr, p, q); return err })
 	})
-	return merge(pages, limit), err
 }
 
 // Forecast adds up what all partitions expect to fire.

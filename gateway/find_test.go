@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// shelves is an owner that only lists: a partition's triggers, in order.
+type shelves struct {
+	Owner
+	of     [][]UserCursor
+	asks   atomic.Int64
+	looked atomic.Int64
+}
+
+func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
+	s.asks.Add(1)
+	for _, at := range s.of[p] {
+		if at.Compare(after) <= 0 {
+			continue
+		}
+		s.looked.Add(1)
+		st := &trigger.State{Key: at.Key, Status: trigger.Pending}
+		st.Spec.UserID = user
+		if len(at.Key)%2 == 0 {
+			st.Status = trigger.Erased // shown to nobody
+		}
+		if !f(at, st) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// shelve puts n triggers on partitions; skew of ten go to the first.
+func shelve(rng *rand.Rand, partitions, n, skew int) *shelves {
+	s := &shelves{of: make([][]UserCursor, partitions)}
+	for i := range n {
+		p := rng.IntN(partitions)
+		if rng.IntN(10) < skew {
+			p = 0
+		}
+		key := fmt.Sprintf("k%d", i*1_000_003)
+		s.of[p] = append(s.of[p], UserCursor{Due: trigger.Instant(1 + rng.IntN(50)), Key: trigger.Key(key)})
+	}
+	for _, list := range s.of {
+		slices.SortFunc(list, UserCursor.Compare)
+	}
+	return s
+}
+
+// However triggers lie on partitions, the pages of a list are all that is
+// there, once, in order, and full but for the last.
+func TestFindPages(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 400 {
+		partitions, n, skew := 1+rng.IntN(20), rng.IntN(300), rng.IntN(11)
+		s := shelve(rng, partitions, n, skew)
+		r := &Router{partitions: int32(partitions), own: s}
+		var want, got []UserCursor
+		for _, list := range s.of {
+			want = append(want, list...)
+		}
+		want = slices.DeleteFunc(want, func(at UserCursor) bool { return len(at.Key)%2 == 0 })
+		slices.SortFunc(want, UserCursor.Compare)
+		q := Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 1 + rng.IntN(120), Budget: 1 << 20}
+		for more := true; more; {
+			page, err := r.Find(context.Background(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range page.Items {
+				got = append(got, f.At)
+			}
+			if more, q.After = page.More, page.Through; more && len(page.Items) != q.Limit {
+				t.Fatalf("%d partitions, skew %d: a page of %d of %d, and more behind it", partitions, skew, len(page.Items), q.Limit)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d partitions, skew %d, pages of %d: got %v\nwant %v", partitions, skew, q.Limit, got, want)
+		}
+	}
+}
+
+// A partition is asked for its share of a page, not for the page.
+func TestFindAsksForShares(t *testing.T) {
+	s := &shelves{of: make([][]UserCursor, 16)}
+	for i := range 16_000 {
+		key := trigger.Key(fmt.Sprintf("k%06d", i)) // of seven bytes: shown
+		p := topics.Partition([]byte(key), 16)
+		s.of[p] = append(s.of[p], UserCursor{Due: 1, Key: key})
+	}
+	r := &Router{partitions: 16, own: s}
+	page, err := r.Find(context.Background(), Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 100, Budget: 1 << 20})
+	if err != nil || len(page.Items) != 100 || !page.More {
+		t.Fatalf("%d items, more %v, %v", len(page.Items), page.More, err)
+	}
+	if asks, looked := s.asks.Load(), s.looked.Load(); asks != 16 || looked > 300 {
+		t.Errorf("%d asks, %d triggers looked at for a page of 100", asks, looked)
+	}
+}
