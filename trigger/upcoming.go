@@ -39,19 +39,21 @@ func (s *State) waitingPlanned() []Planned {
 	return out
 }
 
-// follow appends the occurrences after the planned one.
+// follow appends the n occurrences after the planned one that were not
+// skipped.
 func (t *Timetable) follow(s *State, out []Planned, n int, until Instant) []Planned {
 	r, err := t.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
 	if err != nil {
 		return out
 	}
-	for at, left := s.Series.At, n; left > 0; left-- {
+	for at, left := s.Series.At, n; left > 0; {
 		o, ok, err := r.next(at)
 		if err != nil || !ok || (until != 0 && o.At > until) {
 			break
 		}
 		if at = o.At; indexSkip(s.Series.Skip, o.ID) < 0 {
 			out = append(out, Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local})
+			left--
 		}
 	}
 	return out
