@@ -84,9 +84,7 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 		if next.Zones, err = zonesOf(s.TZData); err != nil {
 			return nil, err
 		}
-		if err := p.mayActivate(next.Zones); err != nil {
-			return nil, err
-		}
+		p.tellOrphans(next.Zones)
 		work.reason, work.zones = "tzdata", changedZones(old.Zones, next.Zones, p.opts.Now())
 	default:
 		work.name = s.Key[len(topics.ControlCalendars):]
@@ -99,20 +97,26 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 	return work, nil
 }
 
-// mayActivate refuses a tz database that lacks a zone some trigger needs.
-func (p *Partition) mayActivate(zones *calendar.Zones) error {
+// tellOrphans says which zones that triggers use are not in a release. It is
+// no reason to refuse it: what the triggers of one partition need must not
+// decide which release is in force there and not elsewhere. `tzdata apply` sees
+// to it that a release has them.
+func (p *Partition) tellOrphans(zones *calendar.Zones) {
 	sn := p.store.Snapshot()
 	defer sn.Close()
-	var missing error
+	var orphans []string
 	err := sn.Zones(func(zone string) bool {
-		_, missing = zones.Lookup(zone)
-		return missing == nil
+		if _, err := zones.Lookup(zone); err != nil {
+			orphans = append(orphans, zone)
+		}
+		return len(orphans) < maxOrphansTold
 	})
-	if missing != nil {
-		return fmt.Errorf("the release lacks a zone that triggers use: %w", missing)
+	if len(orphans) > 0 || err != nil {
+		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release", zones.Release(), "zones", orphans, "error", err)
 	}
-	return err
 }
+
+const maxOrphansTold = 20
 
 func datesOf(s *topics.Setting) []string {
 	if s.Calendar == nil {

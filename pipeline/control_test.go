@@ -1,11 +1,14 @@
 package pipeline_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -86,4 +89,51 @@ func TestTZUpdate(t *testing.T) {
 	if s, err := n.Get(w.Context(), "York"); err != nil || s.Seq != 1 {
 		t.Errorf("New York moved: %+v, %v", s, err)
 	}
+}
+
+// A release is in force in every partition or in none, whichever zones its
+// triggers use. What it lacks a zone of is paused once it cannot be planned.
+func TestTZReleaseWithoutAZoneInUse(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
+	n := w.Start("a")
+	w.WaitReady(n)
+	events := w.Tail(w.Names.Events())
+	w.Send("uses", `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin"}`)
+	events.Event("uses", trigger.Registered)
+	w.Release("2099a", without(t, "Europe/Berlin"))
+	w.Eventually("2099a is applied", applied(n, 1))
+	for i := range 16 {
+		key := fmt.Sprint("later-", i)
+		w.Send(key, `{"op":"register","fire_at":"2030-05-01T09:00","timezone":"Asia/Tokyo"}`)
+		if e := w.Tail(w.Names.Events()).Event(key, trigger.Registered); e.TZData != "2099a" {
+			t.Errorf("partition %d resolves with %s, want 2099a", topics.Partition([]byte(key), 4), e.TZData)
+		}
+	}
+	if s, err := n.Get(w.Context(), "uses"); err != nil || s.Seq != 1 {
+		t.Errorf("what is planned stays planned: %+v, %v", s, err)
+	}
+}
+
+// without is the embedded release without a zone.
+func without(t *testing.T, zone string) []byte {
+	t.Helper()
+	blob := calendar.EmbeddedZip()
+	in, err := zip.NewReader(bytes.NewReader(blob), int64(len(blob)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, f := range in.File {
+		if f.Name == zone {
+			continue
+		}
+		if err := w.Copy(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }
