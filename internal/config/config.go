@@ -237,7 +237,7 @@ func (c *Config) Channel(name string) Channel {
 func (c *Config) Tenant(name string) Tenant {
 	t, ok := c.Tenants[name]
 	if !ok {
-		t = c.defaultTenant(name)
+		t = c.defaultTenant()
 	}
 	out := *t
 	if out.MinPeriod == 0 {

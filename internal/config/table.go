@@ -1,5 +1,7 @@
 package config
 
+import "sync"
+
 // section is a heading of the documentation with its settings.
 type section struct {
 	Title, Intro string
@@ -340,8 +342,20 @@ func (c *Config) defaultChannel(name string) *Channel {
 	return d.channel(name)
 }
 
-func (c *Config) defaultTenant(name string) *Tenant {
-	d := &Config{dev: c.dev}
-	d.fillNamed("tenants.", name)
-	return d.tenant(name)
+// defaultTenant is the same for every name, and asked for with every request.
+func (c *Config) defaultTenant() *Tenant {
+	if c.dev {
+		return devTenant()
+	}
+	return anyTenant()
+}
+
+var anyTenant, devTenant = makeTenant(false), makeTenant(true)
+
+func makeTenant(dev bool) func() *Tenant {
+	return sync.OnceValue(func() *Tenant {
+		d := &Config{dev: dev}
+		d.fillNamed("tenants.", "any")
+		return d.tenant("any")
+	})
 }
