@@ -86,7 +86,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
 		MemTableSize: 8 << 20, MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
-		L0CompactionThreshold: 8, L0StopWritesThreshold: 24, // it is written much more than read: half the rewriting
+		L0CompactionThreshold: 8, L0StopWritesThreshold: 24, // written much more than read: rewrite it half as often
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {
