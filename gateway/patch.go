@@ -116,8 +116,9 @@ func patchable(st *trigger.State) error {
 	return notFound(st.Key.ID())
 }
 
-// patched is the command that makes st what the patch wants, and the user's
-// headers where the patch leaves them as they are.
+// patched is the command that makes st what the patch wants, and the headers
+// that go with it: the user's, where the patch leaves them as they are, and the
+// mark that tells a register from one that replaces all.
 func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
 	when, other := splitPatch(patch)
 	spelled := settledWhen(st)
@@ -136,6 +137,7 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 		if own, err = addContent(base, st, other); err != nil {
 			return 0, nil, nil, err
 		}
+		own = append(slices.Clone(own), trigger.Header{Key: topics.HeaderPatch})
 	}
 	if err := applyPatch(base, patch); err != nil {
 		return 0, nil, nil, err

@@ -79,14 +79,12 @@ func commandOfWhen(st *trigger.State) *topics.CommandJSON {
 
 // settledWhen spells when a trigger will fire as it was resolved, so that a
 // register of it fires at the same instant: a delay, or what a snooze has
-// moved, as its instant; a rule with what is skipped left out.
+// moved, as its instant. The same rule keeps what is skipped by itself.
 func settledWhen(st *trigger.State) *topics.CommandJSON {
 	c := commandOfWhen(st)
 	w := &st.Spec.When
 	switch {
-	case st.Recurring():
-		c.Exclude = withSkipped(c.Exclude, st.Series.Skip)
-	case w.Kind == trigger.WhenLocal && st.Series.Local != "":
+	case st.Recurring(), w.Kind == trigger.WhenLocal && st.Series.Local != "":
 	default:
 		c.Delay, c.DST, c.Calendars = "", nil, nil
 		c.FireAt = topics.TextOrNumber(settledInstant(st).String())

@@ -97,8 +97,9 @@ type draft struct {
 	from   trigger.Origin
 	err    *trigger.Error
 
-	seen fieldSet            // given, and not null
-	text [scalarCount]string // of the scalar fields seen
+	patch bool                // HeaderPatch is there
+	seen  fieldSet            // given, and not null
+	text  [scalarCount]string // of the scalar fields seen
 
 	include, exclude []string
 	tags             []trigger.Tag

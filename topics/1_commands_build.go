@@ -58,7 +58,7 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	s.Expires = d.duration(fExpiresAfter)
 	s.Misfire = trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
 	s.FollowUser = d.bool(fFollowUser)
-	c.Spec = s
+	c.Spec, c.Patch = s, d.patch
 	c.IdempotencyKey = d.string(fIdempotencyKey, maxText)
 	c.IfAbsent = d.bool(fIfAbsent)
 	d.checkTogether(c)

@@ -18,6 +18,8 @@ func (d *draft) readHeaders(headers []trigger.Header, spelled bool) {
 	for i := range headers {
 		h := &headers[i]
 		switch {
+		case h.Key == HeaderPatch:
+			d.patch = true
 		case spelled && hasPrefixFold(h.Key, commandPrefix):
 			d.readFieldHeader(h)
 		case !slices.ContainsFunc(d.headers[:fromFields], func(f trigger.Header) bool { return f.Key == h.Key }):

@@ -48,3 +48,25 @@ func TestUserHeadersTravel(t *testing.T) {
 		}
 	}
 }
+
+// Only a record's own header marks a patch, in the JSON spelling as in the
+// other, and it does not travel on.
+func TestPatchIsMarkedByAHeader(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  *Record
+		want bool
+	}{
+		{"JSON", command(`{"op":"register","delay":"1m"}`, HeaderPatch+"="), true},
+		{"headers", command("", "wc-delay=1m", HeaderPatch+"="), true},
+		{"none", command(`{"op":"register","delay":"1m"}`), false},
+		{"a user's field", command(`{"op":"register","delay":"1m","headers":{"`+HeaderPatch+`":""}}`), false},
+		{"forwarded", &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m"}`),
+			Headers: ForwardHeaders([]trigger.Header{{Key: HeaderPatch}}, Forward{})}, false},
+	} {
+		got, err := DecodeCommand(c.rec, Limits{}, nil)
+		if err != nil || got.Patch != c.want || len(got.Spec.Headers) > 0 {
+			t.Errorf("%s: got %+v, %v", c.name, got, err)
+		}
+	}
+}

@@ -38,6 +38,10 @@ const (
 // only those are remembered.
 const HeaderAsk = enginePrefix + "ask"
 
+// HeaderPatch marks a register that a gateway has made of the trigger as it is
+// (HTTP's PATCH): what it does not change goes on, a pause among it.
+const HeaderPatch = enginePrefix + "patch"
+
 // Forward is what a record says of where it first stood. It is a claim:
 // anyone who may write can make it, so the caller checks it against the topic
 // id, the source's end and the clock before believing (DESIGN section 7).

@@ -55,6 +55,8 @@ type Command struct {
 	Spec *Spec // register: all of it; reschedule: When alone
 	Hash Hash  // content of a register (CONTRACT "Duplicates")
 
+	Patch bool // register: made of the trigger as it is; what it does not change goes on
+
 	IdempotencyKey string
 	IfRevision     int64 // 0: no condition
 	IfAbsent       bool

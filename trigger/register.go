@@ -10,7 +10,7 @@ func (d *decision) register(c *Command) *Error {
 	}
 	s := d.s
 	alive := s != nil && !s.reborn()
-	if alive && c.IdempotencyKey == "" && s.Hash == c.Hash {
+	if alive && c.IdempotencyKey == "" && s.Hash == c.Hash && !c.movesBack(s) {
 		return d.duplicate("same content")
 	}
 	if c.IfAbsent && alive {
@@ -23,6 +23,12 @@ func (d *decision) register(c *Command) *Error {
 		return d.replace(c)
 	}
 	return d.beginLife(c)
+}
+
+// movesBack says that a patch asks for another time than s has now, though the
+// content is the one it was registered with: a reschedule stands between.
+func (c *Command) movesBack(s *State) bool {
+	return c.Patch && !s.Spec.When.same(&c.Spec.When)
 }
 
 // reborn says that a register of s is a new life rather than a replacement.
@@ -87,7 +93,11 @@ func (d *decision) beginLife(c *Command) *Error {
 // trigger's. What has fired in this life never fires again.
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
-	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, d.past(&c.Spec.When))
+	kept := d.past(&c.Spec.When)
+	if c.Patch && s.Spec.When.same(&c.Spec.When) {
+		kept.goesOn, kept.after = true, max(kept.after, s.Series.At-1)
+	}
+	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, kept)
 	if err != nil {
 		return err
 	}
@@ -95,8 +105,14 @@ func (d *decision) replace(c *Command) *Error {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
 	before := s.Series
+	if c.Patch && series.At == before.At {
+		series.Told = before.Told
+	}
 	d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
-	s.Spec, s.Hash, s.Status, s.ForgetAt, s.Trimmed, s.Note = *c.Spec, c.Hash, Pending, 0, false, ""
+	if !c.Patch || s.Status != Paused {
+		s.Status, s.Note = Pending, ""
+	}
+	s.Spec, s.Hash, s.ForgetAt, s.Trimmed = *c.Spec, c.Hash, 0, false
 	d.settleSpec(c, series)
 	f := d.tellPlan(Replaced)
 	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData

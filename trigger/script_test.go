@@ -92,10 +92,17 @@ func (p *script) register() {
 	if s.Channel == "webhook" {
 		s.Callback = &Callback{URL: "https://example.com", Retry: of(p, nil, []time.Duration{time.Second, 2 * time.Second})}
 	}
-	c := &Command{Op: OpRegister, Key: p.key(), From: p.origin(), Spec: s, Hash: contentOf(s)}
-	if n := p.pick(30); n < 20 && n > 0 {
+	c := &Command{Op: OpRegister, Key: p.key(), From: p.origin(), Spec: s}
+	switch n := p.pick(30); {
+	case n < 20 && n > 0:
 		c.IdempotencyKey = fmt.Sprint("i", n)
+	case n > 24:
+		c.Patch = true
+		if old := p.w.states[c.Key]; n > 26 && old != nil {
+			s.When = old.Spec.When
+		}
 	}
+	c.Hash = contentOf(s)
 	p.conditions(c)
 	p.w.command(c)
 }

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"slices"
 	"time"
 )
 
@@ -47,6 +48,20 @@ type When struct {
 	Count      int
 	DST        DST
 	Calendars  *Calendars
+}
+
+// same says whether both ask for the same in the same words.
+func (w *When) same(o *When) bool {
+	return w.Kind == o.Kind && w.DelayText == o.DelayText && w.FireAt == o.FireAt && w.Local == o.Local && w.Zone == o.Zone &&
+		w.Recurrence == o.Recurrence && w.Start == o.Start && w.Until == o.Until && w.Count == o.Count && w.DST == o.DST &&
+		slices.Equal(w.Include, o.Include) && slices.Equal(w.Exclude, o.Exclude) && w.Calendars.same(o.Calendars)
+}
+
+func (c *Calendars) same(o *Calendars) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return c.On == o.On && slices.Equal(c.Names, o.Names)
 }
 
 // WhenKind says which time field a caller used.

@@ -134,7 +134,7 @@ func (s *story) command(a args) *Command {
 	if !ok {
 		a.t.Fatalf("%s: no word of a story: %q", a.d.Pos, a.d.Cmd)
 	}
-	c := &Command{Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"),
+	c := &Command{Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"), Patch: a.has("patch"),
 		For: a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem")}
 	c.From.Append = a.instant("at", c.From.Append)
 	if f := a.text("forwarded"); f != "" {
