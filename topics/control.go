@@ -20,8 +20,9 @@ const (
 )
 
 const (
-	headerTZLabel = "wc-label"  // release, for people: 2026a
-	headerTZSum   = "wc-sha256" // hex, of the value: the identity of the release
+	headerTZLabel   = "wc-label"   // release, for people: 2026a
+	headerTZSum     = "wc-sha256"  // hex, of the value: the identity of the release
+	headerTZCarried = "wc-carried" // zones carried over, between spaces
 )
 
 // Bounds on settings.
@@ -42,9 +43,10 @@ type Setting struct {
 
 // TZData is a release of the tz database.
 type TZData struct {
-	Label string   // as IANA names it
-	Sum   [32]byte // SHA-256 of Zip
-	Zip   []byte   // zoneinfo.zip as Go reads it
+	Label   string   // as IANA names it
+	Sum     [32]byte // SHA-256 of Zip
+	Zip     []byte   // zoneinfo.zip as Go reads it
+	Carried []string // zones in Zip that the release lacks: their rules are those of the one before
 }
 
 // Calendar is a named set of local dates.
@@ -59,8 +61,11 @@ func EncodeTZData(t TZData) (key, value []byte, headers []trigger.Header, err er
 		return nil, nil, nil, err
 	}
 	sum := sha256.Sum256(t.Zip)
-	return []byte(ControlTZData), t.Zip, []trigger.Header{
-		header(headerTZLabel, t.Label), header(headerTZSum, hex.EncodeToString(sum[:]))}, nil
+	headers = []trigger.Header{header(headerTZLabel, t.Label), header(headerTZSum, hex.EncodeToString(sum[:]))}
+	if len(t.Carried) > 0 {
+		headers = append(headers, header(headerTZCarried, strings.Join(t.Carried, " ")))
+	}
+	return []byte(ControlTZData), t.Zip, headers, nil
 }
 
 func (t *TZData) check() error {
@@ -158,6 +163,8 @@ func (t *TZData) decode(headers []trigger.Header) error {
 			t.Label = string(h.Value)
 		case headerTZSum:
 			sum = string(h.Value)
+		case headerTZCarried:
+			t.Carried = strings.Fields(string(h.Value))
 		}
 	}
 	t.Sum = sha256.Sum256(t.Zip)

@@ -11,12 +11,13 @@ import (
 )
 
 func TestTZDataSurvivesTheWire(t *testing.T) {
-	key, value, hs, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte("PK\x03\x04")})
+	key, value, hs, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte("PK\x03\x04"), Carried: []string{"Asia/Almaty", "Europe/Kiev"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := DecodeSetting(&Record{Key: key, Value: value, Headers: hs})
-	if err != nil || got.TZData == nil || got.TZData.Label != "2026a" || !bytes.Equal(got.TZData.Zip, value) || got.TZData.Sum == [32]byte{} {
+	if err != nil || got.TZData == nil || got.TZData.Label != "2026a" || !bytes.Equal(got.TZData.Zip, value) || got.TZData.Sum == [32]byte{} ||
+		!slices.Equal(got.TZData.Carried, []string{"Asia/Almaty", "Europe/Kiev"}) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	value[0] ^= 1

@@ -158,7 +158,7 @@ func TestHeaderSchemas(t *testing.T) {
 	_, _, due := DueRecord(fullFire(), dueEnv)
 	_, _, dead := DeadLetterRecord(&trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}, dueEnv)
 	_, _, rejected := RejectedRecord(&Record{Topic: "waterclock.commands", Key: []byte("k"), Value: make([]byte, MaxRecordBytes)}, &trigger.Error{Code: trigger.CodeTooLarge, Field: "payload", Msg: "m"})
-	_, _, tz, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte{1}})
+	_, _, tz, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte{1}, Carried: []string{"Europe/Kiev"}})
 	if err != nil {
 		t.Fatal(err)
 	}

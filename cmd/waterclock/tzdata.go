@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,6 +26,10 @@ type release struct {
 	ID    string `json:"sha256"`
 	Zones int    `json:"zones"`
 	Since string `json:"since,omitempty"` // when it was applied
+
+	// Carried are zones that the release lacks; their rules are those of the
+	// one before it.
+	Carried []string `json:"carried,omitempty"`
 
 	zones *calendar.Zones
 }
@@ -61,6 +63,9 @@ func statusRows(active *release, own release) [][2]string {
 	rows := [][2]string{{"active", "none applied: each engine uses the release it carries"}}
 	if active != nil {
 		rows = [][2]string{{"active", active.Label}, {"since", active.Since}, {"sha256", active.ID}, {"zones", strconv.Itoa(active.Zones)}}
+		if len(active.Carried) > 0 {
+			rows = append(rows, [2]string{"carried over", strings.Join(active.Carried, ", ") + ": as in the release before, for this one lacks them"})
+		}
 	}
 	rows = append(rows, [2]string{"this binary", own.Label}, [2]string{"its sha256", own.ID})
 	if active != nil && active.ID != own.ID {
@@ -89,6 +94,7 @@ func (a *app) activeRelease(ctx context.Context, c *config.Config) (*release, er
 		return nil, fmt.Errorf("the release in %s: %w", r.Topic, err)
 	}
 	active := releaseOf(zones)
+	active.Carried = s.TZData.Carried
 	active.Since = trigger.Instant(r.Timestamp.UnixMilli()).String()
 	return &active, nil
 }
@@ -107,7 +113,11 @@ func newTZDataApply(a *app) *cobra.Command {
 		Long: `Activate a release of the time zone database in every partition at once.
 Triggers whose instant it changes are moved, each with an event
 trigger.rescheduled. With --dry-run nothing is written: it lists the zones that
-change, from when, and how many triggers might move.`,
+change, from when, and how many triggers might move.
+
+A release that lacks zones of the active one is refused. With --force it is
+applied with those zones added, their rules as they are: no trigger is left
+without its zone, and status names them.`,
 		Example:   "  waterclock tzdata apply embedded --dry-run\n  waterclock tzdata apply zoneinfo.zip --label 2026b",
 		Args:      argsBetween(1, 1),
 		ValidArgs: []string{"embedded"},
@@ -116,13 +126,17 @@ change, from when, and how many triggers might move.`,
 			if err != nil {
 				return err
 			}
-			return a.applyTZData(cmd.Context(), f, blob, label)
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			return a.applyTZData(cmd.Context(), c, f, topics.TZData{Label: label, Zip: blob})
 		},
 	}
 	cmd.Flags().StringVar(&f.label, "label", "", "IANA's `name` of the release: 2026b; needed for a FILE, which does not say it")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would change, and write nothing")
 	cmd.Flags().BoolVar(&f.count, "count", true, "with --dry-run: read all triggers and count those that might move")
-	cmd.Flags().BoolVar(&f.force, "force", false, "even if zones are missing or over 60 change: that looks like a broken file")
+	cmd.Flags().BoolVar(&f.force, "force", false, "even if zones are missing, which keep their rules, or over 60 change: that looks like a broken file")
 	return cmd
 }
 
@@ -141,33 +155,37 @@ func (f *tzApplyFlags) read(arg string) (blob []byte, label string, err error) {
 	return blob, f.label, nil
 }
 
-func (a *app) applyTZData(ctx context.Context, f *tzApplyFlags, blob []byte, label string) error {
-	key, value, headers, err := topics.EncodeTZData(topics.TZData{Label: label, Zip: blob, Sum: sha256.Sum256(blob)})
+func (a *app) applyTZData(ctx context.Context, c *config.Config, f *tzApplyFlags, next topics.TZData) error {
+	if _, err := calendar.LoadZones(next.Zip, next.Label); err != nil {
+		return &failure{Exit: exitUsage, Err: err}
+	}
+	active, err := a.activeRelease(ctx, c)
+	if err != nil {
+		return err
+	}
+	t := &transition{From: releaseOf(calendar.Embedded())} // of an engine where none was applied
+	if active != nil {
+		t.From = *active
+	}
+	if f.force {
+		if next.Zip, next.Carried, err = calendar.CarryOver(next.Zip, t.From.zones); err != nil {
+			return err
+		}
+	}
+	rec, err := releaseRecord(next)
 	if err != nil {
 		return &failure{Exit: exitUsage, Err: worded(err)}
 	}
-	zones, err := calendar.LoadZones(blob, label)
-	if err != nil {
-		return &failure{Exit: exitUsage, Err: err}
-	}
-	c, err := a.config(false)
-	if err != nil {
+	if err := t.compare(next); err != nil {
 		return err
 	}
-	t, err := a.compareReleases(ctx, c, releaseOf(zones))
-	if err != nil {
-		return err
-	}
+	t.Unchanged = active != nil && active.ID == t.To.ID
 	if f.dryRun {
 		return a.printTransition(ctx, c, t, f.count)
 	}
 	if !t.Unchanged {
 		if err := t.safe(f.force); err != nil {
 			return err
-		}
-		rec := &kgo.Record{Key: key, Value: value}
-		for _, h := range headers {
-			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
 		if err := a.writeSetting(ctx, c, rec); err != nil {
 			return err
@@ -177,152 +195,11 @@ func (a *app) applyTZData(ctx context.Context, f *tzApplyFlags, blob []byte, lab
 	return a.printTransition(ctx, c, t, false)
 }
 
-// zonesRead is how far ahead two releases are compared: beyond it, only
-// triggers are registered that the next release will move in its turn.
-const zonesRead = 10 * 366 * 24 * time.Hour
-
-// transition is what another release changes.
-type transition struct {
-	From      release      `json:"from"`
-	To        release      `json:"to"`
-	Unchanged bool         `json:"unchanged,omitempty"` // it is active already
-	Zones     []zoneChange `json:"zones"`
-	Triggers  *int         `json:"triggers,omitempty"` // at most so many move; null: not counted
-}
-
-type zoneChange struct {
-	Zone     string `json:"zone"`
-	From     string `json:"from"` // the first instant at which clocks differ
-	What     string `json:"what"` // changed, added, removed
-	Triggers int    `json:"triggers"`
-
-	at int64
-}
-
-// compareReleases compares with the active release; where none was applied,
-// with the one this binary carries.
-func (a *app) compareReleases(ctx context.Context, c *config.Config, to release) (*transition, error) {
-	active, err := a.activeRelease(ctx, c)
-	if err != nil {
-		return nil, err
+func releaseRecord(t topics.TZData) (*kgo.Record, error) {
+	key, value, headers, err := topics.EncodeTZData(t)
+	rec := &kgo.Record{Key: key, Value: value}
+	for _, h := range headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
-	from := releaseOf(calendar.Embedded())
-	if active != nil {
-		from = *active
-	}
-	t := &transition{From: from, To: to, Zones: []zoneChange{}, Unchanged: active != nil && active.ID == to.ID}
-	now := time.Now().UnixMilli()
-	for _, d := range calendar.Diff(from.zones, to.zones, now, now+zonesRead.Milliseconds()) {
-		z := zoneChange{Zone: d.Zone, From: trigger.Instant(d.At).String(), What: "changed", at: d.At}
-		if d.Added {
-			z.What = "added"
-		} else if d.Removed {
-			z.What = "removed"
-		}
-		t.Zones = append(t.Zones, z)
-	}
-	return t, nil
-}
-
-// maxChanged is how many zones a release may change unforced: the largest
-// since 2005 changed some 30.
-const maxChanged = 60
-
-// safe refuses a release that would orphan triggers, or looks like no tz
-// database at all.
-func (t *transition) safe(force bool) error {
-	var removed []string
-	changed := 0
-	for _, z := range t.Zones {
-		switch z.What {
-		case "removed":
-			removed = append(removed, z.Zone)
-		case "changed":
-			changed++
-		}
-	}
-	switch {
-	case force:
-		return nil
-	case len(removed) > 0:
-		return &failure{Exit: exitConflict, Msg: fmt.Sprintf("release %s lacks %s (%s): triggers there could not be planned. Was it built without backward links? Force it with --force",
-			t.To.Label, plural(len(removed), "zone"), strings.Join(removed[:min(5, len(removed))], ", "))}
-	case changed > maxChanged:
-		return &failure{Exit: exitConflict, Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force", t.To.Label, changed)}
-	}
-	return nil
-}
-
-func (a *app) printTransition(ctx context.Context, c *config.Config, t *transition, count bool) error {
-	if count && len(t.Zones) > 0 {
-		if err := a.countMoves(ctx, c, t); err != nil {
-			return err
-		}
-	}
-	if a.out.format != "table" {
-		return a.out.json(t)
-	}
-	switch {
-	case t.Unchanged:
-		a.note("release %s is active already", t.To.Label)
-		return nil
-	case len(t.Zones) == 0:
-		a.note("from %s to %s no clock changes within ten years", t.From.Label, t.To.Label)
-		return nil
-	}
-	a.note("from %s to %s %s differ%s", t.From.Label, t.To.Label, plural(len(t.Zones), "zone"), t.counted())
-	items := make([]any, len(t.Zones))
-	header := []string{"zone", "what", "from"}
-	if t.Triggers != nil {
-		header = append(header, "triggers")
-	}
-	return a.out.list(items, header, func(i int) []string {
-		z := t.Zones[i]
-		row := []string{z.Zone, z.What, z.From}
-		if t.Triggers != nil {
-			row = append(row, strconv.Itoa(z.Triggers))
-		}
-		return row
-	})
-}
-
-func (t *transition) counted() string {
-	if t.Triggers == nil {
-		return ""
-	}
-	return "; at most " + plural(*t.Triggers, "trigger") + " would move"
-}
-
-// mayMove is how long before a zone's first difference a wall time may lie
-// and yet be resolved differently: zones are within a day of UTC, twice.
-const mayMove = int64(48 * time.Hour / time.Millisecond)
-
-// countMoves reads topic state and counts, by zone, triggers planned by wall
-// time for after its clocks change.
-func (a *app) countMoves(ctx context.Context, c *config.Config, t *transition) error {
-	byZone := map[string]*zoneChange{}
-	for i := range t.Zones {
-		byZone[t.Zones[i].Zone] = &t.Zones[i]
-	}
-	moves := map[string]*zoneChange{}
-	err := a.readWhole(ctx, c, c.Topic("state"), "reading triggers", func(r *kgo.Record) {
-		key := string(r.Key)
-		delete(moves, key)
-		if r.Value == nil || topics.IsReserved(r.Key) {
-			return
-		}
-		st, err := topics.DecodeState(trigger.Key(key), r.Value)
-		if err != nil || st.Status.Finished() || st.Series.Local == "" {
-			return // elapsed time and instants never move
-		}
-		if z := byZone[st.Spec.When.Zone]; z != nil && int64(st.Series.At) >= z.at-mayMove {
-			moves[key] = z
-		}
-	})
-	for _, z := range moves {
-		z.Triggers++
-	}
-	n := len(moves)
-	t.Triggers = &n
-	return err
+	return rec, err
 }

@@ -91,8 +91,15 @@ func TestTZData(t *testing.T) {
 	run("apply", next, "--label", "2099a").want(t, exitOK, "written")
 	run("status", "-o", "json", "--jq", `.active.label+" "+(.same|tostring)`).want(t, exitOK, "2099a false")
 
-	run("apply", otherRelease(t, map[string]string{"Europe/Berlin": ""}), "--label", "2099b").want(t, exitConflict, "lacks 1 zone (Europe/Berlin)", "--force")
-	run("apply", otherRelease(t, map[string]string{"Europe/Berlin": ""}), "--label", "2099b", "--force").want(t, exitOK, "written", "removed")
+	lacks := otherRelease(t, map[string]string{"Europe/Berlin": ""})
+	run("apply", lacks, "--label", "2099b").want(t, exitConflict, "lacks 1 zone (Europe/Berlin)", "--force")
+	run("apply", lacks, "--label", "2099b", "--dry-run").want(t, exitOK, "at most 0 triggers would move", "lacks the zone of 1 trigger", "removed")
+	run("apply", lacks, "--label", "2099b", "--dry-run", "--force").want(t, exitOK, "lacks the zone of 1 trigger", "carried over")
+	run("apply", lacks, "--label", "2099b", "--force").want(t, exitOK, "written", "Europe/Berlin", "carried over")
+	run("apply", lacks, "--label", "2099b", "--force").want(t, exitOK, "active already")
+	run("status").want(t, exitOK, "2099b", "carried over", "Europe/Berlin")
+	run("status", "-o", "json", "--jq", `.active.carried|join(" ")`).want(t, exitOK, "Europe/Berlin")
+	run("apply", next, "--label", "2099c", "--dry-run").want(t, exitOK, "no clock changes") // Berlin's rules are those of 2099a
 	bad := filepath.Join(t.TempDir(), "x.zip")
 	if err := os.WriteFile(bad, []byte("no zip"), 0o600); err != nil {
 		t.Fatal(err)
