@@ -120,7 +120,7 @@ func patchable(st *trigger.State) error {
 // that go with it: the user's, where the patch leaves them as they are, and the
 // mark that tells a register from one that replaces all.
 func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
-	when, other := splitPatch(patch)
+	when, other := splitPatch(st, patch)
 	spelled := settledWhen(st)
 	if len(when) > 0 {
 		spelled = commandOfWhen(st)
@@ -145,13 +145,19 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 	return op, fieldsOf(base), own, nil
 }
 
-func splitPatch(patch fields) (when, other fields) {
+// splitPatch tells what is about when from the rest. What is planned for an
+// instant no zone and no dst moves: they are of the rest there.
+func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	for _, f := range patch {
 		if slices.Contains(timeFields, f.name) {
 			when = append(when, f)
 		} else {
 			other = append(other, f)
 		}
+	}
+	byClocks := st.Recurring() || st.Series.Local != ""
+	if !byClocks && !slices.ContainsFunc(waysToSayWhen, when.has) && !when.has("include") {
+		return nil, patch
 	}
 	return when, other
 }

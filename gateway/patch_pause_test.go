@@ -51,3 +51,39 @@ func TestPatchBackToWhatWasRegistered(t *testing.T) {
 		t.Errorf("answer %s", a.body)
 	}
 }
+
+// Neither a zone nor dst moves what is planned for an instant.
+func TestPatchOfClocksKeepsAnInstant(t *testing.T) {
+	for _, c := range []struct{ name, register, snooze, patch, revision string }{
+		{"dst of a delay", `{"delay":"1000d","payload":1}`, "", `{"dst":{"gap":"skip"}}`, "2"},
+		{"zone of a delay", `{"delay":"1000d","payload":1}`, "", `{"timezone":"Asia/Tokyo"}`, "2"},
+		{"zone and content of a delay", `{"delay":"1000d"}`, "", `{"timezone":"Asia/Tokyo","payload":1}`, "2"},
+		{"dst of an instant", at(`,"payload":1,"dst":{"overlap":"both"}`), "", `{"dst":{"gap":"skip"}}`, "2"},
+		{"zone of an instant", at(`,"payload":1`), "", `{"timezone":"Asia/Tokyo"}`, "1"}, // of no use, so nothing changes
+		{"of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin","payload":1}`, `{"for":"1h"}`, `{"dst":{"gap":"skip"}}`, "3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/i", c.register)
+			if c.snooze != "" {
+				w.must(http.StatusOK, "POST", "/v1/triggers/i:snooze", c.snooze)
+			}
+			before := w.state("i").Series
+			a := w.must(http.StatusOK, "PATCH", "/v1/triggers/i", c.patch)
+			if got := w.state("i").Series; got.At != before.At || got.Told != before.Told {
+				t.Errorf("planned %+v, then %+v", before, got)
+			}
+			if a.get(t, "revision") != c.revision || string(w.state("i").Spec.Payload) != "1" {
+				t.Errorf("answer %s, payload %s", a.body, w.state("i").Spec.Payload)
+			}
+		})
+	}
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/i", at(`,"dst":{"overlap":"both"}`))
+	w.must(http.StatusOK, "PATCH", "/v1/triggers/i", `{"dst":{"gap":"skip"}}`)
+	if got := w.must(http.StatusOK, "GET", "/v1/triggers/i", "").get(t, "dst"); got != `{"gap":"skip","overlap":"both"}` {
+		t.Errorf("dst %s", got)
+	}
+	w.must(http.StatusUnprocessableEntity, "PATCH", "/v1/triggers/i", `{"fire_at":null}`)
+	w.must(http.StatusUnprocessableEntity, "PATCH", "/v1/triggers/i", `{"count":2}`)
+}

@@ -86,7 +86,7 @@ func settledWhen(st *trigger.State) *topics.CommandJSON {
 	switch {
 	case st.Recurring(), w.Kind == trigger.WhenLocal && st.Series.Local != "":
 	default:
-		c.Delay, c.DST, c.Calendars = "", nil, nil
+		c.Delay, c.Calendars = "", nil
 		c.FireAt = topics.TextOrNumber(settledInstant(st).String())
 	}
 	return c
