@@ -67,6 +67,7 @@ func (p *Partition) applyControl(r *kgo.Record) {
 	if p.replan != nil { // two at once: look at everything
 		work.zones, work.name, work.reason = nil, "", "settings"
 	}
+	work.left = work.zones
 	p.replan = work
 }
 

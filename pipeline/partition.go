@@ -66,6 +66,7 @@ type turn struct {
 	commands int
 	fires    int
 	taken    int    // timers taken from ready
+	moved    int    // by a replan
 	source   string // of the command or receipt being applied
 	outcomes []outcome
 	manifest manifest

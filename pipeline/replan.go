@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waterclock/waterclock/statestore"
@@ -14,22 +16,43 @@ import (
 // firing goes on. progress.NextControl moves past the record only when all is
 // done; a successor that opens in between begins again, and repeats nothing,
 // because resolving again what was resolved changes nothing.
+//
+// A few zones are walked by key. Where that turns out to be much of the store,
+// and for calendars, all states are walked in the order they lie in, which
+// spares searching for each. There a trigger may move past the walk before it
+// was met; so whatever a turn writes meanwhile is resolved in that turn.
 type replan struct {
 	next   int64 // progress.NextControl when all are done
 	reason string
-	zones  []string    // those whose rules differ, but for the ones that are done; nil: look at everything
+	zones  []string    // those whose rules differ; nil: any
 	name   string      // of the calendar; "" for a tz database
-	after  trigger.Key // triggers up to here are done, of the first zone if there are zones
+	left   []string    // of zones, to be walked; nil: states are walked where they lie
+	after  trigger.Key // of left[0], triggers up to here are done
+	at     statestore.Home
+	ahead  map[trigger.Key]struct{} // done, and moved to where the walk will be
+	batch  batch                    // how many may move in a turn
 	looked int
 	moved  int
 	start  time.Time
 }
 
-// Bounds of one turn's share: whatever falls due meanwhile waits for it.
+// Bounds of one turn's share, beside its batch: whatever falls due meanwhile
+// waits for it. And of what a walk remembers: what it forgets it looks at twice.
 const (
 	replanTime   = 10 * time.Millisecond
-	replanLooked = 4000
+	replanLooked = 20_000
+	replanAhead  = 50_000
 )
+
+// A walk by key of so many triggers, and this part of all, is given up for one
+// where they lie.
+const (
+	replanMany = 1000
+	replanPart = 8
+)
+
+// maxMoves is how many triggers move in a turn where turns are quick.
+const maxMoves = 4000
 
 // replanSome does one turn's share.
 func (p *Partition) replanSome(t *turn) error {
@@ -39,8 +62,15 @@ func (p *Partition) replanSome(t *turn) error {
 	}
 	sn := p.store.Snapshot()
 	defer sn.Close()
-	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(max(replanTime, p.pace.next()/2)), most: w.looked + replanLooked}
-	if err := s.walk(sn); err != nil || s.over {
+	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), looks: w.looked + replanLooked, moves: w.moved + w.batch.size(maxMoves)}
+	s.written()
+	before := w.moved
+	err := s.walk(sn)
+	t.moved = w.moved - before
+	if err != nil || s.over {
+		return err
+	}
+	if err := p.store.Filled(); err != nil {
 		return err
 	}
 	t.progress.NextControl = max(t.progress.NextControl, w.next)
@@ -55,26 +85,46 @@ type replanShare struct {
 	t     *turn
 	w     *replan
 	until time.Time
-	most  int  // of replan.looked
+	looks int  // of replan.looked, at most
+	moves int  // of replan.moved, at most
 	over  bool // the rest is for later turns
 	err   error
+	spare *trigger.State
+}
+
+// written resolves what this turn has written so far.
+func (s *replanShare) written() {
+	for _, e := range s.t.order {
+		if e.dirty && e.state != nil {
+			s.resolve(e, e.state)
+		}
+	}
 }
 
 // walk goes on where the last share ended.
 func (s *replanShare) walk(sn *statestore.Snapshot) error {
 	w := s.w
-	if w.zones == nil {
-		return s.ended(sn.Scan(w.after, s.look))
-	}
-	for len(w.zones) > 0 && !s.over {
-		if err := s.ended(sn.ScanZone(w.zones[0], w.after, s.look)); err != nil {
+	for len(w.left) > 0 && !s.over && !s.many() {
+		if err := s.ended(sn.ScanZone(w.left[0], w.after, s.look)); err != nil {
 			return err
 		}
-		if !s.over {
-			w.zones, w.after = w.zones[1:], ""
+		if !s.over && !s.many() {
+			w.left, w.after = w.left[1:], ""
 		}
 	}
-	return nil
+	if w.left != nil && s.many() {
+		w.left = nil
+	}
+	if w.left != nil || s.over {
+		return nil
+	}
+	s.p.store.Fill() // nearly everything is written anew: it is merged once, afterwards
+	return s.ended(sn.ScanHomes(w.at, s.lookAt))
+}
+
+// many says that walking by key does not pay.
+func (s *replanShare) many() bool {
+	return s.w.left != nil && s.w.looked >= replanMany && int64(s.w.looked) > s.p.store.PendingCount()/replanPart
 }
 
 func (s *replanShare) ended(err error) error {
@@ -84,35 +134,84 @@ func (s *replanShare) ended(err error) error {
 	return err
 }
 
-// look resolves one trigger again. false ends the share.
+// look resolves one trigger of a zone again. false ends the share, or the walk.
 func (s *replanShare) look(key trigger.Key, value []byte) bool {
-	s.err = s.again(key, value)
+	s.again(key, value)
 	s.w.after = key
+	return s.goOn() && !s.many()
+}
+
+// lookAt resolves one trigger again that lies at a home.
+func (s *replanShare) lookAt(at statestore.Home, key trigger.Key, value []byte) bool {
+	if _, done := s.w.ahead[key]; done {
+		delete(s.w.ahead, key)
+	} else if e := s.again(key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
+		if s.w.ahead == nil {
+			s.w.ahead = map[trigger.Key]struct{}{}
+		}
+		s.w.ahead[key] = struct{}{}
+	}
+	s.w.at = at
+	return s.goOn()
+}
+
+// liesAhead says that a walk that has come to a home will yet meet a trigger with
+// these timers.
+func liesAhead(at statestore.Home, timers []trigger.Timer) bool {
+	return at.Here == "" && !slices.ContainsFunc(timers, func(t trigger.Timer) bool { return t.Due <= at.Due.Due })
+}
+
+func (s *replanShare) goOn() bool {
 	s.w.looked++
-	s.over = s.w.looked >= s.most || (s.w.looked%16 == 0 && !time.Now().Before(s.until))
+	s.over = s.w.looked >= s.looks || s.w.moved >= s.moves || (s.w.looked%16 == 0 && !time.Now().Before(s.until))
 	return s.err == nil && !s.over
 }
 
-func (s *replanShare) again(key trigger.Key, value []byte) error {
-	e := s.t.overlay[key]
-	if e == nil {
-		state, err := topics.DecodeState(key, value)
-		if err != nil {
-			return fmt.Errorf("decode state of %q: %w", key, err)
+// again resolves a stored trigger. It returns what joined the turn: only what
+// moves does.
+func (s *replanShare) again(key trigger.Key, value []byte) *entry {
+	if e := s.t.overlay[key]; e != nil {
+		if e.state != nil && s.resolve(e, e.state) {
+			return e
 		}
-		e = &entry{key: key, state: state}
-	}
-	if e.state == nil || (s.w.zones == nil && !e.state.Uses(s.w.name)) {
 		return nil
 	}
-	out := s.p.machine.Replan(e.state, s.t.now, s.w.reason)
+	if s.spare == nil {
+		s.spare = new(trigger.State)
+	}
+	if err := topics.DecodeStateInto(s.spare, key, bytes.Clone(value)); err != nil {
+		s.err = fmt.Errorf("decode state of %q: %w", key, err)
+		return nil
+	}
+	if !s.resolve(nil, s.spare) {
+		return nil
+	}
+	s.spare = nil // the turn has it
+	return s.t.overlay[key]
+}
+
+// resolve decides about one trigger, and says whether it has moved. e is nil
+// for one that is not in the turn yet.
+func (s *replanShare) resolve(e *entry, state *trigger.State) bool {
+	if !s.w.concerns(state) {
+		return false
+	}
+	out := s.p.machine.Replan(state, s.t.now, s.w.reason)
 	if !out.Changed {
-		return nil
+		return false
 	}
 	s.w.moved++
-	if s.t.overlay[key] == nil { // only what moves joins the turn
-		e = s.p.join(s.t, key, e.state)
+	if e == nil {
+		e = s.p.join(s.t, state.Key, state)
 	}
 	s.p.perform(s.t, e, &out)
-	return nil
+	return true
+}
+
+// concerns says whether a plan may depend on what has changed.
+func (w *replan) concerns(s *trigger.State) bool {
+	if w.zones != nil && !slices.Contains(w.zones, s.Spec.When.Zone) {
+		return false
+	}
+	return s.Uses(w.name)
 }

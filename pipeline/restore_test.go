@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ import (
 // readHow hears how many records restores read.
 type readHow struct {
 	pipeline.Listener
-	records *int64
+	records *atomic.Int64
 }
 
 func (r readHow) Restored(p int32, n int64, took time.Duration) {
-	*r.records += n
+	r.records.Add(n)
 	r.Listener.Restored(p, n, took)
 }
 
@@ -36,15 +37,14 @@ func TestRestoreBrokenOff(t *testing.T) {
 		for _, at := range []int{1, 2, 5, 12, 25} {
 			t.Run(fmt.Sprintf("%s at batch %d", blow.name, at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					passes, strike := 0, 0
-					var read int64
+					var passes, strike, read atomic.Int64
 					w := sim.New(t, sim.Options{Seed: uint64(at), Partitions: 1, Change: func(_ string, o *pipeline.Options) {
 						pipeline.RestoreInChunks(o, 16)
 						o.Listener = readHow{o.Listener, &read}
 					}})
 					w.OnStep(func(_ string, _ int32, step string) {
 						if step == "restore" {
-							if passes++; passes == strike {
+							if passes.Add(1) == strike.Load() {
 								blow.hit(w)
 							}
 						}
@@ -65,20 +65,21 @@ func TestRestoreBrokenOff(t *testing.T) {
 					w.SetDisk("a", nil)
 					w.Start("a")
 					w.AwaitOwners()
-					first := read
+					first := read.Load()
 					_ = w.Stop("a")
 					w.SetDisk("a", nil)
-					passes, strike = 0, at
+					passes.Store(0)
+					strike.Store(int64(at))
 					w.Start("a")
 					time.Sleep(10 * time.Second)
 					if w.Node("a") != nil {
-						t.Fatalf("there were only %d batches", passes)
+						t.Fatalf("there were only %d batches", passes.Load())
 					}
-					read = 0
+					read.Store(0)
 					rebuilt := contents(t, restarted(w))
 					equal(t, live, rebuilt)
-					if blow.name == "kill -9" && at >= 12 && read >= first {
-						t.Errorf("%d records were read, and %d from the beginning: it began anew", read, first)
+					if blow.name == "kill -9" && at >= 12 && read.Load() >= first {
+						t.Errorf("%d records were read, and %d from the beginning: it began anew", read.Load(), first)
 					}
 					time.Sleep(10 * time.Minute)
 					w.CheckInvariants()

@@ -1,0 +1,89 @@
+package statestore
+
+import (
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Home is where a state lies, for who walks all of them in the order of the
+// disk. The zero Home is before everything; those without a timer come last.
+type Home struct {
+	Due  DueKey      // earliest timer
+	Here trigger.Key // if not "", it is of a trigger without timers: paused
+}
+
+// ScanHomes calls f for each trigger that is not finished, after a home, until
+// f returns false: each state is read where it lies, in one sequential pass. A
+// scan by key has to search for each. value is valid during the call.
+func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value []byte) bool) error {
+	return sn.use("snapshot: scan homes", func(db *pebble.Snapshot) error {
+		if after.Here == "" {
+			if more, err := sn.scanDueHomes(db, after.Due, f); err != nil || !more {
+				return err
+			}
+		}
+		return sn.scanHere(db, after.Here, f)
+	})
+}
+
+// scanDueHomes walks table d. more is false when f has had enough.
+func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home, trigger.Key, []byte) bool) (more bool, err error) {
+	from := tableDue.lower()
+	if after != (DueKey{}) {
+		from = append(appendDueKey(nil, after.Due, after.Ref), 0)
+	}
+	return sn.walk(db, from, tableDue.upper(), func(k, value []byte) (bool, error) {
+		if len(value) == 0 {
+			return true, nil // a further timer of a trigger whose home was before
+		}
+		due, ref, ok := splitDueKey(k)
+		if !ok {
+			return false, corrupt("due key %x", k)
+		}
+		at := Home{Due: DueKey{due, string(ref)}}
+		_, key, _, _, ok := ParseRef(at.Due.Ref)
+		if !ok {
+			return false, corrupt("due key %x", k)
+		}
+		return f(at, key, value), nil
+	})
+}
+
+// scanHere walks the states in table t.
+func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home, trigger.Key, []byte) bool) error {
+	from := appendStateKey(nil, after)
+	if after != "" {
+		from = append(from, 0)
+	}
+	_, err := sn.walk(db, from, tableKey.upper(), func(k, value []byte) (bool, error) {
+		if len(value) < 2 || home(value[0]) != homeHere {
+			return true, nil
+		}
+		key := trigger.Key(k[1:])
+		return f(Home{Here: key}, key, value[1:]), nil
+	})
+	return err
+}
+
+// walk calls f for each entry in [from, to) until it returns false.
+func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value []byte) (bool, error)) (more bool, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return false, err
+	}
+	more = true
+	for it.First(); it.Valid() && more; it.Next() {
+		if sn.store.closing.Load() {
+			return false, joinClose(ErrClosed, it)
+		}
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return false, joinClose(err, it)
+		}
+		if more, err = f(it.Key(), value); err != nil {
+			return false, joinClose(err, it)
+		}
+	}
+	return more, it.Close()
+}
