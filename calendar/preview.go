@@ -36,6 +36,10 @@ type PreviewRequest struct {
 type PreviewResponse struct {
 	ID          json.RawMessage     `json:"id,omitempty"`
 	Occurrences []PreviewOccurrence `json:"occurrences"`
+
+	rule         *Rule   // of a recurrence; what people are told beside: Words, Rows
+	at           []int64 // of each occurrence
+	after, until int64   // what was looked at
 }
 
 // PreviewOccurrence is one line of the answer: the instant in UTC, what
@@ -111,11 +115,16 @@ func (q *PreviewRequest) answer(zs *Zones, now int64, resp *PreviewResponse) err
 	for _, o := range list {
 		resp.add(r.zone, o)
 	}
+	resp.rule, resp.after, resp.until = r, after, maxInstant
+	if len(list) == q.N {
+		resp.until = list[q.N-1].At
+	}
 	return err
 }
 
 func (r *PreviewResponse) add(z *Zone, o Occurrence) {
 	r.Occurrences = append(r.Occurrences, PreviewOccurrence{At: utcString(o.At), Local: z.format(o.At), Note: o.Note})
+	r.at = append(r.at, o.At)
 }
 
 // answerOnce previews a one-shot. An instant that is past is shown all the

@@ -17,6 +17,7 @@ type picture struct {
 	rule       *calendar.Rule
 	fires      map[calendar.Date][]calendar.Occurrence // of a day, at most the first firingsADay
 	more       map[calendar.Date]bool                  // it fires more often than that
+	gone       map[calendar.Date][]calendar.Occurrence // of a day, what DST leaves out
 }
 
 // firingsADay bounds what is kept of a day: the list under a month would be
@@ -66,7 +67,8 @@ func (a *app) draw(f *previewFlags) error {
 	if err != nil {
 		return err
 	}
-	p := &picture{first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{}}
+	p := &picture{first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{},
+		gone: map[calendar.Date][]calendar.Occurrence{}}
 	if err := p.fill(); err != nil {
 		return err
 	}
@@ -83,34 +85,23 @@ func (a *app) draw(f *previewFlags) error {
 	return nil
 }
 
-// compile makes a rule of the flags; only --every has days to mark.
-func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
-	if f.every == "" {
-		return nil, usagef("a calendar shows a rule: say it with --every")
-	}
-	if _, err := f.fields(); err != nil {
-		return nil, err
-	}
-	dst, err := calendar.ParseDST(f.gap, f.overlap)
-	if err != nil {
-		return nil, &failure{Exit: exitUsage, Err: worded(err)}
-	}
-	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
-		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
-	if err != nil {
-		return nil, &failure{Exit: exitFailed, Err: worded(err)}
-	}
-	return r, nil
-}
-
 // page is how many occurrences are asked for at once.
 const page = 1000
 
 // fill asks for the occurrences from day to day. Of a rule that fires all the
 // time it reads the beginning of each day and goes on with the next.
 func (p *picture) fill() error {
-	end := p.rule.Zone().ResolveFirst(wallOf(p.end)) - 1
-	for after := p.rule.Zone().ResolveFirst(wallOf(p.first)) - 1; after < end; {
+	start, end := p.rule.Zone().ResolveFirst(wallOf(p.first))-1, p.rule.Zone().ResolveFirst(wallOf(p.end))-1
+	gone, err := p.rule.LeftOut(start, end, page)
+	if err != nil {
+		return worded(err)
+	}
+	for _, o := range gone {
+		if day := o.Local.Date(); len(p.gone[day]) < firingsADay {
+			p.gone[day] = append(p.gone[day], o)
+		}
+	}
+	for after := start; after < end; {
 		list, err := p.rule.Between(after, end, page)
 		if err != nil {
 			return worded(err)
@@ -147,10 +138,13 @@ func (p *picture) drawMonth(w io.Writer, bold bool) {
 	fmt.Fprintf(w, "\n%s\n\n", strings.TrimRight(trimRight(strings.Join(p.month(p.first, bold), "\n")), "\n"))
 	for d := p.first; d < p.end; d++ {
 		list := p.fires[d]
-		if len(list) == 0 {
+		if len(list)+len(p.gone[d]) == 0 {
 			continue
 		}
-		texts := make([]string, 0, len(list))
+		texts := make([]string, 0, len(list)+1)
+		for _, o := range p.gone[d] {
+			texts = append(texts, strings.TrimSuffix(o.Local.String()[len("2026-11-20T"):], ":00")+" "+bracket(o.Note))
+		}
 		for _, o := range list {
 			texts = append(texts, p.clock(o))
 		}
@@ -191,7 +185,11 @@ func (p *picture) drawYear(w io.Writer, bold bool) {
 			fmt.Fprintln(w, strings.TrimRight(columns[0][line]+"   "+columns[1][line]+"   "+columns[2][line], " "))
 		}
 	}
-	fmt.Fprintf(w, "\nit fires on %s of %s\n", plural(len(p.fires), "day"), year)
+	fmt.Fprintf(w, "\nit fires on %s of %s", plural(len(p.fires), "day"), year)
+	if len(p.gone) > 0 {
+		fmt.Fprintf(w, ", and DST leaves it out on %s, marked !", plural(len(p.gone), "day"))
+	}
+	fmt.Fprintln(w)
 }
 
 var (
@@ -236,14 +234,20 @@ func (p *picture) month(first calendar.Date, bold bool) []string {
 func sameMonth(x, y calendar.Date) bool { return x.String()[:7] == y.String()[:7] }
 
 // cell is a day: in brackets where it fires, on a terminal inverted as well.
-// An exclamation mark says that clocks change a firing of that day.
+// An exclamation mark says that clocks change a firing of that day, or leave
+// it out.
 func (p *picture) cell(d calendar.Date, bold bool) string {
 	number := strings.TrimLeft(d.String()[8:], "0")
 	list := p.fires[d]
-	if len(list) == 0 {
-		return fmt.Sprintf(" %2s ", number)
-	}
 	end := "]"
+	switch {
+	case len(p.gone[d]) > 0 && len(list) == 0:
+		return fmt.Sprintf(" %2s!", number)
+	case len(list) == 0:
+		return fmt.Sprintf(" %2s ", number)
+	case len(p.gone[d]) > 0:
+		end = "!"
+	}
 	for _, o := range list {
 		if o.Note != "" {
 			end = "!"

@@ -70,19 +70,35 @@ func (a *app) preview(f *previewFlags) error {
 	if refusal != nil {
 		return refused(string(refusal.Code), refusal.Field+": "+refusal.Msg)
 	}
-	if a.out.format == "json" {
+	switch a.out.format {
+	case "json":
 		return a.out.json(answer)
+	case "ndjson":
+		items := make([]any, len(answer.Occurrences))
+		for i, o := range answer.Occurrences {
+			items[i] = o
+		}
+		return a.out.list(items, nil, nil)
 	}
-	items := make([]any, len(answer.Occurrences))
-	for i, o := range answer.Occurrences {
-		items[i] = o
+	return a.printPreview(&answer)
+}
+
+// printPreview is for people: the rule in plain words, so that they see what
+// they wrote, and a row for each wall time, those that DST leaves out too.
+func (a *app) printPreview(answer *calendar.PreviewResponse) error {
+	rows, err := answer.Rows()
+	if err != nil {
+		return worded(err)
 	}
-	if len(items) == 0 {
+	if words := answer.Words(); words != "" {
+		fmt.Fprintf(a.out.w, "%s\n\n", clean(words))
+	}
+	if len(answer.Occurrences) == 0 {
 		a.note("it does not fire any more")
 	}
-	return a.out.list(items, []string{"at", "local", "note"}, func(i int) []string {
-		o := answer.Occurrences[i]
-		return []string{o.At, o.Local, o.Note}
+	return a.out.list(make([]any, len(rows)), []string{"local", "offset", "utc", "note"}, func(i int) []string {
+		r := rows[i]
+		return []string{r.Local, r.Offset, r.UTC, r.Note}
 	})
 }
 

@@ -5,16 +5,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestPreview(t *testing.T) {
 	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "--start", "2026-03-07T02:30", "--tz", "America/New_York", "-n", "3",
-		"--after", "2026-03-01T00:00:00Z").want(t, exitOK, "2026-03-08T03:30:00-04:00", "gap: shifted 1h")
+		"--after", "2026-03-01T00:00:00Z").want(t, exitOK, "every day at 02:30, New York time\n\nLOCAL                OFFSET  UTC                   NOTE\n",
+		"2026-03-08T03:30:00  -04:00  2026-03-08T07:30:00Z  gap: shifted 1h\n")
 	cli(t, nil, "", "preview", "--every", "FREQ=DALY").want(t, exitFailed, "invalid_rule")
 	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start", "2019-01-01T00:00:00Z").want(t, exitOK, "does not fire any more")
 	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
+}
+
+// What dst.gap "skip" leaves out is told, in the table and in the pictures.
+func TestPreviewLeftOut(t *testing.T) {
+	rule := []string{"preview", "--every", "FREQ=DAILY", "--start", "2026-03-01T02:30", "--tz", "America/New_York", "--dst-gap", "skip"}
+	with := func(more ...string) result { return cli(t, nil, "", append(slices.Clone(rule), more...)...) }
+	with("--after", "2026-03-07T00:00:00Z", "-n", "2").want(t, exitOK, "2026-03-08T02:30:00", "gap: skipped, clocks jump from 02:00 to 03:00")
+	with("--month", "2026-03").want(t, exitOK, "[ 7]  8!\n[ 9]", "Su 2026-03-08  02:30 (gap: skipped, clocks jump from 02:00 to 03:00)\n")
+	with("--year", "2026").want(t, exitOK, "[ 7]  8!", "it fires on 305 days of 2026, and DST leaves it out on 1 day, marked !")
+	for _, format := range []string{"json", "ndjson"} {
+		if r := with("--after", "2026-03-07T00:00:00Z", "-o", format); strings.Contains(r.out, "skipped") {
+			t.Errorf("-o %s has more than the contract's occurrences: %s", format, r.out)
+		}
+	}
 }
 
 // One line for each question, in order, with its id, whatever the line is.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/config"
 )
 
@@ -71,6 +72,26 @@ func (f *timeFlags) fields() (map[string]any, error) {
 		out["dst"] = dst
 	}
 	return out, nil
+}
+
+// compile makes a rule of the flags; only --every has days to mark.
+func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
+	if f.every == "" {
+		return nil, usagef("a calendar shows a rule: say it with --every")
+	}
+	if _, err := f.fields(); err != nil {
+		return nil, err
+	}
+	dst, err := calendar.ParseDST(f.gap, f.overlap)
+	if err != nil {
+		return nil, &failure{Exit: exitUsage, Err: worded(err)}
+	}
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
+		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
+	if err != nil {
+		return nil, &failure{Exit: exitFailed, Err: worded(err)}
+	}
+	return r, nil
 }
 
 // wallTime is a time without a zone, as people also write it.
