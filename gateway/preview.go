@@ -14,18 +14,48 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if s.opts.Timetable == nil {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server has no tz database to preview with")
 	}
-	fs, err := s.object(w, r)
+	b, err := s.body(w, r)
 	if err != nil {
 		return err
 	}
-	answer, refused := calendar.PreviewWith(s.opts.Timetable().Zones, s.calendarSource(r.Context()), fs.encode(), s.opts.Now().UnixMilli())
-	if refused != nil {
-		p := asProblem(refused)
-		_ = json.Unmarshal(answer.ID, &p.ID) // an id that is no text is left out
+	answer, p := Preview(s.opts.Timetable().Zones, s.calendarSource(r.Context()), b, s.opts.Now().UnixMilli())
+	if p != nil {
 		return p
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }
+
+// Preview answers a body at a given now (unix ms), for whoever else answers
+// such bodies. Beside a problem the response has the body's id, if any; the
+// problem itself has only one that is text.
+func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse, *Problem) {
+	answer, err := preview(zones, named, body, now)
+	if err == nil {
+		return answer, nil
+	}
+	p := asProblem(err)
+	_ = json.Unmarshal(answer.ID, &p.ID)
+	return answer, p
+}
+
+func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (answer calendar.PreviewResponse, err error) {
+	fs, err := parseFields(body)
+	if err != nil {
+		var q struct {
+			ID json.RawMessage `json:"id"`
+		}
+		_ = json.Unmarshal(body, &q) // what is no JSON has no id
+		return calendar.PreviewResponse{ID: q.ID}, err
+	}
+	answer, refused := calendar.PreviewWith(zones, named, fs.encode(), now)
+	if refused != nil {
+		return answer, refused
+	}
+	return answer, nil
+}
+
+// ProblemOf words any error as the API does.
+func ProblemOf(err error) *Problem { return asProblem(err) }
 
 // calendarSource finds calendars by name as the timetable has them, else topic
 // control; what cannot be read is not there.

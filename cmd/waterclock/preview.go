@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -156,32 +156,21 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// previewProblem is a refusal as the HTTP API words it (RFC 9457), with the
-// question's id.
+// previewProblem is a refusal as the HTTP API words it, with the question's
+// id whatever JSON it is.
 type previewProblem struct {
-	ID     json.RawMessage `json:"id,omitempty"`
-	Type   string          `json:"type"`
-	Title  string          `json:"title"`
-	Status int             `json:"status"`
-	Code   string          `json:"code"`
-	Field  string          `json:"field,omitempty"`
-	Detail string          `json:"detail"`
+	ID json.RawMessage `json:"id,omitempty"`
+	*gateway.Problem
 }
 
 // answerLine is the answer or the problem of one question.
 func answerLine(zones *calendar.Zones, line []byte, failed error) any {
 	if errors.Is(failed, errLongLine) {
-		return previewProblem{Type: "about:blank", Title: http.StatusText(http.StatusRequestEntityTooLarge),
-			Status: http.StatusRequestEntityTooLarge, Code: string(trigger.CodeTooLarge), Detail: failed.Error()}
+		return previewProblem{Problem: gateway.ProblemOf(&trigger.Error{Code: trigger.CodeTooLarge, Msg: failed.Error()})}
 	}
-	answer, refusal := calendar.Preview(zones, line, time.Now().UnixMilli())
-	if refusal == nil {
-		return answer
+	answer, problem := gateway.Preview(zones, nil, line, time.Now().UnixMilli())
+	if problem != nil {
+		return previewProblem{answer.ID, problem}
 	}
-	status := http.StatusUnprocessableEntity
-	if refusal.Code == calendar.CodeInvalid && refusal.Field == "" {
-		status = http.StatusBadRequest
-	}
-	return previewProblem{ID: answer.ID, Type: "about:blank", Title: http.StatusText(status), Status: status,
-		Code: string(refusal.Code), Field: refusal.Field, Detail: refusal.Msg}
+	return answer
 }

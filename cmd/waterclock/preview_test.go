@@ -41,6 +41,7 @@ func TestPreviewLines(t *testing.T) {
 		``,
 		`garbled`,
 		`{"id":4,"fire_at":"` + strings.Repeat("9", maxLine) + `"}`,
+		`{"id":5,"n":1,"n":2}`,
 		`{"id":5,"delay":"7m","after":"2026-01-01T00:00:00Z"}`,
 	}, "\n")
 	r := cli(t, nil, questions, "preview", "--jsonl")
@@ -48,8 +49,9 @@ func TestPreviewLines(t *testing.T) {
 	want := []string{
 		`{"id":1,"occurrences":[{"at":"2026-11-20T09:00:00Z"`,
 		`"status":422,"code":"invalid_rule","field":"recurrence"`,
-		`"status":400,"code":"invalid"`,
+		`{"type":"urn:waterclock:problem:malformed","title":"Bad Request","status":400,"code":"malformed","detail":"the body is not JSON`,
 		`"status":413,"code":"too_large"`,
+		`{"id":5,"type":"urn:waterclock:problem:invalid","title":"Unprocessable Entity","status":422,"code":"invalid","field":"n"`,
 		`{"id":5,"occurrences":[{"at":"2026-01-01T00:07:00Z"`,
 	}
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
