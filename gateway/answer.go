@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -185,36 +184,6 @@ func (v *verdict) statusOfRegister() int {
 		return http.StatusCreated
 	}
 	return http.StatusOK
-}
-
-// sendRegistered answers a register.
-func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, form func(Registered) any) error {
-	w.Header().Set("Location", triggerPath(c.id))
-	if !v.decided {
-		return sendJSON(w, http.StatusAccepted, form(Registered{TriggerID: c.id}))
-	}
-	if v.state != nil {
-		w.Header().Set("ETag", etag(v.state.Revision))
-	}
-	return sendJSON(w, v.statusOfRegister(), form(registered(c, v.state)))
-}
-
-// sendChanged answers any other write.
-func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, form func(Changed) any) error {
-	if !v.decided {
-		w.Header().Set("Location", triggerPath(c.id))
-		return sendJSON(w, http.StatusAccepted, Accepted{TriggerID: c.id})
-	}
-	if v.state != nil {
-		w.Header().Set("ETag", etag(v.state.Revision))
-	}
-	return sendJSON(w, http.StatusOK, form(changed(c, v.state)))
-}
-
-// triggerPath is where a trigger is read; a ':' in its id is encoded, since a
-// verb may follow the last one.
-func triggerPath(id string) string {
-	return "/v1/triggers/" + strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
 }
 
 // problemOfCancel is what a cancel that came too late answers; nil for one in

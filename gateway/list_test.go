@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // listed follows the cursors of a list and returns the ids in their order.
@@ -192,7 +193,10 @@ func TestReminders(t *testing.T) {
 	if id == "" || a.get(t, "fire_at_utc") != "2060-04-17T13:00:00.000Z" || a.get(t, "trigger_id") != id {
 		t.Fatalf("answer %s", a.body)
 	}
-	g := w.must(http.StatusOK, "GET", "/api/reminders/"+id, "")
+	if a.get(t, "state") != "PENDING" || a.get(t, "revision") != "1" || a.header.Get("Location") != "/api/reminders/"+id {
+		t.Errorf("answer %s, Location %q", a.body, a.header.Get("Location"))
+	}
+	g := w.must(http.StatusOK, "GET", a.header.Get("Location"), "")
 	if g.get(t, "title") != "Take pills" || g.get(t, "payload") != `{"body":"two","k":1,"title":"Take pills"}` {
 		t.Errorf("reminder %s", g.body)
 	}
@@ -223,4 +227,21 @@ func TestReminders(t *testing.T) {
 		t.Errorf("delete answers %s", d.body)
 	}
 	w.must(http.StatusNotFound, "DELETE", "/api/reminders/none", "")
+}
+
+// What is not decided yet has no state and no revision to tell.
+func TestRemindersToBeDecided(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, c := range [][3]string{
+		{"POST", "/api/reminders", at(`,"id":"a:1"`)}, {"POST", "/api/reminders/a%3A1/snooze", `{"minutes":1}`},
+		{"PATCH", "/api/reminders/a%3A1", `{"title":"x"}`}, {"DELETE", "/api/reminders/a%3A1", ``},
+	} {
+		a := w.must(http.StatusAccepted, c[0], c[1], c[2], "Prefer", "respond-async")
+		if a.body != `{"reminder_id":"a:1","trigger_id":"a:1"}`+"\n" || a.header.Get("Location") != "/api/reminders/a%3A1" {
+			t.Errorf("%s %s: %s, Location %q", c[0], c[1], a.body, a.header.Get("Location"))
+		}
+		for w.state("a:1") == nil {
+			time.Sleep(time.Millisecond) // PATCH reads it
+		}
+	}
 }

@@ -36,10 +36,10 @@ func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.patch(w, r, fs, func(a Changed) any { return a })
+	return s.patch(w, r, fs, &asTrigger)
 }
 
-func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, form func(Changed) any) error {
+func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wording) error {
 	if fs.has("id") || fs.has("trigger_id") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
@@ -63,7 +63,7 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, form func(C
 		if err != nil {
 			return err
 		}
-		return s.sendChanged(w, c, v, form)
+		return s.sendChanged(w, c, v, say)
 	}
 }
 

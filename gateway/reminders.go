@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -35,16 +36,23 @@ type Reminders struct {
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
 
-func reminderRegistered(a Registered) any {
-	return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, FireAt: a.FireAt, Revision: a.Revision}}
+// ReminderAccepted is the answer to a write that is durable and not yet decided.
+type ReminderAccepted struct {
+	ReminderID string `json:"reminder_id"`
+	Accepted
 }
 
-func reminderChanged(a Changed) any {
-	at := a.NextFireAt
-	if at == "" {
-		at = a.FireAt
-	}
-	return ReminderAnswer{a.TriggerID, at, a}
+var asReminder = wording{
+	path: "/api/reminders/",
+	registered: func(c *command, st *trigger.State) any {
+		a := changed(c, st)
+		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State, Revision: a.Revision, FireAt: a.FireAt}}
+	},
+	changed: func(c *command, st *trigger.State) any {
+		a := changed(c, st)
+		return ReminderAnswer{a.TriggerID, cmp.Or(a.NextFireAt, a.FireAt), a}
+	},
+	accepted: func(id string) any { return ReminderAccepted{id, Accepted{id}} },
 }
 
 func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
@@ -55,7 +63,7 @@ func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
 	if fs, err = withPayload(fs); err != nil {
 		return err
 	}
-	return s.register(w, r, fs, reminderRegistered)
+	return s.register(w, r, fs, &asReminder)
 }
 
 // withPayload moves title and body into the payload.
@@ -129,7 +137,7 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
 	}
-	return s.change(w, r, trigger.OpSnooze, fs, reminderChanged)
+	return s.change(w, r, trigger.OpSnooze, fs, &asReminder)
 }
 
 // patchReminder takes {"skip": "2026-12-25"} to leave out one instance; else
@@ -150,14 +158,14 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 		if occurrence != "" {
 			fs.set("occurrence", occurrence)
 		}
-		return s.change(w, r, trigger.OpSkip, fs, reminderChanged)
+		return s.change(w, r, trigger.OpSkip, fs, &asReminder)
 	}
 	if fs, err = withPayload(fs); err != nil {
 		return err
 	}
-	return s.patch(w, r, fs, reminderChanged)
+	return s.patch(w, r, fs, &asReminder)
 }
 
 func (s *Server) deleteReminder(w http.ResponseWriter, r *request) error {
-	return s.cancel(w, r, reminderChanged)
+	return s.cancel(w, r, &asReminder)
 }

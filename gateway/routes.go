@@ -94,19 +94,19 @@ func reminderRoutes() []route {
 	return []route{
 		{method: http.MethodPost, pattern: "/api/reminders", role: Writer, handle: (*Server).createReminder, doc: operation{
 			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, prefer},
-			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAnswer]()}}},
+			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders", role: Reader, handle: (*Server).listReminders, doc: operation{
 			id: "listReminders", summary: "List reminders", query: listQuery("status", "state"), answers: answers{200: of[Reminders]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders/{id}", role: Reader, handle: (*Server).getReminder, doc: operation{
 			id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()}}},
 		{method: http.MethodPatch, pattern: "/api/reminders/{id}", role: Writer, handle: (*Server).patchReminder, doc: operation{
 			id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](), headers: []string{ifMatch, prefer},
-			answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+			answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 		{method: http.MethodDelete, pattern: "/api/reminders/{id}", role: Writer, handle: (*Server).deleteReminder, doc: operation{
-			id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer}, answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+			id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer}, answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 		{method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: Writer, handle: (*Server).snoozeReminder, doc: operation{
 			id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](), headers: []string{ifMatch, prefer},
-			answers: answers{200: of[ReminderAnswer](), 202: of[Accepted]()}}},
+			answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 	}
 }
 

@@ -22,7 +22,11 @@ type ShortAnswer struct {
 	Revision  int64  `json:"revision,omitempty"`
 }
 
-func camelCase(a Registered) any { return ShortAnswer(a) }
+var inShort = wording{
+	path:       asTrigger.path,
+	registered: func(c *command, st *trigger.State) any { return ShortAnswer(registered(c, st)) },
+	accepted:   func(id string) any { return ShortAnswer{TriggerID: id} },
+}
 
 // createShort registers what the short form asks for. A refusal names the
 // fields as they were written.
@@ -31,7 +35,7 @@ func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) er
 	if err != nil {
 		return err
 	}
-	if err := s.register(w, r, fs, camelCase); err != nil {
+	if err := s.register(w, r, fs, &inShort); err != nil {
 		p := *asProblem(err)
 		if name := shortNames[p.Field]; name != "" {
 			p.Field = name

@@ -17,11 +17,11 @@ func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
 	if isShortForm(fs) {
 		return s.createShort(w, r, fs)
 	}
-	return s.register(w, r, fs, func(a Registered) any { return a })
+	return s.register(w, r, fs, &asTrigger)
 }
 
 // register is the common part of POST and its aliases.
-func (s *Server) register(w http.ResponseWriter, r *request, fs fields, form func(Registered) any) error {
+func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wording) error {
 	c, err := s.registerCommand(r, fs)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Server) register(w http.ResponseWriter, r *request, fs fields, form fun
 	if err != nil {
 		return err
 	}
-	return s.sendRegistered(w, c, v, form)
+	return s.sendRegistered(w, c, v, say)
 }
 
 // registerCommand settles the id of a register.
@@ -83,7 +83,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return s.sendRegistered(w, c, v, func(a Registered) any { return a })
+	return s.sendRegistered(w, c, v, &asTrigger)
 }
 
 func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
@@ -101,10 +101,10 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 
 // deleteTrigger cancels.
 func (s *Server) deleteTrigger(w http.ResponseWriter, r *request) error {
-	return s.cancel(w, r, func(a Changed) any { return a })
+	return s.cancel(w, r, &asTrigger)
 }
 
-func (s *Server) cancel(w http.ResponseWriter, r *request, form func(Changed) any) error {
+func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	fs, err := s.optionalObject(w, r)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, form func(Changed) an
 	if p := problemOfCancel(c, v); p != nil {
 		return p
 	}
-	return s.sendChanged(w, c, v, form)
+	return s.sendChanged(w, c, v, say)
 }
 
 // verb makes the handler of an op whose fields are the body's.
@@ -133,12 +133,12 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		return s.change(w, r, op, fs, func(a Changed) any { return a })
+		return s.change(w, r, op, fs, &asTrigger)
 	}
 }
 
 // change is the common part of verbs and their aliases.
-func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, form func(Changed) any) error {
+func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
 	if err := s.conditions(r, op, r.id(), &fs); err != nil {
 		return err
 	}
@@ -150,5 +150,5 @@ func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fie
 	if err != nil {
 		return err
 	}
-	return s.sendChanged(w, c, v, form)
+	return s.sendChanged(w, c, v, say)
 }

@@ -172,7 +172,8 @@ func contractViews(w *world) []contractRow {
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
 		}},
 		{"POST /api/reminders", []contractCall{
-			{name: "new", path: "/api/reminders", body: `{"id":"r1","title":"Pills","fire_at":"2060-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`, status: 201, wants: []string{"reminder_id=r1", "trigger_id=r1", "fire_at_utc=2060-01-01T08:00:00.000Z"}},
+			{name: "new", path: "/api/reminders", body: `{"id":"r1","title":"Pills","fire_at":"2060-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`, status: 201, wants: []string{"reminder_id=r1", "trigger_id=r1", "fire_at_utc=2060-01-01T08:00:00.000Z", "state=PENDING", "revision=1"}},
+			{name: "async", path: "/api/reminders", body: `{"id":"r-async","title":"Later",` + later + `}`, headers: []string{"Prefer", "respond-async"}, status: 202, wants: []string{"reminder_id=r-async", "state=", "revision="}},
 			{name: "a title beside a payload that is a text", path: "/api/reminders", body: `{"title":"a","payload":"b",` + later + `}`, status: 422, wants: []string{"field=payload"}},
 			{name: "a series", path: "/api/reminders", body: `{"id":"r2","title":"Daily","recurrence":"FREQ=DAILY","start":"2060-12-24T09:00"}`, status: 201},
 		}},

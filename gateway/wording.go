@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// wording is how a family of routes words its answers to writes, and where what
+// was written is read.
+type wording struct {
+	path       string // the id follows
+	registered func(*command, *trigger.State) any
+	changed    func(*command, *trigger.State) any
+	accepted   func(id string) any // it is durable, and not yet decided
+}
+
+var asTrigger = wording{
+	path:       "/v1/triggers/",
+	registered: func(c *command, st *trigger.State) any { return registered(c, st) },
+	changed:    func(c *command, st *trigger.State) any { return changed(c, st) },
+	accepted:   func(id string) any { return Accepted{id} },
+}
+
+// sendRegistered answers a register.
+func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, say *wording) error {
+	w.Header().Set("Location", say.location(c.id))
+	if !v.decided {
+		return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
+	}
+	if v.state != nil {
+		w.Header().Set("ETag", etag(v.state.Revision))
+	}
+	return sendJSON(w, v.statusOfRegister(), say.registered(c, v.state))
+}
+
+// sendChanged answers any other write.
+func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, say *wording) error {
+	if !v.decided {
+		w.Header().Set("Location", say.location(c.id))
+		return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
+	}
+	if v.state != nil {
+		w.Header().Set("ETag", etag(v.state.Revision))
+	}
+	return sendJSON(w, http.StatusOK, say.changed(c, v.state))
+}
+
+// location is where a trigger is read; a ':' in its id is encoded, since a verb
+// may follow the last one.
+func (say *wording) location(id string) string {
+	return say.path + strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
+}
