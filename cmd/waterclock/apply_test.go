@@ -96,6 +96,7 @@ func TestBadDeclarations(t *testing.T) {
 		{"no time", "- id: a", "trigger a:"},
 		{"bad rule", "- id: a\n  recurrence: FREQ=DAILY;BYDAY=MON", "recurrence:"},
 		{"unknown zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: Europe/Berlln", "Europe/Berlin"},
+		{"an empty zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: \"\"", "-:3: trigger a: timezone: timezone is empty"},
 		{"another op", "- id: a\n  op: cancel", "only register"},
 		{"a condition", "- id: a\n  delay: 7m\n  if_absent: true", "if_absent has no place"},
 		{"twice", "- id: a\n  delay: 7m\n- id: a\n  delay: 8m", "-:3: trigger a is declared at -:1, too"},

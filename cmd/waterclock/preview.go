@@ -43,6 +43,9 @@ func newPreview(a *app) *cobra.Command {
 			if f.month != "" || f.year != "" {
 				return a.draw(f)
 			}
+			if err := refuseEmpty(cmd.Flags(), "after"); err != nil {
+				return err
+			}
 			return a.preview(f)
 		},
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/config"
@@ -17,10 +18,13 @@ type timeFlags struct {
 	count               int
 	include, exclude    []string
 	gap, overlap        string
+
+	flags *pflag.FlagSet // of the verb, which knows what was given
 }
 
 func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.flags = fs
 	fs.StringVar(&f.in, "in", "", "after a `duration`: 7m, 1h30m, 2d")
 	fs.StringVar(&f.at, "at", "", "at a `time`: 2026-11-20T09:00:00Z, or 2026-11-20T09:00 with --tz")
 	fs.StringVar(&f.zone, "tz", "", "`zone` of wall times: America/New_York")
@@ -37,6 +41,11 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 // fields are the contract's time fields. Exactly one of --in, --at, --every
 // is wanted.
 func (f *timeFlags) fields() (map[string]any, error) {
+	for _, name := range []string{"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap"} {
+		if err := refuseEmpty(f.flags, name); err != nil {
+			return nil, err
+		}
+	}
 	ways := 0
 	for _, way := range []string{f.in, f.at, f.every} {
 		if way != "" {
@@ -92,6 +101,18 @@ func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
 		return nil, &failure{Exit: exitFailed, Err: worded(err)}
 	}
 	return r, nil
+}
+
+// refuseEmpty refuses a flag that was given without a value, as a script does
+// whose variable is empty: to take it as not given would be a guess.
+func refuseEmpty(flags *pflag.FlagSet, name string) error {
+	if f := flags.Lookup(name); f == nil || !f.Changed || f.Value.String() != "" {
+		return nil
+	}
+	if name == "tz" {
+		return usagef("--tz is empty: leave it out for UTC, or name a zone such as America/New_York")
+	}
+	return usagef("--%s is empty: leave it out, or say what it is", name)
 }
 
 // wallTime is a time without a zone, as people also write it.
