@@ -84,7 +84,17 @@ func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, erro
 	case a.decided.Rejected != nil:
 		return verdict{}, rejected(a.decided.Rejected, c).about(c)
 	}
-	return verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}, nil
+	v := verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}
+	if c.absent && v.told(trigger.Duplicate) {
+		return verdict{}, errExists().about(c)
+	}
+	return v, nil
+}
+
+// errExists answers If-None-Match: * of what is there, be it the same (RFC 9110
+// 13.1.2). That a repeat is one is proved by an idempotency key alone.
+func errExists() *Problem {
+	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent", "the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
 }
 
 func rejected(e *trigger.Error, c *command) *Problem {
@@ -104,6 +114,7 @@ func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
 		return verdict{}, nil
 	}
 	switch {
+	case c.absent: // was it there before?
 	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled:
 		return verdict{decided: true, state: st}, nil
 	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled:

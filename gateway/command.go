@@ -26,7 +26,8 @@ type command struct {
 	hash    trigger.Hash // of a register's content
 	trace   tracing.Parent
 
-	conditional bool // a conflict is a 412
+	conditional bool // by a header: a conflict is a 412
+	absent      bool // only what does not exist; a repeat by its content is no better than a conflict
 }
 
 // ours are the fields only the gateway may write.
@@ -60,6 +61,7 @@ func (s *Server) check(tenant string, c *command) error {
 		return err
 	}
 	c.hash = decoded.Hash
+	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.opts.Admit(tenant, decoded); e != nil {
 		return e
 	}

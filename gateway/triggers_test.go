@@ -103,43 +103,6 @@ func TestConcurrentRepeats(t *testing.T) {
 	}
 }
 
-func TestConditions(t *testing.T) {
-	w := newWorld(t, nil)
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/c", at(""), "If-None-Match", "*")
-	for _, c := range []struct {
-		name, method, path, body, header, value string
-		want                                    int
-		code                                    string
-	}{
-		{"exists", "PUT", "c", at(`,"payload":1`), "If-None-Match", "*", 412, "conflict"},
-		{"field: exists", "PUT", "c", at(`,"payload":1,"if_absent":true`), "", "", 409, "conflict"},
-		{"stale", "PUT", "c", at(`,"payload":1`), "If-Match", `"7"`, 412, "conflict"},
-		{"field: stale", "PUT", "c", at(`,"payload":1,"if_revision":7`), "", "", 409, "conflict"},
-		{"weak never matches", "PUT", "c", at(`,"payload":1`), "If-Match", `W/"1"`, 412, "conflict"},
-		{"garbled never matches", "DELETE", "c", "", "If-Match", `x`, 412, "conflict"},
-		{"patch stale", "PATCH", "c", `{"payload":5}`, "If-Match", `"7"`, 412, "conflict"},
-		{"delete stale", "DELETE", "c", "", "If-Match", `"7"`, 412, "conflict"},
-		{"any, of nothing", "PUT", "none", at(""), "If-Match", "*", 412, "conflict"},
-		{"no such condition", "PUT", "c", at(""), "If-None-Match", `"1"`, 400, "invalid"},
-		{"right", "PUT", "c", at(`,"payload":1`), "If-Match", `"1"`, 200, ""},
-		{"one of two", "PUT", "c", at(`,"payload":2`), "If-Match", `"1", "2"`, 200, ""},
-		{"any", "PUT", "c", at(`,"payload":3`), "If-Match", "*", 200, ""},
-		{"patch right", "PATCH", "c", `{"payload":4}`, "If-Match", `"4"`, 200, ""},
-		{"not modified", "GET", "c", "", "If-None-Match", `"5"`, 304, ""},
-		{"not modified, weakly, one of two", "GET", "c", "", "If-None-Match", `"4", W/"5"`, 304, ""},
-		{"modified", "GET", "c", "", "If-None-Match", `"4"`, 200, ""},
-		{"delete right", "DELETE", "c", "", "If-Match", `"5"`, 200, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := w.on(t)
-			a := w.must(c.want, c.method, "/v1/triggers/"+c.path, c.body, c.header, c.value)
-			if c.code != "" && a.get(t, "code") != c.code {
-				t.Errorf("code %s, want %s", a.get(t, "code"), c.code)
-			}
-		})
-	}
-}
-
 func TestCancel(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusNotFound, "DELETE", "/v1/triggers/never", "")

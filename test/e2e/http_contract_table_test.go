@@ -56,7 +56,9 @@ func contractTriggers() []contractRow {
 		}},
 		{"PUT /v1/triggers/{id}", []contractCall{
 			{name: "new", path: "/v1/triggers/p1", body: `{` + later + `}`, headers: []string{"If-None-Match", "*"}, status: 201, wants: []string{"trigger_id=p1", "revision=1"}},
-			{name: "the same, repeated", path: "/v1/triggers/p1", body: `{` + later + `}`, headers: []string{"If-None-Match", "*"}, status: 200, wants: []string{"revision=1"}},
+			{name: "is there, the same", path: "/v1/triggers/p1", body: `{` + later + `}`, headers: []string{"If-None-Match", "*"}, status: 412, wants: []string{"code=conflict", "field=if_absent"}},
+			{name: "once, by its key", path: "/v1/triggers/p-key", body: `{` + later + `}`, headers: []string{"If-None-Match", "*", "Idempotency-Key", "p"}, status: 201, wants: []string{"revision=1"}},
+			{name: "the same request", path: "/v1/triggers/p-key", body: `{` + later + `}`, headers: []string{"If-None-Match", "*", "Idempotency-Key", "p"}, status: 200, wants: []string{"revision=1"}},
 			{name: "is there", path: "/v1/triggers/p1", body: `{"delay":"8h"}`, headers: []string{"If-None-Match", "*"}, status: 412, wants: []string{"code=conflict"}},
 			{name: "replace", path: "/v1/triggers/p1", body: `{"delay":"9h","user_id":"u1"}`, headers: []string{"If-Match", `"1"`}, status: 200, wants: []string{"revision=2"}},
 			{name: "old tag", path: "/v1/triggers/p1", body: `{"delay":"9h"}`, headers: []string{"If-Match", `"1"`}, status: 412, wants: []string{"code=conflict"}},
