@@ -126,8 +126,9 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 	return topics.DueEnv{Cluster: p.opts.Cluster, Basis: topics.Basis(pr.Term, pr.Seq, pr.NextCommand, pr.NextReceipt, pr.NextControl)}
 }
 
-// bury writes an occurrence nobody could deliver to topic dead-letter.
+// bury writes an occurrence nobody could deliver to topic dead-letter: the due
+// event as it was, but for its basis, which nobody remembers.
 func (p *Partition) bury(t *turn, d *trigger.DeadLetter) {
-	key, value, headers := topics.DeadLetterRecord(d, p.dueEnv(t))
+	key, value, headers := topics.DeadLetterRecord(d, topics.DueEnv{Cluster: p.opts.Cluster})
 	p.produce(t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }

@@ -63,15 +63,13 @@ func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigge
 	w.text(ceType, DueType)
 	w.text(ceSubject, string(f.Key))
 	w.instant(ceTime, f.Nominal)
-	w.instant(ceFired, f.Fired)
+	w.optionalInstant(ceFired, f.Fired)
 	w.number(ceRevision, f.Revision)
 	w.number(ceAttempt, int64(f.Attempt))
 	w.number(ceStep, int64(f.Step))
 	w.optional(ceLocalTime, f.Local)
 	w.optional(ceUser, f.Spec.UserID)
-	if f.Expires != 0 {
-		w.instant(ceExpiry, f.Expires)
-	}
+	w.optionalInstant(ceExpiry, f.Expires)
 	w.optional(ceBasis, env.Basis)
 	w.optional(contentType, f.Spec.ContentType)
 	w.optional(traceParent, f.Spec.TraceParent)
@@ -123,6 +121,12 @@ func (w *dueWriter) instant(key string, v trigger.Instant) {
 	start := len(w.b)
 	w.b = appendInstant(w.b, v)
 	w.end(key, start)
+}
+
+func (w *dueWriter) optionalInstant(key string, v trigger.Instant) {
+	if v != 0 {
+		w.instant(key, v)
+	}
 }
 
 func (w *dueWriter) id(f *trigger.Fire) {

@@ -1,6 +1,9 @@
 package trigger
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Due lets one timer of s go at now. A timer that s no longer has is stale
 // and does nothing: the wheel may still hold what was cancelled or moved.
@@ -127,14 +130,10 @@ func (d *decision) content(l *Live) *Spec {
 // in flight until one comes or the time-out passes.
 func (d *decision) emit(l *Live) {
 	s := d.s
-	spec := *d.content(l)
-	ch := d.m.Channel(spec.Channel)
-	f := Fire{Key: s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: l.Revision,
-		Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel}
-	if spec.Expires > 0 {
-		f.Expires = d.wanted(l).Add(spec.Expires)
-	}
+	f := d.dueEvent(l)
+	f.Fired = d.now
 	d.out.Fires = append(d.out.Fires, f)
+	spec, ch := f.Spec, d.m.Channel(f.Channel)
 	late := max(0, int64(d.now-l.Due))
 	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: ch.Topic, Partition: d.m.DuePartition})
 	if ch.Receipts {
@@ -145,6 +144,17 @@ func (d *decision) emit(l *Live) {
 	d.tell(Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, TZData: s.Series.TZData, Occurrence: l.Occurrence,
 		Step: l.Step, Attempt: l.Attempt, HasStep: true, Lateness: late, HasLate: true,
 		DueTopic: ch.Topic, DuePart: d.m.DuePartition, HasDue: true, Tags: spec.Tags})
+}
+
+// dueEvent is what an occurrence fires as; when, is the caller's to say.
+func (d *decision) dueEvent(l *Live) Fire {
+	spec := *d.content(l)
+	f := Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
+		Nominal: l.Nominal, Local: l.Local, Channel: spec.Channel}
+	if spec.Expires > 0 {
+		f.Expires = d.wanted(l).Add(spec.Expires)
+	}
+	return f
 }
 
 // settleStatus is the status an occurrence.fired fact shows: a channel without

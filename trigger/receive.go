@@ -1,7 +1,6 @@
 package trigger
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -130,11 +129,21 @@ func (d *decision) profile(l *Live) []time.Duration {
 
 // bury sends an occurrence to the dead letters.
 func (d *decision) bury(l *Live, code, detail string) {
-	spec := *d.content(l)
-	d.out.Dead = append(d.out.Dead, DeadLetter{
-		Fire: Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
-			Nominal: l.Nominal, Fired: d.now, Local: l.Local, Channel: spec.Channel},
-		Code: code, Detail: detail,
-	})
+	f := d.dueEvent(l)
+	f.Fired = d.sentAt(l)
+	d.out.Dead = append(d.out.Dead, DeadLetter{Fire: f, Code: code, Detail: detail})
 	d.tell(Fact{Type: DeadLettered, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: code, Detail: detail})
+}
+
+// sentAt is when the attempt in flight went out, by its time-out; 0 where there
+// is none, or receipt_timeout has been changed since so that it cannot be.
+func (d *decision) sentAt(l *Live) Instant {
+	if l.Kind != LiveInFlight {
+		return 0
+	}
+	at := l.Due - Instant(d.m.Channel(d.content(l).Channel).ReceiptTimeout.Milliseconds())
+	if at < l.Nominal || at > d.now {
+		return 0
+	}
+	return at
 }

@@ -191,6 +191,15 @@ func (w *World) SendTo(partition int32, key, body string, headers ...kgo.RecordH
 	return r
 }
 
+// Receipt appends a receipt on its right partition.
+func (w *World) Receipt(key, body string) {
+	w.T.Helper()
+	r := &kgo.Record{Topic: w.Names.Receipts(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key), Value: []byte(body)}
+	if err := w.client.ProduceSync(w.Context(), r).FirstErr(); err != nil {
+		w.T.Fatalf("receipt of %s: %v", key, err)
+	}
+}
+
 // SendAll appends many commands, without waiting for each.
 func (w *World) SendAll(n int, command func(i int) (key, body string)) {
 	w.T.Helper()
