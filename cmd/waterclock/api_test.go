@@ -152,7 +152,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 		want  string
 	}{
 		{"register", []string{"schedule", "k", "--in", "7m", "--if-absent", "--idempotency-key", "i"}, exitOK,
-			`PUT /v1/triggers/k If-None-Match=* Idempotency-Key=i Content-Type=application/json {"delay":"7m"}`, "PENDING"},
+			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING"},
 		{"cancel", []string{"cancel", "k", "--if-revision", "3"}, exitOK, `DELETE /v1/triggers/k If-Match="3"`, "decided"},
 		{"reschedule takes the other time fields away", []string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"}, exitOK,
 			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"count":null,"delay":null,"exclude":null,` +

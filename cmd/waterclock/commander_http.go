@@ -74,21 +74,19 @@ func fieldsOf(w wish) any {
 		}
 	}
 	for name, v := range w.Fields {
-		if name != "if_revision" && name != "if_absent" && name != "idempotency_key" {
+		if name != "if_revision" && name != "idempotency_key" {
 			body[name] = v
 		}
 	}
 	return body
 }
 
-// conditions are the fields HTTP has headers for.
+// conditions are the fields HTTP has headers for. if_absent is none of them:
+// If-None-Match refuses the same content too, which over Kafka is a repeat.
 func conditions(w wish) http.Header {
 	h := http.Header{}
 	if rev, ok := w.Fields["if_revision"].(int64); ok {
 		h.Set("If-Match", etag(rev))
-	}
-	if w.Fields["if_absent"] == true {
-		h.Set("If-None-Match", "*")
 	}
 	if key, ok := w.Fields["idempotency_key"].(string); ok {
 		h.Set("Idempotency-Key", key)
