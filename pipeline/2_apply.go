@@ -241,6 +241,9 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
 	out := p.machine.Receive(e.state, in, t.now)
 	p.perform(t, e, &out)
+	if out.Delivered != "" {
+		t.delivered = append(t.delivered, delivery{out.Delivered, in.Outcome})
+	}
 	return nil
 }
 

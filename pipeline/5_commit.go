@@ -60,6 +60,9 @@ func (p *Partition) commit(t *turn) error {
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}
+	for _, d := range t.delivered {
+		p.opts.Listener.Delivered(d.channel, d.outcome)
+	}
 	p.publish(t)
 	return nil
 }

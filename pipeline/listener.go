@@ -19,6 +19,9 @@ type Listener interface {
 	Restored(partition int32, records int64, took time.Duration)
 	DoneEvicted(n int)
 	Misfired(policy string, n int)
+	// Delivered tells what a receipt said became of a due event of a channel,
+	// once the turn that took it is committed.
+	Delivered(channel string, outcome trigger.ReceiptOutcome)
 	// QuotaRejected names the limit of a tenant that refused a register, once
 	// the refusal is committed.
 	QuotaRejected(limit string)
@@ -38,5 +41,6 @@ func (NoListener) BarrierHeld(int32, time.Duration)              {}
 func (NoListener) Restored(int32, int64, time.Duration)          {}
 func (NoListener) DoneEvicted(int)                               {}
 func (NoListener) Misfired(string, int)                          {}
+func (NoListener) Delivered(string, trigger.ReceiptOutcome)      {}
 func (NoListener) QuotaRejected(string)                          {}
 func (NoListener) Step(int32, string)                            {}

@@ -72,8 +72,15 @@ type turn struct {
 	manifest manifest
 	encoded  []byte // progress
 
-	overQuota []string // limits that refused a register, told when the turn is committed
+	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
+	delivered []delivery
 	traced    traced
+}
+
+// delivery is what a receipt said became of a due event.
+type delivery struct {
+	channel string
+	outcome trigger.ReceiptOutcome
 }
 
 // entry is one trigger touched in a turn.

@@ -3,11 +3,14 @@ package pipeline_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // CONTRACT 5: a dead-letter record is the due event plus wc-error-*. What had
@@ -30,6 +33,62 @@ func TestDeadLetterIsTheDueEvent(t *testing.T) {
 	}
 	if code := pipelinetest.Header(letter, "wc-error-code"); code != "503" {
 		t.Errorf("wc-error-code %q", code)
+	}
+}
+
+// delivered counts what the engine tells of receipts.
+type delivered struct {
+	pipeline.NoListener
+	mu  sync.Mutex
+	all map[string]int
+}
+
+func (d *delivered) Delivered(channel string, o trigger.ReceiptOutcome) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all[channel+" "+o.String()]++
+}
+
+func (d *delivered) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, k := range d.all {
+		n += k
+	}
+	return n
+}
+
+// Receipts of every outcome are told, each once; those that come too late, of
+// an unknown trigger or garbled are not.
+func TestDeliveriesAreTold(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{})
+	heard := &delivered{all: map[string]int{}}
+	n := w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
+	due := w.Tail(w.Names.Due("r-push"))
+	outcomes := []string{"accepted", "delivered", "failed", "retry", "postponed", "suppressed"}
+	for _, o := range outcomes {
+		w.Send(o, `{"op":"register","delay":"0","channel":"r-push"}`)
+	}
+	for _, r := range due.Take(len(outcomes)) {
+		said := fmt.Sprintf(`{"due_id":%q,"channel":"elsewhere","outcome":%q,"attempt":1,"retry_after":"1h"}`, pipelinetest.Header(r, "ce_id"), r.Key)
+		w.Receipt(string(r.Key), said)
+		w.Receipt(string(r.Key), strings.Replace(said, string(r.Key)+`","attempt"`, `failed","attempt"`, 1)) // too late
+		w.Receipt("nobody", strings.ReplaceAll(said, string(r.Key)+"@", "nobody@"))
+		w.Receipt(string(r.Key), `{`)
+	}
+	w.Eventually("all are told", func() bool { return heard.count() >= len(outcomes) })
+	if err := n.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		if heard.all["r-push "+o] != 1 {
+			t.Errorf("told %v, want one of each outcome of r-push", heard.all)
+			break
+		}
+	}
+	if heard.count() != len(outcomes) {
+		t.Errorf("told %v, want %d in all", heard.all, len(outcomes))
 	}
 }
 

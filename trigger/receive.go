@@ -54,6 +54,7 @@ func (d *decision) receive(i int, r *Receipt) {
 	s := d.s
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
+	d.out.Delivered = d.content(&l).Channel
 	switch r.Outcome {
 	case ReceiptRetry:
 		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)

@@ -36,6 +36,8 @@ type Outcome struct {
 	Fires    []Fire
 	Dead     []DeadLetter
 	Rejected *Error
+
+	Delivered string // the channel of the occurrence that a receipt decided; "" if it fits nothing in flight
 }
 
 // Apply obeys one command, or says why not. s is nil for a key we do not

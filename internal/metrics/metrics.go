@@ -27,6 +27,7 @@ type Metrics struct {
 	forwarded   prometheus.Counter
 	fires       *prometheus.CounterVec
 	misfires    *prometheus.CounterVec
+	deliveries  *prometheus.CounterVec
 	transaction prometheus.Histogram
 	aborts      *prometheus.CounterVec
 	hold        prometheus.Histogram
@@ -48,6 +49,7 @@ func New() *Metrics {
 		forwarded:   counter("commands_forwarded_total", "Records that landed on another partition and were forwarded."),
 		fires:       counterVec("fires_total", "Due events emitted.", "channel"),
 		misfires:    counterVec("misfires_total", "Occurrences missed, by the policy that decided on them.", "policy"),
+		deliveries:  counterVec("deliveries_total", "Receipts that decided something, by the channel of the due event and what they say became of it.", "channel", "outcome"),
 		transaction: histogram("transaction_seconds", "Duration of EndTransaction.", prometheus.ExponentialBuckets(.0005, 2, 14)),
 		aborts:      counterVec("transaction_aborts_total", "Turns given up.", "reason"),
 		hold:        histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.", prometheus.ExponentialBuckets(.01, 2, 12)),
@@ -57,7 +59,7 @@ func New() *Metrics {
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
-	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -120,6 +122,11 @@ func (m *Metrics) DoneEvicted(n int) { m.evicted.Add(float64(n)) }
 
 // Misfired counts missed occurrences.
 func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(policy).Add(float64(n)) }
+
+// Delivered counts a receipt.
+func (m *Metrics) Delivered(channel string, o trigger.ReceiptOutcome) {
+	m.deliveries.WithLabelValues(channel, o.String()).Inc()
+}
 
 // QuotaRejected counts a tenant's write over a limit.
 func (m *Metrics) QuotaRejected(limit string) { m.quota.WithLabelValues(limit).Inc() }
