@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -95,6 +96,9 @@ func (d *described) conforms(method, path string, a answer) error {
 	if content[kind] == nil {
 		return fmt.Errorf("type %q of %s %s is not described", kind, method, r.pattern)
 	}
+	if kind == "application/x-ndjson" {
+		return problemsAgree(a.body)
+	}
 	if kind != "application/json" {
 		return nil
 	}
@@ -113,7 +117,34 @@ func (d *described) isProblem(a answer) error {
 	if err != nil {
 		return err
 	}
-	return validate(s, a.body)
+	if err := validate(s, a.body); err != nil {
+		return err
+	}
+	return agrees([]byte(a.body))
+}
+
+// problemsAgree holds the problems among the lines of a batch's answer.
+func problemsAgree(lines string) error {
+	for line := range strings.Lines(lines) {
+		if strings.HasPrefix(line, `{"type":`) {
+			if err := agrees([]byte(line)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// agrees says that a problem's type is its code.
+func agrees(body []byte) error {
+	var p Problem
+	if err := json.Unmarshal(body, &p); err != nil {
+		return err
+	}
+	if p.Type != "urn:waterclock:problem:"+string(p.Code) {
+		return fmt.Errorf("type %q of a problem with code %q", p.Type, p.Code)
+	}
+	return nil
 }
 
 func validate(s *jsonschema.Schema, body string) error {
@@ -248,6 +279,8 @@ func TestConformsCatches(t *testing.T) {
 		{"another status", "DELETE", "/v1/triggers/a", answer{201, kind, `{"trigger_id":"a"}`}},
 		{"another type", "GET", "/v1/triggers", answer{200, http.Header{"Content-Type": {"text/plain"}}, `{"items":[]}`}},
 		{"an error that is no problem", "GET", "/v1/triggers", answer{404, kind, `{}`}},
+		{"a type that is not the code", "GET", "/v1/triggers", answer{404, http.Header{"Content-Type": {"application/problem+json"}},
+			`{"type":"urn:waterclock:problem:invalid","title":"Not Found","status":404,"code":"not_found"}`}},
 		{"null for a list", "GET", "/v1/triggers", answer{200, kind, `{"items":null}`}},
 	} {
 		if d.conforms(c.method, c.path, c.a) == nil {

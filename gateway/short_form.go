@@ -67,9 +67,8 @@ func longForm(short fields) (fields, error) {
 		case "payload":
 			fs = append(fs, f)
 		default:
-			p := shortProblem(f.name, quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; with any other use snake_case, as /docs has it")
-			p.Code = trigger.CodeUnknownField
-			return nil, p
+			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
+				quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; with any other use snake_case, as /docs has it")
 		}
 	}
 	for long, name := range shortNames {

@@ -28,6 +28,7 @@ func contractTriggers() []contractRow {
 			{name: "key again", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Idempotency-Key", "k"}, status: 200, wants: []string{"revision=1"}},
 			{name: "key with other content", path: "/v1/triggers", body: `{"delay":"1h"}`, headers: []string{"Idempotency-Key", "k"}, status: 422, wants: []string{"code=idempotency_conflict"}},
 			{name: "short form", path: "/v1/triggers", body: `{"callbackUrl":"http://127.0.0.1:1/hook","payload":{"a":1},"delaySeconds":3600}`, status: 201, wants: []string{"revision=1"}},
+			{name: "short form and more", path: "/v1/triggers", body: `{"callbackUrl":"http://127.0.0.1:1/hook","delaySeconds":3600,"foo":1}`, status: 422, wants: []string{"code=unknown_field", "field=foo", "type=urn:waterclock:problem:unknown_field"}},
 			{name: "async", path: "/v1/triggers", body: `{"id":"c-async",` + later + `}`, headers: []string{"Prefer", "respond-async"}, status: 202, wants: []string{"trigger_id=c-async", "revision="}},
 			{name: "no key", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Authorization", ""}, status: 401, wants: []string{"code=unauthenticated"}},
 			{name: "a reader's key", path: "/v1/triggers", body: `{` + later + `}`, headers: as("reader"), status: 403, wants: []string{"code=forbidden"}},
