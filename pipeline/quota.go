@@ -93,13 +93,21 @@ func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) (lim
 	}
 	bound := q.of(tenant)
 	if most := max(1, int64(float64(bound.MaxPending)*q.share)); bound.MaxPending > 0 && !known && q.pending[tenant] >= most {
-		return "max_pending", quotaError(tenant, "max_pending", fmt.Sprint(bound.MaxPending))
+		return limitPending, quotaError(tenant, limitPending, fmt.Sprint(bound.MaxPending))
 	}
 	if bound.Rate > 0 && !q.spend(tenant, max(1, bound.Rate*q.share), appended) {
-		return "rate", quotaError(tenant, "rate", fmt.Sprint(bound.Rate)+" registers a second")
+		return limitRate, quotaError(tenant, limitRate, fmt.Sprint(bound.Rate)+" registers a second")
 	}
 	return "", nil
 }
+
+// QuotaLimits are the limits of a tenant that refuse registers.
+var QuotaLimits = []string{limitRate, limitPending}
+
+const (
+	limitRate    = "rate"
+	limitPending = "max_pending"
+)
 
 func quotaError(tenant, limit, value string) *trigger.Error {
 	return &trigger.Error{Code: trigger.CodeQuotaExceeded, Msg: fmt.Sprintf("tenant %s is at its limit tenants.%s.%s, %s", tenant, tenant, limit, value)}

@@ -93,21 +93,32 @@ func (p *Partition) healed(t *turn) {
 	}
 }
 
+// AbortReasons are why a turn may be given up.
+var AbortReasons = []string{abortClosed, abortFenced, abortProduce, abortFetch, abortOther}
+
+const (
+	abortClosed  = "closed"
+	abortFenced  = "fenced"
+	abortProduce = "produce"
+	abortFetch   = "fetch"
+	abortOther   = "other"
+)
+
 // abortReason names why a turn was given up, for a metric: few values.
 func abortReason(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "closed"
+		return abortClosed
 	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
-		return "fenced"
+		return abortFenced
 	}
 	var refused *produceError
 	if errors.As(err, &refused) {
-		return "produce"
+		return abortProduce
 	}
 	var fetch *fetchError
 	if errors.As(err, &fetch) {
-		return "fetch"
+		return abortFetch
 	}
-	return "other"
+	return abortOther
 }

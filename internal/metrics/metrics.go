@@ -61,7 +61,18 @@ func New() *Metrics {
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
 	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	fromZero(m.aborts, pipeline.AbortReasons...)
+	fromZero(m.quota, pipeline.QuotaLimits...)
+	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
+}
+
+// fromZero begins a counter's series whose labels are known: one that began
+// with its first event would hide that event from rate() and increase().
+func fromZero(c *prometheus.CounterVec, labels ...string) {
+	for _, l := range labels {
+		c.WithLabelValues(l)
+	}
 }
 
 func counter(name, help string) prometheus.Counter {
