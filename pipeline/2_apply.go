@@ -58,11 +58,11 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	}
 	t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
 	if refusal, ok := topics.Refused(rec); ok {
-		return p.refuse(t, rec, refusal.Err(), refusal.Actor)
+		return p.refuse(t, rec, 0, refusal.Err(), refusal.Actor)
 	}
 	cmd, err := topics.DecodeCommand(rec, p.opts.Limits, origin)
 	if err != nil {
-		return p.refuse(t, rec, asError(err), "")
+		return p.refuse(t, rec, topics.OpOf(rec, p.opts.Limits), asError(err), "")
 	}
 	return p.obey(t, rec, cmd)
 }
@@ -187,19 +187,19 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 }
 
 // refuse rejects a record that could not be decoded, or that a gateway has
-// refused already.
-func (p *Partition) refuse(t *turn, rec *topics.Record, refusal *trigger.Error, actor string) error {
+// refused already. op is 0 where it is not known.
+func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error, actor string) error {
 	e := &entry{key: trigger.Key(rec.Key)}
 	if key, err := trigger.ParseKey(rec.Key); err == nil {
 		if e, err = p.load(t, key); err != nil {
 			return err
 		}
 	}
-	result(p.spanOf(t, rec, &trigger.Command{}), string(refusal.Code))
+	result(p.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
 	out := p.machine.Reject(e.state, refusal, actor)
 	p.perform(t, e, &out)
 	p.reject(t, rec, refusal)
-	p.opts.Listener.Command("", string(refusal.Code))
+	p.opts.Listener.Command(op.String(), string(refusal.Code))
 	p.answer(t, rec, e, &out)
 	return nil
 }
@@ -231,7 +231,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
 	receipt, err := topics.DecodeReceipt(rec)
 	if err != nil {
-		return p.refuse(t, rec, asError(err), "")
+		return p.refuse(t, rec, 0, asError(err), "")
 	}
 	e, err := p.load(t, receipt.Key)
 	if err != nil {

@@ -28,8 +28,8 @@ func (p *Partition) sampled(traceparent string) tracing.Parent {
 	return parent
 }
 
-// spanOf begins the span of a command under the trace it came with. The zero
-// Command is one that could not be decoded.
+// spanOf begins the span of a command under the trace it came with. A Command
+// with its op alone, or nothing, is one that could not be decoded.
 func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tracing.Span {
 	if p.opts.Tracing == nil {
 		return tracing.Span{}

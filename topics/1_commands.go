@@ -89,6 +89,13 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 	return c, nil
 }
 
+// OpOf is the op of a record that DecodeCommand has refused; 0 where it cannot
+// be told.
+func OpOf(rec *Record, l Limits) trigger.Op {
+	d := draft{limits: l.withDefaults()}
+	return d.read(rec)
+}
+
 // draft is a command as it was written: the fields that were given, as text.
 // Both spellings fill it, one builder reads it. The first fault found stands;
 // what comes after it is harmless.

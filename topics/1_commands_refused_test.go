@@ -233,3 +233,31 @@ func manyTags(n int) string {
 	}
 	return strings.Join(tags, ",")
 }
+
+// Of a command that cannot be decoded the op is told all the same, if it can
+// be read.
+func TestOpOfARefusedCommand(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  Record
+		want trigger.Op
+	}{
+		{"unknown field", Record{Key: []byte("k"), Value: []byte(`{"op":"snooze","fro":"5m"}`)}, trigger.OpSnooze},
+		{"op comes last", Record{Key: []byte("k"), Value: []byte(`{"chanel":"x","op":"register"}`)}, trigger.OpRegister},
+		{"two times", Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1s","fire_at":"2030-01-01T00:00:00Z"}`)}, trigger.OpRegister},
+		{"bad key", Record{Key: []byte("/k"), Value: []byte(`{"op":"pause"}`)}, trigger.OpPause},
+		{"headers", Record{Key: []byte("k"), Headers: headers("wc-delay=soon"), Value: []byte("x")}, trigger.OpRegister},
+		{"headers with an op", Record{Key: []byte("k"), Headers: headers("wc-op=skip", "wc-delay=1s"), Value: []byte("x")}, trigger.OpSkip},
+		{"unknown op", Record{Key: []byte("k"), Value: []byte(`{"op":"regster"}`)}, 0},
+		{"no op", Record{Key: []byte("k"), Value: []byte(`{"delay":"1s"}`)}, 0},
+		{"garbage", Record{Key: []byte("k"), Value: []byte("garbage")}, 0},
+		{"half an object", Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":`)}, 0},
+	} {
+		if cmd, err := DecodeCommand(&c.rec, Limits{}, nil); err == nil {
+			t.Errorf("%s: decoded as %+v", c.name, cmd)
+		}
+		if got := OpOf(&c.rec, Limits{}); got != c.want {
+			t.Errorf("%s: op %v, want %v", c.name, got, c.want)
+		}
+	}
+}
