@@ -23,9 +23,9 @@ type Limits struct {
 	// at most 64 KiB.
 	HeaderBytes int
 
-	// Depth bounds how deep JSON may nest in the JSON spelling, payload
-	// included; 0 means 128, at most 1,000. What nests deeper breaks readers in languages
-	// that parse by recursion.
+	// Depth bounds how deep a field, such as the payload, may nest in the JSON
+	// spelling; 0 means 128, at most 1,000. What nests deeper breaks readers in
+	// languages that parse by recursion.
 	Depth int
 }
 

@@ -25,7 +25,7 @@ func TestRangesAtTheirEdges(t *testing.T) {
 		{"payload_base64 of 4,096 bytes", register(`"delay":"7m","payload_base64":"` + strings.Repeat("AAAA", 1365) + `AA=="`)},
 		{"64 headers", command("", append(manyHeaders(64, "v"), "wc-delay=7m")...)},
 		{"32 tags", register(`"delay":"7m","tags":{` + manyTags(32) + `}`)},
-		{"a payload 128 deep", register(`"delay":"7m","payload":` + strings.Repeat("[", 127) + strings.Repeat("]", 127))},
+		{"a payload 128 deep", register(`"delay":"7m","payload":` + strings.Repeat("[", 128) + strings.Repeat("]", 128))},
 		{"brackets in a text", register(`"delay":"7m","payload":"` + strings.Repeat(`[{\"`, 500) + `"`)},
 	} {
 		if _, err := DecodeCommand(c.rec, Limits{}, nil); err != nil {

@@ -65,14 +65,15 @@ func syntaxFault(err error) string {
 	return err.Error()
 }
 
-// tooDeep refuses JSON nested deeper than the limit. Most values have fewer
-// brackets than that in all, which a fast count shows.
+// tooDeep refuses a command whose fields, the payload above all, are nested
+// deeper than the limit: the object that is the command does not count. Most
+// values have fewer brackets than that in all, which a fast count shows.
 func (d *draft) tooDeep(value []byte) bool {
-	limit := d.limits.Depth
+	limit := d.limits.Depth + 1
 	if bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= limit || depth(value) <= limit {
 		return false
 	}
-	d.refuse(trigger.CodeInvalid, "payload", fmt.Sprintf("the JSON is nested more than %d deep", limit))
+	d.refuse(trigger.CodeInvalid, "payload", fmt.Sprintf("the JSON is nested more than %d deep", d.limits.Depth))
 	return true
 }
 

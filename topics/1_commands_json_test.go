@@ -90,3 +90,19 @@ func TestDecodingLeavesTheRecordAlone(t *testing.T) {
 		}
 	}
 }
+
+// A payload may nest as deep as the limit says; the command around it is not
+// counted.
+func TestPayloadDepth(t *testing.T) {
+	for _, c := range []struct {
+		limit, deep int
+		want        bool
+	}{{0, 127, true}, {0, 128, true}, {0, 129, false}, {3, 3, true}, {3, 4, false}} {
+		payload := strings.Repeat(`[`, c.deep) + strings.Repeat(`]`, c.deep)
+		rec := &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1s","payload":` + payload + `}`)}
+		cmd, err := DecodeCommand(rec, Limits{Depth: c.limit}, nil)
+		if (err == nil) != c.want || err == nil && string(cmd.Spec.Payload) != payload {
+			t.Errorf("limit %d, payload nested %d deep: %v", c.limit, c.deep, err)
+		}
+	}
+}
