@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
+	"slices"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -23,7 +24,11 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return notFound(r.id())
 	}
-	if follow := r.query.Get("follow"); (follow == "1" || follow == "true") && r.Method != http.MethodHead {
+	follow, err := r.flag("follow")
+	if err != nil {
+		return err
+	}
+	if follow && r.Method != http.MethodHead {
 		return s.follow(w, r, key)
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
@@ -48,6 +53,20 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 		answer.NextCursor = cursorOf(&list[n-1]).String()
 	}
 	return sendJSON(w, http.StatusOK, answer)
+}
+
+// flags are the spellings of a parameter that is on or off.
+var flags = []string{"0", "1", "false", "true"}
+
+func (r *request) flag(name string) (bool, error) {
+	if !r.query.Has(name) {
+		return false, nil
+	}
+	value := r.query.Get(name)
+	if !slices.Contains(flags, value) {
+		return false, badParameter(name, name+" is 1 or true, 0 or false")
+	}
+	return value == "1" || value == "true", nil
 }
 
 // noEvents tells a trigger whose first event is not in the history yet from

@@ -26,6 +26,9 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	if err != nil {
 		return err
 	}
+	if err := s.followable(r, key, after); err != nil {
+		return err
+	}
 	select {
 	case s.followers <- struct{}{}:
 		defer func() { <-s.followers }()
@@ -49,6 +52,21 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	out.begin()
 	out.tail(ctx, tail, key)
 	return nil
+}
+
+// followable refuses to follow what is not there: neither the history knows it,
+// unless the caller has an event of it, nor its owner.
+func (s *Server) followable(r *request, key trigger.Key, after EventCursor) error {
+	if after != (EventCursor{}) {
+		return nil
+	}
+	if s.opts.History != nil {
+		if list, err := s.events(r.Context(), key, after, 1); err != nil || len(list) > 0 {
+			return err
+		}
+	}
+	_, err := s.read(r)
+	return err
 }
 
 // replay sends what the history has. An error can be told only before the

@@ -30,7 +30,8 @@ type operation struct {
 type parameter struct {
 	name, doc   string
 	kind        reflect.Type
-	least, most int // of a number
+	least, most int      // of a number
+	oneOf       []string // all there is
 }
 
 // answers are the types of the answers by status; nil has no body.
@@ -160,6 +161,9 @@ func (q *parameter) schema(types huma.Registry) *huma.Schema {
 	s := types.Schema(q.kind, true, q.name)
 	if q.most > 0 {
 		s.Minimum, s.Maximum = ptr(float64(q.least)), ptr(float64(q.most))
+	}
+	for _, v := range q.oneOf {
+		s.Enum = append(s.Enum, v)
 	}
 	return s
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +11,6 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -160,81 +157,6 @@ func TestNoHistory(t *testing.T) {
 	if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", ""); a.get(t, "code") != "unavailable" {
 		t.Errorf("answer %s", a.body)
 	}
-}
-
-// What the history has not read yet comes from the topic, each event once.
-func TestFollow(t *testing.T) {
-	names := topics.Names{}
-	partition := topics.Partition([]byte("e"), testPartitions)
-	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("e", 12, 2, "trigger.paused")}, next: 1}
-	w := newWorld(t, func(o *Options) { o.History = log })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	publish := func(list ...topics.Event) {
-		for _, e := range list {
-			b, _ := json.Marshal(e)
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: names.Events(), Partition: partition, Key: []byte(e.Trigger), Value: b}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	publish(log.all[0], log.all[1], event("other", 13, 1, "trigger.registered"), event("e", 14, 3, "trigger.resumed"))
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("status %d, type %q", resp.StatusCode, resp.Header.Get("Content-Type"))
-	}
-	lines := bufio.NewScanner(resp.Body)
-	next := func(prefix string) string {
-		for lines.Scan() {
-			if text, ok := strings.CutPrefix(lines.Text(), prefix); ok {
-				return text
-			}
-		}
-		t.Fatal("the stream ended")
-		return ""
-	}
-	for _, want := range []string{"trigger.registered", "trigger.paused", "trigger.resumed"} {
-		if got := next("event: "); got != want {
-			t.Fatalf("event %q, want %q", got, want)
-		}
-	}
-	publish(event("e", 15, 4, "occurrence.fired"))
-	id := next("id: ")
-	var e topics.Event
-	if err := json.Unmarshal([]byte(next("data: ")), &e); err != nil || e.Type != "occurrence.fired" || e.Seq != 4 {
-		t.Fatalf("event %+v, %v", e, err)
-	}
-	again, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-	again.Header.Set("Last-Event-ID", id)
-	resp2, err := http.DefaultClient.Do(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp2.Body.Close()
-	publish(event("e", 16, 5, "trigger.completed"))
-	lines = bufio.NewScanner(resp2.Body)
-	if got := next("event: "); got != "trigger.completed" {
-		t.Errorf("after Last-Event-ID comes %q", got)
-	}
-}
-
-func TestFollowersAreBounded(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Followers = 1 })
-	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?follow=1", "")
 }
 
 func TestOwnRoutes(t *testing.T) {

@@ -149,8 +149,26 @@ func exitOfStatus(status int, code string) int {
 }
 
 // follow reads server-sent events until done says so, the server ends the
-// stream, or ctx ends.
+// stream, or ctx ends. It waits for a trigger that is not there yet: not all
+// that is durable is decided.
 func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) bool) error {
+	for {
+		err := a.stream(ctx, path, done)
+		if exitOf(err) != exitNotFound {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("follow %s: %w", a.base, ctx.Err())
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+// askAgain is how often a trigger that is not there is asked for.
+const askAgain = 500 * time.Millisecond
+
+func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	resp, err := a.send(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
