@@ -213,6 +213,15 @@ func TestReminders(t *testing.T) {
 	if g = w.must(http.StatusOK, "GET", "/api/reminders/"+id, ""); g.get(t, "title") != "Take the pills" || g.get(t, "body") != "two" || g.get(t, "payload.k") != "1" {
 		t.Errorf("patched %s", g.body)
 	}
+	revision := w.must(http.StatusOK, "GET", "/api/reminders/"+id, "").get(t, "revision")
+	for _, body := range []string{`{"skip":null}`, `{"skip":null,"title":"Take the pills"}`} { // null is nothing
+		if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, body); s.get(t, "fire_at_utc") != "2060-04-18T13:00:00.000Z" || s.get(t, "revision") != revision {
+			t.Errorf("%s answers %s", body, s.body)
+		}
+	}
+	if p := w.must(http.StatusUnprocessableEntity, "PATCH", "/api/reminders/"+id, `{"skip":""}`); p.get(t, "field") != "skip" {
+		t.Errorf("an empty skip answers %s", p.body)
+	}
 	before := len(w.state(idKey(id)).Live)
 	w.must(http.StatusOK, "POST", "/api/reminders/"+id+"/snooze", `{"minutes":10}`)
 	w.must(http.StatusOK, "POST", "/api/reminders/"+id+"/snooze", `{"for":"1h"}`)

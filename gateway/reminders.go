@@ -147,17 +147,15 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if fs.has("skip") {
-		occurrence, err := fs.takeText("skip")
-		if err != nil {
-			return err
-		}
+	occurrence, err := fs.takeText("skip")
+	if err != nil {
+		return err
+	}
+	if occurrence != "" {
 		if len(fs) > 0 {
 			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
 		}
-		if occurrence != "" {
-			fs.set("occurrence", occurrence)
-		}
+		fs.set("occurrence", occurrence)
 		return s.change(w, r, trigger.OpSkip, fs, &asReminder)
 	}
 	if fs, err = withPayload(fs); err != nil {

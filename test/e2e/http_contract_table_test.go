@@ -196,6 +196,7 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"PATCH /api/reminders/{id}", []contractCall{
 			{name: "skip", path: "/api/reminders/r2", body: `{"skip":"2060-12-25"}`, status: 200},
+			{name: "skip nothing", path: "/api/reminders/r2", body: `{"skip":null}`, status: 200, wants: []string{"revision=2"}},
 			{name: "skip beside others", path: "/api/reminders/r2", body: `{"skip":"2060-12-25","title":"x"}`, status: 422},
 			{name: "title", path: "/api/reminders/r2", body: `{"title":"Every day"}`, status: 200},
 		}},
