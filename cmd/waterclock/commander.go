@@ -21,19 +21,26 @@ type wish struct {
 	Fields map[string]any
 }
 
-// decision is what the engine made of a wish.
+// decision is what the engine made of a wish. It is the same over Kafka and
+// over HTTP, but for what only the event says: Result, Reason and Source,
+// which HTTP does not answer.
 type decision struct {
 	TriggerID string `json:"trigger_id"`
 	Op        string `json:"op"`
-	Decided   bool   `json:"decided"` // false: durable, and the engine has yet to decide
-	Result    string `json:"result"`  // the type of the event, such as trigger.registered
+	Decided   bool   `json:"decided"`          // false: durable, and the engine has yet to decide
+	Result    string `json:"result,omitempty"` // the type of the event, such as trigger.registered, if one tells it
 	State     string `json:"state,omitempty"`
 	Revision  int64  `json:"revision,omitempty"`
-	FireAt    string `json:"fire_at,omitempty"`
+	FireAt    string `json:"fire_at,omitempty"` // the next, whatever was left out; of what has ended the last
 	LocalTime string `json:"local_time,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	Source    string `json:"source,omitempty"` // topic/partition/offset of the command
+
+	leftOut string // by a skip
 }
+
+// resultAccepted is the result of what is durable and not yet decided.
+const resultAccepted = "command.accepted"
 
 // commander carries wishes to the engine and comes back with its decision.
 // Do's error has the exit code; it is nil for a wish that is durable but
@@ -58,18 +65,40 @@ func rank(s config.Source) int {
 	return map[string]int{"default": 0, "file": 1, "env": 2, "flag": 3}[s.Kind]
 }
 
-// decide fills a decision from the event that tells it. The error is the
-// engine's refusal.
-func (d *decision) decide(e *topics.Event) error {
-	d.Decided, d.Result = true, e.Type
-	d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.State, e.Revision, e.ScheduledAt, e.LocalTime, e.Reason
-	switch trigger.FactType(e.Type) {
-	case trigger.Rejected:
-		return refused(e.Reason, e.Detail)
-	case trigger.CancelTooLate:
-		return tooLate(e)
+// decide fills a decision. The error is the engine's refusal.
+func (d *decision) decide(op trigger.Op, o outcome) error {
+	d.Decided, d.Result = true, ""
+	if e := o.event; e != nil {
+		d.Result, d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.Type, e.State, e.Revision, e.ScheduledAt, e.LocalTime, e.Reason
+		switch trigger.FactType(e.Type) {
+		case trigger.Rejected:
+			return refused(e.Reason, e.Detail)
+		case trigger.CancelTooLate:
+			return tooLate(e)
+		case trigger.Skipped: // the event is about what does not fire
+			d.leftOut, d.FireAt, d.LocalTime = e.ScheduledAt, "", ""
+		}
+	}
+	if o.state != nil {
+		d.fromState(op, o.state)
 	}
 	return nil
+}
+
+// fromState tells the same as the API does from the same state: to a register
+// the nominal instant, else when it fires next, or has fired last.
+func (d *decision) fromState(op trigger.Op, st *trigger.State) {
+	d.State, d.Revision, d.LocalTime = st.Status.String(), st.Revision, st.Series.Local
+	at := st.Series.At
+	if n := len(st.Done); at == 0 && n > 0 {
+		at = st.Done[n-1].Nominal
+	}
+	if next := st.Next(); op != trigger.OpRegister && st.Status != trigger.Paused && next != 0 {
+		at = next
+	}
+	if d.FireAt = ""; at != 0 {
+		d.FireAt = at.String()
+	}
 }
 
 // tooLate words a cancel that changed nothing.
@@ -187,14 +216,13 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	if !d.Decided && f.wait > 0 {
 		a.note("%s: the command is durable, but the engine has not decided within %s: is one running?", d.TriggerID, f.wait)
 	}
+	if d.Decided && d.Op == trigger.OpAck.String() && d.Source != "" && d.Result == "" {
+		a.note("%s: nothing was in flight, so there was nothing to stop", d.TriggerID)
+	}
 	revision := ""
 	if d.Revision > 0 {
 		revision = strconv.FormatInt(d.Revision, 10)
 	}
-	at := "fires at"
-	if d.Result == string(trigger.Skipped) {
-		at = "left out"
-	}
-	return a.out.record(d, [][2]string{{"trigger", d.TriggerID}, {"result", d.Result}, {"state", d.State},
-		{"revision", revision}, {at, d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
+	return a.out.record(d, [][2]string{{"trigger", d.TriggerID}, {"result", d.Result}, {"state", d.State}, {"revision", revision},
+		{"left out", d.leftOut}, {"fires at", d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
 }

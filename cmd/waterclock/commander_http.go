@@ -16,16 +16,29 @@ type httpCommander struct{ api *api }
 func (h *httpCommander) Close() {}
 
 func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
-	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: "command.accepted"}
+	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted}
 	method, path := route(w)
 	status, body, err := h.api.call(ctx, method, path, conditions(w), fieldsOf(w))
 	if err != nil {
 		return d, err
 	}
-	d.Decided = status != http.StatusAccepted
-	if d.Decided {
-		d.Result = "decided"
+	if d.Decided = status != http.StatusAccepted; d.Decided {
+		d.Result = ""
 	}
+	if status == http.StatusCreated {
+		d.Result = string(trigger.Registered)
+	}
+	if d.Decided && len(body) > 0 {
+		d.fromAnswer(body)
+	}
+	if d.Decided && w.Op == trigger.OpRegister {
+		return d, h.complete(ctx, &d)
+	}
+	return d, nil
+}
+
+// fromAnswer reads what the API answers to a write.
+func (d *decision) fromAnswer(body []byte) {
 	var answer struct {
 		State     string `json:"state"`
 		Revision  int64  `json:"revision"`
@@ -33,13 +46,27 @@ func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
 		NextAt    string `json:"next_fire_at"`
 		LocalTime string `json:"local_time"`
 	}
-	if len(body) > 0 && json.Unmarshal(body, &answer) == nil {
-		d.State, d.Revision, d.LocalTime = answer.State, answer.Revision, answer.LocalTime
-		if d.FireAt = answer.NextAt; d.FireAt == "" {
-			d.FireAt = answer.FireAt
-		}
+	if json.Unmarshal(body, &answer) == nil {
+		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt), answer.LocalTime
 	}
-	return d, nil
+}
+
+// complete reads what the answer to a register leaves out. Another change
+// since then is none of its business.
+func (h *httpCommander) complete(ctx context.Context, d *decision) error {
+	var now struct {
+		State     string `json:"state"`
+		Revision  int64  `json:"revision"`
+		LocalTime string `json:"local_time"`
+	}
+	err := h.api.get(ctx, triggerPath(d.TriggerID), &now)
+	if exitOf(err) == exitNotFound {
+		return nil
+	}
+	if now.Revision == d.Revision {
+		d.State, d.LocalTime = now.State, now.LocalTime
+	}
+	return err
 }
 
 // route is the method and path of an op.

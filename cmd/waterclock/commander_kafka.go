@@ -16,19 +16,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// kafkaCommander writes commands to their topic and reads the decision from
-// the event log. Engine partition p writes partition p of `events` alone, so
-// one partition, from where it ended before the command, holds the answer:
-// the event whose source is the command's place.
+// kafkaCommander writes commands to their topic and reads what became of them
+// from what the engine writes (watcher).
 type kafkaCommander struct {
-	app      *app
-	c        *config.Config
-	wait     time.Duration
-	writer   *kgo.Client
-	admin    *kadm.Client
-	reader   *kgo.Client    // of one partition of events; nil before the first wish
-	buffered []topics.Event // read and not yet looked at
-	parts    int32
+	app    *app
+	c      *config.Config
+	wait   time.Duration
+	writer *kgo.Client
+	admin  *kadm.Client
+	watch  *watcher // of the last wish's partition; nil before the first, and where nobody waits
+	parts  int32
 }
 
 func newKafkaCommander(ctx context.Context, a *app, c *config.Config, wait time.Duration) (*kafkaCommander, error) {
@@ -61,32 +58,30 @@ func partitions(ctx context.Context, admin *kadm.Client, topic string) (int32, e
 }
 
 func (k *kafkaCommander) Close() {
-	if k.reader != nil {
-		k.reader.Close()
-	}
+	k.watch.close()
 	k.writer.Close()
 }
 
 func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
-	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: "command.accepted"}
+	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted}
 	p := topics.Partition([]byte(w.Key), k.parts)
-	watching, err := k.watch(ctx, p)
+	if err := k.stand(ctx, p); err != nil {
+		return d, err
+	}
+	offset, err := k.write(ctx, w, p)
 	if err != nil {
 		return d, err
 	}
-	if d.Source, err = k.write(ctx, w, p); err != nil {
-		return d, err
-	}
-	if !watching {
+	if d.Source = topics.Source(k.c.Topic("commands"), p, offset); k.watch == nil {
 		return d, nil
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, k.wait)
 	defer cancel()
-	e, err := k.next(waitCtx, func(e *topics.Event) bool { return answers(e, w, d.Source) })
+	became, err := k.watch.outcome(waitCtx, w, d.Source, offset)
 	if err != nil {
 		return d, undecided(ctx, err)
 	}
-	return d, d.decide(e)
+	return d, d.decide(w.Op, became)
 }
 
 // answers says that an event tells what became of the command at source. A
@@ -107,42 +102,27 @@ func undecided(ctx context.Context, err error) error {
 	return err
 }
 
-// watch stands at the end of partition p of events. It is false where nobody
-// wants to wait or there is no event log to wait on.
-func (k *kafkaCommander) watch(ctx context.Context, p int32) (bool, error) {
-	if k.wait <= 0 {
-		return false, nil
+// stand begins to watch partition p, unless nobody wants to wait or there is
+// no event log to wait on.
+func (k *kafkaCommander) stand(ctx context.Context, p int32) (err error) {
+	k.watch.close()
+	if k.watch = nil; k.wait > 0 {
+		k.watch, err = newWatcher(ctx, k.app, k.c, k.admin, p)
 	}
-	topic := k.c.Topic("events")
-	ends, err := k.admin.ListEndOffsets(ctx, topic)
-	if err != nil {
-		return false, fmt.Errorf("find the end of %s: %w", topic, err)
-	}
-	end, ok := ends.Lookup(topic, p)
-	if !ok || end.Err != nil {
-		k.app.note("there is no partition %d of %s, so nobody can say what became of the command", p, topic)
-		return false, nil
-	}
-	if k.reader != nil {
-		k.reader.Close()
-	}
-	k.buffered = nil
-	k.reader, err = k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {p: kgo.NewOffset().At(end.Offset)}}))
-	return err == nil, err
+	return err
 }
 
 // write appends the JSON spelling of a wish and says where it stands.
-func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (source string, err error) {
+func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (offset int64, err error) {
 	value, err := json.Marshal(w.body())
 	if err != nil {
-		return "", fmt.Errorf("spell the command: %w", err)
+		return 0, fmt.Errorf("spell the command: %w", err)
 	}
 	rec := &kgo.Record{Topic: k.c.Topic("commands"), Partition: p, Key: []byte(w.Key), Value: value}
 	if err := k.writer.ProduceSync(ctx, rec).FirstErr(); err != nil {
-		return "", fmt.Errorf("write to %s: %w", rec.Topic, err)
+		return 0, fmt.Errorf("write to %s: %w", rec.Topic, err)
 	}
-	return fmt.Sprintf("%s/%d/%d", rec.Topic, rec.Partition, rec.Offset), nil
+	return rec.Offset, nil
 }
 
 // body is the JSON spelling: the fields and op.
@@ -155,11 +135,11 @@ func (w wish) body() map[string]any {
 }
 
 func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
-	if k.reader == nil {
+	if k.watch == nil {
 		return nil, failf("--wait needs the event log and a --decision-timeout over 0")
 	}
 	var ended error
-	e, err := k.next(ctx, func(e *topics.Event) bool {
+	e, err := k.watch.next(ctx, func(e *topics.Event) bool {
 		if e.Trigger != d.TriggerID {
 			return false
 		}
@@ -171,30 +151,4 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 		return nil, err
 	}
 	return e, ended
-}
-
-// next reads on until an event fits.
-func (k *kafkaCommander) next(ctx context.Context, fits func(*topics.Event) bool) (*topics.Event, error) {
-	for {
-		for len(k.buffered) > 0 {
-			e := k.buffered[0]
-			k.buffered = k.buffered[1:]
-			if fits(&e) {
-				return &e, nil
-			}
-		}
-		fetches := k.reader.PollFetches(ctx)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read the event log: %w", err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			var e topics.Event
-			if json.Unmarshal(r.Value, &e) == nil { // what is no event answers nothing
-				k.buffered = append(k.buffered, e)
-			}
-		})
-	}
 }

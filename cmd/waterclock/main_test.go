@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // result is what one run of the command line left behind.
@@ -57,15 +58,22 @@ func cluster(t *testing.T) (brokers string) {
 }
 
 // engine stands in for the real one: it answers every command with what
-// decide makes of it, on the same partition of the event log.
+// decide makes of it, on the same partition of the event log, and then with
+// the trigger's state and its progress. Of nil it decides nothing.
 type engine struct {
 	mu       sync.Mutex
 	commands []string
+	states   map[string]*trigger.State
 }
 
 func startEngine(t *testing.T, brokers string, decide func(key string, command map[string]any) []topics.Event) *engine {
 	t.Helper()
-	e := &engine{}
+	return startEngineWith(t, brokers, nil, decide)
+}
+
+func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.State, decide func(key string, command map[string]any) []topics.Event) *engine {
+	t.Helper()
+	e := &engine{states: states}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.commands"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -89,7 +97,8 @@ func (e *engine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, deci
 	e.mu.Unlock()
 	var command map[string]any
 	_ = json.Unmarshal(r.Value, &command)
-	for _, event := range decide(string(r.Key), command) {
+	events := decide(string(r.Key), command)
+	for _, event := range events {
 		event.Trigger = string(r.Key)
 		if event.Source == "" && event.Type != "occurrence.fired" {
 			event.Source = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
@@ -97,6 +106,15 @@ func (e *engine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, deci
 		value, _ := json.Marshal(event)
 		cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.events", Partition: r.Partition, Key: r.Key, Value: value})
 	}
+	if events == nil {
+		return
+	}
+	if st := e.states[string(r.Key)]; st != nil {
+		value, _ := topics.AppendState(nil, st)
+		cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.state", Partition: r.Partition, Key: r.Key, Value: value})
+	}
+	value, _ := topics.AppendProgress(nil, &topics.Progress{NextCommand: r.Offset + 1})
+	cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.state", Partition: r.Partition, Key: topics.KeyProgress, Value: value})
 }
 
 func (e *engine) last() string {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// A script must not care through which door a command went: over Kafka and
+// over HTTP a decision is the same JSON, but for what only the event says.
+func TestOneShapeThroughBothDoors(t *testing.T) {
+	kafka, url := startDev(t)
+	doors := map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}}
+	for _, line := range []string{
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders", // a duplicate
+		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders",
+		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K", "resume K",
+		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z", "cancel K", "cancel K",
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
+		"cancel unknown", "skip unknown",
+	} {
+		said, codes := map[string]map[string]any{}, map[string]int{}
+		for door, flags := range doors {
+			args := strings.Fields(strings.ReplaceAll(line, "K", door))
+			r := cli(t, nil, "", append(args, append(flags, "-o", "ndjson")...)...)
+			var d map[string]any
+			if r.out != "" && json.Unmarshal([]byte(r.out), &d) != nil {
+				t.Fatalf("%s by %s: %s", line, door, r.out)
+			}
+			if d != nil && d["decided"] != true {
+				t.Errorf("%s by %s is not decided: %s", line, door, r.out)
+			}
+			for _, name := range []string{"trigger_id", "result", "reason", "source"} {
+				delete(d, name)
+			}
+			said[door], codes[door] = d, r.code
+		}
+		if !reflect.DeepEqual(said["kafka"], said["http"]) || codes["kafka"] != codes["http"] {
+			t.Errorf("%s\nby Kafka %v, exit code %d\nby HTTP  %v, exit code %d", line, said["kafka"], codes["kafka"], said["http"], codes["http"])
+		}
+		if at, _ := said["kafka"]["fire_at"].(string); at == "" && strings.HasPrefix(line, "schedule") {
+			t.Errorf("%s does not say when it fires", line)
+		}
+	}
+}
+
+// An ack without effect is decided like any other command, though the engine
+// tells nothing of it.
+func TestAckWithoutEffect(t *testing.T) {
+	kafka, _ := startDev(t)
+	for _, key := range []string{"nobody", "pending"} {
+		if key == "pending" {
+			cli(t, nil, "", "schedule", key, "--in", "1h", "--brokers", kafka).want(t, exitOK)
+		}
+		cli(t, nil, "", "ack", key, "--brokers", kafka, "--decision-timeout", "10m").want(t, exitOK, "nothing was in flight")
+	}
+}
