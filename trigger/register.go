@@ -111,7 +111,7 @@ func (d *decision) replace(c *Command) *Error {
 	if c.Patch && series.At == before.At {
 		series.Told = before.Told
 	}
-	d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
+	dropped := d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
 	if !c.Patch || s.Status != Paused {
 		s.Status, s.Note = Pending, ""
 	}
@@ -119,6 +119,9 @@ func (d *decision) replace(c *Command) *Error {
 	d.settleSpec(c, series)
 	f := d.tellPlan(Replaced)
 	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData
+	for i := range dropped {
+		d.tell(Fact{Type: Skipped, Reason: "replaced", Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
+	}
 	return nil
 }
 
@@ -138,13 +141,14 @@ func (d *decision) settleSpec(c *Command, series Series) {
 
 // detach lets occurrences in flight keep the content they were fired with.
 // Those still waiting belong to the series: they stay only when a rule is
-// edited, and will fire with the new content.
-func (d *decision) detach(keepWaiting bool) {
+// edited, and will fire with the new content; else they are dropped.
+func (d *decision) detach(keepWaiting bool) (dropped []Live) {
 	s := d.s
 	old := s.Spec
 	live := make([]Live, 0, len(s.Live))
 	for _, l := range s.Live {
 		if l.Kind == LiveSnoozed && !keepWaiting {
+			dropped = append(dropped, l)
 			continue
 		}
 		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) && l.Was == nil {
@@ -153,6 +157,7 @@ func (d *decision) detach(keepWaiting bool) {
 		live = append(live, l)
 	}
 	s.Live = live
+	return dropped
 }
 
 func (s *State) hasFired(occurrence string) bool {
