@@ -42,7 +42,7 @@ func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander
 		if err == nil && status == http.StatusOK {
 			return surveyAPI(c, from), &httpCommander{api: from}, nil
 		}
-		if rank(c.Source("url")) > rank(c.Source("brokers")) {
+		if asksAPI(c) {
 			return nil, nil, errors.Join(err, unhealthy(from, status))
 		}
 	}

@@ -74,24 +74,37 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 	if err != nil {
 		return err
 	}
-	have, err := a.settings(ctx, c)
+	stored, err := topics.DecodeSetting(&topics.Record{Key: key, Value: value})
+	if err != nil {
+		return fmt.Errorf("read back what is to be written: %w", err)
+	}
+	changed := false
+	if asksAPI(c) {
+		changed, err = putCalendarHTTP(ctx, newAPI(c), stored.Calendar)
+	} else {
+		changed, err = a.putSetting(ctx, c, &kgo.Record{Key: key, Value: value})
+	}
 	if err != nil {
 		return err
 	}
-	result := "unchanged"
-	if old := have[string(key)]; old == nil || string(old.Value) != string(value) {
+	result, n := "unchanged", len(stored.Calendar.Dates)
+	if changed {
 		result = "put"
-		if err := a.writeSetting(ctx, c, &kgo.Record{Key: key, Value: value}); err != nil {
-			return err
-		}
 	}
-	stored, err := topics.DecodeSetting(&topics.Record{Key: key, Value: value})
-	if err != nil {
-		return fmt.Errorf("read back what was written: %w", err)
-	}
-	n := len(stored.Calendar.Dates)
 	return a.out.record(map[string]any{"name": cal.Name, "result": result, "dates": n},
 		[][2]string{{"calendar", cal.Name}, {"result", result}, {"dates", strconv.Itoa(n)}})
+}
+
+// putSetting appends to topic control what is not there as it is.
+func (a *app) putSetting(ctx context.Context, c *config.Config, r *kgo.Record) (changed bool, err error) {
+	have, err := a.settings(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	if old := have[string(r.Key)]; old != nil && string(old.Value) == string(r.Value) {
+		return false, nil
+	}
+	return true, a.writeSetting(ctx, c, r)
 }
 
 func newCalendarList(a *app) *cobra.Command {
@@ -100,7 +113,11 @@ func newCalendarList(a *app) *cobra.Command {
 		Short: "Print the calendars' names",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := a.calendars(cmd.Context())
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			all, err := a.calendars(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -128,18 +145,39 @@ func newCalendarGet(a *app) *cobra.Command {
 		Short: "Print a calendar's dates, as put reads them",
 		Args:  argsBetween(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := a.calendars(cmd.Context())
+			c, err := a.config(false)
 			if err != nil {
 				return err
 			}
-			for _, cal := range all {
-				if cal.Name == args[0] {
-					return a.printCalendar(cal)
-				}
+			cal, err := a.calendar(cmd.Context(), c, args[0])
+			if err != nil {
+				return err
 			}
-			return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`", args[0])}
+			return a.printCalendar(cal)
 		},
 	}
+}
+
+// calendar finds one by name, through whichever door was named.
+func (a *app) calendar(ctx context.Context, c *config.Config, name string) (topics.Calendar, error) {
+	none := &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`", name)}
+	if asksAPI(c) {
+		cal, err := fetchCalendar(ctx, newAPI(c), name)
+		if exitOf(err) == exitNotFound {
+			err = none
+		}
+		return cal, err
+	}
+	all, err := a.calendars(ctx, c)
+	if err != nil {
+		return topics.Calendar{}, err
+	}
+	for _, cal := range all {
+		if cal.Name == name {
+			return cal, nil
+		}
+	}
+	return topics.Calendar{}, none
 }
 
 func (a *app) printCalendar(cal topics.Calendar) error {
@@ -155,11 +193,7 @@ func (a *app) printCalendar(cal topics.Calendar) error {
 }
 
 // calendars are those that are put, by name.
-func (a *app) calendars(ctx context.Context) ([]topics.Calendar, error) {
-	c, err := a.config(false)
-	if err != nil {
-		return nil, err
-	}
+func (a *app) calendars(ctx context.Context, c *config.Config) ([]topics.Calendar, error) {
 	have, err := a.settings(ctx, c)
 	if err != nil {
 		return nil, err
@@ -183,6 +217,9 @@ func (a *app) calendars(ctx context.Context) ([]topics.Calendar, error) {
 // settings is topic control folded: the last record of each key that was not
 // deleted since.
 func (a *app) settings(ctx context.Context, c *config.Config) (map[string]*kgo.Record, error) {
+	if err := needBrokers(c); err != nil {
+		return nil, err
+	}
 	have := map[string]*kgo.Record{}
 	err := a.readWhole(ctx, c, c.Topic("control"), "", func(r *kgo.Record) {
 		if have[string(r.Key)] = r; r.Value == nil {

@@ -106,6 +106,23 @@ func TestCalendars(t *testing.T) {
 	run("", "calendar", "put").want(t, exitUsage, "calendar put NAME [FILE]")
 }
 
+// With --url alone nothing may ask the brokers of this machine, which nobody
+// named.
+func TestCalendarsOverHTTP(t *testing.T) {
+	kafka, url := startDev(t)
+	run := func(stdin string, args ...string) result {
+		return cli(t, nil, stdin, append(args, "--url", url)...)
+	}
+	run("", "calendar", "get", "office").want(t, exitNotFound, "there is no calendar office")
+	run("2027-01-01\n2026-12-25\n2026-12-25\n", "calendar", "put", "office").want(t, exitOK, "put", "2")
+	run("2026-12-25\n2027-01-01\n", "calendar", "put", "office").want(t, exitOK, "unchanged")
+	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK, `{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
+	cli(t, nil, "", "calendar", "get", "office", "--brokers", kafka, "--url", url).want(t, exitOK, "2026-12-25\n2027-01-01\n")
+	run("", "calendar", "put", "Office").want(t, exitUsage, "a calendar's name is")
+	run("", "calendar", "list").want(t, exitUsage, "name the brokers with --brokers")
+	run("", "tzdata", "status").want(t, exitUsage, "name the brokers with --brokers")
+}
+
 func TestPictureOfAMonth(t *testing.T) {
 	r := cli(t, nil, "", "preview", "--every", "cron:30 2 * * SUN", "--start", "2026-01-01T00:00", "--tz", "America/New_York", "--month", "2026-03")
 	r.want(t, exitOK)

@@ -55,7 +55,7 @@ type commander interface {
 // commander is Kafka, unless the user named the API more explicitly than the
 // brokers: by a stronger source.
 func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
-	if rank(c.Source("url")) > rank(c.Source("brokers")) {
+	if asksAPI(c) {
 		return &httpCommander{api: newAPI(c)}, nil
 	}
 	return newKafkaCommander(ctx, a, c, wait)
