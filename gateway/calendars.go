@@ -80,9 +80,12 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
 	}
+	if !topics.ValidName(c.Name) {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {
-		return err
+		return inField(err, "dates")
 	}
 	done := make(chan place, 1)
 	s.kafka.TryProduce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},

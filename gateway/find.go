@@ -172,14 +172,15 @@ func merge(pages []Page, limit int) Page {
 	return all
 }
 
-// parseStates reads state=PENDING,PAUSED in either case.
-func parseStates(values []string) (StateSet, *Problem) {
+// parseStates reads state=PENDING,PAUSED in either case; name is what the
+// parameter is called.
+func parseStates(name string, values []string) (StateSet, *Problem) {
 	var set StateSet
 	for _, v := range values {
-		for _, name := range strings.Split(v, ",") {
-			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(name)))
+		for _, one := range strings.Split(v, ",") {
+			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
 			if !ok || !shown.has(st) {
-				return 0, badParameter("state", "state is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+				return 0, badParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
 			}
 			set |= 1 << st
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
@@ -60,12 +59,12 @@ func (s *Server) query(r *request) (*Query, error) {
 		return nil, err
 	}
 	q := &Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
-	states := append(slices.Clone(v["state"]), v["status"]...) // the reminder alias calls it so
-	if len(states) > 0 {
-		var p *Problem
-		if q.States, p = parseStates(states); p != nil {
+	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
+		states, p := parseStates(name, v[name])
+		if p != nil {
 			return nil, p
 		}
+		q.States |= states
 	}
 	if q.Tags, err = parseTags(v["tag"]); err != nil {
 		return nil, err

@@ -118,6 +118,13 @@ func problemOf(e *trigger.Error) *Problem {
 	return p
 }
 
+// inField is a problem told under the name that the caller's field has.
+func inField(err error, name string) *Problem {
+	p := *asProblem(err)
+	p.Field = name
+	return &p
+}
+
 // send writes the problem as the answer.
 func (p *Problem) send(w http.ResponseWriter) {
 	h := w.Header()

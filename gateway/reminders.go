@@ -156,7 +156,11 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
 		}
 		fs.set("occurrence", occurrence)
-		return s.change(w, r, trigger.OpSkip, fs, &asReminder)
+		err := s.change(w, r, trigger.OpSkip, fs, &asReminder)
+		if err != nil && asProblem(err).Field == "occurrence" {
+			return inField(err, "skip")
+		}
+		return err
 	}
 	if fs, err = withPayload(fs); err != nil {
 		return err

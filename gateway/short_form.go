@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -36,11 +37,8 @@ func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) er
 		return err
 	}
 	if err := s.register(w, r, fs, &inShort); err != nil {
-		p := *asProblem(err)
-		if name := shortNames[p.Field]; name != "" {
-			p.Field = name
-		}
-		return &p
+		p := asProblem(err)
+		return inField(p, cmp.Or(shortNames[p.Field], p.Field))
 	}
 	return nil
 }

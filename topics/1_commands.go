@@ -104,9 +104,10 @@ type draft struct {
 	from   trigger.Origin
 	err    *trigger.Error
 
-	patch bool                // HeaderPatch is there
-	seen  fieldSet            // given, and not null
-	text  [scalarCount]string // of the scalar fields seen
+	unknown string              // the field at the top that err is about, if it is of this kind
+	patch   bool                // HeaderPatch is there
+	seen    fieldSet            // given, and not null
+	text    [scalarCount]string // of the scalar fields seen
 
 	include, exclude []string
 	tags             []trigger.Tag
@@ -199,6 +200,9 @@ func (d *draft) op() trigger.Op {
 	}
 	if !ok {
 		return 0
+	}
+	if d.unknown != "" {
+		d.err.Msg = describeUnknown(d.unknown, op)
 	}
 	if extra := d.seen &^ fieldsOf[op]; extra != 0 {
 		name := extra.first().path()

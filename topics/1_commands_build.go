@@ -33,8 +33,10 @@ func (d *draft) build(c *trigger.Command) {
 		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: d.string(fCorrelationID, maxText)}
 	case trigger.OpSnooze:
 		d.buildSnooze(c)
-	case trigger.OpSkip, trigger.OpAck:
-		c.Occurrence = d.string(fOccurrence, maxText)
+	case trigger.OpSkip:
+		c.Occurrence = d.occurrence()
+	case trigger.OpAck:
+		c.Occurrence = d.string(fOccurrence, maxText) // of a snooze or a run too
 	case trigger.OpPause, trigger.OpResume:
 		c.Note = d.string(fNote, maxNote)
 	case trigger.OpRezone:

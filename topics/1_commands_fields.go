@@ -244,27 +244,38 @@ func unknown(what, name string, known []string) string {
 
 func quoteForPerson(s string) string { return string(appendString(nil, s)) }
 
-// unknownField refuses a field of an object: owner is fOp for the top.
+// unknownField refuses a field of an object: owner is fOp for the top, where
+// the advice waits until the op is known.
 func (d *draft) unknownField(owner field, name string) {
-	prefix, known := "", make([]string, 0, fieldCount)
-	for f, def := range fieldTable {
-		if def.owner == owner && !redriveFields.has(field(f)) {
+	if owner == fOp {
+		if d.err == nil {
+			d.unknown = name
+		}
+		d.refuse(trigger.CodeUnknownField, clip(name, 64), "")
+		return
+	}
+	var known []string
+	for _, def := range fieldTable {
+		if def.owner == owner {
 			known = append(known, def.name)
 		}
 	}
-	if owner != fOp {
-		prefix = fieldTable[owner].name + "."
-	}
-	d.refuse(trigger.CodeUnknownField, prefix+clip(name, 64), d.describeUnknown(owner, name, known))
+	d.refuse(trigger.CodeUnknownField, fieldTable[owner].name+"."+clip(name, 64), unknown("field", name, known))
 }
 
-func (d *draft) describeUnknown(owner field, name string, known []string) string {
-	if owner == fOp {
-		if other := otherNames[strings.ToLower(name)]; other != "" {
-			return quoteForPerson(name) + " is no field; did you mean " + other + "?"
-		}
-		if name == "id" || name == "key" || name == "trigger_id" {
-			return quoteForPerson(name) + " is no field: the trigger's id is the record's key"
+// describeUnknown says of a field that the op has none of this name, and which
+// of the op's fields is near it.
+func describeUnknown(name string, op trigger.Op) string {
+	if other := otherNames[strings.ToLower(name)]; other != "" && fieldsOf[op].has(fieldsByName[fOp][other]) {
+		return quoteForPerson(name) + " is no field; did you mean " + other + "?"
+	}
+	if name == "id" || name == "key" || name == "trigger_id" {
+		return quoteForPerson(name) + " is no field: the trigger's id is the record's key"
+	}
+	var known []string
+	for f, def := range fieldTable {
+		if def.owner == fOp && (fieldsOf[op] &^ setOf(fOp, fActor)).has(field(f)) {
+			known = append(known, def.name)
 		}
 	}
 	return unknown("field", name, known)

@@ -60,7 +60,7 @@ func TestPatchIsMarkedByAHeader(t *testing.T) {
 		{"JSON", command(`{"op":"register","delay":"1m"}`, HeaderPatch+"="), true},
 		{"headers", command("", "wc-delay=1m", HeaderPatch+"="), true},
 		{"none", command(`{"op":"register","delay":"1m"}`), false},
-		{"a user's field", command(`{"op":"register","delay":"1m","headers":{"`+HeaderPatch+`":""}}`), false},
+		{"a user's field", command(`{"op":"register","delay":"1m","headers":{"` + HeaderPatch + `":""}}`), false},
 		{"forwarded", &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m"}`),
 			Headers: ForwardHeaders([]trigger.Header{{Key: HeaderPatch}}, Forward{})}, false},
 	} {

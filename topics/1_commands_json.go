@@ -202,15 +202,14 @@ func (d *draft) readPart(dec *jsontext.Decoder, f field, kind jsontext.Kind) err
 	case fRetry:
 		return d.readList(dec, f, kind, &d.retry)
 	}
-	if kind != '{' {
+	switch {
+	case f == fHeaders:
+		return d.readTexts(dec, f, kind, d.addHeaderField)
+	case f == fTags:
+		return d.readTexts(dec, f, kind, d.addTag)
+	case kind != '{':
 		d.wrongType(f, "an object")
 		return dec.SkipValue()
-	}
-	switch f {
-	case fHeaders:
-		return d.readTexts(dec, f, d.addHeaderField)
-	case fTags:
-		return d.readTexts(dec, f, d.addTag)
 	}
 	return d.readFields(dec, f)
 }
@@ -227,7 +226,7 @@ const maxListItems = 513
 
 func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to *[]string) error {
 	if kind != '[' {
-		d.wrongType(f, "a list of strings")
+		d.wrongType(f, listOfTexts)
 		return dec.SkipValue()
 	}
 	if _, err := dec.ReadToken(); err != nil {
@@ -235,7 +234,7 @@ func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to 
 	}
 	list := []string{}
 	for dec.PeekKind() != ']' {
-		text, ok, err := d.readItem(dec, f)
+		text, ok, err := d.readItem(dec, f, listOfTexts)
 		if err != nil {
 			return err
 		}
@@ -248,11 +247,17 @@ func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to 
 	return err
 }
 
+// What a field of several strings must be.
+const (
+	listOfTexts   = "a list of strings"
+	objectOfTexts = "an object of strings"
+)
+
 // readItem reads a string; retry's durations may be numbers too.
-func (d *draft) readItem(dec *jsontext.Decoder, f field) (text string, ok bool, err error) {
+func (d *draft) readItem(dec *jsontext.Decoder, f field, want string) (text string, ok bool, err error) {
 	kind := dec.PeekKind()
 	if kind != '"' && !(kind == '0' && f == fRetry) {
-		d.wrongType(f, "a list of strings")
+		d.wrongType(f, want)
 		return "", false, dec.SkipValue()
 	}
 	raw, err := dec.ReadValue()
@@ -266,7 +271,11 @@ func (d *draft) readItem(dec *jsontext.Decoder, f field) (text string, ok bool, 
 }
 
 // readTexts reads an object of strings, each name once.
-func (d *draft) readTexts(dec *jsontext.Decoder, f field, add func(name, value string)) error {
+func (d *draft) readTexts(dec *jsontext.Decoder, f field, kind jsontext.Kind, add func(name, value string)) error {
+	if kind != '{' {
+		d.wrongType(f, objectOfTexts)
+		return dec.SkipValue()
+	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
@@ -276,7 +285,7 @@ func (d *draft) readTexts(dec *jsontext.Decoder, f field, add func(name, value s
 			return err
 		}
 		name := string(unquoted(raw))
-		text, ok, err := d.readItem(dec, f)
+		text, ok, err := d.readItem(dec, f, objectOfTexts)
 		if err != nil {
 			return err
 		}

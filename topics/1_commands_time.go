@@ -143,6 +143,20 @@ func (d *draft) dates(f field, list []string) []string {
 	return list
 }
 
+// occurrence names one of a series: by its local date, date-time or instant, or
+// as the engine does.
+func (d *draft) occurrence() string {
+	s := d.string(fOccurrence, maxText)
+	id, _, _ := strings.Cut(s, "~")
+	if id = strings.TrimSuffix(id, "+f1"); s == "" || isDate(id) {
+		return s
+	}
+	if _, err := parseMoment(id); err != nil {
+		d.refuse(trigger.CodeInvalid, "occurrence", quoteForPerson(clip(s, 40))+" is no local date, local date-time or instant")
+	}
+	return s
+}
+
 // zone checks the form of the timezone; whether it exists depends on the tz
 // database in force.
 func (d *draft) zone() string {

@@ -40,6 +40,7 @@ func contractTriggers() []contractRow {
 			{name: "payload too large", path: "/v1/triggers", body: `{"delay":"1h","payload":"` + strings.Repeat("x", 5000) + `"}`, status: 413, wants: []string{"code=too_large", "field=payload"}},
 			{name: "body too large", path: "/v1/triggers", body: `{"delay":"1h"` + strings.Repeat(" ", 300<<10) + `}`, status: 413, wants: []string{"code=too_large"}},
 			refused("unknown field", `{"dealy":"1h"}`, "unknown_field", "dealy"),
+			refused("a tag that is no string", `{"delay":"1h","tags":{"k":1}}`, "invalid", "tags"),
 			refused("no time", `{}`, "conflicting_time", "fire_at"),
 			refused("two times", `{"delay":"1h",`+later+`}`, "conflicting_time", "fire_at"),
 			refused("zone", `{"fire_at":"2060-01-01T09:00","timezone":"Mars/Base"}`, "unknown_zone", "timezone"),
@@ -96,6 +97,8 @@ func contractTriggers() []contractRow {
 		}},
 		{"POST /v1/triggers/{id}:skip", []contractCall{
 			{name: "a date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2060-01-01"}`, status: 200, wants: []string{"fire_at=2060-01-02T08:00:00.000Z"}},
+			{name: "no date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"x"}`, status: 422, wants: []string{"code=invalid", "field=occurrence"}},
+			{name: "a date without one", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2059-01-01"}`, status: 404, wants: []string{"code=not_found", "field=occurrence"}},
 			{name: "a one-shot", path: "/v1/triggers/p1:skip", status: 422, wants: []string{"code=invalid"}},
 			{name: "nobody", path: "/v1/triggers/nobody:skip", status: 404},
 		}},
@@ -170,7 +173,7 @@ func contractViews(w *world) []contractRow {
 		get("/v1/partitions", contractCall{name: "a writer's key", path: "/v1/partitions", headers: as("blue"), status: 403}),
 		{"PUT /v1/calendars/{name}", []contractCall{
 			{name: "put", path: "/v1/calendars/holidays", body: `{"dates":["2026-12-25"]}`, status: 200, wants: []string{"name=holidays"}},
-			{name: "a date that is none", path: "/v1/calendars/holidays", body: `{"dates":["2026-13-25"]}`, status: 422},
+			{name: "a date that is none", path: "/v1/calendars/holidays", body: `{"dates":["2026-13-25"]}`, status: 422, wants: []string{"code=invalid", "field=dates"}},
 			{name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"), status: 403},
 		}},
 		{"GET /v1/calendars/{name}", []contractCall{
@@ -188,7 +191,7 @@ func contractViews(w *world) []contractRow {
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
 		get("/api/reminders", contractCall{name: "pending", path: "/api/reminders?status=pending&user_id=ru", status: 200},
-			contractCall{name: "status", path: "/api/reminders?status=asleep", status: 400}),
+			contractCall{name: "status", path: "/api/reminders?status=asleep", status: 400, wants: []string{"field=status"}}),
 		{"POST /api/reminders/{id}/snooze", []contractCall{
 			{name: "minutes", path: "/api/reminders/r1/snooze", body: `{"minutes":10}`, status: 200, wants: []string{"reminder_id=r1", "state=PENDING"}},
 			{name: "minutes that are none", path: "/api/reminders/r1/snooze", body: `{"minutes":"x"}`, status: 422, wants: []string{"field=minutes"}},

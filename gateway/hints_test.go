@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A refusal names the field as the caller wrote it, and advises what is right.
+func TestHints(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/s", `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00"}`)
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		code, field, says        string
+	}{
+		{"a tag", "POST", "/v1/triggers", `{"delay":"1m","tags":{"k":1}}`, 422, "invalid", "tags", "tags must be an object of strings"},
+		{"tags", "POST", "/v1/triggers", `{"delay":"1m","tags":["k"]}`, 422, "invalid", "tags", "tags must be an object of strings"},
+		{"a header", "POST", "/v1/triggers", `{"delay":"1m","headers":{"A":1}}`, 422, "invalid", "headers", "headers must be an object of strings"},
+		{"a date", "POST", "/v1/triggers", `{"recurrence":"every:1h","exclude":[1]}`, 422, "invalid", "exclude", "exclude must be a list of strings"},
+		{"state", "GET", "/v1/triggers?state=nope", ``, 400, "invalid", "state", "state is one or more of"},
+		{"state of a reminder", "GET", "/api/reminders?state=nope", ``, 400, "invalid", "state", "state is one or more of"},
+		{"status of a reminder", "GET", "/api/reminders?state=pending&status=nope", ``, 400, "invalid", "status", "status is one or more of"},
+		{"dates of a calendar", "PUT", "/v1/calendars/us", `{"dates":["25 Dec"]}`, 422, "invalid", "dates", "is no date"},
+		{"name of a calendar", "PUT", "/v1/calendars/US", `{"dates":[]}`, 422, "invalid", "name", "a calendar's name is"},
+		{"no date to skip", "POST", "/v1/triggers/s:skip", `{"occurrence":"x"}`, 422, "invalid", "occurrence", "no local date"},
+		{"a date that is none", "POST", "/v1/triggers/s:skip", `{"occurrence":"2060-02-30"}`, 422, "invalid", "occurrence", ""},
+		{"a date without an occurrence", "POST", "/v1/triggers/s:skip", `{"occurrence":"2059-01-01"}`, 404, "not_found", "occurrence", ""},
+		{"no date for a reminder to skip", "PATCH", "/api/reminders/s", `{"skip":"x"}`, 422, "invalid", "skip", "no local date"},
+		{"like no field of a register", "POST", "/v1/triggers", `{"delay":"1m","foo":1}`, 422, "unknown_field", "foo", `"foo" is no field`},
+		{"like a field of a snooze", "POST", "/v1/triggers/s:snooze", `{"foo":"1m"}`, 422, "unknown_field", "foo", "did you mean for?"},
+		{"like a field of a register", "POST", "/v1/triggers", `{"dealy":"1m"}`, 422, "unknown_field", "dealy", "did you mean delay?"},
+		{"called otherwise elsewhere", "POST", "/v1/triggers", `{"cron":"* * * * *"}`, 422, "unknown_field", "cron", "did you mean recurrence?"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := w.on(t)
+			a := w.must(c.status, c.method, c.path, c.body)
+			if a.get(t, "code") != c.code || a.get(t, "field") != c.field || !strings.Contains(a.get(t, "detail"), c.says) {
+				t.Errorf("answer %s", a.body)
+			}
+			if !strings.Contains(c.says, "did you mean") && strings.Contains(a.body, "did you mean") {
+				t.Errorf("a guess without reason: %s", a.body)
+			}
+		})
+	}
+	for _, occurrence := range []string{"2060-01-02", "2060-01-03T09:00", "2060-01-04T09:00:00", "2060-01-05T09:00:00Z", "2060-01-06T09:00:00.000Z", "2060-01-07T10:00:00+01:00"} {
+		w.must(http.StatusOK, "POST", "/v1/triggers/s:skip", `{"occurrence":"`+occurrence+`"}`)
+	}
+}
