@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -277,72 +276,4 @@ func releaseWords(release string) string {
 	default:
 		return fmt.Sprintf(", by tz release %s (the words here are by %s, which this binary carries)", release, own)
 	}
-}
-
-func explainPolicies(t map[string]any, add func(about, format string, args ...any)) {
-	if jitter := cell(t["jitter"]); jitter != "" {
-		add("jitter", "%s", jitterWords(t, jitter))
-	}
-	if p := cell(t["priority"]); p != "" && p != "normal" {
-		add("priority", "%s: among what is due at the same time it goes %s", p, map[string]string{"high": "first", "low": "last"}[p])
-	}
-	if words := misfireWords[cell(t["misfire"])]; words != "" {
-		add("misfire", "after an outage or a pause %s (%s)", words, cell(t["misfire"]))
-	}
-	if expires := cell(t["expires_after"]); expires != "" {
-		add("expires", "an occurrence that is over %s late does not fire", expires)
-	}
-	live, _ := t["live"].([]any)
-	for _, l := range live {
-		if o, ok := l.(map[string]any); ok {
-			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]), strings.ReplaceAll(cell(o["kind"]), "_", " "), cell(o["at"]))
-		}
-	}
-}
-
-// jitterWords says by how much this occurrence is spread.
-func jitterWords(t map[string]any, window string) string {
-	nominal, err1 := time.Parse(time.RFC3339, cell(t["fire_at"]))
-	next, err2 := time.Parse(time.RFC3339, cell(t["next_fire_at"]))
-	if errors.Join(err1, err2) != nil || next.Before(nominal) {
-		return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence", window)
-	}
-	return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence: this one %s", window, next.Sub(nominal))
-}
-
-// inWords says what an event means for when the trigger fires.
-func inWords(e *topics.Event) string {
-	late := int64(0)
-	if e.LatenessMS != nil {
-		late = *e.LatenessMS
-	}
-	switch trigger.FactType(e.Type) {
-	case trigger.OccurrenceFired:
-		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond, bracket(e.Reason)), " ")
-	case trigger.Misfired:
-		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1), or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
-	case trigger.OccurrenceExpired:
-		return fmt.Sprintf("did not fire %s: it was %s late, and too late to be of use", e.Occurrence, time.Duration(late)*time.Millisecond)
-	case trigger.Rescheduled:
-		if e.PreviousTZData != "" && e.PreviousTZData != e.TZData {
-			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt, e.PreviousTZData, e.TZData)
-		}
-		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt, bracket(e.Reason)), " ")
-	case trigger.Registered, trigger.Replaced:
-		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt), or(e.Source, "somebody"))
-	}
-	words := e.Type
-	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {
-		if s != "" {
-			words += " " + s
-		}
-	}
-	return words
-}
-
-func bracket(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "(" + s + ")"
 }
