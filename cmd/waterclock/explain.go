@@ -68,7 +68,7 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 	if x.Events, err = lastEvents(ctx, from, key); err != nil {
 		return x, err
 	}
-	x.Why, err = reasons(x.Trigger, time.Now())
+	x.Why, err = reasons(x.Trigger, x.Events, time.Now())
 	return x, err
 }
 
@@ -165,7 +165,7 @@ func distance(at string, now time.Time) string {
 }
 
 // reasons go through the trigger's fields in the order in which they act.
-func reasons(t map[string]any, now time.Time) (all []reason, err error) {
+func reasons(t map[string]any, events []topics.Event, now time.Time) (all []reason, err error) {
 	add := func(about, format string, args ...any) {
 		all = append(all, reason{about, fmt.Sprintf(format, args...)})
 	}
@@ -173,7 +173,7 @@ func reasons(t map[string]any, now time.Time) (all []reason, err error) {
 	if err != nil {
 		return nil, err
 	}
-	explainWhen(t, when, now, add)
+	explainWhen(t, when, events, now, add)
 	explainPolicies(t, add)
 	if note := cell(t["note"]); note != "" {
 		add("note", "%q, said who paused it", note)
@@ -227,7 +227,7 @@ func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, err
 	return r, nil
 }
 
-func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(about, format string, args ...any)) {
+func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now time.Time, add func(about, format string, args ...any)) {
 	rule, err := compileWhen(w, w.Start, now.UnixMilli())
 	switch {
 	case err != nil: // a newer engine may know rules that we do not
@@ -237,8 +237,11 @@ func explainWhen(t map[string]any, w *trigger.When, now time.Time, add func(abou
 		if w.Start != "" {
 			add("start", "counts from %s", w.Start)
 		}
+	case snoozeOf(t, events) != nil:
+		e := snoozeOf(t, events)
+		add("snoozed", "at %s, until %s%s", e.OccurredAt, e.ScheduledAt, beforeSnooze(t, events))
 	case cell(t["delay"]) != "":
-		add("delay", "%s after the broker appended the command", cell(t["delay"]))
+		add("delay", delayWords, cell(t["delay"]))
 	case cell(t["fire_at"]) != "":
 		add("fire_at", "once, at %s", or(cell(t["local_time"]), cell(t["fire_at"])))
 	}

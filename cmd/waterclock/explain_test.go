@@ -53,6 +53,31 @@ func TestExplain(t *testing.T) {
 	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
 }
 
+// The delay of a one-shot that was snoozed is why it exists, not why it fires
+// when it does.
+func TestExplainSnoozed(t *testing.T) {
+	events := `{"type":"trigger.registered","scheduled_at":"2099-11-20T15:00:00.000Z","occurred_at":"2099-11-20T12:00:00.000Z"},
+		{"type":"occurrence.snoozed","scheduled_at":"2099-11-20T14:00:00.000Z","occurred_at":"2099-11-20T13:00:00.000Z"}`
+	for _, row := range []struct{ name, trigger, events, want, not string }{
+		{"pending", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the broker appended the command", "  delay "},
+		{"fired", `{"trigger_id":"k","state":"FIRED","delay":"3h","fire_at":"2099-11-20T14:00:00Z"}`, events, "until 2099-11-20T14:00:00.000Z", "  delay "},
+		{"an instant", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "before that: 2099-11-20T15:00:00.000Z", "  fire_at "},
+		{"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"2099-11-20T13:00:00.000Z  snoozed until 2099-11-20T14:00:00.000Z", "  delay "},
+		{"rescheduled since", `{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
+			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`, "delay      1h after the broker", "  snoozed "},
+		{"a series, which goes on", `{"trigger_id":"k","state":"PENDING","recurrence":"every:1h","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "every hour", "  snoozed    at"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			r := cli(t, nil, "", "explain", "k", "--url", oneTrigger(t, row.trigger, row.events))
+			if r.want(t, exitOK, row.want); strings.Contains(strings.Split(r.out, "next occurrences")[0], row.not) {
+				t.Errorf("output has %q:\n%s", row.not, r.out)
+			}
+		})
+	}
+}
+
 func TestOccurrences(t *testing.T) {
 	url := oneTrigger(t, "{}", "")
 	cli(t, nil, "", "occurrences", "pills", "-n", "1", "--url", url).want(t, exitOK, "2026-11-20T14:00:00.000Z", "2026-11-20T09:00:00[America/New_York]")

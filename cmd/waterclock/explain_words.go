@@ -41,6 +41,46 @@ func jitterWords(t map[string]any, window string) string {
 	return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence: this one %s", window, next.Sub(nominal))
 }
 
+const delayWords = "%s after the broker appended the command"
+
+// snoozeOf is the snooze that decides when a one-shot fires, or fired: the
+// newest of what has planned it. Where no history is kept nobody knows.
+func snoozeOf(t map[string]any, events []topics.Event) *topics.Event {
+	for i := len(events) - 1; i >= 0; i-- {
+		e := &events[i]
+		switch trigger.FactType(e.Type) {
+		case trigger.Registered, trigger.Replaced, trigger.Rescheduled:
+			return nil
+		case trigger.Snoozed:
+			if !sameInstant(e.ScheduledAt, cell(t["fire_at"])) && !sameInstant(e.ScheduledAt, cell(t["next_fire_at"])) {
+				return nil
+			}
+			return e
+		}
+	}
+	return nil
+}
+
+func sameInstant(x, y string) bool {
+	a, err1 := time.Parse(time.RFC3339, x)
+	b, err2 := time.Parse(time.RFC3339, y)
+	return err1 == nil && err2 == nil && a.Equal(b)
+}
+
+// beforeSnooze says when a snoozed one-shot would have fired.
+func beforeSnooze(t map[string]any, events []topics.Event) string {
+	if delay := cell(t["delay"]); delay != "" {
+		return fmt.Sprintf("; before that: "+delayWords, delay)
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		switch e := &events[i]; trigger.FactType(e.Type) {
+		case trigger.Registered, trigger.Replaced, trigger.Rescheduled:
+			return "; before that: " + or(e.LocalTime, e.ScheduledAt)
+		}
+	}
+	return ""
+}
+
 // inWords says what an event means for when the trigger fires.
 func inWords(e *topics.Event) string {
 	late := int64(0)
@@ -52,6 +92,8 @@ func inWords(e *topics.Event) string {
 		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond, bracket(e.Reason)), " ")
 	case trigger.Misfired:
 		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1), or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
+	case trigger.Snoozed:
+		return fmt.Sprintf("snoozed until %s", e.ScheduledAt)
 	case trigger.OccurrenceExpired:
 		return fmt.Sprintf("did not fire %s: it was %s late, and too late to be of use", e.Occurrence, time.Duration(late)*time.Millisecond)
 	case trigger.Rescheduled:
