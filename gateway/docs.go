@@ -62,7 +62,7 @@ func (r *route) docsRow() docsRow {
 	return row
 }
 
-// getSchema serves a schema by its file name.
+// getSchema serves a schema by its file's name, or the name before its suffix.
 func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 	missing := problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema; /asyncapi.json has them all")
 	name := r.names["name"]
@@ -70,6 +70,9 @@ func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 		return missing
 	}
 	b, err := fs.ReadFile(s.opts.Schemas, name)
+	if err != nil {
+		b, err = fs.ReadFile(s.opts.Schemas, name+".schema.json")
+	}
 	if err != nil {
 		return missing
 	}
