@@ -13,6 +13,7 @@ import (
 // verdict is what became of a command: decided, or durable and to be decided.
 type verdict struct {
 	decided bool
+	async   bool           // nobody was asked for the decision, as the caller prefers it
 	state   *trigger.State // as the command left it
 	facts   []trigger.FactType
 }
@@ -30,7 +31,7 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 		return verdict{}, notWritten(at.err).about(c)
 	}
 	if wantsAsync(r.Request) {
-		return verdict{}, nil
+		return verdict{async: true}, nil
 	}
 	return s.decision(r.Context(), c, at)
 }
@@ -53,7 +54,7 @@ func (p *Problem) about(c *command) *Problem {
 }
 
 func wantsAsync(r *http.Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, "respond-async") })
+	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, respondAsync) })
 }
 
 // decision asks the owner what it decided.

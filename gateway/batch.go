@@ -46,6 +46,9 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if wantsAsync(r.Request) {
+		applied(w)
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 64<<10)

@@ -22,7 +22,7 @@ var goodWrites = map[string]string{
 }
 
 // everyWrite makes one good call of every route that writes a command.
-func (w *world) everyWrite(t *testing.T, check func(name string, a answer)) {
+func (w *world) everyWrite(t *testing.T, check func(name string, a answer), header ...string) {
 	t.Helper()
 	for _, r := range newRouteTable().all() {
 		if r.role != Writer {
@@ -34,7 +34,7 @@ func (w *world) everyWrite(t *testing.T, check func(name string, a answer)) {
 			t.Errorf("%s: nobody has said how to write by it", name)
 			continue
 		}
-		check(name, w.call(r.method, strings.ReplaceAll(r.pattern, "{id}", "x"), body))
+		check(name, w.call(r.method, strings.ReplaceAll(r.pattern, "{id}", "x"), body, header...))
 	}
 }
 
@@ -47,6 +47,9 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted || batch && !strings.Contains(a.body, `"status":202`) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
+		if got := a.header.Get("Preference-Applied"); got != "" {
+			t.Errorf("%s: applied %q, which nobody asked for", name, got)
+		}
 	})
 	before := *w.state(idKey("x"))
 	w.engine.thaw()
@@ -55,6 +58,18 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 			t.Fatal("what was answered 202 was not obeyed")
 		}
 	}
+}
+
+// RFC 7240: a preference that was applied is named.
+func TestEveryWriteAppliesThePreference(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", `{"recurrence":"FREQ=DAILY","timezone":"UTC"}`)
+	w.engine.freeze()
+	w.everyWrite(t, func(name string, a answer) {
+		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted || a.header.Get("Preference-Applied") != "respond-async" {
+			t.Errorf("%s: %d, applied %q", name, a.status, a.header.Get("Preference-Applied"))
+		}
+	}, "Prefer", "respond-async")
 }
 
 // With Kafka away every write says so, and when to come back.

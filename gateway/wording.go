@@ -26,10 +26,10 @@ var asTrigger = wording{
 
 // sendRegistered answers a register.
 func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, say *wording) error {
-	w.Header().Set("Location", say.location(c.id))
 	if !v.decided {
-		return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
+		return say.sendAccepted(w, c, v)
 	}
+	w.Header().Set("Location", say.location(c.id))
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
 	}
@@ -39,14 +39,27 @@ func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, sa
 // sendChanged answers any other write.
 func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, say *wording) error {
 	if !v.decided {
-		w.Header().Set("Location", say.location(c.id))
-		return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
+		return say.sendAccepted(w, c, v)
 	}
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
 	}
 	return sendJSON(w, http.StatusOK, say.changed(c, v.state))
 }
+
+// sendAccepted answers a write that is durable and to be decided.
+func (say *wording) sendAccepted(w http.ResponseWriter, c *command, v verdict) error {
+	w.Header().Set("Location", say.location(c.id))
+	if v.async {
+		applied(w)
+	}
+	return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
+}
+
+// respondAsync is the preference there is (RFC 7240).
+const respondAsync = "respond-async"
+
+func applied(w http.ResponseWriter) { w.Header().Set("Preference-Applied", respondAsync) }
 
 // location is where a trigger is read; a ':' in its id is encoded, since a verb
 // may follow the last one.
