@@ -129,6 +129,7 @@ type Registered struct {
 	TriggerID string `json:"trigger_id"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time" doc:"First nominal instant"`
 	Revision  int64  `json:"revision,omitempty"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
 }
 
 // Changed is the answer to any other write.
@@ -150,6 +151,9 @@ func registered(c *command, st *trigger.State) Registered {
 	a := Registered{TriggerID: c.id}
 	if st != nil {
 		a.FireAt, a.Revision = instantText(nominal(st)), st.Revision
+		if st.Status == trigger.Cancelled || st.Status == trigger.Failed || st.Status == trigger.Expired {
+			a.State = st.Status.String()
+		}
 	}
 	return a
 }

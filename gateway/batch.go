@@ -109,7 +109,7 @@ type BatchAnswer struct {
 	ID        string `json:"id"`
 	Status    int    `json:"status" enum:"200,201,202"`
 	TriggerID string `json:"trigger_id"`
-	State     string `json:"state,omitempty" doc:"Absent for registers"`
+	State     string `json:"state,omitempty" doc:"Of a register only where a repeat finds that it will not fire"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
 }

@@ -211,7 +211,7 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked)
 		return nil, p
 	}
 	if answer.Status = http.StatusOK; c.op == trigger.OpRegister {
-		answer.Status = v.statusOfRegister()
+		answer.Status, answer.State = v.statusOfRegister(), registered(c, v.state).State
 	} else if v.state != nil {
 		answer.State = v.state.Status.String()
 	}

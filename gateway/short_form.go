@@ -21,6 +21,7 @@ type ShortAnswer struct {
 	TriggerID string `json:"triggerId"`
 	FireAt    string `json:"fireAt,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
 }
 
 var inShort = wording{

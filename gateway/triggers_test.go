@@ -59,50 +59,6 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestIdempotencyKey(t *testing.T) {
-	w := newWorld(t, nil)
-	first := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Idempotency-Key", "k1")
-	second := w.must(http.StatusOK, "POST", "/v1/triggers", at(""), "Idempotency-Key", "k1")
-	third := w.must(http.StatusOK, "POST", "/v1/triggers", at(`,"idempotency_key":"k1"`))
-	if first.body != second.body || first.body != third.body {
-		t.Errorf("answers differ: %s %s %s", first.body, second.body, third.body)
-	}
-	other := w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", at(`,"payload":2`), "Idempotency-Key", "k1")
-	if other.get(t, "code") != "idempotency_conflict" || other.get(t, "field") != "idempotency_key" {
-		t.Errorf("other content: %s", other.body)
-	}
-	if id := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Idempotency-Key", "k2").get(t, "trigger_id"); id == first.get(t, "trigger_id") {
-		t.Errorf("another key means the same trigger %s", id)
-	}
-	w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", at(`,"idempotency_key":"k1"`), "Idempotency-Key", "k2")
-}
-
-func TestConcurrentRepeats(t *testing.T) {
-	w := newWorld(t, nil)
-	answers := make(chan answer, 16)
-	for range cap(answers) {
-		go func() {
-			answers <- w.call("POST", "/v1/triggers", at(""), "Idempotency-Key", "same")
-		}()
-	}
-	first, created := <-answers, 0
-	for i := range cap(answers) {
-		a := first
-		if i > 0 {
-			a = <-answers
-		}
-		if a.body != first.body {
-			t.Errorf("answers differ: %s %s", a.body, first.body)
-		}
-		if a.status == http.StatusCreated {
-			created++
-		}
-	}
-	if created != 1 {
-		t.Errorf("%d answers say 201, want 1", created)
-	}
-}
-
 func TestCancel(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusNotFound, "DELETE", "/v1/triggers/never", "")
