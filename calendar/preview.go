@@ -44,10 +44,10 @@ type PreviewOccurrence struct {
 	Note  string `json:"note,omitempty"`
 }
 
-const (
-	previewDefaultN = 10
-	previewMaxN     = 10_000
-)
+const previewDefaultN = 10
+
+// PreviewMaxN is the most occurrences that one question may ask for.
+const PreviewMaxN = 10_000
 
 // CalendarSource finds a named holiday calendar.
 type CalendarSource func(name string) (DateSet, bool)

@@ -75,7 +75,7 @@ func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars Calenda
 	case "count":
 		return readWhole(&q.Count, raw, name, 1<<40)
 	case "n":
-		return readWhole(&q.N, raw, name, previewMaxN)
+		return readWhole(&q.N, raw, name, PreviewMaxN)
 	case "dst":
 		return q.readDST(raw)
 	}

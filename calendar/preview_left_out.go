@@ -25,7 +25,7 @@ func (r *PreviewResponse) Rows() ([]PreviewRow, error) {
 	var out []Occurrence
 	if r.rule != nil {
 		var err error
-		if out, err = r.rule.LeftOut(r.after, r.until, previewMaxN); err != nil {
+		if out, err = r.rule.LeftOut(r.after, r.until, PreviewMaxN); err != nil {
 			return nil, err
 		}
 	}

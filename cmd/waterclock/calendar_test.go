@@ -167,7 +167,7 @@ func TestPictures(t *testing.T) {
 		{"bad month", []string{"--every", "1h", "--month", "2026-13"}, exitUsage, []string{"write 2026-11"}},
 		{"bad year", []string{"--every", "1h", "--year", "26"}, exitUsage, []string{"write 2026"}},
 		{"both", []string{"--every", "1h", "--year", "2026", "--month", "2026-12"}, exitUsage, []string{"either"}},
-		{"bad rule", []string{"--every", "FREQ=DAILY;BYDAY=MON", "--month", "2026-12"}, exitFailed, []string{"recurrence"}},
+		{"bad rule", []string{"--every", "FREQ=DAILY;BYDAY=MON", "--month", "2026-12"}, exitUsage, []string{"recurrence"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cli(t, nil, "", append([]string{"preview"}, row.args...)...).want(t, row.code, row.want...)

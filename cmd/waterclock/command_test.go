@@ -51,7 +51,7 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		want []string
 	}{
 		{"registered", []string{"schedule", "new", "--in", "7m"}, exitOK, []string{"trigger.registered", "PENDING", "2026-11-20T14:00:00.000Z"}},
-		{"rejected", []string{"schedule", "rejected", "--in", "7m"}, exitFailed, []string{"unknown_zone: no such zone"}},
+		{"rejected", []string{"schedule", "rejected", "--in", "7m"}, exitUsage, []string{"unknown_zone: no such zone"}},
 		{"conflict", []string{"schedule", "conflict", "--in", "7m", "--if-revision", "3"}, exitConflict, []string{"revision is 4"}},
 		{"not found", []string{"pause", "none"}, exitNotFound, []string{"not_found"}},
 		{"cancel of nothing", []string{"cancel", "gone"}, exitNotFound, []string{"no such trigger"}},

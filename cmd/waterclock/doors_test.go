@@ -46,6 +46,24 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 	}
 }
 
+// A value that is written wrongly is wrong usage, whether the command line,
+// the API or the engine finds it out.
+func TestWrongValuesAreWrongUsage(t *testing.T) {
+	kafka, url := startDev(t)
+	cli(t, nil, "", "schedule", "k", "--in", "1h", "--brokers", kafka).want(t, exitOK)
+	for _, line := range []string{
+		"schedule k --in soon", "schedule k --in 7m --priority urgent", "schedule k --every FREQ=SOMETIMES", "schedule k --in 7m --misfire never",
+		"schedule k --in 7m --data no", "schedule k --at 2030-01-01T09:00 --tz Europe/Berln", "snooze k --for soon", "rezone k --tz Europe/Berln",
+		"list --state bogus", "list --from then", "occurrences k -n 0", "preview --in soon", "preview --every FREQ=DAILY --month 2026-13",
+	} {
+		cli(t, nil, "", append(strings.Fields(line), "--url", url)...).want(t, exitUsage)
+		if strings.Contains(line, " k ") && !strings.HasPrefix(line, "occurrences") {
+			cli(t, nil, "", append(strings.Fields(line), "--brokers", kafka)...).want(t, exitUsage)
+		}
+	}
+	cli(t, nil, "", "schedule", "k", "--every", "every:1s", "--brokers", kafka).want(t, exitFailed, "period_too_short") // written well, and not allowed
+}
+
 // An ack without effect is decided like any other command, though the engine
 // tells nothing of it.
 func TestAckWithoutEffect(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -53,10 +55,23 @@ func refused(code, msg string) error {
 	return &failure{Exit: exitOfCode(trigger.Code(code)), Msg: code + ": " + msg}
 }
 
-// exitOfCode sorts the contract's codes into exit codes: what is not there,
-// what stands in the way, and everything else.
+// refusedBy words what package calendar said no to.
+func refusedBy(err error) error {
+	var e *calendar.Error
+	if errors.As(err, &e) {
+		return refused(string(e.Code), strings.TrimPrefix(e.Field+": "+e.Msg, ": "))
+	}
+	return err
+}
+
+// exitOfCode sorts the contract's codes into exit codes: what was written
+// wrongly, whoever found it out; what is not there; what stands in the way;
+// and everything else.
 func exitOfCode(code trigger.Code) int {
 	switch code {
+	case trigger.CodeInvalid, trigger.CodeInvalidKey, trigger.CodeNotACommand, trigger.CodeAmbiguousTombstone, trigger.CodeUnknownField,
+		trigger.CodeUnknownOp, trigger.CodeUnknownZone, trigger.CodeInvalidRule, trigger.CodeDisputedRule, trigger.CodeConflictingTime:
+		return exitUsage
 	case trigger.CodeNotFound:
 		return exitNotFound
 	case trigger.CodeConflict, trigger.CodeIdempotencyConflict, trigger.CodeAlreadyFired, trigger.CodeSuperseded:

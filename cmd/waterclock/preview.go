@@ -51,7 +51,7 @@ func newPreview(a *app) *cobra.Command {
 	}
 	f.when.bind(cmd)
 	cmd.Flags().StringVar(&f.after, "after", "", "only after this `time` (default now)")
-	cmd.Flags().IntVarP(&f.n, "number", "n", 10, "how many, at most 1000")
+	cmd.Flags().IntVarP(&f.n, "number", "n", 10, fmt.Sprintf("how many, at most %d", calendar.PreviewMaxN))
 	cmd.Flags().StringVar(&f.month, "month", "", "draw a calendar of this `month`, 2026-11, with the days marked on which it fires")
 	cmd.Flags().StringVar(&f.year, "year", "", "draw the calendar of a `year`")
 	cmd.Flags().BoolVar(&f.jsonl, "jsonl", false, "read bodies of POST /v1/preview from standard input, a line each; answer a line each")
@@ -69,9 +69,9 @@ func (a *app) preview(f *previewFlags) error {
 	if err != nil {
 		return fmt.Errorf("spell the question: %w", err)
 	}
-	answer, refusal := calendar.Preview(calendar.Embedded(), body, time.Now().UnixMilli())
-	if refusal != nil {
-		return refused(string(refusal.Code), refusal.Field+": "+refusal.Msg)
+	answer, no := calendar.Preview(calendar.Embedded(), body, time.Now().UnixMilli())
+	if no != nil {
+		return refusedBy(no)
 	}
 	switch a.out.format {
 	case "json":

@@ -74,8 +74,13 @@ func run(ctx context.Context, args []string, io stdio) int {
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "waterclock",
-		Short:         "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
+		Use:   "waterclock",
+		Short: "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
+		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
+
+Exit codes: 0 done; 1 failed; 2 written wrongly, be it a flag or a value of one,
+whoever refuses it; 3 no such thing; 4 something stands in the way, such as
+another revision, or a firing that was faster.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -93,12 +93,12 @@ func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
 	}
 	dst, err := calendar.ParseDST(f.gap, f.overlap)
 	if err != nil {
-		return nil, &failure{Exit: exitUsage, Err: worded(err)}
+		return nil, refusedBy(err)
 	}
 	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
 		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
 	if err != nil {
-		return nil, &failure{Exit: exitFailed, Err: worded(err)}
+		return nil, refusedBy(err)
 	}
 	return r, nil
 }
