@@ -7,13 +7,12 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newMan is hidden: it is for whoever packages the program.
+// newMan is for whoever packages the program.
 func newMan(*app) *cobra.Command {
 	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write a manual page for each command into a directory",
-		Hidden: true,
-		Args:   argsBetween(1, 1),
+		Use:   "man DIR",
+		Short: "Write a manual page for each command into a directory",
+		Args:  argsBetween(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return failf("cannot make %s: %v", args[0], cause(err))
