@@ -115,14 +115,14 @@ func (a *app) previewLines(ctx context.Context) error {
 	in := bufio.NewReaderSize(a.io.in, 64<<10)
 	out := bufio.NewWriterSize(a.io.out, 64<<10)
 	answers := &output{w: out, format: "ndjson", code: a.out.code}
-	zones := calendar.Embedded()
+	named := &namedCalendars{app: a, ctx: ctx, have: map[string]calendar.DateSet{}}
 	for ctx.Err() == nil {
 		line, err := readLine(in)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLongLine) {
 			return fmt.Errorf("read questions: %w", err)
 		}
 		if len(bytes.TrimSpace(line)) > 0 || errors.Is(err, errLongLine) {
-			if err := answers.json(answerLine(zones, line, err)); err != nil {
+			if err := answers.json(answerLine(named, line, err)); err != nil {
 				return fmt.Errorf("write answers: %w", err)
 			}
 		}
@@ -167,11 +167,14 @@ type previewProblem struct {
 }
 
 // answerLine is the answer or the problem of one question.
-func answerLine(zones *calendar.Zones, line []byte, failed error) any {
+func answerLine(named *namedCalendars, line []byte, failed error) any {
 	if errors.Is(failed, errLongLine) {
 		return previewProblem{Problem: gateway.ProblemOf(&trigger.Error{Code: trigger.CodeTooLarge, Msg: failed.Error()})}
 	}
-	answer, problem := gateway.Preview(zones, nil, line, time.Now().UnixMilli())
+	answer, problem := gateway.Preview(calendar.Embedded(), named.find, line, time.Now().UnixMilli())
+	if missing := named.problem(); missing != nil {
+		problem = missing
+	}
 	if problem != nil {
 		return previewProblem{answer.ID, problem}
 	}

@@ -76,6 +76,27 @@ func TestPreviewLines(t *testing.T) {
 	}
 }
 
+// Calendars are asked for where somebody said whom to ask.
+func TestPreviewLinesWithCalendars(t *testing.T) {
+	kafka, url := startDev(t)
+	cli(t, nil, "2030-01-02\n", "calendar", "put", "office", "--brokers", kafka).want(t, exitOK)
+	question := func(name string) string {
+		return `{"id":1,"recurrence":"FREQ=DAILY","start":"2030-01-01T09:00","after":"2030-01-01T00:00:00Z","n":2,"calendars":{"names":["` + name + `"],"on":"skip"}}` + "\n"
+	}
+	both := question("office") + question("nobodys") + question("office")
+	for _, door := range [][]string{{"--brokers", kafka}, {"--url", url}} {
+		r := cli(t, nil, both, append([]string{"preview", "--jsonl"}, door...)...)
+		r.want(t, exitOK, `{"id":1,"occurrences":[{"at":"2030-01-01T09:00:00Z","local":"2030-01-01T09:00:00Z"},{"at":"2030-01-03T09:00:00Z"`,
+			`"code":"invalid","field":"calendars","detail":"there is no calendar`)
+		if strings.Count(r.out, "occurrences") != 2 {
+			t.Errorf("by %v: %s", door, r.out)
+		}
+	}
+	cli(t, nil, question("office"), "preview", "--jsonl").want(t, exitOK, `{"id":1,"type":"urn:waterclock:problem:unsupported"`, `"status":422`, "with --brokers or --url")
+	cli(t, nil, both+`{"delay":"1s"}`, "preview", "--jsonl", "--url", "http://"+nobody(t)).want(t, exitOK,
+		`{"id":1,"type":"urn:waterclock:problem:unavailable","title":"Service Unavailable","status":503,"code":"unavailable","field":"calendars","detail":"no API answers`, `{"occurrences":[`)
+}
+
 // A program may wait for each answer before it asks again.
 func TestPreviewConversation(t *testing.T) {
 	questions, ask := io.Pipe()
