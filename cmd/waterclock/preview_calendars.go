@@ -17,7 +17,7 @@ import (
 // a preview works with nothing running.
 type namedCalendars struct {
 	app  *app
-	ctx  context.Context // of the run
+	ctx  context.Context             // of the run
 	have map[string]calendar.DateSet // nil: there is none
 
 	config *config.Config
