@@ -156,7 +156,7 @@ func contractViews(w *world) []contractRow {
 			contractCall{name: "from", path: "/v1/triggers?from=soon", status: 400, wants: []string{"field=from"}},
 			contractCall{name: "unknown", path: "/v1/triggers?usr_id=a", status: 400, wants: []string{"field=usr_id"}}),
 		{"GET /v1/triggers/{id}/events", []contractCall{events, {name: "another tenant's", path: "/v1/triggers/p1/events", headers: as("blue"), status: map[string]int{"dev": 404, "serve": 503}[w.name]},
-			{name: "follow nobody", path: "/v1/triggers/nobody/events?follow=1", status: 404, wants: []string{"code=not_found"}},
+			{name: "follow what nobody spoke of", path: "/v1/triggers/unheard-of/events?follow=1", status: 404, wants: []string{"code=not_found"}},
 			{name: "follow another tenant's", path: "/v1/triggers/p1/events?follow=1", headers: as("blue"), status: 404},
 			{name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400, wants: []string{"code=invalid", "field=follow"}}}},
 		{"GET /v1/triggers/{id}/occurrences", []contractCall{
