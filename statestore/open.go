@@ -13,9 +13,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// openPebble opens the database under o.Dir. The lock is taken first, so that
-// whatever fails after it is about the files.
-func openPebble(o Options, damaged func(error), compactions func() (lower, upper int)) (*pebble.DB, error) {
+// openPebble opens the database under Options.Dir. The lock is taken first, so
+// that whatever fails after it is about the files.
+func (s *Store) openPebble() (*pebble.DB, error) {
+	o := s.opts
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -26,10 +27,13 @@ func openPebble(o Options, damaged func(error), compactions func() (lower, upper
 	if err := checkFiles(o.FS, o.Dir); err != nil {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
-	po := pebbleOptions(o, damaged)
-	po.CompactionConcurrencyRange = compactions
+	po := pebbleOptions(o, s.damaged)
+	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns
 	po.Lock = lock
+	pace := newPace(func() bool { return s.filling.Load() || s.closing.Load() })
+	pace.listen(po.EventListener)
+	po.FS = pacedFS{o.FS, pace}
 	if o.Cache == nil {
 		po.Cache = pebble.NewCache(o.CacheBytes)
 		defer po.Cache.Unref()
@@ -38,6 +42,7 @@ func openPebble(o Options, damaged func(error), compactions func() (lower, upper
 	if err != nil {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
+	s.pace = pace
 	return db, lock.Close() // the database has a reference of its own
 }
 

@@ -111,6 +111,7 @@ type Store struct {
 	damage atomic.Pointer[error] // found by Pebble in the background
 
 	filling atomic.Bool // see Fill
+	pace    *pace       // of flushes and compactions
 
 	known    *filter
 	counts   counts
@@ -141,7 +142,7 @@ func Open(o Options) (*Store, error) {
 func (s *Store) open() error {
 	s.damage.Store(nil)
 	s.filling.Store(false)
-	db, err := openPebble(s.opts, s.damaged, s.compactions)
+	db, err := s.openPebble()
 	if err != nil {
 		return err
 	}

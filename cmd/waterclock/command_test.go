@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -69,6 +72,21 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 			cli(t, nil, "", append(row.args, "--brokers", brokers)...).want(t, row.code, row.want...)
 		})
 	}
+}
+
+// Who writes commands may be kept out of topic state: the event alone answers.
+func TestWithoutTopicState(t *testing.T) {
+	brokers := cluster(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "waterclock.state"); err != nil {
+		t.Fatal(err)
+	}
+	startEngine(t, brokers, decideByKey)
+	cli(t, nil, "", "schedule", "new", "--in", "7m", "--brokers", brokers, "--decision-timeout", "10m").want(t, exitOK, "trigger.registered", "2026-11-20T14:00:00.000Z")
 }
 
 func TestNoTopics(t *testing.T) {
