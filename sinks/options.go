@@ -38,7 +38,7 @@ type Options struct {
 	// Gather is how long events are let come together after a batch that was
 	// less than half of MaxRecords: a batch for each of the engine's turns costs
 	// more than its events. The first after a silence waits for nothing. Default
-	// 50 ms; negative means none.
+	// 10 ms; negative means none.
 	Gather time.Duration
 
 	// RetryMin and RetryMax bound the wait before a refused batch is applied
@@ -79,7 +79,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxRecords, 2000)
 	setDefault(&o.MaxBytes, 4<<20)
 	setDefault(&o.MaxBuffered, 8<<20)
-	setDefault(&o.Gather, 50*time.Millisecond)
+	setDefault(&o.Gather, 10*time.Millisecond)
 	setDefault(&o.RetryMin, 200*time.Millisecond)
 	setDefault(&o.RetryMax, 10*time.Second)
 	setDefault(&o.Attempt, 30*time.Second)
