@@ -44,5 +44,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
 		before.after = at - 1
 	}
-	return d.m.planRule(spec, s.Life, s.Key, from, before)
+	series, err := d.m.planRule(spec, s.Life, s.Key, from, before)
+	series.After = d.past(&spec.When).after // another rule may still plan before At
+	return series, err
 }
