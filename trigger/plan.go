@@ -112,7 +112,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, fromDay(before.leaveOut(spec.When.Zone), o.ID)
+	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, skipsFrom(before.leaveOut(spec.When.Zone), before.after)
 	if spec.When.Start == "" && !before.goesOn {
 		p.After = max(p.After, from)
 	}
@@ -159,11 +159,11 @@ func (d *decision) planAfter(t Instant) {
 			break
 		}
 		p := d.m.series(&s.Spec, s.Life, s.Key, o)
-		if i := indexSkip(skip, p.Occurrence); i >= 0 || s.hasFired(p.Occurrence) {
-			skip, t = without(skip, i), o.At
+		if indexSkip(skip, p.Occurrence) >= 0 || s.hasFired(p.Occurrence) {
+			t = o.At
 			continue
 		}
-		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, fromDay(skip, o.ID)
+		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, skipsFrom(skip, end.After)
 		s.Series = p
 		return
 	}

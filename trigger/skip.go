@@ -33,7 +33,7 @@ func (d *decision) skip(c *Command) *Error {
 	if next {
 		d.planAfter(s.Series.At)
 	} else {
-		s.Series.Skip = append(without(s.Series.Skip, -1), o.ID)
+		s.Series.Skip = append(slices.Clone(s.Series.Skip), o.ID)
 	}
 	d.settle()
 	return nil
@@ -74,22 +74,13 @@ func indexSkip(skip []string, occurrence string) int {
 	return -1
 }
 
-// fromDay copies skip, leaving out the days before an occurrence: a catch-up
-// leaps over them.
-func fromDay(skip []string, occurrence string) []string {
+// skipsFrom copies skip without what lies before the day of an instant, in
+// whatever zone. What was skipped stays known until the series is past it: a new
+// plan from what was decided last would meet it again.
+func skipsFrom(skip []string, decided Instant) []string {
 	const day = len("2006-01-02")
-	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < occurrence[:day] })
-}
-
-// without copies skip, leaving out index i.
-func without(skip []string, i int) []string {
-	out := make([]string, 0, len(skip)+1)
-	for j, s := range skip {
-		if j != i {
-			out = append(out, s)
-		}
-	}
-	return out
+	first := decided.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
+	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < first })
 }
 
 // matches says whether a user's name for an occurrence means p's: a date
