@@ -74,7 +74,7 @@ func (p *pace) listen(l *pebble.EventListener) {
 	l.FlushBegin = func(i pebble.FlushInfo) { p.waiting.Store(int32(i.Input)) }
 	l.FlushEnd = func(i pebble.FlushInfo) { p.runs.Add(int32(len(i.Output))) }
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
-		if i.Err == nil && i.Input[0].Level == 0 {
+		if i.Err == nil && len(i.Input) > 0 && i.Input[0].Level == 0 {
 			p.runs.Add(-int32(len(i.Input[0].Tables)))
 		}
 	}
