@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -51,6 +52,10 @@ func TestQuotas(t *testing.T) {
 	}
 	if count["few/"] < 75 || count["slow"] < 75 || count["free"] != 0 {
 		t.Errorf("rejected %v, want about 80 each of few and slow", count)
+	}
+	told := func() bool { return int(met.pending.Load()) == count["few/"] && int(met.rate.Load()) == count["slow"] }
+	for deadline := time.Now().Add(10 * time.Second); !told() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond) // it is told behind the commit that we have seen
 	}
 	if err := n.Stop(); err != nil {
 		t.Fatal(err)
