@@ -17,7 +17,8 @@ type past struct {
 	skip  []string // left out of the same rule
 
 	sameRule bool
-	goesOn   bool // the same series: from after on, not from the append on
+	goesOn   bool    // the same series: from after on, not from the append on
+	beyond   Instant // what is planned next lies beyond it, though it was not decided up to there
 }
 
 func (d *decision) past(w *When) past {

@@ -101,7 +101,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if spec.When.Start != "" || before.goesOn {
 		after = minInstant // a start in the past: the misfire policy decides
 	}
-	o, ok, err := r.next(max(after, before.after))
+	o, ok, err := r.next(max(after, before.after, before.beyond))
 	for ok && err == nil && before.decided(o, life) {
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}

@@ -95,7 +95,7 @@ func (d *decision) replace(c *Command) *Error {
 	s := d.s
 	kept := d.past(&c.Spec.When)
 	if kept.goesOn = c.Patch && s.Recurring() && s.Spec.When.same(&c.Spec.When); kept.goesOn {
-		kept.after = max(kept.after, s.Series.At-1)
+		kept.beyond = s.Series.At - 1 // another rule may still plan before At
 	}
 	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, kept)
 	if err != nil {
@@ -105,9 +105,6 @@ func (d *decision) replace(c *Command) *Error {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
 	before := s.Series
-	if kept.goesOn {
-		series.After = before.After // another rule may still plan before At
-	}
 	if c.Patch && series.At == before.At {
 		series.Told = before.Told
 	}

@@ -40,11 +40,10 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
-	before := past{start: s.Series.Start, done: s.Done, skip: s.Series.Skip, after: s.Series.At - 1, sameRule: true, goesOn: true}
+	before := d.past(&spec.When)
+	before.goesOn, before.beyond = true, s.Series.At-1
 	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
-		before.after = at - 1
+		before.beyond = at - 1
 	}
-	series, err := d.m.planRule(spec, s.Life, s.Key, from, before)
-	series.After = d.past(&spec.When).after // another rule may still plan before At
-	return series, err
+	return d.m.planRule(spec, s.Life, s.Key, from, before)
 }
