@@ -150,7 +150,7 @@ type Accepted struct {
 func registered(c *command, st *trigger.State) Registered {
 	a := Registered{TriggerID: c.id}
 	if st != nil {
-		a.FireAt, a.Revision = instantText(nominal(st)), st.Revision
+		a.FireAt, a.Revision = instantText(st.Nominal()), st.Revision
 		if st.Status == trigger.Cancelled || st.Status == trigger.Failed || st.Status == trigger.Expired {
 			a.State = st.Status.String()
 		}
@@ -162,29 +162,9 @@ func changed(c *command, st *trigger.State) Changed {
 	a := Changed{TriggerID: c.id}
 	if st != nil {
 		a.State, a.Revision = st.Status.String(), st.Revision
-		a.FireAt, a.NextFireAt, a.LocalTime = instantText(nominal(st)), instantText(nextFire(st)), st.Series.Local
+		a.FireAt, a.NextFireAt, a.LocalTime = instantText(st.Nominal()), instantText(st.NextFire()), st.Series.Local
 	}
 	return a
-}
-
-// nominal is the instant of the planned occurrence; for a finished trigger of
-// the last one that fired.
-func nominal(st *trigger.State) trigger.Instant {
-	if st.Series.At != 0 {
-		return st.Series.At
-	}
-	if n := len(st.Done); n > 0 {
-		return st.Done[n-1].Nominal
-	}
-	return 0
-}
-
-// nextFire is when something fires next; 0 while the trigger is paused.
-func nextFire(st *trigger.State) trigger.Instant {
-	if st.Status == trigger.Paused {
-		return 0
-	}
-	return st.Next()
 }
 
 func instantText(i trigger.Instant) string {

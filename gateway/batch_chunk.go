@@ -199,26 +199,23 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked)
 	if failed != nil {
 		return nil, notWritten(failed).about(c)
 	}
-	answer := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
+	accepted := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
 	if a == nil {
-		return answer, nil
+		return accepted, nil
 	}
 	v, err := s.judge(ctx, c, a)
 	if err != nil || !v.decided {
-		return answer, err
+		return accepted, err
 	}
 	if p := problemOfCancel(c, v); p != nil {
 		return nil, p
 	}
-	if answer.Status = http.StatusOK; c.op == trigger.OpRegister {
-		answer.Status, answer.State = v.statusOfRegister(), registered(c, v.state).State
-	} else if v.state != nil {
-		answer.State = v.state.Status.String()
+	if c.op == trigger.OpRegister {
+		is := registered(c, v.state)
+		return &BatchAnswer{c.id, v.statusOfRegister(), c.id, is.State, is.FireAt, is.Revision}, nil
 	}
-	if v.state != nil {
-		answer.FireAt, answer.Revision = instantText(nominal(v.state)), v.state.Revision
-	}
-	return answer, nil
+	is := changed(c, v.state)
+	return &BatchAnswer{c.id, http.StatusOK, c.id, is.State, is.FireAt, is.Revision}, nil
 }
 
 // refuseLine is the answer to a line that is a problem.

@@ -68,7 +68,7 @@ var liveKinds = [...]string{trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight
 func triggerJSON(st *trigger.State) *Trigger {
 	t := &Trigger{
 		TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,
-		FireAt: instantText(nominal(st)), NextFireAt: instantText(nextFire(st)), LocalTime: st.Series.Local,
+		FireAt: instantText(st.Nominal()), NextFireAt: instantText(st.NextFire()), LocalTime: st.Series.Local,
 		TZData: st.Series.TZData, Skipped: st.Series.Skip, Note: st.Note,
 		CreatedAt: st.CreatedAt.String(), UpdatedAt: st.UpdatedAt.String(), ForgetAt: instantText(st.ForgetAt),
 	}

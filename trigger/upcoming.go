@@ -58,3 +58,23 @@ func (t *Timetable) follow(s *State, out []Planned, n int, until Instant) []Plan
 	}
 	return out
 }
+
+// Nominal is the instant of the planned occurrence; where nothing is planned
+// any more, that of the last one that fired. 0: nothing ever was.
+func (s *State) Nominal() Instant {
+	if s.Series.At != 0 {
+		return s.Series.At
+	}
+	if n := len(s.Done); n > 0 {
+		return s.Done[n-1].Nominal
+	}
+	return 0
+}
+
+// NextFire is Next as callers are told it: 0 while the trigger is paused.
+func (s *State) NextFire() Instant {
+	if s.Status == Paused {
+		return 0
+	}
+	return s.Next()
+}

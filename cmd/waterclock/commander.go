@@ -89,11 +89,8 @@ func (d *decision) decide(op trigger.Op, o outcome) error {
 // the nominal instant, else when it fires next, or has fired last.
 func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 	d.State, d.Revision, d.LocalTime = st.Status.String(), st.Revision, st.Series.Local
-	at := st.Series.At
-	if n := len(st.Done); at == 0 && n > 0 {
-		at = st.Done[n-1].Nominal
-	}
-	if next := st.Next(); op != trigger.OpRegister && st.Status != trigger.Paused && next != 0 {
+	at := st.Nominal()
+	if next := st.NextFire(); op != trigger.OpRegister && next != 0 {
 		at = next
 	}
 	if d.FireAt = ""; at != 0 {
