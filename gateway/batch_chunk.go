@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -113,9 +111,9 @@ func (c *chunk) write(s *Server, ctx context.Context, i int) {
 	c.mu.Lock()
 	c.waiting++
 	c.mu.Unlock()
-	s.kafka.TryProduce(context.WithoutCancel(ctx), c.lines[i].command.record(s.opts.Names.Commands(), s.opts.Partitions), func(r *kgo.Record, err error) {
+	s.send(ctx, c.lines[i].command, func(at place) {
 		c.mu.Lock()
-		c.places[i] = place{r.Partition, r.Offset, err}
+		c.places[i] = at
 		c.mu.Unlock()
 		c.acknowledged()
 	})

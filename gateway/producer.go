@@ -35,17 +35,22 @@ type place struct {
 	err       error
 }
 
-// produce begins to write a command; the channel gets its place once it is
-// durable. Commands produced one after the other keep their order. With Kafka
-// away for long the buffer is full, and a command fails at once.
-func (s *Server) produce(ctx context.Context, c *command) <-chan place {
-	done := make(chan place, 1)
+// send begins to write a command; done gets its place once it is durable.
+// Commands sent one after the other keep their order. With Kafka away for long
+// the buffer is full, and a command fails at once.
+func (s *Server) send(ctx context.Context, c *command, done func(place)) {
 	rec := c.record(s.opts.Names.Commands(), s.opts.Partitions)
 	span := s.sending(c, rec)
 	s.kafka.TryProduce(context.WithoutCancel(ctx), rec, func(r *kgo.Record, err error) {
 		sent(span, r, err)
-		done <- place{r.Partition, r.Offset, err}
+		done(place{r.Partition, r.Offset, err})
 	})
+}
+
+// produce sends one command that is waited for.
+func (s *Server) produce(ctx context.Context, c *command) <-chan place {
+	done := make(chan place, 1)
+	s.send(ctx, c, func(at place) { done <- at })
 	return done
 }
 
