@@ -28,14 +28,7 @@ func (e *Engine) watch(ctx context.Context) {
 		looks int
 	}
 	last := map[int32]seen{}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, time.Second, func() {
 		now := map[int32]seen{}
 		e.mu.Lock()
 		for id, own := range e.owned {
@@ -49,6 +42,20 @@ func (e *Engine) watch(ctx context.Context) {
 		last = now
 		for id, s := range now {
 			e.judge(id, s.own.doing(), s.looks)
+		}
+	})
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f()
 		}
 	}
 }

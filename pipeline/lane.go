@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"container/heap"
+
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -14,7 +16,7 @@ type lane struct {
 	tenant string
 	queue  []statestore.DueKey // from head on, in order
 	head   int
-	late   []statestore.DueKey // a heap: joined after something later had
+	late   dueHeap // joined after something later had
 }
 
 func before(a, b *statestore.DueKey) bool {
@@ -29,15 +31,7 @@ func (l *lane) push(d statestore.DueKey) {
 		l.queue = append(l.queue, d)
 		return
 	}
-	l.late = append(l.late, d)
-	for i := len(l.late) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !before(&l.late[i], &l.late[parent]) {
-			return
-		}
-		l.late[i], l.late[parent] = l.late[parent], l.late[i]
-		i = parent
-	}
+	heap.Push(&l.late, d)
 }
 
 // shift gives back the room of what has been taken, once it is half of all: a
@@ -64,29 +58,9 @@ func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 			l.head++
 			continue
 		}
-		out = append(out, l.late[0])
-		l.dropLate()
+		out = append(out, heap.Pop(&l.late).(statestore.DueKey))
 	}
 	return out
-}
-
-func (l *lane) dropLate() {
-	n := len(l.late) - 1
-	l.late[0] = l.late[n]
-	l.late = l.late[:n]
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < n; child++ {
-			if before(&l.late[child], &l.late[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		l.late[i], l.late[least] = l.late[least], l.late[i]
-		i = least
-	}
 }
 
 // first is the earliest due time; the lane is not empty.
@@ -95,4 +69,19 @@ func (l *lane) first() trigger.Instant {
 		return l.late[0].Due
 	}
 	return l.queue[l.head].Due
+}
+
+// dueHeap is timers for container/heap.
+type dueHeap []statestore.DueKey
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return before(&h[i], &h[j]) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(d any)        { *h = append(*h, d.(statestore.DueKey)) }
+
+func (h *dueHeap) Pop() any {
+	n := len(*h) - 1
+	d := (*h)[n]
+	*h = (*h)[:n]
+	return d
 }

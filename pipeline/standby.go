@@ -30,23 +30,15 @@ const standbyLook = 2 * time.Second
 
 // standBy keeps the standbys of this member until ctx ends.
 func (e *Engine) standBy(ctx context.Context) {
-	tick := time.NewTicker(standbyLook)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every(ctx, standbyLook, func() {
 		me, members, err := e.lookAtGroup(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			e.opts.Logger.Debug("who is standby for what is not known now", "error", err)
-			continue
-		}
-		if members != nil {
+		case members != nil:
 			e.tailOnly(standbyFor(me, members, e.opts.Partitions, e.opts.Standby))
 		}
-	}
+	})
 }
 
 // member is what the group says of one: its name is the static one, if it has
