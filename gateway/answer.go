@@ -45,7 +45,7 @@ func (s *Server) withinRate(r *request, c *command) error {
 }
 
 func notWritten(err error) *Problem {
-	return unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
+	return Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 
 func (p *Problem) about(c *command) *Problem {

@@ -98,7 +98,7 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	}
 	verifier, err := a.ready()
 	if err != nil {
-		return Caller{}, unavailable(err, "the token's issuer does not answer")
+		return Caller{}, Unavailable(err, "the token's issuer does not answer")
 	}
 	id, err := verifier.Verify(r.Context(), token)
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	case s.batches <- struct{}{}:
 		defer func() { <-s.batches }()
 	default:
-		return unavailable(nil, fmt.Sprintf("%d batches are under way, which is the bound here", cap(s.batches)))
+		return Unavailable(nil, fmt.Sprintf("%d batches are under way, which is the bound here", cap(s.batches)))
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(batchWithin))

@@ -21,7 +21,7 @@ func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendar(r.Context(), r.names["name"])
 	switch {
 	case err != nil:
-		return unavailable(err, "Kafka does not answer")
+		return Unavailable(err, "Kafka does not answer")
 	case c == nil:
 		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
 	}
@@ -91,7 +91,7 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	s.kafka.TryProduce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
 		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
 	if at := s.durable(done); at.err != nil {
-		return unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+		return Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar
 	if err := json.Unmarshal(value, &stored); err != nil {

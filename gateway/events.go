@@ -80,13 +80,13 @@ func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
 
 func (s *Server) events(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
 	if s.opts.History == nil {
-		return nil, unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
+		return nil, Unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
 	list, err := s.opts.History.Events(ctx, key.Tenant(), key, after, limit)
 	if err != nil {
-		return nil, unavailable(err, "the history does not answer")
+		return nil, Unavailable(err, "the history does not answer")
 	}
 	return list, nil
 }

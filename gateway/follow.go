@@ -33,7 +33,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	case s.followers <- struct{}{}:
 		defer func() { <-s.followers }()
 	default:
-		return unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
+		return Unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
 	}
 	s.opts.Listener.Streams(1)
 	defer s.opts.Listener.Streams(-1)
@@ -42,7 +42,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	defer context.AfterFunc(s.stopping, cancel)()
 	tail, err := s.tailEvents(ctx, key)
 	if err != nil {
-		return unavailable(err, "Kafka does not answer")
+		return Unavailable(err, "Kafka does not answer")
 	}
 	defer tail.Close()
 	out := &eventStream{w: w, control: http.NewResponseController(w), after: after}

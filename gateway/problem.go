@@ -62,8 +62,8 @@ func notFound(id string) *Problem {
 	return p
 }
 
-// unavailable says that nothing is wrong with the request: try again.
-func unavailable(cause error, detail string) *Problem {
+// Unavailable says that nothing is wrong with the request: try again.
+func Unavailable(cause error, detail string) *Problem {
 	p := problem(http.StatusServiceUnavailable, codeUnavailable, "", detail)
 	p.RetryAfter, p.cause = 1, cause
 	return p
@@ -99,7 +99,7 @@ func asProblem(err error) *Problem {
 		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the body is too large")
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return unavailable(err, "the partition's owner has not answered in time")
+		return Unavailable(err, "the partition's owner has not answered in time")
 	}
 	p := problem(http.StatusInternalServerError, codeInternal, "", "this should not happen; the server's log says more")
 	p.cause = err

@@ -177,6 +177,6 @@ func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, r
 		return errNoOwner
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-	return unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
+	return Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
 		"the partition's owner could not answer")
 }

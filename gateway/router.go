@@ -258,7 +258,7 @@ func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (own
 	select {
 	case a := <-answer:
 		if a.Err != nil {
-			return owner{}, unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
+			return owner{}, Unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
 		}
 		return a.Val.(owner), nil
 	case <-ctx.Done():

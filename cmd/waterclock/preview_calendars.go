@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
@@ -73,7 +72,7 @@ func (n *namedCalendars) problem() *gateway.Problem {
 	case errors.Is(err, errNoDoor):
 		return gateway.ProblemOf(err)
 	}
-	const unavailable = "unavailable" // as the API answers when Kafka is away
-	return &gateway.Problem{Type: "urn:waterclock:problem:" + unavailable, Title: http.StatusText(http.StatusServiceUnavailable),
-		Status: http.StatusServiceUnavailable, Code: unavailable, Field: "calendars", Detail: err.Error()}
+	p := gateway.Unavailable(err, err.Error()) // as the API answers when Kafka is away
+	p.Field, p.RetryAfter = "calendars", 0     // nobody asks a line of a file again
+	return p
 }
