@@ -100,7 +100,8 @@ func splitDueKey(k []byte) (due trigger.Instant, ref []byte, ok bool) {
 // order in which timers of one millisecond fire (priority, key, kind,
 // occurrence). The wheel carries them without looking inside.
 func Ref(t trigger.Timer, key trigger.Key) string {
-	return string(appendRef(make([]byte, 0, 3+len(key)+len(t.Occurrence)), t, key))
+	var space [keySpace]byte
+	return string(appendRef(space[:0], t, key))
 }
 
 // ParseRef splits a ref without allocating. ok is false for bytes Ref does not

@@ -155,7 +155,7 @@ func contentTypeOf(payload []byte) string {
 	switch {
 	case len(payload) == 0:
 		return ""
-	case jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true)):
+	case beginsJSON(payload) && jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true)):
 		return "application/json"
 	}
 	return "application/octet-stream"

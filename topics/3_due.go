@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -56,7 +57,18 @@ func Basis(term, seq, commands, receipts, control int64) string {
 // produce to f's channel. The value is the payload as registered, zero length
 // and never nil if there is none. Value and user headers alias f.Spec.
 func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigger.Header) {
-	w := newDueWriter(f, env)
+	_, key, headers = AppendDue(nil, nil, f, env)
+	return key, DueValue(f), headers
+}
+
+// DueValue is the value of f's due event.
+func DueValue(f *trigger.Fire) []byte { return notNull(f.Spec.Payload) }
+
+// AppendDue is DueRecord, but for the value, in the caller's memory: key and
+// header values are appended to b, headers to those given.
+func AppendDue(b []byte, to []trigger.Header, f *trigger.Fire, env DueEnv) (all, key []byte, headers []trigger.Header) {
+	w := dueWriter{b: b, headers: to}
+	w.room(f, env)
 	w.text(ceSpecVersion, "1.0")
 	w.id(f)
 	w.two(ceSource, "/waterclock/", env.Cluster)
@@ -74,22 +86,34 @@ func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigge
 	w.optional(contentType, f.Spec.ContentType)
 	w.optional(traceParent, f.Spec.TraceParent)
 	w.workers(f.Spec)
+	key = w.key(f)
+	w.cut(w.headers[len(to):], len(b))
 	w.own(f.Spec.Headers)
-	return w.key(f), notNull(f.Spec.Payload), w.headers
+	return w.b, key, w.headers
 }
 
-// dueWriter packs all values of a record's headers into one buffer. The
-// buffer may grow while it is written: slices of the old one stay valid.
+// dueWriter packs all values of a record's headers into one buffer.
 type dueWriter struct {
 	b       []byte
 	headers []trigger.Header
 }
 
-func newDueWriter(f *trigger.Fire, env DueEnv) dueWriter {
+// room is enough for nearly every event.
+func (w *dueWriter) room(f *trigger.Fire, env DueEnv) {
 	s := f.Spec
-	n := 200 + 3*len(f.Key) + len(f.Occurrence) + len(env.Cluster) + len(env.Basis) + len(f.Local) +
-		len(s.UserID) + len(s.ContentType) + len(s.TraceParent) + len(s.TargetKey)
-	return dueWriter{b: make([]byte, 0, n), headers: make([]trigger.Header, 0, 20+len(s.Headers))}
+	w.b = slices.Grow(w.b, 200+3*len(f.Key)+len(f.Occurrence)+len(env.Cluster)+len(env.Basis)+len(f.Local)+
+		len(s.UserID)+len(s.ContentType)+len(s.TraceParent)+len(s.TargetKey))
+	w.headers = slices.Grow(w.headers, 20+len(s.Headers))
+}
+
+// cut takes the headers' values out of the buffer, where they stand one behind
+// the other from start on: it may have moved while it was written.
+func (w *dueWriter) cut(headers []trigger.Header, start int) {
+	for i := range headers {
+		end := start + len(headers[i].Value)
+		headers[i].Value = w.b[start:end:end]
+		start = end
+	}
 }
 
 // end makes a header of what was appended since start.

@@ -95,13 +95,13 @@ func appendContent(b []byte, f *trigger.Fact, withPayload bool) []byte {
 // appendPayload appends the payload as it is, without white space between its
 // tokens, if it is JSON; else in base64.
 func appendPayload(b, payload []byte) []byte {
-	start := len(b)
-	b = append(b, `,"payload":`...)
-	b, err := jsontext.AppendFormat(b, payload, jsontext.AllowDuplicateNames(true))
-	if err == nil {
-		return b
+	if beginsJSON(payload) {
+		as, err := jsontext.AppendFormat(append(b, `,"payload":`...), payload, jsontext.AllowDuplicateNames(true))
+		if err == nil {
+			return as
+		}
 	}
-	b = append(b[:start], `,"payload_base64":"`...)
+	b = append(b, `,"payload_base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(b, payload), '"')
 }
 

@@ -141,8 +141,8 @@ func ForwardHeaders(own []trigger.Header, f Forward) []trigger.Header {
 
 // Source spells where a record stood: topic/partition/offset.
 func Source(topic string, partition int32, offset int64) string {
-	b := make([]byte, 0, len(topic)+24)
-	b = append(append(b, topic...), '/')
+	var space [128]byte
+	b := append(append(space[:0], topic...), '/')
 	b = append(strconv.AppendInt(b, int64(partition), 10), '/')
 	return string(strconv.AppendInt(b, offset, 10))
 }

@@ -36,17 +36,23 @@ var refusalCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 // Refused reads a refusal; ok is false for any other record. Whoever may write
 // commands can write one: it says only that this record is refused.
 func Refused(rec *Record) (r Refusal, ok bool) {
+	code := trigger.Code("")
 	for i := range rec.Headers {
 		if h := &rec.Headers[i]; h.Key == headerRefused && refusalCode.Match(h.Value) {
-			r.Code, ok = trigger.Code(h.Value), true
+			code = trigger.Code(h.Value)
 		}
 	}
-	if !ok {
+	if code == "" {
 		return Refusal{}, false
 	}
-	if utf8.Valid(rec.Value) && len(rec.Value) <= 4*maxErrorDetail {
-		_ = json.Unmarshal(rec.Value, &r) // a garbled one is refused without a reason
+	return readRefusal(code, rec.Value), true
+}
+
+func readRefusal(code trigger.Code, value []byte) Refusal {
+	r := Refusal{Code: code}
+	if utf8.Valid(value) && len(value) <= 4*maxErrorDetail {
+		_ = json.Unmarshal(value, &r) // a garbled one is refused without a reason
 	}
 	r.Actor, r.Detail = clip(r.Actor, maxText), clip(r.Detail, maxErrorDetail)
-	return r, true
+	return r
 }
