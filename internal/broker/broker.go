@@ -37,14 +37,15 @@ type node struct {
 	fatal  *fatal
 	listen string
 
-	topics  topics
-	tickets tickets
-	txns    *txns
-	syncer  *syncer // nil unless Sync, on disk
-	floors  *floors
-	cleaned map[floorKey]int64
-	conns   conns
-	ln      net.Listener
+	topics   topics
+	tickets  tickets
+	txns     *txns
+	syncer   *syncer // nil unless Sync, on disk
+	listings listings
+	floors   *floors
+	cleaned  map[floorKey]int64
+	conns    conns
+	ln       net.Listener
 
 	life    sync.RWMutex // held for reading while cluster is asked something
 	cluster *kfake.Cluster
@@ -116,7 +117,9 @@ func (b *node) start(ctx context.Context) error {
 			return err
 		}
 		if b.opts.Sync {
-			b.syncer = newSyncer(r.newest, b.fail)
+			if b.syncer, err = newSyncer(b.opts.Dir, r.ends, &b.listings, b.fail); err != nil {
+				return fmt.Errorf("begin journal: %w", err)
+			}
 		}
 	}
 	return b.serve()
@@ -230,7 +233,7 @@ func (b *node) release() error {
 	b.conns.closeAll()
 	err := b.txns.close()
 	if b.syncer != nil {
-		b.syncer.wait()
+		err = errors.Join(err, b.syncer.settle())
 		b.syncer.close()
 	}
 	return err

@@ -25,6 +25,9 @@ func copyDir(t testing.TB, dir string) string {
 	return to
 }
 
+// unsynced is for tests that cut files: there is no journal to mend them.
+func unsynced(o *Options) { o.Sync = false }
+
 func cut(t testing.TB, path string, size int64) {
 	t.Helper()
 	if err := os.Truncate(path, size); err != nil {
@@ -63,7 +66,7 @@ var markerSize = int64(len(marker(0, 0, 0, 0, true, 0)))
 func TestTornCommit(t *testing.T) {
 	const parts = 3
 	dir := t.TempDir()
-	b := start(t, dir)
+	b := start(t, dir, unsynced)
 	create(t, b, "a", parts)
 	cl := client(t, b, kgo.TransactionalID("x"))
 	transact(t, cl, true, rec("a", 0, "k", "old"), rec("a", 1, "k", "old"), rec("a", 2, "k", "old"))
@@ -108,7 +111,7 @@ func outcomes(t testing.TB, dir string) int64 { return size(t, filepath.Join(dir
 // transaction is committed in both partitions or in neither.
 func TestOutcomeCutEverywhere(t *testing.T) {
 	dir := t.TempDir()
-	b := start(t, dir)
+	b := start(t, dir, unsynced)
 	create(t, b, "a", 2)
 	cl := client(t, b, kgo.TransactionalID("x"))
 	transact(t, cl, true, rec("a", 0, "k", "1"), rec("a", 1, "k", "1"))
@@ -155,7 +158,7 @@ func repaired0(t testing.TB, dir string) []*partScan {
 // stays, the torn rest goes, and the broker writes on behind it.
 func TestSegmentCutEverywhere(t *testing.T) {
 	dir := t.TempDir()
-	b := start(t, dir)
+	b := start(t, dir, unsynced)
 	create(t, b, "a", 2)
 	cl := client(t, b)
 	var ends []int64

@@ -103,12 +103,13 @@ func TestVersionIsChecked(t *testing.T) {
 		text string
 		want string
 	}{
-		{"newer layout", versionFile, "waterclock-broker 2 kfake 1 v1\n", "newer waterclock"},
+		{"newer layout", versionFile, "waterclock-broker 3 kfake 1 v1\n", "newer waterclock"},
 		{"newer kfake format", versionFile, "waterclock-broker 1 kfake 2 v1\n", "newer waterclock"},
 		{"older layout", versionFile, "waterclock-broker 0 kfake 1 v1\n", "older waterclock"},
 		{"not ours", versionFile, "hello\n", "not readable"},
 		{"kfake's own word", dataDir + "/meta.json", `{"version":2,"cluster_id":"x"}`, "kfake format 2"},
 		{"outcome log", outcomeFile, "WCOUTCM\x02", "not an outcome log of version 1"},
+		{"journal", journalName(1), "WCJOURN\x02" + strings.Repeat("x", 20), "not a journal of version 1"},
 		{"topics gone", dataDir + "/topics.json", "", "topics.json is missing"},
 		{"topics damaged", dataDir + "/topics.json", "{", "topics.json is damaged"},
 	} {
@@ -119,7 +120,7 @@ func TestVersionIsChecked(t *testing.T) {
 			produce(t, client(t, b), rec("a", 0, "k", "v"))
 			stop(t, b)
 			path := filepath.Join(dir, c.file)
-			if err := os.Remove(path); err != nil {
+			if err := removeIf(path); err != nil {
 				t.Fatal(err)
 			}
 			if c.text != "" {

@@ -16,8 +16,9 @@
 //
 // # Who is right
 //
-// After a crash: segments, then the outcome log (txn.go), then kfake's own
-// logs. repair.go turns them into what kfake would have left had it been
+// After a crash: the journal, which mends segments and outcome log (replay.go);
+// then segments, then the outcome log (txn.go), then kfake's own logs.
+// repair.go turns them into what kfake would have left had it been
 // closed with every transaction ended, and kfake's own recovery never runs.
 //
 // # Promises

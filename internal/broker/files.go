@@ -17,6 +17,16 @@ func partitionDir(data, topic string, partition int32) string {
 	return filepath.Join(data, "partitions", fmt.Sprintf("%s-%d", url.PathEscape(topic), partition))
 }
 
+// topicOf is the topic whose partition lies in dir.
+func topicOf(dir string) string {
+	name := filepath.Base(dir)
+	topic, err := url.PathUnescape(name[:max(0, strings.LastIndexByte(name, '-'))])
+	if err != nil {
+		return ""
+	}
+	return topic
+}
+
 func segmentName(base int64) string { return strconv.FormatInt(base, 10) + ".dat" }
 func indexName(base int64) string   { return strconv.FormatInt(base, 10) + ".idx" }
 

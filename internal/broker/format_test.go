@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,12 +46,48 @@ func TestGoldenOutcomes(t *testing.T) {
 }
 
 func TestGoldenVersion(t *testing.T) {
-	const want = "waterclock-broker 1 kfake 1 v0.0.0-20260918054303-01f206a7e32c\n"
+	const want = "waterclock-broker 2 kfake 1 v0.0.0-20260918054303-01f206a7e32c\n"
 	if got := versionText(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if err := parseVersion(want, "dir"); err != nil {
-		t.Error(err)
+	for _, text := range []string{want, "waterclock-broker 1 kfake 1 v0.0.0-20260918054303-01f206a7e32c\n"} {
+		if err := parseVersion(text, "dir"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// goldenJournal is what version 1 wrote; it is read for ever.
+const goldenJournal = "57434a4f55524e01" + "0000000000000007" + "0102030405060708" + "0ce1f440" + // magic, run 7, nonce, checksum
+	"0000000b" + "42c6022b" + "05612e6c6f67" + "00" + "30313233" + // length, checksum, a.log from byte 0: 0123
+	"0000000f" + "55f87e8c" + "05612e6c6f67" + "02" + "3233343536373839" // a.log from byte 2: 23456789
+
+func TestGoldenJournal(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "a.log")
+	if err := os.WriteFile(log, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	j := &journal{root: dir, run: journalRun{7, [8]byte{1, 2, 3, 4, 5, 6, 7, 8}}}
+	j.buf = j.run.appendTo(nil)
+	for _, upTo := range []int64{4, 100} {
+		if _, err := j.capture(f, upTo/50, upTo); err != nil { // bytes 0 to 3, and 2 to 9
+			t.Fatal(err)
+		}
+	}
+	if got := hex.EncodeToString(j.buf); got != goldenJournal {
+		t.Errorf("written\n%s, want\n%s", got, goldenJournal)
+	}
+	golden, _ := hex.DecodeString(goldenJournal)
+	run, list, ok, err := readJournal(golden)
+	want := []extent{{"a.log", 0, []byte("0123")}, {"a.log", 2, []byte("23456789")}}
+	if err != nil || !ok || run != j.run || !reflect.DeepEqual(list, want) {
+		t.Errorf("read run %+v, %v, %v, %v", run, list, ok, err)
 	}
 }
 
@@ -111,6 +149,20 @@ func FuzzOutcomes(f *testing.F) {
 		back, _, err := readOutcomes(again)
 		if err != nil || !reflect.DeepEqual(back, list) {
 			t.Fatalf("%v: %+v became %+v", err, list, back)
+		}
+	})
+}
+
+func FuzzJournal(f *testing.F) {
+	golden, _ := hex.DecodeString(goldenJournal)
+	f.Add(golden)
+	f.Add(golden[:journalHeader])
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		_, list, _, err := readJournal(raw)
+		for _, e := range list {
+			if !filepath.IsLocal(e.path) || e.at < 0 || len(e.data) == 0 {
+				t.Fatalf("%v: %+v", err, e)
+			}
 		}
 	})
 }

@@ -219,6 +219,10 @@ func (b *node) hook(c *kfake.Cluster) {
 		}
 		return nil
 	})
+	b.control(c, kmsg.DeleteTopics, func(req kmsg.Request) kmsg.Response {
+		b.onDeleteTopics(req.(*kmsg.DeleteTopicsRequest))
+		return nil
+	})
 	b.control(c, kmsg.DeleteRecords, func(req kmsg.Request) kmsg.Response {
 		if err := b.onDeleteRecords(req.(*kmsg.DeleteRecordsRequest)); err != nil {
 			b.fail(err)
@@ -226,6 +230,27 @@ func (b *node) hook(c *kfake.Cluster) {
 		}
 		return nil
 	})
+}
+
+// onDeleteTopics sees to it that a start cannot bring records back, or give
+// them to an heir of the same name.
+func (b *node) onDeleteTopics(req *kmsg.DeleteTopicsRequest) {
+	if b.syncer == nil || b.syncer.settle() != nil {
+		return // the broker has stopped
+	}
+	deleted := map[string]bool{}
+	for _, name := range req.TopicNames {
+		deleted[name] = true
+	}
+	for _, t := range req.Topics {
+		var name string
+		if t.Topic != nil {
+			name = *t.Topic
+		}
+		b.topics.name(&name, t.TopicID)
+		deleted[name] = true
+	}
+	b.syncer.forget(func(dir string) bool { return deleted[topicOf(dir)] })
 }
 
 // control runs fn before each request of the key. kfake remembers the last

@@ -13,7 +13,7 @@ import (
 const (
 	lockFile    = "LOCK"
 	versionFile = "VERSION"
-	outcomeFile = "outcomes.log"
+	outcomeFile = "outcomes.log" // beside it journalName(0) and (1)
 	floorsFile  = "floors.json"
 	cleanedFile = "cleaned.json"
 	cleanDir    = "cleaning"
@@ -22,8 +22,9 @@ const (
 
 const (
 	// layoutVersion is the version of everything in Options.Dir but kfake's
-	// own files.
-	layoutVersion = 1
+	// own files. Version 1 knew no journal; whoever opens it makes it 2.
+	layoutVersion = 2
+	oldestLayout  = 1
 	// kfakeFormat is kfake's currentPersistVersion, which meta.json names.
 	kfakeFormat = 1
 	// KfakeVersion is the module version whose files we know how to repair.
@@ -48,7 +49,10 @@ func checkVersion(dir string) error {
 	if err := parseVersion(string(raw), dir); err != nil {
 		return err
 	}
-	return checkKfakeFormat(dir)
+	if err := checkKfakeFormat(dir); err != nil || string(raw) == versionText() {
+		return err
+	}
+	return replaceFile(path, []byte(versionText()))
 }
 
 func signVersion(dir, path string) error {
@@ -73,7 +77,7 @@ func parseVersion(text, dir string) error {
 	if layout > layoutVersion || format > kfakeFormat {
 		return fmt.Errorf("%s was written by a newer waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
 	}
-	if layout < layoutVersion || format < kfakeFormat {
+	if layout < oldestLayout || format < kfakeFormat {
 		return fmt.Errorf("%s was written by an older waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version and export, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
 	}
 	return nil

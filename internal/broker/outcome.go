@@ -61,9 +61,11 @@ func (o outcome) appendTo(dst []byte) []byte {
 	dst = o.appendBody(dst)
 	body := dst[at+frameHeader:]
 	binary.BigEndian.PutUint32(dst[at:], uint32(len(body)))
-	binary.BigEndian.PutUint32(dst[at+4:], crc32.Checksum(body, crcTable))
+	binary.BigEndian.PutUint32(dst[at+4:], checksum(body))
 	return dst
 }
+
+func checksum(body []byte) uint32 { return crc32.Checksum(body, crcTable) }
 
 func (o outcome) appendBody(dst []byte) []byte {
 	var flags byte
@@ -121,7 +123,7 @@ func readOutcomes(raw []byte) (list []outcome, valid int, err error) {
 	}
 	valid = len(outcomeMagic)
 	for {
-		body := nextFrame(raw[valid:])
+		body := nextFrame(raw[valid:], checksum)
 		if body == nil {
 			return list, valid, nil
 		}
@@ -134,7 +136,8 @@ func readOutcomes(raw []byte) (list []outcome, valid int, err error) {
 	}
 }
 
-func nextFrame(raw []byte) []byte {
+// nextFrame returns nil where no whole frame with a good checksum stands.
+func nextFrame(raw []byte, sum func([]byte) uint32) []byte {
 	if len(raw) < frameHeader {
 		return nil
 	}
@@ -143,7 +146,7 @@ func nextFrame(raw []byte) []byte {
 		return nil
 	}
 	body := raw[frameHeader : frameHeader+int(n)]
-	if crc32.Checksum(body, crcTable) != binary.BigEndian.Uint32(raw[4:]) {
+	if sum(body) != binary.BigEndian.Uint32(raw[4:]) {
 		return nil
 	}
 	return body

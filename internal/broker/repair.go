@@ -19,7 +19,7 @@ import (
 
 // repaired is what Start needs to know of a repaired directory.
 type repaired struct {
-	newest  map[string]int64 // partition directory to its newest segment
+	ends    map[string]position // partition directory to the end of its log, durable if Options.Sync
 	floors  *floors
 	cleaned map[floorKey]int64 // length of partitions when they were last compacted
 }
@@ -63,6 +63,7 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 		verb string
 		do   func(context.Context) error
 	}{
+		{"replay the journal", r.replay},
 		{"clear leftovers", r.clear},
 		{"read topics", r.readTopics},
 		{"read outcomes", r.readOutcomes},
@@ -73,6 +74,7 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 		{"trim", r.trim},
 		{"compact", r.compact},
 		{"write snapshots", r.snapshot},
+		{"sync", r.sync},
 	} {
 		if err := ctx.Err(); err != nil {
 			return repaired{}, err
@@ -81,7 +83,29 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 			return repaired{}, fmt.Errorf("%s: %w", step.verb, err)
 		}
 	}
-	return repaired{r.newest(), r.floors, r.cleaned}, nil
+	return repaired{r.ends(), r.floors, r.cleaned}, nil
+}
+
+// replay puts back what a power cut took, and ends the journal: nothing that
+// is changed from here on is in it.
+func (r *repairer) replay(context.Context) error {
+	list, err := loadJournal(r.dir)
+	if err != nil {
+		return err
+	}
+	renewed, err := replay(r.dir, list)
+	if err != nil {
+		return err
+	}
+	if renewed > 0 {
+		r.log.Info("put back what was acknowledged and not yet in its files when the machine stopped", "bytes", renewed)
+	}
+	for i := range 2 {
+		if err := removeIf(filepath.Join(r.dir, journalName(i))); err != nil {
+			return err
+		}
+	}
+	return syncDir(r.dir)
 }
 
 // clear removes temporary files, finishes or undoes a compaction that was cut
@@ -370,12 +394,28 @@ func (p *part) writeSnapshot(now time.Time) error {
 	return replaceFile(filepath.Join(p.dir, "snapshot.json"), raw)
 }
 
-func (r *repairer) newest() map[string]int64 {
-	newest := map[string]int64{}
+// sync makes durable what a process that was killed had written last: what no
+// round of its syncer had reached lies in the last two segments.
+func (r *repairer) sync(context.Context) error {
+	if !r.opts.Sync {
+		return nil
+	}
+	var g errgroup.Group
+	g.SetLimit(16) // so many share a commit of the file system's journal
 	for _, p := range r.parts {
-		if n := len(p.segments); n > 0 {
-			newest[p.dir] = p.segments[n-1].base
+		for _, seg := range p.segments[max(0, len(p.segments)-2):] {
+			g.Go(func() error { return syncPath(filepath.Join(p.dir, segmentName(seg.base)), datasync) })
 		}
 	}
-	return newest
+	return g.Wait()
+}
+
+func (r *repairer) ends() map[string]position {
+	ends := map[string]position{}
+	for _, p := range r.parts {
+		if n := len(p.segments); n > 0 {
+			ends[p.dir] = position{p.segments[n-1].base, p.segments[n-1].size}
+		}
+	}
+	return ends
 }

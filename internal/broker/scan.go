@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -154,16 +155,19 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 }
 
 // hasHole looks for a disk sector of zeros from byte at on: what a power cut
-// leaves where a page was not written back before later ones were.
+// leaves where a page was not written back before later ones were. Of the first
+// sector the part before at may have been written back earlier.
 func hasHole(raw []byte, at int) bool {
-	var zeros [512]byte
-	for i := (at + 511) &^ 511; i+512 <= len(raw); i += 512 {
-		if [512]byte(raw[i:i+512]) == zeros {
+	const sector = 512
+	for end := (at/sector + 1) * sector; end <= len(raw); at, end = end, end+sector {
+		if zero(raw[at:end]) {
 			return true
 		}
 	}
 	return false
 }
+
+func zero(b []byte) bool { return len(bytes.TrimLeft(b, "\x00")) == 0 }
 
 // wholeBatchIn looks for a batch with a good checksum anywhere in raw: the
 // sign of damage, where a torn write leaves nothing whole behind it.

@@ -1,24 +1,27 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // syncer makes writes durable, many at a time: whoever waits joins the next
-// round, and a round is one fsync of each file written since the last.
+// round. A round copies what partitions and the outcome log have grown by into
+// the journal and syncs that one file, beside the few files that do not only
+// grow.
 //
 // kfake handles one request after another, and its hooks run before the
 // request is handled. So what the request being handled now will write is
-// kept apart in current: a round syncs it too, but does not call it clean.
+// kept apart in current: a round takes it too, but does not call it clean.
 type syncer struct {
 	failed func(error)          // told the first error; never syncs again after it
-	fsync  func(*os.File) error // (*os.File).Sync
+	fsync  func(*os.File) error // datasync
 
 	mu       sync.Mutex
 	err      error
@@ -27,11 +30,19 @@ type syncer struct {
 	next     *round // being joined
 	inflight *round // being synced
 
-	files map[target]*syncFile // of the round's goroutines only
-	known map[string]int64     // partition directory to its newest segment when we started; older ones are synced
+	listings *listings
+
+	runBytes int64 // journalBytes
+
+	work      sync.Mutex // held by the round at work, or by settle
+	journal   *journal
+	followers map[target]*follower
+	touched   map[target]struct{} // whose bytes the journal's run holds
+	places    places              // of the checkpoint at work, else of who holds work
+	placed    chan struct{}       // closed: no checkpoint is at work
 }
 
-// target names what is to be synced: a partition's directory, whose newest
+// target names what is to be durable: a partition's directory, whose newest
 // segments are meant, or one file or directory by its path.
 type target struct {
 	path string
@@ -43,16 +54,35 @@ type targetKind byte
 const (
 	aFile targetKind = iota
 	aDir
-	aPartition
+	aLog       // a file that only grows, or is replaced after settle
+	aPartition // the same of segments, which may also be deleted
 )
 
 type round struct {
 	done chan struct{}
 	err  error
+	upTo map[target]int64 // of logs: an outcome behind that may speak of data that the round misses
 }
 
-func newSyncer(known map[string]int64, failed func(error)) *syncer {
-	return &syncer{failed: failed, fsync: (*os.File).Sync, dirty: map[target]struct{}{}, files: map[target]*syncFile{}, known: known}
+// journalBytes is how long a run of the journal gets, unless the checkpoint of
+// the one before takes longer.
+const journalBytes = 16 << 20
+
+// newSyncer takes over a directory that is in place and durable up to the
+// given ends.
+func newSyncer(dir string, ends map[string]position, l *listings, failed func(error)) (*syncer, error) {
+	s := &syncer{
+		failed: failed, fsync: datasync, listings: l, runBytes: journalBytes, dirty: map[target]struct{}{}, touched: map[target]struct{}{},
+		followers: map[target]*follower{}, places: places{}, placed: closed,
+	}
+	for path, end := range ends {
+		t := target{path, aPartition}
+		s.followers[t] = &follower{target: t, end: end}
+		s.places[t] = &place{base: end.base}
+	}
+	var err error
+	s.journal, err = openJournal(dir, func(f *os.File) error { return s.fsync(f) })
+	return s, err
 }
 
 // begin is called as kfake turns to a request that may write to targets; the
@@ -69,6 +99,13 @@ func (s *syncer) mark(targets []target) {
 	for _, t := range targets {
 		s.dirty[t] = struct{}{}
 	}
+}
+
+// note says that targets are written, or about to be, without waiting.
+func (s *syncer) note(targets []target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mark(targets)
 }
 
 // wait returns when everything written before the call, and also extra, is on
@@ -122,11 +159,25 @@ func (s *syncer) start() {
 	s.mark(s.current)
 	targets := slices.Collect(maps.Keys(s.dirty))
 	clear(s.dirty)
+	r.upTo = logEnds(targets)
 	go s.run(r, targets)
 }
 
+func logEnds(targets []target) map[target]int64 {
+	ends := map[target]int64{}
+	for _, t := range targets {
+		if t.kind != aLog {
+			continue
+		}
+		if info, err := os.Stat(t.path); err == nil {
+			ends[t] = info.Size()
+		}
+	}
+	return ends
+}
+
 func (s *syncer) run(r *round, targets []target) {
-	err := s.syncAll(targets)
+	err := s.syncAll(r, targets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil && s.err == nil {
@@ -141,148 +192,43 @@ func (s *syncer) run(r *round, targets []target) {
 	}
 }
 
-// syncAll syncs up to 16 files at once: that many share a journal commit.
-func (s *syncer) syncAll(targets []target) error {
-	var (
-		wg   sync.WaitGroup
-		errs = make([]error, len(targets))
-		slot = make(chan struct{}, 16)
-	)
-	for i, t := range targets {
-		f := s.files[t]
-		if f == nil {
-			f = &syncFile{target: t, base: -1, by: s}
-			if base, ok := s.known[t.path]; ok {
-				f.base = base - 1
-			}
-			s.files[t] = f
-		}
-		if len(targets) == 1 {
-			return f.sync()
-		}
-		wg.Add(1)
-		slot <- struct{}{}
-		go func() {
-			defer wg.Done()
-			errs[i] = f.sync()
-			<-slot
-		}()
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// close forgets the open files. No round may be running.
-func (s *syncer) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.files {
-		f.close()
-	}
-	clear(s.files)
-}
-
-// syncFile is one target with its open file. kfake writes through a handle of
-// its own; an fsync concerns the file, whoever wrote.
-type syncFile struct {
-	target
-	by   *syncer
-	f    *os.File
-	base int64 // segment: base offset of f
-}
-
-func (s *syncFile) close() {
-	if s.f != nil {
-		s.f.Close()
-		s.f = nil
-	}
-}
-
-// sync returns nil for a target that is gone: its topic was deleted.
-func (s *syncFile) sync() error {
-	var err error
-	switch s.kind {
-	case aPartition:
-		err = s.syncSegments()
-	case aDir:
-		err = syncDir(s.path)
-	case aFile:
-		err = s.syncPath()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		s.close()
-		return nil
-	}
-	return err
-}
-
-func (s *syncFile) syncPath() error {
-	if s.f == nil || !sameFile(s.f, s.path) {
-		s.close()
-		f, err := os.OpenFile(s.path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		s.f = f
-		if err := syncDir(filepath.Dir(s.path)); err != nil {
-			return err
-		}
-	}
-	return s.by.fsync(s.f)
-}
-
-// syncSegments syncs every segment that may have grown since the last time:
-// the one that was newest then, and those behind it.
-func (s *syncFile) syncSegments() error {
-	switch {
-	case s.f == nil:
-	case sameFile(s.f, filepath.Join(s.path, segmentName(s.base))):
-		if err := s.by.fsync(s.f); err != nil {
-			return err
-		}
-	default: // deleted below us, perhaps made anew
-		s.close()
-		s.base = -1
-	}
-	bases, err := segmentBases(s.path)
-	if err != nil {
-		return err
-	}
-	grown := false
-	for _, base := range bases {
-		if base <= s.base {
+// syncAll makes targets durable: what only grows by the journal, the rest
+// where it lies.
+func (s *syncer) syncAll(r *round, targets []target) error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	var grown []target
+	var g errgroup.Group
+	for _, t := range targets {
+		if t.kind == aPartition || t.kind == aLog {
+			grown = append(grown, t)
 			continue
 		}
-		f, err := os.OpenFile(filepath.Join(s.path, segmentName(base)), os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		s.close()
-		s.f, s.base, grown = f, base, true
-		if err := s.by.fsync(f); err != nil {
-			return err
-		}
+		g.Go(func() error { return new(place).sync(t, s.listings, s.fsync) })
 	}
-	if !grown {
+	return errors.Join(s.record(grown, r.upTo), g.Wait())
+}
+
+// record copies what the targets have grown by into the journal, outcomes
+// behind the data that they speak of.
+func (s *syncer) record(grown []target, upTo map[target]int64) error {
+	if len(grown) == 0 {
 		return nil
 	}
-	return errors.Join(syncDir(s.path), syncDir(filepath.Dir(s.path)))
-}
-
-func sameFile(f *os.File, path string) bool {
-	a, err := f.Stat()
-	if err != nil {
-		return false
+	if s.journal.size > s.runBytes && s.idle() {
+		s.checkpoint()
 	}
-	b, err := os.Stat(path)
-	return err == nil && os.SameFile(a, b)
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
+	slices.SortFunc(grown, func(a, b target) int { return cmp.Compare(b.kind, a.kind) })
+	for _, t := range grown {
+		f := s.followers[t]
+		if f == nil {
+			f = newFollower(t)
+			s.followers[t] = f
+		}
+		if err := f.record(s.journal, s.listings, upTo[t]); err != nil {
+			return err
+		}
+		s.touched[t] = struct{}{}
 	}
-	defer d.Close()
-	return d.Sync()
+	return s.journal.commit()
 }

@@ -124,7 +124,7 @@ func (x *txns) prepare(req *kmsg.EndTxnRequest) (*endCall, []target, error) {
 	}}
 	targets := []target{x.target()}
 	for at, part := range t.parts {
-		end, ok, err := tailOf(at.path, part)
+		end, ok, err := x.b.tailOf(at.path, part)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -135,6 +135,9 @@ func (x *txns) prepare(req *kmsg.EndTxnRequest) (*endCall, []target, error) {
 		targets = append(targets, at)
 		x.moved[at] = struct{}{}
 	}
+	if x.b.syncer != nil {
+		x.b.syncer.note(targets) // before the outcome: see (*syncer).record
+	}
 	if err := x.append(e.outcome); err != nil {
 		return nil, nil, err
 	}
@@ -143,8 +146,8 @@ func (x *txns) prepare(req *kmsg.EndTxnRequest) (*endCall, []target, error) {
 }
 
 // tailOf says where a partition's log ends now; not ok, if it has none.
-func tailOf(dir string, t tail) (tail, bool, error) {
-	bases, err := segmentBases(dir)
+func (b *node) tailOf(dir string, t tail) (tail, bool, error) {
+	bases, err := b.listings.bases(dir)
 	if errors.Is(err, os.ErrNotExist) || len(bases) == 0 && err == nil {
 		return t, false, nil
 	}
@@ -160,7 +163,7 @@ func tailOf(dir string, t tail) (tail, bool, error) {
 	return t, true, nil
 }
 
-func (x *txns) target() target { return target{x.log.Name(), aFile} }
+func (x *txns) target() target { return target{x.log.Name(), aLog} }
 
 // append writes one outcome. The lock is held.
 func (x *txns) append(o outcome) error {
@@ -249,11 +252,11 @@ func (x *txns) ended(pid int64, epoch int16, e *endCall, ok bool) error {
 // Commits that kfake has not answered move over. The lock is held.
 func (x *txns) restart() error {
 	if x.b.opts.Sync {
-		moved := []target{x.b.groupsLog(), x.b.pidsLog()}
+		moved := []target{x.target(), x.b.groupsLog(), x.b.pidsLog()}
 		for t := range x.moved {
 			moved = append(moved, t)
 		}
-		if err := x.b.syncer.wait(moved...); err != nil {
+		if err := x.b.syncer.settle(moved...); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,182 @@
+package broker
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// disk knows what a power cut would leave: of each file, what it held when it
+// was last synced. Names of files are taken to be durable, but for segments
+// that were never synced.
+type disk struct {
+	mu      sync.Mutex
+	dir     string
+	durable map[string][]byte // by path below dir
+}
+
+// mount takes what b has on disk now as durable, and then listens to its syncs.
+func mount(t *testing.T, b *Broker) *disk {
+	d := &disk{dir: b.opts.Dir, durable: map[string][]byte{}}
+	err := filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			d.keep(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.syncer.fsync = func(f *os.File) error {
+		time.Sleep(time.Millisecond) // as a disk does, so that cuts fall into it
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.keep(f.Name())
+		return nil
+	}
+	return d
+}
+
+func (d *disk) keep(path string) {
+	if raw, err := os.ReadFile(path); err == nil {
+		d.durable[d.name(path)] = raw
+	}
+}
+
+func (d *disk) name(path string) string {
+	rel, _ := filepath.Rel(d.dir, path)
+	return rel
+}
+
+// cut makes to what the machine finds after a power cut now: of what was not
+// synced any sectors, zeros in place of those that are missing.
+func (d *disk) cut(t *testing.T, to string, rnd *rand.Rand) {
+	t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := filepath.WalkDir(d.dir, func(path string, e fs.DirEntry, err error) error {
+		name := d.name(path)
+		if err != nil || name == lockFile {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if appended(name) {
+			durable, ok := d.durable[name]
+			if !ok {
+				return nil
+			}
+			raw = tear(durable, raw, rnd)
+		}
+		return os.WriteFile(filepath.Join(to, name), raw, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appended says whether a file is written without being synced by who writes.
+func appended(name string) bool {
+	return strings.HasSuffix(name, ".dat") || strings.HasSuffix(name, ".log") || strings.HasPrefix(name, "journal.")
+}
+
+func tear(durable, written []byte, rnd *rand.Rand) []byte {
+	size := len(durable)
+	if len(written) > size && rnd.IntN(2) == 0 {
+		size += rnd.IntN(len(written) - size + 1)
+	}
+	out := make([]byte, size)
+	copy(out, durable)
+	for at := 0; at < size; at += 512 {
+		if end := min(at+512, size, len(written)); at < end && rnd.IntN(2) == 0 {
+			copy(out[at:end], written[at:end])
+		}
+	}
+	return out
+}
+
+// TestPowerCut cuts the power again and again while transactions, plain
+// produces and offset commits are under way: of what was acknowledged nothing
+// is lost, though hardly any of it had been synced where it lies.
+func TestPowerCut(t *testing.T) {
+	cuts := 6
+	if testing.Short() {
+		cuts = 3
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	b := start(t, t.TempDir(), func(o *Options) { o.SegmentBytes = 64 << 10 })
+	b.syncer.runBytes = 100 << 10
+	setup(t, b.Addr())
+	d := mount(t, b)
+
+	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{}, offsets: map[string]int64{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() { l.transact(ctx, b.Addr(), w, rand.New(rand.NewPCG(seed, uint64(w)+2))) })
+	}
+	wg.Go(func() { l.pump(ctx, b.Addr()) })
+	defer wg.Wait()
+	defer cancel()
+	turns := map[uint64]bool{}
+	for range cuts {
+		l.more(t, 20+rnd.IntN(50))
+		known := l.copy()
+		after := t.TempDir()
+		d.cut(t, after, rnd)
+		turns[b.syncer.runNumber()] = true
+		again := start(t, after)
+		known.verify(t, again.Addr())
+		stop(t, again)
+	}
+	if len(turns) < 2 {
+		t.Error("the journal was never written over")
+	}
+}
+
+func (s *syncer) runNumber() uint64 {
+	s.work.Lock()
+	defer s.work.Unlock()
+	return s.journal.run.number
+}
+
+func (l *ledger) copy() *ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &ledger{
+		committed: maps.Clone(l.committed), aborted: maps.Clone(l.aborted),
+		plain: maps.Clone(l.plain), offsets: maps.Clone(l.offsets),
+	}
+}
+
+// TestDeletedTopicIsNotReplayed: the journal holds a topic's records, and the
+// topic is deleted, and made anew.
+func TestDeletedTopicIsNotReplayed(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	produce(t, client(t, b), rec("a", 0, "k", "old, and long enough to reach behind the new one"), rec("a", 0, "k", "old"))
+	if _, err := kadm.NewClient(client(t, b)).DeleteTopic(testContext(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	create(t, b, "a", 1)
+	produce(t, client(t, b), rec("a", 0, "k", "new"))
+	crash := copyDir(t, dir)
+	wantValues(t, read(t, start(t, crash), "a", 0), "new")
+}
