@@ -23,6 +23,7 @@ type replica struct {
 	store    *statestore.Store
 	progress topics.Progress // the newest read; Seq 0: none yet
 	began    reading         // of a store that was empty
+	since    trigger.Instant // by the brokers' clock: what was deleted before is known, what was deleted later can still be read
 
 	nonce   []byte                 // nil: read on for ever
 	chunk   int                    // keys in one batch
@@ -88,7 +89,7 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 		if err := fetchFailed(ctx, fs); err != nil {
 			return err // among others, that nothing came for openStep although the nonce is there
 		}
-		if err := r.apply(fs); err != nil {
+		if err := r.apply(fs, p.now()); err != nil {
 			return err
 		}
 		p.own.restoring(r.next-from, end-from)
@@ -142,7 +143,7 @@ func (r *replica) reader(ctx context.Context, asks *kgo.Client, now trigger.Inst
 				return nil, 0, err
 			}
 		}
-		r.next, r.began.at = start, now
+		r.next, r.began.at, r.since = start, now, now
 	}
 	cl, err = kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(r.opts.isolation()),
@@ -168,9 +169,14 @@ func fetchFailed(ctx context.Context, fs kgo.Fetches) error {
 	return nil
 }
 
-// apply takes what was fetched, and writes it to the store a chunk at a time.
-// What is left the caller flushes.
-func (r *replica) apply(fs kgo.Fetches) error {
+// apply takes what was fetched until now, and writes it to the store a chunk at
+// a time. What is left the caller flushes. It fails when the reading takes so
+// long that tombstones may have gone before they were reached: what it has read
+// is then too old to be resumed, and the next opening begins it anew.
+func (r *replica) apply(fs kgo.Fetches, now trigger.Instant) error {
+	if reason := r.tooOld(now, 2*r.opts.MaxAway); reason != "" {
+		return fmt.Errorf("topic state is read too slowly, and may lack tombstones by now: %s", reason)
+	}
 	for it := fs.RecordIter(); !it.Done() && !r.done; {
 		if err := r.take(it.Next()); err != nil {
 			return err
@@ -198,7 +204,7 @@ func (r *replica) take(rec *kgo.Record) error {
 		if err != nil {
 			return fmt.Errorf("progress at %d: %w", rec.Offset, err)
 		}
-		r.progress = *pr
+		r.progress, r.since = *pr, max(r.since, pr.At)
 	case topics.IsReserved(rec.Key):
 	default:
 		key := trigger.Key(rec.Key)

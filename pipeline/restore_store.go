@@ -104,7 +104,8 @@ func (r *replica) wipe(reason string) error {
 // Kafka keeps every tombstone for delete.retention.ms after whoever reads could
 // first have missed it. So a store is as old as the newest of two moments:
 // when its reading of topic state began, and when the newest turn it has seen
-// was written.
+// was written. One half of that time a store may lie, the other is there to
+// read what it lacks (apply).
 func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
 	began, err := r.store.Meta(metaReading)
 	if err != nil {
@@ -135,7 +136,8 @@ func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
 	if pr.CommandsID != ids[0] || pr.StateID != ids[1] || (since.at > 0 && since.topic != ids[1]) {
 		return "a topic was deleted and made again", nil
 	}
-	return r.tooOld(now.Sub(max(pr.At, since.at))), nil
+	r.since = max(pr.At, since.at)
+	return r.tooOld(now, r.opts.MaxAway), nil
 }
 
 // staleFilling is stale for a store that has seen no progress yet: its filling
@@ -150,11 +152,13 @@ func (r *replica) staleFilling(began reading, ids [2][16]byte, now trigger.Insta
 	case began.topic != ids[1]:
 		return "a topic was deleted and made again", nil
 	}
-	return r.tooOld(now.Sub(began.at)), nil
+	r.since = began.at
+	return r.tooOld(now, r.opts.MaxAway), nil
 }
 
-func (r *replica) tooOld(age time.Duration) string {
-	if age > r.opts.MaxAway {
+// tooOld says how old what was read is, if that is more than allowed; "" if not.
+func (r *replica) tooOld(now trigger.Instant, most time.Duration) string {
+	if age := now.Sub(r.since); age > most {
 		return "it is " + age.Round(time.Minute).String() + " old"
 	}
 	return ""

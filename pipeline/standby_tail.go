@@ -78,8 +78,9 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	if err != nil {
 		return err
 	}
-	local := trigger.At(e.opts.Now())
-	if err := r.distrust(ids, max(newest, local)); err != nil { // a clock that is behind makes nothing young
+	local, began := trigger.At(e.opts.Now()), time.Now()
+	now := func() trigger.Instant { return max(newest, local).Add(time.Since(began)) }
+	if err := r.distrust(ids, now()); err != nil { // a clock that is behind makes nothing young
 		return err
 	}
 	cl, end, err := r.reader(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
@@ -87,6 +88,9 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 		return err
 	}
 	defer cl.Close()
+	if r.began.at > 0 { // begun anew: however wrong our clock is, no time has passed
+		r.since = now()
+	}
 	for {
 		t.lag.Store(max(0, end-r.next))
 		t.pending.Store(t.store.PendingCount())
@@ -97,20 +101,20 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 		} else {
 			t.warm.Store(true)
 		}
-		if err := e.giveWay(ctx, t, func() error { end, err = e.read(ctx, r, cl, end); return err }); err != nil {
+		if err := e.giveWay(ctx, t, func() error { end, err = e.read(ctx, r, cl, end, now); return err }); err != nil {
 			return err
 		}
 	}
 }
 
 // read takes one fetch into the store, and returns where topic state ends.
-func (e *Engine) read(ctx context.Context, r *replica, cl *kgo.Client, end int64) (int64, error) {
+func (e *Engine) read(ctx context.Context, r *replica, cl *kgo.Client, end int64, now func() trigger.Instant) (int64, error) {
 	fs := cl.PollRecords(ctx, tailChunk)
 	if err := fetchFailed(ctx, fs); err != nil {
 		return 0, err
 	}
 	fs.EachPartition(func(p kgo.FetchTopicPartition) { end = max(end, p.LastStableOffset) })
-	if err := errors.Join(r.apply(fs), r.flush()); err != nil {
+	if err := errors.Join(r.apply(fs, now()), r.flush()); err != nil {
 		return 0, fmt.Errorf("standby: %w", err)
 	}
 	return end, nil
