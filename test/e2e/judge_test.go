@@ -75,10 +75,34 @@ func (l *load) startAs(name string, perSecond int) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
+// flood registers n triggers without waiting for each, and waits for the last
+// answer.
+func (l *load) flood(name string, n int, due func(i int) time.Time) {
+	l.t.Helper()
+	for i := range n {
+		key, at := fmt.Sprintf("%s-%d", name, i), due(i).Truncate(time.Millisecond)
+		l.cl.Produce(context.Background(), register(key, at), func(_ *kgo.Record, err error) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if err != nil {
+				l.unknown[key] = true
+				return
+			}
+			l.wishes[key] = wish{due: at}
+		})
+	}
+	if err := l.cl.Flush(context.Background()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func register(key string, due time.Time) *kgo.Record {
+	return &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`), Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
+}
+
 func (l *load) one(key string, due time.Time, cancel bool) {
 	ctx := context.Background()
-	register := &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`), Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
-	if err := l.cl.ProduceSync(ctx, register).FirstErr(); err != nil {
+	if err := l.cl.ProduceSync(ctx, register(key, due)).FirstErr(); err != nil {
 		l.mu.Lock()
 		l.unknown[key] = true
 		l.mu.Unlock()

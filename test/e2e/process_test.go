@@ -55,6 +55,8 @@ type process struct {
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{}
+
+	leaving bool // it was asked to end
 }
 
 // start runs waterclock with a free HTTP port; the log is shown if the test fails.
@@ -107,7 +109,7 @@ func (p *process) launch() {
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
 	}
-	p.done = make(chan struct{})
+	p.done, p.leaving = make(chan struct{}), false
 	go func(cmd *exec.Cmd, done chan struct{}) {
 		_ = cmd.Wait()
 		close(done)
@@ -120,6 +122,16 @@ func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
+}
+
+// ended says whether the process is gone.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop asks the process to end, and kills it when it does not within a time.

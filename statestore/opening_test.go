@@ -1,0 +1,100 @@
+package statestore
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// What opening a store may read, beyond what it reads where nothing has ever
+// fired (FAILURES F22): the log and the files of a few memtables, as a crash
+// leaves them, and the key of each trigger that is remembered.
+const (
+	maxReadForCrash      = 4 << 20 // with memtables of 1 MiB
+	maxReadPerRemembered = 200
+)
+
+// TestOpeningReadsWhatIsKept crashes stores that have fired much, and opens them
+// again: it reads what is pending and remembered, not what is forgotten.
+func TestOpeningReadsWhatIsKept(t *testing.T) {
+	none := opening(t, 0, 0)
+	for _, fired := range histories() {
+		if forgotten := opening(t, fired, 0); forgotten > none+maxReadForCrash {
+			t.Errorf("after %d fires that are forgotten opening reads %d bytes, %d where nothing has fired", fired, forgotten, none)
+		}
+	}
+	remembered := histories()[0]
+	if read := opening(t, 0, remembered); read > none+maxReadForCrash+int64(remembered)*maxReadPerRemembered {
+		t.Errorf("with %d remembered opening reads %d bytes, %d where nothing has fired", remembered, read, none)
+	}
+}
+
+// opening is how many bytes are read to open a store that was killed after so
+// many fires that are forgotten, and some more that are not.
+func opening(t *testing.T, fired, remembered int) int64 {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	o := Options{Dir: "/p0", FS: disk, MemTableBytes: 1 << 20}
+	s := lived(t, o, fired)
+	b := s.NewBatch()
+	for i := range remembered {
+		b.Put(nil, finished(pastRow(fired+pendingAfterHistory+i)))
+		if i%500 == 499 || i == remembered-1 {
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.db.LogData(nil, pebble.Sync); err != nil { // the end of the log was in memory still
+		t.Fatal(err)
+	}
+	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})} // all is there, as after kill -9
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o.FS = killed
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := killed.read.Load()
+	if p, d := s.PendingCount(), s.DoneCount(); p != pendingAfterHistory || d != int64(remembered) {
+		t.Errorf("%d pending and %d remembered, want %d and %d", p, d, pendingAfterHistory, remembered)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d fired, %d remembered: opening reads %d bytes", fired, remembered, read)
+	return read
+}
+
+// countedFS counts what is read from it.
+type countedFS struct {
+	vfs.FS
+	read atomic.Int64
+}
+
+func (c *countedFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	f, err := c.FS.Open(name, opts...)
+	return countedFile{f, &c.read}, err
+}
+
+type countedFile struct {
+	vfs.File
+	n *atomic.Int64
+}
+
+func (f countedFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.n.Add(int64(n))
+	return n, err
+}
+
+func (f countedFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	f.n.Add(int64(n))
+	return n, err
+}
