@@ -20,6 +20,7 @@ type change struct {
 	out      *pebble.Batch
 	erased   map[[2]string]int64 // triggers that the batch erases
 	progress map[int32]sinks.Progress
+	value    []byte // what was spelled last; out has a copy
 }
 
 // Apply writes what the events say, and the offsets, as one Pebble batch.
@@ -55,7 +56,7 @@ func (c *change) fill(batch []sinks.EventRecord) error {
 		}
 	}
 	for i := range batch {
-		if r := batch[i]; !r.Poison {
+		if r := &batch[i]; !r.Poison {
 			if err := c.put(r); err != nil {
 				return err
 			}
@@ -119,36 +120,47 @@ func (c *change) isErased(r *sinks.EventRecord) (bool, error) {
 
 // put writes an event's row and its words on state and minutes; without content
 // if the trigger was erased since.
-func (c *change) put(r sinks.EventRecord) error {
+func (c *change) put(r *sinks.EventRecord) error {
 	state := sinks.StateOf(&r.Event, c.s.retention())
-	err := c.out.Merge(triggerPrefix(tableState, r.Tenant, r.Trigger), encodeRow(&state), nil)
-	erased, look := c.isErased(&r)
+	err := c.mergeRow(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
+	erased, look := c.isErased(r)
 	if err = errors.Join(err, look); err != nil {
 		return err
 	}
 	if erased {
-		sinks.Blank(&r.Event)
-		r.Raw = nil
+		r = blanked(r)
 	}
 	sinks.MinutesOf(&r.Event, c.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {
-		err = errors.Join(err, c.mergeMinute(k, said))
+		err = errors.Join(err, c.mergeRow(minuteKey(k), &said))
 	})
 	if err != nil || !sinks.EventUntil(r.EventUS, c.s.retention()).After(c.s.opts.Now()) {
 		return err
 	}
-	value, err := encodeEvent(&r)
-	if err != nil {
-		return err
-	}
-	at := sinks.CursorOf(&r)
-	if err := c.out.Set(eventKey(r.Tenant, r.Trigger, at), value, nil); err != nil {
+	at := sinks.CursorOf(r)
+	if err := c.setEvent(r, at); err != nil {
 		return err
 	}
 	return c.out.Set(ageKey(r.Tenant, r.Trigger, at), nil, nil)
 }
 
-func (c *change) mergeMinute(k sinks.MinuteKey, said sinks.MinuteRow) error {
-	return c.out.Merge(minuteKey(k), encodeRow(&said), nil)
+// blanked is an event without its content.
+func blanked(r *sinks.EventRecord) *sinks.EventRecord {
+	b := *r
+	sinks.Blank(&b.Event)
+	b.Raw = nil
+	return &b
+}
+
+func (c *change) mergeRow(key []byte, row any) error {
+	c.value = appendRow(c.value[:0], row)
+	return c.out.Merge(key, c.value, nil)
+}
+
+func (c *change) setEvent(r *sinks.EventRecord, at sinks.EventCursor) (err error) {
+	if c.value, err = appendEvent(c.value[:0], r); err != nil {
+		return err
+	}
+	return c.out.Set(eventKey(r.Tenant, r.Trigger, at), c.value, nil)
 }
 
 // erase blanks what earlier batches wrote of a trigger up to an instant.
@@ -159,17 +171,12 @@ func (c *change) erase(tenant, key string, us int64) error {
 		if err != nil {
 			return err
 		}
-		return c.putErased(r, us)
+		return c.putErased(blanked(&r), us)
 	})
 }
 
-func (c *change) putErased(r sinks.EventRecord, us int64) error {
-	sinks.Blank(&r.Event)
-	value, err := encodeEvent(&r)
-	if err != nil {
-		return err
-	}
-	if err := c.out.Set(eventKey(r.Tenant, r.Trigger, sinks.CursorOf(&r)), value, nil); err != nil {
+func (c *change) putErased(r *sinks.EventRecord, us int64) error {
+	if err := c.setEvent(r, sinks.CursorOf(r)); err != nil {
 		return err
 	}
 	for _, text := range []string{r.ScheduledAt, r.PreviousScheduled} {
@@ -177,7 +184,8 @@ func (c *change) putErased(r sinks.EventRecord, us int64) error {
 		if k.Due == 0 {
 			continue
 		}
-		if err := c.mergeMinute(k, sinks.MinuteErased(us, k, c.s.retention())); err != nil {
+		row := sinks.MinuteErased(us, k, c.s.retention())
+		if err := c.mergeRow(minuteKey(k), &row); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(eventKey("t", "k", sinks.EventCursor{EventUS: 1, Seq: 2}))
 	f.Add(minuteKey(sinks.MinuteKey{Due: 1, Tenant: "t", Trigger: "k"}))
 	f.Add(encodeProgress(sinks.Progress{Next: 7, EventUS: 8}))
-	if e, err := encodeEvent(&sinks.EventRecord{Partition: 3, Offset: 9}); err == nil {
+	if e, err := appendEvent(nil, &sinks.EventRecord{Partition: 3, Offset: 9}); err == nil {
 		f.Add(e)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -60,7 +60,7 @@ func FuzzDecode(f *testing.F) {
 			_, _ = parseMinuteKey(b)
 		}
 		if r, err := decodeEvent(b); err == nil {
-			if _, err := encodeEvent(&r); err != nil {
+			if _, err := appendEvent(nil, &r); err != nil {
 				t.Fatalf("%+v was decoded and does not encode: %v", r, err)
 			}
 		}

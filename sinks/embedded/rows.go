@@ -58,9 +58,11 @@ func columnsOf(r any) columns {
 	panic(fmt.Sprintf("history: %T is no row", r))
 }
 
-func encodeRow(r any) []byte {
+func encodeRow(r any) []byte { return appendRow(make([]byte, 0, 160), r) }
+
+func appendRow(b []byte, r any) []byte {
 	c := columnsOf(r)
-	b := append(make([]byte, 0, 160), rowGroups)
+	b = append(b, rowGroups)
 	for _, at := range c.stamps() {
 		b = c.appendGroup(b, at)
 	}

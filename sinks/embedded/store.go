@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
-	"github.com/cockroachdb/pebble/v2/sstable/block"
 
 	"github.com/waterclock/waterclock/sinks"
 )
@@ -85,14 +84,15 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	defer cache.Unref() // the database holds its own reference
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
-		MemTableSize: 8 << 20, MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
+		MemTableSize: 16 << 20, MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
 		L0CompactionThreshold: 8, L0StopWritesThreshold: 24, // written much more than read: rewrite it half as often
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-		o.Levels[i].Compression = func() *block.CompressionProfile { return block.GoodCompression }
 	}
+	// What stays is compressed well, what will soon be written again quickly.
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
 	return pebble.Open(s.opts.Dir, o)
 }
 

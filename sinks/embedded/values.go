@@ -18,8 +18,8 @@ var errValue = errors.New("value does not parse")
 // lenient: a payload is the user's JSON, in which a name may stand twice.
 var lenient = jsontext.AllowDuplicateNames(true)
 
-func encodeEvent(r *sinks.EventRecord) ([]byte, error) {
-	b := binary.AppendVarint(make([]byte, 0, 16+max(512, len(r.Raw))), int64(r.Partition))
+func appendEvent(b []byte, r *sinks.EventRecord) ([]byte, error) {
+	b = binary.AppendVarint(b, int64(r.Partition))
 	b = binary.AppendVarint(b, r.Offset)
 	if r.Raw != nil {
 		return append(b, r.Raw...), nil
