@@ -1,11 +1,20 @@
 package sinks
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // fetched is what one poll gave, in offset order per partition.
 type fetched struct {
 	events  []EventRecord
 	records []*kgo.Record
+}
+
+// grow makes room for n more records.
+func (f *fetched) grow(n int) {
+	f.events, f.records = slices.Grow(f.events, n), slices.Grow(f.records, n)
 }
 
 func (f *fetched) add(e EventRecord, r *kgo.Record) {
@@ -24,15 +33,24 @@ type batch struct {
 // least one record.
 func (f *fetched) split(maxRecords, maxBytes int) []batch {
 	var out []batch
-	size := 0
+	from, size := 0, 0
 	for i, r := range f.records {
-		if n := len(out); n == 0 || len(out[n-1].events) >= maxRecords || size+len(r.Value) > maxBytes {
-			out, size = append(out, batch{heads: map[int32]*kgo.Record{}}), 0
+		if i > from && (i-from >= maxRecords || size+len(r.Value) > maxBytes) {
+			out, from, size = append(out, f.batch(from, i)), i, 0
 		}
-		b := &out[len(out)-1]
-		b.events = append(b.events, f.events[i])
-		b.heads[r.Partition] = r
 		size += len(r.Value)
 	}
+	if from < len(f.records) {
+		out = append(out, f.batch(from, len(f.records)))
+	}
 	return out
+}
+
+// batch is what was fetched from one record up to another.
+func (f *fetched) batch(from, to int) batch {
+	b := batch{events: f.events[from:to:to], heads: map[int32]*kgo.Record{}}
+	for _, r := range f.records[from:to] {
+		b.heads[r.Partition] = r
+	}
+	return b
 }

@@ -140,6 +140,7 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 		}
 		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
 	})
+	b.grow(f.NumRecords())
 	f.EachPartition(func(t kgo.FetchTopicPartition) { p.take(b, t.FetchPartition) })
 	return b, fatal
 }
