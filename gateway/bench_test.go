@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // Registers by single requests over keep-alive connections, against a handler
@@ -82,6 +83,22 @@ func BenchmarkBatch(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(registers)/b.Elapsed().Seconds(), "registers/s")
+}
+
+// A line of a batch up to its record: read, checked, spelled.
+func BenchmarkLine(b *testing.B) {
+	w := newWorld(b, nil)
+	line := []byte(`{"id":"b1","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`)
+	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: Caller{Tenant: trigger.DefaultTenant, Role: Writer}}
+	b.ReportAllocs()
+	for b.Loop() {
+		var id string
+		c, err := w.server.lineCommand(r, line, &id)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c.record("commands", 16)
+	}
 }
 
 // One GET of a trigger, HTTP and all.

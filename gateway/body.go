@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -76,9 +77,14 @@ type field struct {
 // for topics.DecodeCommand to say, so nothing is decoded twice.
 type fields []field
 
+// decoders are used again, with the stacks they have grown.
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 // parseFields reads one JSON object. The values alias b.
 func parseFields(b []byte) (fields, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
+	dec := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	dec.Reset(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
 	open, err := dec.ReadToken()
 	if err == io.EOF {
 		return nil, malformed("the body is empty: send one JSON object")
@@ -88,17 +94,18 @@ func parseFields(b []byte) (fields, error) {
 	}
 	fs := make(fields, 0, 8)
 	for err == nil && dec.PeekKind() != '}' {
-		var name, value jsontext.Value
-		if name, err = dec.ReadValue(); err != nil {
+		var raw, value jsontext.Value
+		if raw, err = dec.ReadValue(); err != nil {
 			break
 		}
-		text, _ := jsontext.AppendUnquote(nil, name) // the decoder found it valid
+		text, _ := jsontext.AppendUnquote(nil, raw) // the decoder found it valid
+		name := string(text)
 		if value, err = dec.ReadValue(); err == nil {
-			if fs.has(string(text)) {
-				return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, string(text), quoted(string(text))+" is given twice")
+			if fs.has(name) {
+				return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, quoted(name)+" is given twice")
 			}
 			end := int(dec.InputOffset())
-			fs = append(fs, field{string(text), b[end-len(value) : end : end]})
+			fs = append(fs, field{name, b[end-len(value) : end : end]})
 		}
 		if len(fs) > maxFields {
 			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))
@@ -189,7 +196,11 @@ func (fs *fields) set(name string, v any) {
 
 // encode spells the object.
 func (fs fields) encode() []byte {
-	b := []byte{'{'}
+	size := len("{}")
+	for i := range fs {
+		size += len(`"":,`) + len(fs[i].name) + len(fs[i].value)
+	}
+	b := append(make([]byte, 0, size), '{')
 	for i := range fs {
 		if i > 0 {
 			b = append(b, ',')

@@ -45,7 +45,8 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name, quoted(name)+" is no field here")
 		}
 	}
-	all := append(fields{{"op", []byte(strconv.Quote(op.String()))}}, fs...)
+	all := append(make(fields, 0, len(fs)+len(ours)), field{"op", []byte(strconv.Quote(op.String()))})
+	all = append(all, fs...)
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
@@ -78,6 +79,7 @@ func (c *command) record(topic string, partitions int32) *kgo.Record {
 // partition of its key.
 func commandRecord(topic string, partitions int32, r *topics.Record) *kgo.Record {
 	rec := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Partition: topics.Partition(r.Key, partitions)}
+	rec.Headers = make([]kgo.RecordHeader, 0, len(r.Headers)+1) // one to be added
 	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}

@@ -11,8 +11,12 @@ import (
 )
 
 // traceNames are the headers of W3C Trace Context and Baggage, which travel
-// from the request through the command to the due event.
-var traceNames = []string{"traceparent", "tracestate", "baggage"}
+// from the request through the command to the due event; inHTTP is how
+// http.Header has them, so that it need not respell them for every request.
+var (
+	traceNames = []string{"traceparent", "tracestate", "baggage"}
+	inHTTP     = []string{"Traceparent", "Tracestate", "Baggage"}
+)
 
 // withTrace adds the request's trace to a command's headers, in place of one
 // that the trigger had.
@@ -25,8 +29,8 @@ func withTrace(own []trigger.Header, r *request) []trigger.Header {
 }
 
 func traceHeaders(r *http.Request) (hs []trigger.Header) {
-	for _, name := range traceNames {
-		if v := r.Header.Get(name); v != "" && len(v) <= 1024 {
+	for i, name := range traceNames {
+		if v := r.Header.Get(inHTTP[i]); v != "" && len(v) <= 1024 {
 			hs = append(hs, trigger.Header{Key: name, Value: []byte(v)})
 		}
 	}
