@@ -29,7 +29,7 @@ func measureRestart(t *testing.T, name string, n *process, brokers []string, pre
 	n.ready(time.Minute)
 	figures := map[string]any{"pending": pendingCount(), "partitions": 4, "empty_rss_bytes": n.metric("process_resident_memory_bytes")}
 	fill(t, brokers, prefix, pendingCount(), n)
-	figures["pending_rss_bytes"] = n.metric("process_resident_memory_bytes")
+	figures["pending_rss_bytes"], figures["pending_heap_bytes"] = n.metric("process_resident_memory_bytes"), n.metric("go_memstats_heap_inuse_bytes")
 	load := startPulse(t, brokers, prefix, 200)
 	time.Sleep(3 * time.Second)
 	for _, step := range []string{"same_disk", "wiped"} {

@@ -83,7 +83,7 @@ func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(10*time.Minute + time.Duration(n)*200*time.Microsecond); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if pending, _ := statusOf(ask); pending >= n {
 			return
 		}
