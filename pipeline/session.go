@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // session is one partition's conversation with Kafka: one client that reads
@@ -22,6 +19,8 @@ type session struct {
 	part int32
 
 	planned map[string]map[int32]kgo.Offset // what follow reads
+
+	promised func(*kgo.Record, error) // promise, for every record the same
 
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
@@ -42,7 +41,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
 		kgo.FetchMaxPartitionBytes(4 << 20),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(time.Minute), // full batches go at once, the rest as one request when the turn is flushed
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
@@ -59,7 +58,9 @@ func openSession(o *Options, partition int32) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}}, nil
+	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}}
+	s.promised = s.promise
+	return s, nil
 }
 
 func (s *session) close() { s.cl.Close() }
@@ -114,7 +115,7 @@ func (s *session) begin() error {
 }
 
 // produce buffers a record of the transaction; its error surfaces in commit.
-func (s *session) produce(ctx context.Context, r *kgo.Record) { s.cl.Produce(ctx, r, s.promise) }
+func (s *session) produce(ctx context.Context, r *kgo.Record) { s.cl.Produce(ctx, r, s.promised) }
 
 func (s *session) promise(r *kgo.Record, err error) {
 	if err == nil {
@@ -162,71 +163,4 @@ func (s *session) abort(ctx context.Context) {
 	if err := s.cl.AbortBufferedRecords(ctx); err == nil {
 		_ = s.cl.EndTransaction(ctx, kgo.TryAbort)
 	}
-}
-
-// Isolation levels and special timestamps of ListOffsets.
-const (
-	readUncommitted = 0
-	readCommitted   = 1
-	latest          = -1
-	earliest        = -2
-)
-
-// listOffset asks the leader of one partition for an offset.
-func (s *session) listOffset(ctx context.Context, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
-	return listOffset(ctx, s.cl, topic, partition, isolation, timestamp)
-}
-
-func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
-	offsets, err := listOffsets(ctx, cl, []string{topic}, partition, isolation, timestamp)
-	if err != nil {
-		return 0, err
-	}
-	return offsets[0], nil
-}
-
-// listOffsets asks for an offset of the same partition of several topics, in
-// one request where they have one leader.
-func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]int64, error) {
-	answers, err := askOffsets(ctx, cl, names, partition, isolation, timestamp)
-	out := make([]int64, len(answers))
-	for i := range answers {
-		out[i] = answers[i].Offset
-	}
-	return out, err
-}
-
-func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]kmsg.ListOffsetsResponseTopicPartition, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID = -1
-	req.IsolationLevel = isolation
-	for _, name := range names {
-		rt := kmsg.NewListOffsetsRequestTopic()
-		rt.Topic = name
-		rp := kmsg.NewListOffsetsRequestTopicPartition()
-		rp.Partition, rp.Timestamp = partition, timestamp
-		rt.Partitions = append(rt.Partitions, rp)
-		req.Topics = append(req.Topics, rt)
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, fmt.Errorf("list offsets of %v/%d: %w", names, partition, err)
-	}
-	out := make([]kmsg.ListOffsetsResponseTopicPartition, len(names))
-	found := 0
-	for _, t := range resp.Topics {
-		at := slices.Index(names, t.Topic)
-		if at < 0 || len(t.Partitions) != 1 {
-			continue
-		}
-		if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
-			return nil, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, partition, err)
-		}
-		out[at] = t.Partitions[0]
-		found++
-	}
-	if found != len(names) {
-		return nil, fmt.Errorf("list offsets of %v/%d: %d answers", names, partition, found)
-	}
-	return out, nil
 }

@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Isolation levels and special timestamps of ListOffsets.
+const (
+	readUncommitted = 0
+	readCommitted   = 1
+	latest          = -1
+	earliest        = -2
+)
+
+// listOffset asks the leader of one partition for an offset.
+func (s *session) listOffset(ctx context.Context, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
+	return listOffset(ctx, s.cl, topic, partition, isolation, timestamp)
+}
+
+func listOffset(ctx context.Context, cl *kgo.Client, topic string, partition int32, isolation int8, timestamp int64) (int64, error) {
+	offsets, err := listOffsets(ctx, cl, []string{topic}, partition, isolation, timestamp)
+	if err != nil {
+		return 0, err
+	}
+	return offsets[0], nil
+}
+
+// listOffsets asks for an offset of the same partition of several topics, in
+// one request where they have one leader.
+func listOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]int64, error) {
+	answers, err := askOffsets(ctx, cl, names, partition, isolation, timestamp)
+	out := make([]int64, len(answers))
+	for i := range answers {
+		out[i] = answers[i].Offset
+	}
+	return out, err
+}
+
+func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition int32, isolation int8, timestamp int64) ([]kmsg.ListOffsetsResponseTopicPartition, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	req.IsolationLevel = isolation
+	for _, name := range names {
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = name
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = partition, timestamp
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+	}
+	resp, err := requestOffsets(ctx, cl, req)
+	if err != nil {
+		return nil, fmt.Errorf("list offsets of %v/%d: %w", names, partition, err)
+	}
+	out := make([]kmsg.ListOffsetsResponseTopicPartition, len(names))
+	found := 0
+	for _, t := range resp.Topics {
+		at := slices.Index(names, t.Topic)
+		if at < 0 || len(t.Partitions) != 1 {
+			continue
+		}
+		if err := kerr.ErrorForCode(t.Partitions[0].ErrorCode); err != nil {
+			return nil, fmt.Errorf("list offsets of %s/%d: %w", t.Topic, partition, err)
+		}
+		out[at] = t.Partitions[0]
+		found++
+	}
+	if found != len(names) {
+		return nil, fmt.Errorf("list offsets of %v/%d: %d answers", names, partition, found)
+	}
+	return out, nil
+}
+
+// requestOffsets goes straight to the leader if the client knows it. Asked as
+// usual, kgo wants metadata first unless what it has is of this moment: another
+// round trip before everything that fires. A leader that is none any more says
+// so, and then the usual way finds out who is.
+func requestOffsets(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
+	if leader := leaderOfAll(cl, req); leader >= 0 {
+		if resp, err := req.RequestWith(ctx, cl.Broker(int(leader))); err == nil && answered(resp) {
+			return resp, nil
+		}
+	}
+	return req.RequestWith(ctx, cl)
+}
+
+// leaderOfAll is negative unless one broker leads every partition asked about.
+func leaderOfAll(cl *kgo.Client, req *kmsg.ListOffsetsRequest) int32 {
+	all := int32(-1)
+	for i, t := range req.Topics {
+		leader, _, err := cl.PartitionLeader(t.Topic, t.Partitions[0].Partition)
+		if err != nil || i > 0 && leader != all {
+			return -1
+		}
+		all = leader
+	}
+	return all
+}
+
+func answered(resp *kmsg.ListOffsetsResponse) bool {
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
