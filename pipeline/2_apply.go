@@ -48,7 +48,7 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 		p.opts.Listener.Forwarded(1)
 		return nil
 	}
-	rec := record(r)
+	rec := p.scratch.input(r)
 	origin, again, err := p.origin(t, rec)
 	if err != nil || again {
 		return err
@@ -224,7 +224,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 		p.opts.Listener.Forwarded(1)
 		return nil
 	}
-	rec := record(r)
+	rec := p.scratch.input(r)
 	if _, again, err := p.origin(t, rec); err != nil || again {
 		return err
 	}
@@ -247,15 +247,18 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	return nil
 }
 
+// record is a record as topics see it.
 func record(r *kgo.Record) *topics.Record {
-	rec := &topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key, Value: r.Value}
-	if len(r.Headers) > 0 {
-		rec.Headers = make([]trigger.Header, len(r.Headers))
-		for i, h := range r.Headers {
-			rec.Headers[i] = trigger.Header{Key: h.Key, Value: h.Value}
-		}
+	rec := recordWith(r, make([]trigger.Header, 0, len(r.Headers)))
+	return &rec
+}
+
+// recordWith is record with room for the headers.
+func recordWith(r *kgo.Record, headers []trigger.Header) topics.Record {
+	for _, h := range r.Headers {
+		headers = append(headers, trigger.Header(h))
 	}
-	return rec
+	return topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
 }
 
 // kgoHeaders are the same headers as kgo spells them.
@@ -265,7 +268,7 @@ func kgoHeaders(headers []trigger.Header) []kgo.RecordHeader {
 
 func appendHeaders(out []kgo.RecordHeader, headers []trigger.Header) []kgo.RecordHeader {
 	for _, h := range headers {
-		out = append(out, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		out = append(out, kgo.RecordHeader(h))
 	}
 	return out
 }

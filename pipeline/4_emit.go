@@ -103,12 +103,12 @@ func (p *Partition) send(t *turn, f *trigger.Fire) {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
 	p.traceFire(t, f, topic)
-	key, value, headers := topics.DueRecord(f, p.dueEnv(t))
 	r := p.scratch.record()
-	*r = kgo.Record{Topic: topic, Partition: p.id, Key: key, Value: value, Headers: p.scratch.kgoHeaders(headers)}
+	r.Topic, r.Partition, r.Value = topic, p.id, topics.DueValue(f)
+	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))
 	if settings.ByKey {
 		if n, err := p.dueTopics.ensure(t.ctx, r.Topic, true); err == nil { // known: ailing has looked
-			r.Partition = topics.Partition(key, n)
+			r.Partition = topics.Partition(r.Key, n)
 		}
 	}
 	p.produce(t, r)

@@ -74,7 +74,7 @@ func (p *Partition) writeState(t *turn) error {
 		if !e.dirty {
 			continue
 		}
-		r := p.record(p.opts.Names.State(), e.key)
+		r := p.record(p.names.state, e.key)
 		if e.state == nil {
 			p.produce(t, r) // a tombstone: forgotten
 			if e.stored {
@@ -103,7 +103,7 @@ func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
 		return nil, err
 	}
-	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
+	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
 	p.kafka.produce(t.ctx, r)
 	return r, nil
 }

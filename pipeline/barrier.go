@@ -42,11 +42,13 @@ func (b *barrier) start(at positions) {
 
 // read notes what was polled.
 func (b *barrier) read(records []*kgo.Record, p *Partition) {
+	commands, receipts, now := p.opts.Names.Commands(), p.opts.Names.Receipts(), time.Now()
 	for _, r := range records {
-		if r.Topic == p.opts.Names.Commands() {
-			b.at.commands, b.moved[0] = r.Offset+1, time.Now()
-		} else if r.Topic == p.opts.Names.Receipts() {
-			b.at.receipts, b.moved[1] = r.Offset+1, time.Now()
+		switch r.Topic {
+		case commands:
+			b.at.commands, b.moved[0] = r.Offset+1, now
+		case receipts:
+			b.at.receipts, b.moved[1] = r.Offset+1, now
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ type Partition struct {
 	opts    *Options
 	id      int32
 	log     *slog.Logger
+	names   ownNames
 	kafka   *session
 	store   *statestore.Store
 	machine trigger.Machine
@@ -52,6 +54,9 @@ type Partition struct {
 	own  *ownership // as long as the group says that it is ours
 	view view       // what readers may see
 }
+
+// ownNames are the topics of every record, spelled once.
+type ownNames struct{ state, events string }
 
 // turn is one transaction under way: its clock, its overlay, its output.
 type turn struct {
@@ -209,8 +214,8 @@ func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error
 	if value == nil {
 		return p.join(t, key, nil), nil
 	}
-	s, err := topics.DecodeState(key, value)
-	if err != nil {
+	s := p.scratch.state()
+	if err := topics.DecodeStateInto(s, key, bytes.Clone(value)); err != nil {
 		return nil, fmt.Errorf("decode state of %q: %w", key, err)
 	}
 	return p.join(t, key, s), nil
@@ -220,7 +225,7 @@ func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error
 func (p *Partition) join(t *turn, key trigger.Key, s *trigger.State) *entry {
 	e := p.scratch.entry(key)
 	if s != nil {
-		e.state, e.timers = s, s.Timers(nil)
+		e.state, e.timers = s, p.scratch.timersOf(s)
 		e.stored, e.before = true, row(s, e.timers, nil)
 	}
 	t.overlay[key] = e
@@ -257,7 +262,7 @@ func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
 	}
 	p.quotas.moved(e.key.Tenant(), e.status(), out.State.Status)
 	e.state, e.dirty = out.State, true
-	timers := out.State.Timers(nil)
+	timers := p.scratch.timersOf(out.State)
 	for _, tm := range timers {
 		if !contains(e.timers, tm) {
 			p.arm(e.key, tm, p.paces(out.State, tm, t.now))
@@ -292,7 +297,7 @@ func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 // tell writes a fact to topic events.
 func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 	t.micros++
-	r := p.record(p.opts.Names.Events(), key)
+	r := p.record(p.names.events, key)
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
 		return topics.AppendEvent(b, key, f, topics.EventEnv{
 			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,

@@ -35,7 +35,7 @@ var ErrPartitions = errors.New("the number of partitions does not fit")
 //  6. fill the wheel; go on reading commands where progress says
 func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *ownership) (*Partition, error) {
 	p := &Partition{
-		opts: o, id: id, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
+		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
 		channels: map[string]bool{}, sourceEnds: map[route]int64{}, wheel: wheel.New(wheel.Options{MaxEntries: wheelEntries}, o.Now().UnixMilli()),
 		pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
 	}

@@ -1,8 +1,11 @@
 package pipeline
 
 import (
+	"unsafe"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -17,6 +20,11 @@ type scratch struct {
 	records slab[kgo.Record]
 	headers slab[kgo.RecordHeader]
 	entries slab[entry]
+	states  slab[trigger.State]
+	timers  slab[trigger.Timer]
+
+	inputs slab[topics.Record] // commands and receipts
+	given  slab[trigger.Header]
 }
 
 // reset begins the next turn.
@@ -25,6 +33,10 @@ func (s *scratch) reset() {
 	s.records.reset()
 	s.headers.reset()
 	s.entries.reset()
+	s.states.reset()
+	s.timers.reset()
+	s.inputs.reset()
+	s.given.reset()
 }
 
 // encode appends to the turn's memory; what it appended is the result.
@@ -45,27 +57,48 @@ func (s *scratch) key(k trigger.Key) []byte {
 }
 
 // record is an empty record.
-func (s *scratch) record() *kgo.Record {
-	r := &s.records.room(1)[:1][0]
-	s.records.take(1)
-	*r = kgo.Record{}
-	return r
-}
+func (s *scratch) record() *kgo.Record { return s.records.one() }
 
 // entry is a trigger that the turn touches.
 func (s *scratch) entry(k trigger.Key) *entry {
-	e := &s.entries.room(1)[:1][0]
-	s.entries.take(1)
-	*e = entry{key: k}
+	e := s.entries.one()
+	e.key = k
 	return e
 }
 
-// kgoHeaders is the function of that name, in the turn's memory.
-func (s *scratch) kgoHeaders(headers []trigger.Header) []kgo.RecordHeader {
-	out := appendHeaders(s.headers.room(len(headers)), headers)
-	s.headers.take(len(out))
+// state is room for one that is read from the store. Its texts are not in the
+// turn's memory: who asks for an outcome, and metrics, keep them for longer.
+func (s *scratch) state() *trigger.State { return s.states.one() }
+
+// timersOf is what the due index must hold for st.
+func (s *scratch) timersOf(st *trigger.State) []trigger.Timer {
+	out := st.Timers(s.timers.room(1 + len(st.Live)))
+	s.timers.take(len(out))
 	return out[:len(out):len(out)]
 }
+
+// input is a command or receipt as topics see it.
+func (s *scratch) input(r *kgo.Record) *topics.Record {
+	rec := s.inputs.one()
+	*rec = recordWith(r, s.given.room(len(r.Headers)))
+	s.given.take(len(rec.Headers))
+	return rec
+}
+
+// due is the key and the headers of f's due event.
+func (s *scratch) due(f *trigger.Fire, env topics.DueEnv) (key []byte, headers []kgo.RecordHeader) {
+	var given []trigger.Header // their room is not taken: they are copied here
+	_, _ = s.encode(func(b []byte) ([]byte, error) {
+		b, key, given = topics.AppendDue(b, s.given.room(dueHeaders), f, env)
+		return b, nil
+	})
+	headers = appendHeaders(s.headers.room(len(given)), given)
+	s.headers.take(len(headers))
+	return key, headers[:len(headers):len(headers)]
+}
+
+// dueHeaders is more than most due events have.
+const dueHeaders = 32
 
 // slab hands out pieces of chunks, and the same chunks again after reset.
 type slab[T any] struct {
@@ -74,11 +107,11 @@ type slab[T any] struct {
 	used   int // of it
 }
 
-// What a chunk holds, and how many chunks outlive a turn: of bytes 2 MiB.
+// What a chunk takes, and how many chunks outlive a turn: about what the
+// largest turn encodes.
 const (
 	slabBytes  = 256 << 10
-	slabItems  = 1024
-	slabChunks = 8
+	slabChunks = 24
 )
 
 // room is an empty piece with room for n items at least. It is not taken
@@ -94,11 +127,17 @@ func (s *slab[T]) room(n int) []T {
 	return s.chunks[s.chunk][:0]
 }
 
+// size is how many items a chunk holds.
 func (s *slab[T]) size() int {
-	if s.ofBytes() {
-		return slabBytes
-	}
-	return slabItems
+	var item T
+	return slabBytes / int(unsafe.Sizeof(item))
+}
+
+// one is the next item, as zero as a new one.
+func (s *slab[T]) one() *T {
+	item := &s.room(1)[:1][0]
+	s.take(1)
+	return item
 }
 
 // ofBytes says that the items hold no pointers.

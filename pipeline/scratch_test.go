@@ -36,7 +36,7 @@ func TestScratch(t *testing.T) {
 
 func TestScratchLetsGo(t *testing.T) {
 	var s scratch
-	for range slabItems*slabChunks + 5000 {
+	for range s.records.size()*slabChunks + 5000 {
 		s.record().Value = []byte("held")
 		s.entry(trigger.Key("k")).state = &trigger.State{}
 	}

@@ -304,7 +304,7 @@ func (b *Batch) commit() error {
 	if b.counts != (counts{}) {
 		b.setMeta(metaCounts, total.encode())
 	}
-	pb := b.store.db.NewBatchWithSize(b.size())
+	pb := b.store.db.NewBatchWithSize(b.size(), pebble.WithMaxRetainedSizeBytes(keptBatch))
 	defer pb.Close()
 	for i := range b.ops {
 		if err := b.write(pb, b.ops[i]); err != nil {
@@ -318,6 +318,9 @@ func (b *Batch) commit() error {
 	b.store.setCounts(total)
 	return nil
 }
+
+// keptBatch is up to what size Pebble keeps the memory of a batch for another.
+const keptBatch = 4 << 20
 
 // size is about what Pebble's batch will need.
 func (b *Batch) size() int {
