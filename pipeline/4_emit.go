@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -95,7 +96,7 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 	if len(value) == 0 {
 		return p.load(t, key)
 	}
-	return p.enter(t, key, value)
+	return p.enter(t, key, bytes.Clone(value))
 }
 
 // send writes a due event to its channel's topic.
