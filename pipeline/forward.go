@@ -58,7 +58,6 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(2 * time.Millisecond),
-		kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.RetryBackoffFn(retryBackoff),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.DisableClientMetrics(),

@@ -45,7 +45,6 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.MaxProduceRequestsInflightPerBroker(1), // KAFKA-18202: none may overtake a refused first batch
 		kgo.RetryBackoffFn(retryBackoff),
 		kgo.MetadataMaxAge(5 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -47,15 +45,7 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 // startWithin bounds how long the embedded broker may repair and compact.
 const startWithin = 10 * time.Minute
 
-// devGC lets the heap grow to three times what lives, not twice, before it is
-// collected: dev is five programs that make much garbage around little that
-// stays. Bounded by memory.limit, as ever; GOGC in the environment is obeyed.
-const devGC = 200
-
 func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(devGC)
-	}
 	dir, err := openDataDir(c.DataDir)
 	if err != nil {
 		return err
