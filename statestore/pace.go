@@ -23,6 +23,7 @@ type pace struct {
 	earned  chan struct{}
 	waiting atomic.Int32 // memtables that the flush under way writes
 	runs    atomic.Int32 // sorted runs in level 0, about
+	stalled atomic.Bool  // Pebble makes turns wait, and turns that wait earn nothing
 }
 
 const (
@@ -67,11 +68,19 @@ func (p *pace) spend(bytes int) {
 	}
 }
 
-func (p *pace) behind() bool { return p.waiting.Load() > 1 || p.runs.Load() > mostRuns }
+func (p *pace) behind() bool {
+	return p.stalled.Load() || p.waiting.Load() > 1 || p.runs.Load() > mostRuns
+}
 
 // listen counts what is behind.
 func (p *pace) listen(l *pebble.EventListener) {
 	l.FlushBegin = func(i pebble.FlushInfo) { p.waiting.Store(int32(i.Input)) }
+	tell := l.WriteStallBegin
+	l.WriteStallBegin = func(i pebble.WriteStallBeginInfo) {
+		p.stalled.Store(true)
+		tell(i)
+	}
+	l.WriteStallEnd = func() { p.stalled.Store(false) }
 	l.FlushEnd = func(i pebble.FlushInfo) { p.runs.Add(int32(len(i.Output))) }
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
 		if i.Err == nil && len(i.Input) > 0 && i.Input[0].Level == 0 {

@@ -33,6 +33,7 @@ func TestPace(t *testing.T) {
 		}, 10 * time.Millisecond},
 		{"nobody is waited for", func(p *pace) { p.free = func() bool { return true } }, 0},
 		{"memtables wait", func(p *pace) { p.waiting.Store(2) }, 0},
+		{"turns are made to wait", func(p *pace) { p.stalled.Store(true) }, 0},
 		{"too many runs", func(p *pace) { p.runs.Store(mostRuns + 1) }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,6 +49,27 @@ func TestPace(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPaceEndsAStall: turns that Pebble makes wait earn nothing, so a flush
+// that waited for them would go a block at a time for as long as it takes.
+func TestPaceEndsAStall(t *testing.T) {
+	p := newPace(func() bool { return false })
+	told := 0
+	l := &pebble.EventListener{WriteStallBegin: func(pebble.WriteStallBeginInfo) { told++ }}
+	p.listen(l)
+	l.FlushBegin(pebble.FlushInfo{Input: 1})
+	if p.behind() {
+		t.Error("behind, with one memtable to flush")
+	}
+	l.WriteStallBegin(pebble.WriteStallBeginInfo{Reason: "memtable count limit reached"})
+	if !p.behind() || told != 1 {
+		t.Errorf("in a stall: behind %v, told %d times", p.behind(), told)
+	}
+	l.WriteStallEnd()
+	if p.behind() {
+		t.Error("behind, when the stall is over")
 	}
 }
 
