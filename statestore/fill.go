@@ -3,7 +3,8 @@ package statestore
 // Fill readies the store for much being written in a short time, as when topic
 // state is read from far behind: sorted runs are left lying over each other, up
 // to fillRuns of them, rather than merged again and again while more come. It
-// changes no promise. A store that is opened anew is not being filled.
+// changes no promise. A store that has just been opened is being filled: merging
+// what a killed process left took both cores while partitions opened.
 func (s *Store) Fill() { s.filling.Store(true) }
 
 // Filled ends Fill: the runs are merged in the background. Without a Fill

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -41,10 +42,7 @@ func TestFiredCostsNothing(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s = opened(t, o)
 		if n := stepsToFirst(t, s, tableDue, s.dueBound(DueKey{Due: cursor})); n > maxSteps {
 			t.Errorf("opened after %d fires, the next one is %d steps away", fired, n)
 		}
@@ -60,15 +58,31 @@ func TestFiredCostsNothing(t *testing.T) {
 	}
 }
 
+// opened is a store whose partition fires, and which has merged what it found.
+func opened(t *testing.T, o Options) *Store {
+	t.Helper()
+	s, err := Open(o)
+	if err == nil {
+		err = s.Filled()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for quiet := 0; quiet < 3; time.Sleep(10 * time.Millisecond) {
+		quiet++
+		if m := s.db.Metrics(); m.Compact.NumInProgress+m.Flush.NumInProgress > 0 {
+			quiet = 0
+		}
+	}
+	return s
+}
+
 // lived is a store in whose life so many triggers have fired and have been
 // forgotten, and pendingAfterHistory wait. Turns are 500 fires, and a trigger
 // is forgotten two turns later.
 func lived(t *testing.T, o Options, fired int) *Store {
 	t.Helper()
-	s, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := opened(t, o)
 	const turn = 500
 	b := s.NewBatch()
 	commit := func() {

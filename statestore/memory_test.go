@@ -29,6 +29,9 @@ func TestPendingCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if err := s.Filled(); err != nil {
+		t.Fatal(err)
+	}
 	s.pace.free = func() bool { return true } // there are no turns to wait for
 	fill(t, s, 0, n)
 	compacted(t, s.db) // at rest: a flush under way holds as much as all of them

@@ -28,6 +28,7 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
 	po := pebbleOptions(o, s.damaged)
+	s.Fill() // what opens has others to wait for; whoever opened it says when it is over
 	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns
 	po.Lock = lock

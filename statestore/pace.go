@@ -81,7 +81,10 @@ func (p *pace) listen(l *pebble.EventListener) {
 		tell(i)
 	}
 	l.WriteStallEnd = func() { p.stalled.Store(false) }
-	l.FlushEnd = func(i pebble.FlushInfo) { p.runs.Add(int32(len(i.Output))) }
+	l.FlushEnd = func(i pebble.FlushInfo) {
+		p.waiting.Store(0)
+		p.runs.Add(int32(len(i.Output)))
+	}
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
 		if i.Err == nil && len(i.Input) > 0 && i.Input[0].Level == 0 {
 			p.runs.Add(-int32(len(i.Input[0].Tables)))

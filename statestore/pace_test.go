@@ -52,9 +52,10 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestPaceEndsAStall: turns that Pebble makes wait earn nothing, so a flush
-// that waited for them would go a block at a time for as long as it takes.
-func TestPaceEndsAStall(t *testing.T) {
+// TestPaceKnowsWhatIsBehind: turns that Pebble makes wait earn nothing, so a
+// flush that waited for them would go a block at a time for as long as it
+// takes. And what was behind is not for ever.
+func TestPaceKnowsWhatIsBehind(t *testing.T) {
 	p := newPace(func() bool { return false })
 	told := 0
 	l := &pebble.EventListener{WriteStallBegin: func(pebble.WriteStallBeginInfo) { told++ }}
@@ -62,6 +63,14 @@ func TestPaceEndsAStall(t *testing.T) {
 	l.FlushBegin(pebble.FlushInfo{Input: 1})
 	if p.behind() {
 		t.Error("behind, with one memtable to flush")
+	}
+	l.FlushBegin(pebble.FlushInfo{Input: 2})
+	if !p.behind() {
+		t.Error("not behind, with two memtables to flush")
+	}
+	l.FlushEnd(pebble.FlushInfo{})
+	if p.behind() {
+		t.Error("behind, when they are flushed")
 	}
 	l.WriteStallBegin(pebble.WriteStallBeginInfo{Reason: "memtable count limit reached"})
 	if !p.behind() || told != 1 {

@@ -125,7 +125,8 @@ type Store struct {
 	stats     atomic.Pointer[counts] // for other goroutines
 }
 
-// Open opens or creates a store. After an error that is ErrCorrupt or
+// Open opens or creates a store, and leaves it in Fill: Filled ends that once
+// the partition is read up to its end. After an error that is ErrCorrupt or
 // ErrFormat the caller quarantines the directory and opens an empty store.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
@@ -141,7 +142,6 @@ func Open(o Options) (*Store, error) {
 // open fills everything that depends on the directory.
 func (s *Store) open() error {
 	s.damage.Store(nil)
-	s.filling.Store(false)
 	db, err := s.openPebble()
 	if err != nil {
 		return err
