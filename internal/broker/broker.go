@@ -117,9 +117,11 @@ func (b *node) start(ctx context.Context) error {
 			return err
 		}
 		if b.opts.Sync {
-			if b.syncer, err = newSyncer(b.opts.Dir, r.ends, &b.listings, b.fail); err != nil {
+			s, err := newSyncer(b.opts.Dir, r.ends, &b.listings, b.fail)
+			if err != nil {
 				return fmt.Errorf("begin journal: %w", err)
 			}
+			b.syncer = s
 		}
 	}
 	return b.serve()

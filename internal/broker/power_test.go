@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // disk knows what a power cut would leave: of each file, what it held when it
@@ -168,15 +168,26 @@ func (l *ledger) copy() *ledger {
 // TestDeletedTopicIsNotReplayed: the journal holds a topic's records, and the
 // topic is deleted, and made anew.
 func TestDeletedTopicIsNotReplayed(t *testing.T) {
-	dir := t.TempDir()
-	b := start(t, dir)
-	create(t, b, "a", 1)
-	produce(t, client(t, b), rec("a", 0, "k", "old, and long enough to reach behind the new one"), rec("a", 0, "k", "old"))
-	if _, err := kadm.NewClient(client(t, b)).DeleteTopic(testContext(t), "a"); err != nil {
-		t.Fatal(err)
+	for _, by := range []string{"name", "id"} {
+		t.Run("by "+by, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 1)
+			produce(t, client(t, b), rec("a", 0, "k", "old, and long enough to reach behind the new one"), rec("a", 0, "k", "old"))
+			req, topic := kmsg.NewPtrDeleteTopicsRequest(), kmsg.NewDeleteTopicsRequestTopic()
+			req.TopicNames = []string{"a"}
+			if topic.Topic = &req.TopicNames[0]; by == "id" {
+				topic.Topic, topic.TopicID = nil, b.topics.named("a").id
+			}
+			req.Topics = append(req.Topics, topic)
+			resp, err := req.RequestWith(testContext(t), client(t, b))
+			if err != nil || resp.Topics[0].ErrorCode != 0 {
+				t.Fatal(err, resp)
+			}
+			create(t, b, "a", 1)
+			produce(t, client(t, b), rec("a", 0, "k", "new"))
+			crash := copyDir(t, dir)
+			wantValues(t, read(t, start(t, crash), "a", 0), "new")
+		})
 	}
-	create(t, b, "a", 1)
-	produce(t, client(t, b), rec("a", 0, "k", "new"))
-	crash := copyDir(t, dir)
-	wantValues(t, read(t, start(t, crash), "a", 0), "new")
 }
