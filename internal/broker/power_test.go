@@ -173,7 +173,8 @@ func TestDeletedTopicIsNotReplayed(t *testing.T) {
 			dir := t.TempDir()
 			b := start(t, dir)
 			create(t, b, "a", 1)
-			produce(t, client(t, b), rec("a", 0, "k", "old, and long enough to reach behind the new one"), rec("a", 0, "k", "old"))
+			produce(t, client(t, b), rec("a", 0, "k", "old, and reaching behind the new one"))
+			produce(t, client(t, b), rec("a", 0, "k", "old, a batch of its own"))
 			req, topic := kmsg.NewPtrDeleteTopicsRequest(), kmsg.NewDeleteTopicsRequestTopic()
 			req.TopicNames = []string{"a"}
 			if topic.Topic = &req.TopicNames[0]; by == "id" {
