@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -97,6 +98,26 @@ func (c *check) wishes() {
 	c.promises(fired)
 }
 
+// evidence is what the topics know of a trigger: its commands, which of them a
+// reader of committed records sees, and what was told.
+func (c *check) evidence(key string) string {
+	var out []string
+	visible := map[[2]int64]bool{}
+	for _, r := range c.w.Dump(c.w.Names.Commands()) {
+		visible[[2]int64{int64(r.Partition), r.Offset}] = true
+	}
+	for _, r := range c.w.DumpAll(c.w.Names.Commands()) {
+		if string(r.Key) == key {
+			out = append(out, fmt.Sprintf("command at %d/%d of producer %d epoch %d, committed: %v",
+				r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch, visible[[2]int64{int64(r.Partition), r.Offset}]))
+		}
+	}
+	for i := range c.events[key] {
+		out = append(out, "told "+c.events[key][i].Type)
+	}
+	return strings.Join(out, "; ")
+}
+
 func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
 	eps := c.w.opts.Epsilon
 	for _, r := range fired {
@@ -115,7 +136,7 @@ func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
 	case x.doubtful:
 	case x.cancelled.IsZero():
 		if len(fired) == 0 {
-			c.violation("%s was lost: due %v, nothing came", key, x.due.Format(time.TimeOnly))
+			c.violation("%s was lost: due %v, nothing came; %s", key, x.due.Format(time.TimeOnly), c.evidence(key))
 		}
 	case len(fired) > 0 && !x.astray && x.cancelled.Before(x.due.Add(-eps)):
 		c.violation("%s fired although its cancel was acknowledged %v before", key, x.due.Sub(x.cancelled))
