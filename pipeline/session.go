@@ -41,7 +41,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
 		kgo.FetchMaxPartitionBytes(4 << 20),
-		kgo.ProducerLinger(time.Minute), // full batches go at once, the rest as one request when the turn is flushed
+		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),

@@ -29,10 +29,9 @@ func TestHistoryOnCassandra(t *testing.T) {
 	second := start(t, "history", append(append([]string{"serve", "--roles", "history", "--data-dir", t.TempDir()}, w.cluster.args...), tables...)...)
 	second.ready(60 * time.Second)
 
-	awaitTables(t, cassandra.Hosts, keyspace)
-
 	l := newLoad(t, w.brokers, w.prefix)
 	stop := l.startAs("h", 50)
+	awaitTables(t, cassandra.Hosts, keyspace)
 
 	cassandra.Pause()
 	away := time.Now()
