@@ -62,7 +62,7 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		{"no engine", []string{"cancel", "silent", "--decision-timeout", "300ms"}, exitOK, []string{"command.accepted", "is one running?"}},
 		{"decided, and nothing told", []string{"ack", "nothing", "--decision-timeout", "10m"}, exitOK, []string{"nothing was in flight"}},
 		{"decided, and nothing told, as JSON", []string{"ack", "nothing", "--decision-timeout", "10m", "-o", "ndjson"}, exitOK, []string{`"op":"ack","decided":true,"source"`}},
-		{"a run, of which the firing will tell", []string{"run", "nothing", "--decision-timeout", "300ms", "-o", "ndjson"}, exitOK, []string{`"op":"run_now","decided":true`}},
+		{"a run, of which the firing will tell", []string{"run", "nothing", "--decision-timeout", "3s", "-o", "ndjson"}, exitOK, []string{`"op":"run_now","decided":true`}},
 		{"nobody waits", []string{"cancel", "silent", "--decision-timeout", "0"}, exitOK, []string{"command.accepted"}},
 		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
 		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
