@@ -177,13 +177,11 @@ func logEnds(targets []target) map[target]int64 {
 }
 
 func (s *syncer) run(r *round, targets []target) {
-	err := s.syncAll(r, targets)
+	if err := s.syncAll(r, targets); err != nil {
+		s.fail(err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil && s.err == nil {
-		s.err = err
-		s.failed(err)
-	}
 	r.err = s.err
 	close(r.done)
 	s.inflight = nil
