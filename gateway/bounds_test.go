@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // goodWrites are a call of each route that writes a command, to be obeyed at once.
@@ -88,6 +91,21 @@ func TestEveryWriteWithKafkaAway(t *testing.T) {
 			t.Errorf("%s: %d %s, Retry-After %q", name, a.status, a.body, a.header.Get("Retry-After"))
 		}
 	})
+}
+
+// Brokers that refuse a producer id once do not keep every later write away.
+func TestWritesGoOnAfterARefusedProducerID(t *testing.T) {
+	w := newWorld(t, nil)
+	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true})
+	const register = `{"delay":"1h"}`
+	w.must(http.StatusServiceUnavailable, "PUT", "/v1/triggers/x", register)
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if a := w.call("PUT", "/v1/triggers/x", register); a.status < 300 {
+			return
+		} else if time.Since(begun) > 10*time.Second {
+			t.Fatalf("still %d %s", a.status, a.body)
+		}
+	}
 }
 
 // listening serves h with the bounds of every listener, shortened.

@@ -40,7 +40,7 @@ func calendarJSON(name string, dates []string) Calendar {
 func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
-	end, err := stableEnd(ctx, s.kafka, s.control.topic, 0)
+	end, err := stableEnd(ctx, s.kafka.Client(), s.control.topic, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (s *Server) historyEnd(ctx context.Context, partition int32) (int64, error)
 			return from, nil
 		}
 	}
-	return stableEnd(ctx, s.kafka, s.opts.Names.Events(), partition)
+	return stableEnd(ctx, s.kafka.Client(), s.opts.Names.Events(), partition)
 }
 
 const eventStreamType = "text/event-stream"

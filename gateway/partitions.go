@@ -51,7 +51,7 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 // commands tells it.
 func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
-		if end, err := stableEnd(ctx, s.kafka, s.opts.Names.Commands(), p.Partition); err == nil {
+		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
 			p.CommandsLag = max(0, end-p.CommandsOffset)
 		}
 	}

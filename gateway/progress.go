@@ -11,13 +11,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
 
 // topicReader reads a topic by single fetches, without a consumer.
-// its owner ends with one, so it stands just before the end of topic state.
 type topicReader struct {
-	cl    *kgo.Client
+	kafka *producer.Producer
 	topic string
 
 	mu   sync.Mutex
@@ -28,10 +28,11 @@ type topicReader struct {
 // thousand records.
 var progressSteps = []int64{64, 1 << 10, 1 << 14, 1 << 18}
 
-// lastOwner is the owner that the last progress record names; an owner without an
-// address where there is no record yet.
+// lastOwner is the owner that the last progress record of topic state names; an
+// owner without an address where there is no record yet. Every turn ends with
+// such a record, so it stands just before the end.
 func (r *topicReader) lastOwner(ctx context.Context, partition int32) (owner, error) {
-	end, err := stableEnd(ctx, r.cl, r.topic, partition)
+	end, err := stableEnd(ctx, r.kafka.Client(), r.topic, partition)
 	if err != nil {
 		return owner{}, err
 	}
@@ -115,7 +116,7 @@ func (r *topicReader) tryFetch(ctx context.Context, partition int32, from int64)
 	if err != nil {
 		return nil, 0, err
 	}
-	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.cl.Broker(leader))
+	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.kafka.Client().Broker(leader))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -150,7 +151,7 @@ func (r *topicReader) leader(ctx context.Context, partition int32) (id [16]byte,
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.meta == nil {
-		if r.meta, err = metadata(ctx, r.cl, r.topic); err != nil {
+		if r.meta, err = metadata(ctx, r.kafka.Client(), r.topic); err != nil {
 			return id, 0, err
 		}
 	}

@@ -10,14 +10,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/internal/producer"
 )
 
 // Server is the HTTP API of one process.
 type Server struct {
 	opts    Options
 	log     *slog.Logger
-	kafka   *kgo.Client
+	kafka   *producer.Producer
 	router  *Router
 	control *topicReader
 	limits  *rateLimits
@@ -39,12 +39,12 @@ func New(o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("gateway options: %w", err)
 	}
-	kafka, err := kgo.NewClient(producerOptions(&o)...)
+	kafka, err := producer.New(producerOptions(&o)...)
 	if err != nil {
 		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
 	}
 	s := &Server{opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
-		control:   &topicReader{cl: kafka, topic: o.Names.Control()},
+		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
 		batches:   make(chan struct{}, o.Batches),
 		followers: make(chan struct{}, o.Followers),
 	}
@@ -53,7 +53,7 @@ func New(o Options) (*Server, error) {
 	s.router = &Router{partitions: o.Partitions, own: o.Owner, self: o.Address}
 	secret := o.PeerSecret
 	if len(secret) > 0 {
-		state := &topicReader{cl: kafka, topic: o.Names.State()}
+		state := &topicReader{kafka: kafka, topic: o.Names.State()}
 		s.router.owners = &ownerTable{lookUp: state.lastOwner}
 		s.router.peer = newPeerClient(secret)
 	} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -28,7 +29,7 @@ import (
 type forwarder struct {
 	rejected string // topic
 	log      *slog.Logger
-	cl       *kgo.Client
+	kafka    *producer.Producer
 
 	closed sync.Once
 
@@ -54,7 +55,7 @@ const (
 )
 
 func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{
+	kafka, err := producer.New(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(2 * time.Millisecond),
@@ -65,13 +66,13 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder: %w", err)
 	}
-	return &forwarder{cl: cl, log: log, rejected: o.Names.Rejected(), ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
+	return &forwarder{kafka: kafka, log: log, rejected: o.Names.Rejected(), ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
 }
 
 // close fails what is being sent: an idempotent producer does not let go of a
 // record for a context's sake, and a partition must be given up also while the
 // broker cannot be reached. What was cut off is sent again by the next owner.
-func (f *forwarder) close() { f.closed.Do(f.cl.Close) }
+func (f *forwarder) close() { f.closed.Do(f.kafka.Close) }
 
 // push queues a record of our own partition for its right one.
 func (f *forwarder) push(r *kgo.Record, target int32) {
@@ -193,7 +194,7 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 		at[out[i]] = i
 	}
 	errs := make([]error, len(batch)) // results come in another order than they were sent
-	for _, res := range f.cl.ProduceSync(ctx, out...) {
+	for _, res := range f.kafka.ProduceSync(ctx, out...) {
 		errs[at[res.Record]] = res.Err
 	}
 	for i, err := range errs {
@@ -224,7 +225,7 @@ func (f *forwarder) reject(ctx context.Context, r *kgo.Record) (int, error) {
 	key, value, headers := topics.RejectedRecord(record(r), &trigger.Error{Code: trigger.CodeTooLarge,
 		Msg: "the record stands on another partition than its key's, and is too large to be forwarded"})
 	out := &kgo.Record{Topic: f.rejected, Partition: r.Partition, Key: key, Value: value, Headers: kgoHeaders(headers)}
-	if err := f.cl.ProduceSync(ctx, out).FirstErr(); err != nil {
+	if err := f.kafka.ProduceSync(ctx, out).FirstErr(); err != nil {
 		return 0, fmt.Errorf("reject %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
 	return 1, nil
@@ -238,7 +239,7 @@ func (f *forwarder) id(ctx context.Context, topic string) ([16]byte, error) {
 	if ok {
 		return id, nil
 	}
-	id, err := topicID(ctx, f.cl, topic)
+	id, err := topicID(ctx, f.kafka.Client(), topic)
 	if err == nil {
 		f.mu.Lock()
 		f.ids[topic] = id

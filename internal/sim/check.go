@@ -108,8 +108,8 @@ func (c *check) evidence(key string) string {
 	}
 	for _, r := range c.w.DumpAll(c.w.Names.Commands()) {
 		if string(r.Key) == key {
-			out = append(out, fmt.Sprintf("command at %d/%d of producer %d epoch %d, committed: %v",
-				r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch, visible[[2]int64{int64(r.Partition), r.Offset}]))
+			out = append(out, fmt.Sprintf("command at %d/%d, %s, of producer %d epoch %d, committed: %v",
+				r.Partition, r.Offset, r.Timestamp.Format(time.TimeOnly), r.ProducerID, r.ProducerEpoch, visible[[2]int64{int64(r.Partition), r.Offset}]))
 		}
 	}
 	for i := range c.events[key] {
@@ -143,7 +143,7 @@ func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
 	case len(fired) > 0 && (cancelled || !tooLate):
 		c.violation("%s fired after its cancel, and the cancel was not told that it came too late", key)
 	case len(fired) == 0 && !cancelled:
-		c.violation("%s did not fire and is not told as cancelled", key)
+		c.violation("%s did not fire and is not told as cancelled: due %v; %s", key, x.due.Format(time.TimeOnly), c.evidence(key))
 	}
 }
 

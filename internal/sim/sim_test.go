@@ -8,8 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // TestDay lets a day pass: 5,000 timers spread over it, a clean restart, a
@@ -34,6 +38,23 @@ func TestDay(t *testing.T) {
 			w.Start("a")
 		}
 		time.Sleep(6*time.Hour + time.Minute)
+		w.CheckInvariants()
+	})
+}
+
+// TestForwardingGoesOn: brokers that refuse a producer id once do not keep what
+// stands on a wrong partition there.
+func TestForwardingGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 1, MaxLate: 20 * time.Second})
+		w.Start("a")
+		w.AwaitOwners()
+		w.Register("first", time.Now()) // the world's own producer has its id then
+		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true})
+		for _, key := range []string{"one", "another"} {
+			w.RegisterOn(1-topics.Partition([]byte(key), w.P), key, time.Now().Add(10*time.Second))
+		}
+		time.Sleep(time.Minute)
 		w.CheckInvariants()
 	})
 }

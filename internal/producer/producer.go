@@ -1,0 +1,123 @@
+// Package producer is an idempotent Kafka producer for processes that live for
+// long. A kgo.Client whose InitProducerID is answered with an error that is not
+// retriable, such as UNKNOWN_SERVER_ERROR or a right that is missing for a
+// moment, fails every record from then on, whatever becomes of the brokers. A
+// Producer replaces such a client.
+package producer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Producer writes through one client at a time. Order per partition holds as
+// long as nothing fails: what failed may be there all the same, also behind
+// what was sent after it.
+type Producer struct {
+	opts []kgo.Opt
+
+	mu      sync.Mutex
+	cl      *kgo.Client
+	renewed time.Time
+	looking bool // whether cl can still produce
+	closed  bool
+}
+
+// Between two replacements, and for a look at a client.
+const (
+	renewInterval = time.Second
+	lookWithin    = 5 * time.Second
+)
+
+// New makes a producer; opts are every client's.
+func New(opts ...kgo.Opt) (*Producer, error) {
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{opts: opts, cl: cl}, nil
+}
+
+// Client is the client in use, for other requests. Ask anew for each.
+func (p *Producer) Client() *kgo.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cl
+}
+
+// TryProduce is the client's.
+func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
+	cl := p.Client()
+	cl.TryProduce(ctx, r, func(r *kgo.Record, err error) {
+		p.look(cl, err)
+		promise(r, err)
+	})
+}
+
+// ProduceSync is the client's.
+func (p *Producer) ProduceSync(ctx context.Context, rs ...*kgo.Record) kgo.ProduceResults {
+	cl := p.Client()
+	results := cl.ProduceSync(ctx, rs...)
+	p.look(cl, results.FirstErr())
+	return results
+}
+
+// Close ends the client in use. What it has not sent fails.
+func (p *Producer) Close() {
+	p.mu.Lock()
+	p.closed = true
+	cl := p.cl
+	p.mu.Unlock()
+	cl.Close()
+}
+
+// look has a client replaced if a produce failed since it has no producer id,
+// and never will. It does not wait for that.
+func (p *Producer) look(cl *kgo.Client, err error) {
+	if !final(err) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.looking || p.cl != cl || time.Since(p.renewed) < renewInterval {
+		return
+	}
+	p.looking = true
+	go p.renew(cl)
+}
+
+func (p *Producer) renew(cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	defer cancel()
+	_, _, err := cl.ProducerID(ctx)
+	if p.replace(final(err)) {
+		cl.Close()
+	}
+}
+
+// replace ends a look.
+func (p *Producer) replace(dead bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looking = false
+	if !dead || p.closed {
+		return false
+	}
+	cl, err := kgo.NewClient(p.opts...)
+	if err != nil {
+		return false // it could be made before: the next failure tries again
+	}
+	p.cl, p.renewed = cl, time.Now()
+	return true
+}
+
+// final says that a broker has answered, and that asking again is no use.
+func final(err error) bool {
+	var answer *kerr.Error
+	return errors.As(err, &answer) && !answer.Retriable && answer != kerr.ConcurrentTransactions
+}
