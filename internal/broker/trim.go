@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -65,61 +63,6 @@ func (b *node) end(topic string, partition int32) int64 {
 }
 
 func (t *topic) idText() string { return base64.StdEncoding.EncodeToString(t.id[:]) }
-
-// retention is how long, and how much of it, a topic is kept.
-type retention struct {
-	age   time.Duration // negative: for ever
-	bytes int64         // per partition; negative: without bound
-}
-
-func (t topicJSON) compacts() bool { return strings.Contains(t.Configs["cleanup.policy"], "compact") }
-
-// deletes: without a policy a topic is of policy delete (Kafka's default).
-func (t topicJSON) deletes() bool {
-	policy, ok := t.Configs["cleanup.policy"]
-	return !ok || strings.Contains(policy, "delete")
-}
-
-func (t topicJSON) retention(defaultBytes int64) retention {
-	if !t.deletes() {
-		return retention{-1, -1}
-	}
-	age := t.number("retention.ms", (7 * 24 * time.Hour).Milliseconds())
-	if age > int64(100*365*24*time.Hour/time.Millisecond) {
-		age = -1
-	}
-	return retention{time.Duration(age) * time.Millisecond, t.number("retention.bytes", defaultBytes)}
-}
-
-// number reads a numeric setting; what is missing or unreadable is d.
-func (t topicJSON) number(key string, d int64) int64 {
-	n, err := strconv.ParseInt(t.Configs[key], 10, 64)
-	if err != nil {
-		return d
-	}
-	return n
-}
-
-// keepFrom says which of a partition's segments are kept: those from the
-// index on. The last always is, and by size never less than was asked for
-// (as Kafka's UnifiedLog.deleteRetentionSizeBreachedSegments).
-func (r retention) keepFrom(segments []segment, now time.Time) int {
-	total := int64(0)
-	for _, s := range segments {
-		total += s.size
-	}
-	keep := 0
-	for keep < len(segments)-1 {
-		s := segments[keep]
-		old := r.age >= 0 && now.UnixMilli()-s.newest >= r.age.Milliseconds()
-		if !old && (r.bytes < 0 || total-s.size < r.bytes) {
-			break
-		}
-		total -= s.size
-		keep++
-	}
-	return keep
-}
 
 // trim drops segments below a floor or past retention, before kfake runs.
 func (r *repairer) trim(context.Context) error {
@@ -246,114 +189,6 @@ func (p *part) forgetAborted() {
 		}
 	}
 	p.aborted = kept
-}
-
-// housekeep applies retention while the broker runs, and compacts by a
-// restart of kfake when compacted topics have grown too much.
-func (b *Broker) housekeep(stop context.Context) {
-	tick := time.NewTicker(b.opts.RetentionInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop.Done():
-			return
-		case <-tick.C:
-		}
-		if b.fatal.get() != nil {
-			return
-		}
-		grown, err := b.node.retainOnce(time.Now())
-		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
-			err = b.restart(stop)
-		}
-		if err != nil && b.fatal.get() == nil {
-			b.opts.Logger.Warn("could not trim topics", "error", err)
-		}
-	}
-}
-
-// restart closes kfake, compacts, and starts it anew on the same address.
-// Clients see what they see when a real broker restarts.
-func (b *Broker) restart(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	begun := time.Now()
-	b.node.txns.quiet(ctx, 2*time.Second)
-	if err := b.node.close(); err != nil {
-		b.fatal.set(err)
-		return err
-	}
-	if err := b.fatal.get(); err != nil {
-		return err
-	}
-	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, b.fatal)
-	if err != nil {
-		b.fatal.set(err)
-		return err
-	}
-	b.node = n
-	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
-	return nil
-}
-
-// retainOnce trims what is past retention, and returns by how many bytes
-// topics have grown that a compaction would shrink.
-func (b *node) retainOnce(now time.Time) (grown int64, err error) {
-	raw, err := os.ReadFile(filepath.Join(b.data, "topics.json"))
-	if err != nil {
-		return 0, err
-	}
-	var t topicsJSON
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return 0, err
-	}
-	for _, tj := range t.Topics {
-		for p := range int32(tj.Partitions) {
-			if err := b.retainPartition(tj, p, now); err != nil {
-				return 0, err
-			}
-			n, err := b.growth(tj, p)
-			if err != nil {
-				return 0, err
-			}
-			grown += n
-		}
-	}
-	return grown, nil
-}
-
-// growth is what a partition has grown by since it was last compacted, if
-// compaction may touch all of that.
-func (b *node) growth(t topicJSON, p int32) (int64, error) {
-	if !t.compacts() || t.number("min.compaction.lag.ms", 0) > 0 {
-		return 0, nil
-	}
-	segments, err := listSegments(partitionDir(b.data, t.Name, p))
-	if err != nil {
-		return 0, err
-	}
-	grown := -b.cleaned[floorKey{t.ID, p}]
-	for _, s := range segments {
-		grown += s.size
-	}
-	return max(grown, 0), nil
-}
-
-func (b *node) retainPartition(t topicJSON, p int32, now time.Time) error {
-	ret := t.retention(b.opts.TopicBytes)
-	info, _ := b.info(t.Name, p)
-	if ret.age < 0 && ret.bytes < 0 || info == nil {
-		return nil
-	}
-	segments, err := listSegments(partitionDir(b.data, t.Name, p))
-	if err != nil || len(segments) == 0 {
-		return err
-	}
-	start := segments[ret.keepFrom(segments, now)].base
-	if ret.age >= 0 && now.UnixMilli()-info.MaxTimestamp >= ret.age.Milliseconds() {
-		start = info.HighWatermark
-	}
-	return b.trim(t.Name, p, max(start, info.LogStartOffset))
 }
 
 // listSegments lists segments with their sizes and times of last writing.

@@ -1,0 +1,97 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// fatal is the first error that stopped the broker.
+type fatal struct {
+	told func(error) // Options.OnFatal
+	log  *slog.Logger
+
+	mu   sync.Mutex
+	err  error
+	done chan struct{}
+}
+
+func (f *fatal) get() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// set keeps the first error, and tells of it.
+func (f *fatal) set(err error) (first bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		return false
+	}
+	f.err = fmt.Errorf("broker stopped, its disk failed: %w", err)
+	close(f.done)
+	f.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
+	if f.told != nil {
+		go f.told(f.err)
+	}
+	return true
+}
+
+// fail stops serving. It may be called from kfake's loop, so it asks kfake
+// nothing.
+func (b *node) fail(err error) {
+	if !b.fatal.set(err) {
+		return
+	}
+	go func() {
+		b.ln.Close()
+		b.conns.closeAll()
+	}()
+}
+
+// Logf takes kfake's log. kfake goes on after a failed write as if nothing
+// had happened, and says so only here: before it answers.
+func (b *node) Logf(level kfake.LogLevel, format string, args ...any) {
+	if err := writeError(format, args); err != nil {
+		b.fail(err)
+		return
+	}
+	if l, ok := levels[level]; ok {
+		b.log.Log(context.Background(), l, "kafka: "+fmt.Sprintf(format, args...))
+	}
+}
+
+// kfake's information is one line a request, so it counts as debugging.
+var levels = map[kfake.LogLevel]slog.Level{
+	kfake.LogLevelError: slog.LevelError,
+	kfake.LogLevelWarn:  slog.LevelWarn,
+	kfake.LogLevelInfo:  slog.LevelDebug,
+}
+
+// writeError returns the error of a message about a file that could not be
+// written: those name an *fs.PathError, or begin like kfake's messages.
+func writeError(format string, args []any) error {
+	about := strings.HasPrefix(format, "persist ") || strings.HasPrefix(format, "compact ") ||
+		strings.HasPrefix(format, "endTx: failed") || strings.HasPrefix(format, "save session")
+	for _, a := range args {
+		err, ok := a.(error)
+		if !ok {
+			continue
+		}
+		var pe *fs.PathError
+		if about || errors.As(err, &pe) {
+			return fmt.Errorf(strings.ReplaceAll(format, "%v", "%w"), args...)
+		}
+	}
+	if about {
+		return fmt.Errorf(format, args...)
+	}
+	return nil
+}
