@@ -30,6 +30,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if err := p.hydrate(); err != nil {
 		return input{}, err
 	}
+	p.wheel.Prepare(int64(p.now()) + herdAhead.Milliseconds())
 	var in input
 	if err := p.read(ctx, &in, p.patience()); err != nil {
 		return input{}, err
@@ -110,6 +111,9 @@ func (p *Partition) patience() time.Duration {
 	if at, ok := p.wake(now); ok {
 		next = min(next, at)
 	}
+	if herd, ok := p.wheel.NextHerd(); ok {
+		next = min(next, trigger.Instant(herd-herdAhead.Milliseconds()))
+	}
 	if next <= now {
 		return p.barrier.patience()
 	}
@@ -137,6 +141,9 @@ const (
 	hydrateChunk = 20_000
 	wheelEntries = 1 << 20
 )
+
+// herdAhead is how long before its time a herd is put in order.
+const herdAhead = time.Second
 
 // everything sorts after every ref.
 const everything = "\xff"

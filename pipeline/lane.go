@@ -14,48 +14,32 @@ import (
 // from there on (cursor).
 type lane struct {
 	tenant string
-	queue  []statestore.DueKey // from head on, in order
-	head   int
-	late   dueHeap // joined after something later had
+	queue  dueQueue // in order
+	late   dueHeap  // joined after something later had
 }
 
 func before(a, b *statestore.DueKey) bool {
 	return a.Due < b.Due || (a.Due == b.Due && a.Ref < b.Ref)
 }
 
-func (l *lane) len() int { return len(l.queue) - l.head + len(l.late) }
+func (l *lane) len() int { return l.queue.n + len(l.late) }
 
 func (l *lane) push(d statestore.DueKey) {
-	if n := len(l.queue); n == l.head || !before(&d, &l.queue[n-1]) {
-		l.shift()
-		l.queue = append(l.queue, d)
+	if l.queue.n == 0 || !before(&d, l.queue.last()) {
+		l.queue.push(d)
 		return
 	}
 	heap.Push(&l.late, d)
 }
 
-// shift gives back the room of what has been taken, once it is half of all: a
-// lane that is never empty must not grow.
-func (l *lane) shift() {
-	if l.head > 1024 && l.head > len(l.queue)/2 {
-		n := copy(l.queue, l.queue[l.head:])
-		clear(l.queue[n:])
-		l.queue, l.head = l.queue[:n], 0
-	}
-}
-
 // take appends the first n to out, fewer if there are no more.
 func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	if len(l.late) == 0 { // nearly always
-		n = min(n, len(l.queue)-l.head)
-		out = append(out, l.queue[l.head:l.head+n]...)
-		l.head += n
-		return out
+		return l.queue.take(out, n)
 	}
 	for ; n > 0 && l.len() > 0; n-- {
-		if len(l.late) == 0 || (l.head < len(l.queue) && before(&l.queue[l.head], &l.late[0])) {
-			out = append(out, l.queue[l.head])
-			l.head++
+		if len(l.late) == 0 || (l.queue.n > 0 && before(l.queue.first(), &l.late[0])) {
+			out = l.queue.take(out, 1)
 			continue
 		}
 		out = append(out, heap.Pop(&l.late).(statestore.DueKey))
@@ -65,10 +49,59 @@ func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 
 // first is the earliest due time; the lane is not empty.
 func (l *lane) first() trigger.Instant {
-	if len(l.late) > 0 && (l.head == len(l.queue) || l.late[0].Due < l.queue[l.head].Due) {
+	if len(l.late) > 0 && (l.queue.n == 0 || l.late[0].Due < l.queue.first().Due) {
 		return l.late[0].Due
 	}
-	return l.queue[l.head].Due
+	return l.queue.first().Due
+}
+
+// dueQueue is first in, first out, in pieces: a herd that joins at once is not
+// copied while it grows, and what has gone is let go.
+type dueQueue struct {
+	pieces [][]statestore.DueKey
+	head   int // of the first piece
+	n      int
+}
+
+// Lengths of the first piece, doubled for the next, and of the longest.
+const (
+	firstPiece   = 16
+	longestPiece = 1024
+)
+
+func (q *dueQueue) first() *statestore.DueKey { return &q.pieces[0][q.head] }
+
+func (q *dueQueue) last() *statestore.DueKey {
+	piece := q.pieces[len(q.pieces)-1]
+	return &piece[len(piece)-1]
+}
+
+func (q *dueQueue) push(d statestore.DueKey) {
+	k := len(q.pieces) - 1
+	if k < 0 || len(q.pieces[k]) == cap(q.pieces[k]) {
+		size := firstPiece
+		if k >= 0 {
+			size = min(2*cap(q.pieces[k]), longestPiece)
+		}
+		q.pieces = append(q.pieces, make([]statestore.DueKey, 0, size))
+		k++
+	}
+	q.pieces[k] = append(q.pieces[k], d)
+	q.n++
+}
+
+// take appends the first n to out, fewer if there are no more.
+func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	for n > 0 && q.n > 0 {
+		rest := q.pieces[0][q.head:]
+		k := min(n, len(rest))
+		out = append(out, rest[:k]...)
+		q.head, q.n, n = q.head+k, q.n-k, n-k
+		if k == len(rest) {
+			q.pieces[0], q.pieces, q.head = nil, q.pieces[1:], 0
+		}
+	}
+	return out
 }
 
 // dueHeap is timers for container/heap.

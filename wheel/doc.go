@@ -19,6 +19,9 @@
 // entries in ascending order (the store's scan after downtime) extend a sorted
 // run at O(1); the others go to a small heap. Advance merges the three.
 //
+// A bucket with a herd may be opened before its time (Prepare): to order a
+// quarter of a million takes tens of milliseconds.
+//
 // # Who is right
 //
 // statestore is. The wheel is a cache of the near part of its due index

@@ -29,7 +29,8 @@ type ring struct {
 // slot is one bucket's chain.
 type slot struct {
 	head, tail *chunk // nil: no entries
-	earliest   uint8  // lowest off
+	n          uint32
+	earliest   uint8 // lowest off
 }
 
 func (r *ring) init(buckets int64, maxEntries int) {
@@ -57,6 +58,7 @@ func (r *ring) add(bucket int64, off uint8, ref string) {
 	c.off[c.n] = off
 	c.ref[c.n] = ref
 	c.n++
+	s.n++
 	s.earliest = min(s.earliest, off)
 }
 

@@ -46,6 +46,7 @@ func (o Options) withDefaults() Options {
 // goroutine.
 type Wheel struct {
 	max     int
+	many    int   // herdEntries
 	buckets int64 // of the window, beside the open one
 	hand    int64 // number of the open bucket: its first ms >> bucketBits
 	first   int64 // no bucket in (hand, first) has entries
@@ -60,7 +61,7 @@ type Wheel struct {
 func New(o Options, now int64) *Wheel {
 	o = o.withDefaults()
 	buckets := (o.Window.Milliseconds() + bucketMs - 1) >> bucketBits
-	w := &Wheel{max: o.MaxEntries, buckets: max(buckets, 1), hand: min(now, farthest) >> bucketBits}
+	w := &Wheel{max: o.MaxEntries, many: herdEntries, buckets: max(buckets, 1), hand: min(now, farthest) >> bucketBits}
 	w.first = w.hand + 1
 	w.ring.init(w.buckets, o.MaxEntries)
 	return w
@@ -163,6 +164,35 @@ func (w *Wheel) seek() (bucket int64, ok bool) {
 	end := w.hand + w.buckets
 	w.first = w.ring.seek(max(w.first, w.hand+1), end)
 	return w.first, w.first <= end
+}
+
+// Prepare puts a herd in order ahead of its time, so that it does not hold up
+// what is due beside it: the next bucket, if it begins by until and has many
+// entries, and if the open one is used up. What is added to it afterwards is
+// late, in order all the same.
+func (w *Wheel) Prepare(until int64) {
+	if b, ok := w.herd(); ok && b<<bucketBits <= until {
+		w.hand = b
+		w.ring.open(b, &w.open)
+	}
+}
+
+// NextHerd is when the bucket begins that Prepare would take next; ok is false
+// when there is none.
+func (w *Wheel) NextHerd() (begin int64, ok bool) {
+	b, ok := w.herd()
+	return b << bucketBits, ok
+}
+
+// herdEntries are many: half a millisecond's sorting.
+const herdEntries = 4096
+
+func (w *Wheel) herd() (bucket int64, ok bool) {
+	if w.n < w.many || w.open.pos < len(w.open.refs) {
+		return 0, false
+	}
+	b, ok := w.seek()
+	return b, ok && w.ring.slots[b&w.ring.mask].n >= uint32(w.many)
 }
 
 // Next is the earliest due in the wheel, exact to the millisecond. ok is false

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -154,6 +156,7 @@ func runModel(t *testing.T, seed uint64, steps int) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	now := int64(r.IntN(1 << 40))
 	w := New(Options{Window: time.Duration(1+r.IntN(100_000)) * time.Millisecond, MaxEntries: 1 + r.IntN(1000)}, now)
+	w.many = 1 + r.IntN(5)
 	spread := 1 + r.Int64N(200_000)
 	var m model
 	for step := range steps {
@@ -180,6 +183,9 @@ func runModel(t *testing.T, seed uint64, steps int) {
 				t.Fatalf("seed %d step %d: Advance(%d) = %v, want %v", seed, step, now, got, want)
 			}
 		}
+		if r.IntN(4) == 0 {
+			w.Prepare(now + r.Int64N(spread))
+		}
 		checkAgainst(t, w, m, fmt.Sprintf("seed %d step %d", seed, step))
 	}
 }
@@ -202,6 +208,7 @@ func FuzzWheel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, play []byte) {
 		now := int64(1000)
 		w := New(Options{Window: time.Second}, now)
+		w.many = 2
 		var m model
 		for i := 0; i+2 < len(play); i += 3 {
 			v := int64(play[i+1])<<8 | int64(play[i+2])
@@ -222,6 +229,9 @@ func FuzzWheel(f *testing.F) {
 				if want := m.advance(now, limit); !slices.Equal(got, want) {
 					t.Fatalf("Advance(%d) = %v, want %v", now, got, want)
 				}
+			}
+			if play[i+1]%8 == 0 {
+				w.Prepare(now + v)
 			}
 			checkAgainst(t, w, m, fmt.Sprint("byte ", i))
 		}
@@ -269,5 +279,39 @@ func TestKeepsNothing(t *testing.T) {
 	}
 	if n := cap(w.late.run) + cap(w.late.heap); n > 2*keepLate {
 		t.Errorf("late keeps %d slots", n)
+	}
+}
+
+// sortHerd against the library's sort: refs that share much, or nothing, that
+// differ behind long runs, or by where they end.
+func TestSortHerd(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for name, ref := range map[string]func(i int) string{
+		"scattered":    func(i int) string { return fmt.Sprintf("\x01reminder-%08x\x00\x01", scatter(uint32(i))) },
+		"two prefixes": func(i int) string { return fmt.Sprintf("%c-a long name that they share-%d", 'a'+i%2, i*7919) },
+		"all bytes": func(int) string {
+			b := make([]byte, r.IntN(20))
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			return string(b)
+		},
+		"by length": func(i int) string { return "x" + strings.Repeat("\x00", i%40) },
+		"few":       func(i int) string { return "same-same-same-" + strconv.Itoa(i%3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1, 2, herdLen, 5000} {
+				a := make([]string, n)
+				for i := range a {
+					a[i] = ref(i)
+				}
+				r.Shuffle(n, func(i, j int) { a[i], a[j] = a[j], a[i] })
+				want := slices.Sorted(slices.Values(a))
+				sortHerd(a, 0)
+				if !slices.Equal(a, want) {
+					t.Errorf("%d refs are not in order", n)
+				}
+			}
+		})
 	}
 }
