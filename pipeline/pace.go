@@ -53,17 +53,21 @@ func (p *pace) committed(took time.Duration) {
 // batch bounds the fires of one turn by time: a turn of a herd should take
 // about turnTarget, because nobody else's command or timer gets a word in
 // before it ends.
-type batch struct{ n int }
+type batch struct {
+	n    int
+	last time.Time // when a turn has ended
+}
 
 const (
 	turnTarget = 40 * time.Millisecond
 	minBatch   = 256
+	batchIdle  = time.Second // after it the next turn is a small one: what comes next is not known
 )
 
 // size is how many timers the next turn may fire.
 func (b *batch) size(most int) int {
-	if b.n == 0 {
-		b.n = 1024
+	if b.n == 0 || time.Since(b.last) > batchIdle {
+		b.n = minBatch
 	}
 	b.n = min(b.n, most)
 	return b.n
@@ -71,11 +75,12 @@ func (b *batch) size(most int) int {
 
 // turned adapts the size to how long a full turn took.
 func (b *batch) turned(taken int, took time.Duration) {
+	b.last = time.Now()
 	switch {
 	case taken < b.n:
 	case took > turnTarget:
 		b.n = max(minBatch, b.n*3/4)
-	case took < turnTarget/2:
+	case took < turnTarget*3/4:
 		b.n += b.n / 4
 	}
 }

@@ -30,8 +30,9 @@ type lanes struct {
 
 // laneSet is the tenants of one priority that have something due.
 type laneSet struct {
-	by    map[string]*lane
-	order []*lane // round robin; the next to serve first
+	by     map[string]*lane
+	order  []*lane // round robin; the next to serve first
+	joined *lane   // who was pushed to last; nil: nobody, or it is gone
 }
 
 // quantum is how many timers of one tenant go before the next tenant's.
@@ -131,6 +132,14 @@ func (l *lanes) first() (due trigger.Instant, ok bool) {
 }
 
 func (s *laneSet) push(tenant string, d statestore.DueKey) {
+	if s.joined == nil || s.joined.tenant != tenant {
+		s.joined = s.of(tenant)
+	}
+	s.joined.push(d)
+}
+
+// of is a tenant's lane.
+func (s *laneSet) of(tenant string) *lane {
 	l := s.by[tenant]
 	if l == nil {
 		if s.by == nil {
@@ -140,7 +149,7 @@ func (s *laneSet) push(tenant string, d statestore.DueKey) {
 		s.by[tenant] = l
 		s.order = append(s.order, l)
 	}
-	l.push(d)
+	return l
 }
 
 func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
@@ -156,6 +165,9 @@ func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
 			s.order = append(s.order, l)
 		} else {
 			delete(s.by, l.tenant)
+			if s.joined == l {
+				s.joined = nil
+			}
 		}
 	}
 	return out
