@@ -3,8 +3,9 @@ package statestore
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"slices"
+
+	"github.com/waterclock/waterclock/internal/prefix"
 )
 
 // place is where an op stands in the order of keys: by the 8 bytes behind what
@@ -20,7 +21,7 @@ func (b *Batch) sort(ops []op) (sorted []place, shared int) {
 	shared = b.shared(ops)
 	sorted = b.sorted[:0]
 	for i, o := range ops {
-		sorted = append(sorted, place{order(b.bytes(o.key)[shared:]), uint32(i)})
+		sorted = append(sorted, place{prefix.Order(b.bytes(o.key)[shared:]), uint32(i)})
 	}
 	slices.SortFunc(sorted, func(x, y place) int {
 		if x.order != y.order {
@@ -42,24 +43,7 @@ func (b *Batch) shared(ops []op) int {
 	first := b.bytes(ops[0].key)
 	n := len(first)
 	for _, o := range ops[1:] {
-		k := b.bytes(o.key)
-		n = min(n, len(k))
-		for i := range n {
-			if k[i] != first[i] {
-				n = i
-				break
-			}
-		}
+		n = prefix.Common(first, b.bytes(o.key), n)
 	}
 	return n
-}
-
-// order is the first 8 bytes of a key as a number.
-func order(k []byte) uint64 {
-	if len(k) >= 8 {
-		return binary.BigEndian.Uint64(k)
-	}
-	var padded [8]byte
-	copy(padded[:], k)
-	return binary.BigEndian.Uint64(padded[:])
 }

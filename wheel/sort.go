@@ -1,8 +1,9 @@
 package wheel
 
 import (
-	"encoding/binary"
 	"slices"
+
+	"github.com/waterclock/waterclock/internal/prefix"
 )
 
 // sortRefs sorts the refs of one millisecond. Usually there are a few; a herd
@@ -52,7 +53,7 @@ func sortHerd(a []string, known int) {
 	}
 	herd := make([]keyed, len(a))
 	for i, ref := range a {
-		herd[i] = keyed{order(ref[shared:]), uint32(i)}
+		herd[i] = keyed{prefix.Order(ref[shared:]), uint32(i)}
 	}
 	herd = radixSort(herd)
 	refs := slices.Clone(a)
@@ -100,23 +101,9 @@ func radixSort(a []keyed) []keyed {
 
 // sharedPrefix is how many bytes all refs begin with.
 func sharedPrefix(a []string) int {
-	first := a[0]
-	n := len(first)
+	n := len(a[0])
 	for _, ref := range a[1:] {
-		n = min(n, len(ref))
-		for i := range n {
-			if ref[i] != first[i] {
-				n = i
-				break
-			}
-		}
+		n = prefix.Common(a[0], ref, n)
 	}
 	return n
-}
-
-// order is the first 8 bytes of s as a number.
-func order(s string) uint64 {
-	var b [8]byte
-	copy(b[:], s)
-	return binary.BigEndian.Uint64(b[:])
 }
