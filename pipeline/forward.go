@@ -248,6 +248,14 @@ func (f *forwarder) id(ctx context.Context, topic string) ([16]byte, error) {
 	return id, err
 }
 
+// forwardRecord is r with where it first stood.
+func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
+	rec := record(r)
+	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}
+	return &kgo.Record{Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
+		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim))}
+}
+
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

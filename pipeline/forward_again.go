@@ -10,14 +10,6 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// forwardRecord is r with where it first stood.
-func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
-	rec := record(r)
-	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}
-	return &kgo.Record{Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
-		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim))}
-}
-
 // maxForwardAge is the compaction lag of commands: an older claim cannot be
 // checked against the source any more.
 const maxForwardAge = 7 * 24 * time.Hour
