@@ -31,12 +31,7 @@ func TestMeasureFailover(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			fired := load.stop()
 
-			first := map[int32]time.Time{} // by partition: the first due record after the group had noticed
-			for _, f := range fired {
-				if f.at.After(at) && (first[f.partition].IsZero() || f.at.Before(first[f.partition])) {
-					first[f.partition] = f.at
-				}
-			}
+			first := firstAfter(fired, at)
 			var untouched, lost time.Duration
 			var back time.Time
 			n := 0

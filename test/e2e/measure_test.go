@@ -247,6 +247,18 @@ func lateOf(fired []firing) map[string]any {
 	return map[string]any{"p50": at(.5), "p99": at(.99), "p999": at(.999), "max": at(1), "n": len(late)}
 }
 
+// firstAfter is, for each partition, when its first due record was appended
+// after a moment.
+func firstAfter(fired []firing, moment time.Time) map[int32]time.Time {
+	first := map[int32]time.Time{}
+	for _, f := range fired {
+		if f.at.After(moment) && (first[f.partition].IsZero() || f.at.Before(first[f.partition])) {
+			first[f.partition] = f.at
+		}
+	}
+	return first
+}
+
 // pauses is, for each partition, the longest time without a due record that
 // begins or goes on after a moment.
 func pauses(fired []firing, after time.Time) map[int32]time.Duration {
