@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -83,7 +84,7 @@ func (w *world) announce(partition int32, addr string, term int64) {
 		if err := cl.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 			w.t.Fatal(err)
 		}
-		if err := cl.EndTransaction(w.t.Context(), kgo.TransactionEndTry(commit)); err != nil {
+		if err := producer.EndTransaction(w.t.Context(), cl, kgo.TransactionEndTry(commit), records...); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -30,7 +31,7 @@ func openTransaction(t *testing.T, w *sim.World, id string, partition int32, rec
 		}
 	}
 	return func(how kgo.TransactionEndTry) {
-		if err := cl.EndTransaction(context.Background(), how); err != nil {
+		if err := producer.EndTransaction(context.Background(), cl, how, records...); err != nil {
 			t.Error(err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/producer"
 )
 
 // session is one partition's conversation with Kafka: one client that reads
@@ -19,6 +21,9 @@ type session struct {
 	part int32
 
 	planned map[string]map[int32]kgo.Offset // what follow reads
+
+	met map[string]bool // topics that records were committed to, or are about to be
+	new []*kgo.Record   // where the first record of each topic met in this transaction goes
 
 	promised func(*kgo.Record, error) // promise, for every record the same
 
@@ -57,7 +62,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}}
+	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, met: map[string]bool{}}
 	s.promised = s.promise
 	return s, nil
 }
@@ -110,11 +115,21 @@ func (e *fetchError) Unwrap() error { return e.err }
 
 func (s *session) begin() error {
 	s.err = nil
+	for _, r := range s.new { // of a transaction that was given up
+		delete(s.met, r.Topic)
+	}
+	s.new = s.new[:0]
 	return s.cl.BeginTransaction()
 }
 
 // produce buffers a record of the transaction; its error surfaces in commit.
-func (s *session) produce(ctx context.Context, r *kgo.Record) { s.cl.Produce(ctx, r, s.promised) }
+func (s *session) produce(ctx context.Context, r *kgo.Record) {
+	if !s.met[r.Topic] {
+		s.met[r.Topic] = true
+		s.new = append(s.new, &kgo.Record{Topic: r.Topic, Partition: r.Partition}) // r is kgo's in a moment
+	}
+	s.cl.Produce(ctx, r, s.promised)
+}
 
 func (s *session) promise(r *kgo.Record, err error) {
 	if err == nil {
@@ -141,7 +156,7 @@ func (e *produceError) Unwrap() error { return e.err }
 
 // flush waits until the broker has every record of the transaction.
 func (s *session) flush(ctx context.Context) error {
-	if err := s.cl.Flush(ctx); err != nil {
+	if err := producer.Flush(ctx, s.cl, s.new...); err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
 	s.mu.Lock()
@@ -150,9 +165,10 @@ func (s *session) flush(ctx context.Context) error {
 }
 
 func (s *session) commit(ctx context.Context) error {
-	if err := s.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := producer.EndTransaction(ctx, s.cl, kgo.TryCommit, s.new...); err != nil {
 		return fmt.Errorf("end transaction: %w", err)
 	}
+	s.new = s.new[:0]
 	return nil
 }
 

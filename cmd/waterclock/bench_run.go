@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -85,28 +86,38 @@ func (b *bencher) register(ctx context.Context) error {
 		b.firstDue = start.Add(time.Second)
 		b.lastDue = b.firstDue.Add(time.Duration(b.o.triggers) * time.Second / time.Duration(b.o.rate))
 	}
-	var failed atomic.Pointer[error]
-	for i := range b.o.triggers {
+	if err := produceAll(ctx, b.produce, b.o.triggers, func(i int) *kgo.Record {
 		if b.o.rate > 0 && i%64 == 0 {
 			sleepUntil(ctx, start.Add(time.Duration(i)*time.Second/time.Duration(b.o.rate)))
 		}
-		b.produce.Produce(ctx, b.command(i), func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.CompareAndSwap(nil, &err)
-			}
-		})
-	}
-	if err := b.produce.Flush(ctx); err != nil {
+		return b.command(i)
+	}); err != nil {
 		return err
-	}
-	if err := failed.Load(); err != nil {
-		return *err
 	}
 	if err := awaitDecided(ctx, b.n, int64(b.o.triggers)); err != nil {
 		return err
 	}
 	b.result.RegistersPerS = float64(b.o.triggers) / time.Since(start).Seconds()
 	b.result.BytesPerTrigger = b.storeBytes()
+	return nil
+}
+
+// produceAll produces n records, and returns when all are acknowledged.
+func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kgo.Record) error {
+	var failed atomic.Pointer[error]
+	for i := range n {
+		cl.Produce(ctx, record(i), func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return *err
+	}
 	return nil
 }
 
@@ -128,12 +139,15 @@ func (b *bencher) raw(ctx context.Context) error {
 	}
 	b.firstDue = time.Now()
 	start := time.Now()
-	for i := range b.o.triggers {
-		r := b.command(i)
-		r.Topic = topic
-		cl.Produce(ctx, r, nil)
+	var last *kgo.Record
+	if err := produceAll(ctx, cl, b.o.triggers, func(i int) *kgo.Record {
+		last = b.command(i)
+		last.Topic = topic
+		return last
+	}); err != nil {
+		return err
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := producer.EndTransaction(ctx, cl, kgo.TryCommit, last); err != nil {
 		return err
 	}
 	b.result.RawPerS = float64(b.o.triggers) / time.Since(start).Seconds()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -26,7 +27,7 @@ func produce(t *testing.T, brokers string, commit bool, records ...*kgo.Record) 
 	if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.EndTransaction(t.Context(), kgo.TransactionEndTry(commit)); err != nil {
+	if err := producer.EndTransaction(t.Context(), cl, kgo.TransactionEndTry(commit), records...); err != nil {
 		t.Fatal(err)
 	}
 }

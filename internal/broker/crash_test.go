@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	txn "github.com/waterclock/waterclock/internal/producer" // broker has a producer of its own
 )
 
 // copyDir makes dir as a crash might have left it.
@@ -51,7 +53,7 @@ func transact(t testing.TB, cl *kgo.Client, commit bool, recs ...*kgo.Record) {
 		t.Fatal(err)
 	}
 	produce(t, cl, recs...)
-	if err := cl.EndTransaction(testContext(t), kgo.TransactionEndTry(commit)); err != nil {
+	if err := txn.EndTransaction(testContext(t), cl, kgo.TransactionEndTry(commit), recs...); err != nil {
 		t.Fatal(err)
 	}
 }

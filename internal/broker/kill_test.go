@@ -20,6 +20,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	txn "github.com/waterclock/waterclock/internal/producer" // broker has a producer of its own
 )
 
 var killsFlag = flag.Int("kills", 0, "how often TestKill kills the broker, half with fsync and half without; 0: 200, with -short 20, in a soak 1,000")
@@ -227,7 +229,7 @@ func (l *ledger) one(ctx context.Context, cl *kgo.Client, id string, w int, abor
 		cl.EndTransaction(ctx, kgo.TryAbort)
 		return err
 	}
-	if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(!abort)); err != nil {
+	if err := txn.EndTransaction(ctx, cl, kgo.TransactionEndTry(!abort), recs...); err != nil {
 		return err
 	}
 	l.mu.Lock()

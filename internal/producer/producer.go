@@ -1,8 +1,11 @@
-// Package producer is an idempotent Kafka producer for processes that live for
-// long. A kgo.Client whose InitProducerID is answered with an error that is not
+// Package producer is what a kgo.Client needs around it to write for long, and
+// to have written what it says.
+//
+// A kgo.Client whose InitProducerID is answered with an error that is not
 // retriable, such as UNKNOWN_SERVER_ERROR or a right that is missing for a
 // moment, fails every record from then on, whatever becomes of the brokers. A
-// Producer replaces such a client.
+// Producer, an idempotent one, replaces such a client. And a client may take its
+// first transaction for empty and abort it: EndTransaction looks after that.
 package producer
 
 import (

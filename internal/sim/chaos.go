@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -98,7 +99,7 @@ func (w *World) transaction(ctx context.Context, id, key string, at time.Time, c
 		_ = cl.EndTransaction(ctx, kgo.TryAbort)
 		return false
 	}
-	if cl.EndTransaction(ctx, kgo.TryCommit) != nil {
+	if producer.EndTransaction(ctx, cl, kgo.TryCommit, r) != nil {
 		w.mu.Lock() // in doubt: it may fire or not
 		defer w.mu.Unlock()
 		w.wishes[key] = &wish{due: at, doubtful: true}

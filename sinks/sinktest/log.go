@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -106,7 +107,7 @@ func (l *Log) WriteRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
 		err = l.client.ProduceSync(ctx, records...).FirstErr()
 	}
 	if err == nil {
-		err = l.client.EndTransaction(ctx, end)
+		err = producer.EndTransaction(ctx, l.client, end, records...)
 	}
 	if err != nil {
 		l.t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/test/services"
 )
 
@@ -118,10 +119,11 @@ func produceAborted(t *testing.T, ctx context.Context, cl *kgo.Client, topic str
 		if err := cl.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: []byte(txn.key), Value: []byte("last")}).FirstErr(); err != nil {
+		r := &kgo.Record{Topic: topic, Key: []byte(txn.key), Value: []byte("last")}
+		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cl.EndTransaction(ctx, txn.end); err != nil {
+		if err := producer.EndTransaction(ctx, cl, txn.end, r); err != nil {
 			t.Fatal(err)
 		}
 	}

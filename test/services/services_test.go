@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/producer"
 )
 
 func TestKafkaCommitsAndAborts(t *testing.T) {
@@ -171,10 +173,11 @@ func roundTrip(t *testing.T, bootstrap string, replicas int16, opts ...kgo.Opt) 
 		if err := cl.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(txn.value)}).FirstErr(); err != nil {
+		r := &kgo.Record{Topic: topic, Value: []byte(txn.value)}
+		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
 			t.Fatalf("produce %s: %v", txn.value, err)
 		}
-		if err := cl.EndTransaction(ctx, txn.commit); err != nil {
+		if err := producer.EndTransaction(ctx, cl, txn.commit, r); err != nil {
 			t.Fatalf("end the transaction of %s: %v", txn.value, err)
 		}
 	}
