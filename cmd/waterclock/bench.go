@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/internal/config"
@@ -118,6 +119,7 @@ func (a *app) withBenchNode(ctx context.Context, c *config.Config, embedded, syn
 	c.DataDir = dir
 	c.Log.Level = "warn"
 	name := "kafka"
+	var inner []kgo.Opt
 	if embedded {
 		name = "embedded"
 		b, err := broker.Start(ctx, broker.Options{Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: sync, Logger: a.log(c)})
@@ -125,7 +127,7 @@ func (a *app) withBenchNode(ctx context.Context, c *config.Config, embedded, syn
 			return err
 		}
 		defer b.Close()
-		c.Brokers = []string{b.Addr()}
+		c.Brokers, inner = []string{b.Addr()}, []kgo.Opt{kgo.Dialer(b.Dial)}
 	} else {
 		c.Topics.Prefix = "waterclock-bench-" + newID() + "."
 		c.Group = c.Topics.Prefix + "engine"
@@ -134,6 +136,7 @@ func (a *app) withBenchNode(ctx context.Context, c *config.Config, embedded, syn
 	if err != nil {
 		return err
 	}
+	n.inner = inner
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

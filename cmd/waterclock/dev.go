@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/internal/config"
@@ -74,6 +75,7 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 		return err
 	}
 	defer n.closeTracing()
+	n.inner = []kgo.Opt{kgo.Dialer(b.Dial)}
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ type node struct {
 	log     *slog.Logger
 	dev     bool
 	kafka   []kgo.Opt
+	inner   []kgo.Opt // of clients in this process besides, where the broker is in it too
 	names   topics.Names
 	metrics *metrics.Metrics
 	engine  *pipeline.Engine
@@ -83,9 +84,12 @@ func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return (l >= slog.LevelWarn || h.Handler.Enabled(ctx, slog.LevelDebug)) && h.Handler.Enabled(ctx, l)
 }
 
+// clients are the options of the clients of this process.
+func (n *node) clients() []kgo.Opt { return append(slices.Clone(n.kafka), n.inner...) }
+
 // prepare makes the data directory and the topics.
 func (n *node) prepare(ctx context.Context) error {
-	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.kafka...)
+	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients()...)
 	if err != nil {
 		return err
 	}
@@ -114,7 +118,7 @@ func (n *node) prepare(ctx context.Context) error {
 func (n *node) engineOptions() pipeline.Options {
 	c := n.cfg
 	o := pipeline.Options{
-		Kafka: n.kafka, Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
+		Kafka: n.clients(), Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
 		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)},
@@ -204,7 +208,7 @@ func (n *node) instanceID() string {
 // runHistory projects events until ctx ends.
 func (n *node) runHistory(ctx context.Context) error {
 	p, err := sinks.NewProjector(n.history, sinks.Options{
-		Kafka: n.kafka, Topic: n.names.Events(), Group: n.cfg.Group + "-history", Logger: n.log.With("role", "history"),
+		Kafka: n.clients(), Topic: n.names.Events(), Group: n.cfg.Group + "-history", Logger: n.log.With("role", "history"),
 		Hooks: n.metrics.History(),
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -25,6 +26,7 @@ type Broker struct {
 
 	mu sync.RWMutex
 	*node
+	now atomic.Pointer[doors] // the node's, for Dial: a restart holds mu for long
 }
 
 // node is the broker between two starts of kfake; see Broker.restart.
@@ -43,7 +45,7 @@ type node struct {
 	floors   *floors
 	cleaned  map[floorKey]int64
 	conns    conns
-	ln       net.Listener
+	doors    *doors
 
 	life    sync.RWMutex // held for reading while cluster is asked something
 	cluster *kfake.Cluster
@@ -76,7 +78,8 @@ func (b *Broker) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.node, b.addr = n, n.ln.Addr().String()
+	b.node, b.addr = n, n.doors.Addr().String()
+	b.now.Store(n.doors)
 	stop, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
 	if b.opts.Dir != "" && b.opts.RetentionInterval > 0 {
@@ -155,8 +158,8 @@ func (b *node) serve() error {
 			if err != nil {
 				return nil, fmt.Errorf("listen on %s: %w", b.listen, err)
 			}
-			b.ln = ln
-			return listener{ln, b}, nil
+			b.doors = openDoors(ln)
+			return listener{b.doors, b}, nil
 		}),
 	}
 	if b.data != "" {

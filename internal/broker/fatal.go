@@ -51,7 +51,7 @@ func (b *node) fail(err error) {
 		return
 	}
 	go func() {
-		b.ln.Close()
+		b.doors.Close()
 		b.conns.closeAll()
 	}()
 }
