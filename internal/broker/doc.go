@@ -14,6 +14,9 @@
 //	           completes the answer;
 //	           it leaves when what it vouches for is on disk
 //
+// Clients in the same process come in by Broker.Dial, and from there on go the
+// same way: doors.go.
+//
 // # Who is right
 //
 // After a crash: the journal, which mends segments and outcome log (replay.go);
