@@ -55,14 +55,15 @@ func TestMeasureFailover(t *testing.T) {
 	}
 }
 
-// TestMeasureRollingRestart restarts three nodes one by one under load.
+// TestMeasureRollingRestart restarts three nodes one by one under load: one that
+// leaves the machine idle for the most part, and one that does not.
 func TestMeasureRollingRestart(t *testing.T) {
-	for _, copies := range []int{0, 1} {
-		t.Run(fmt.Sprint("standby ", copies), func(t *testing.T) {
-			const partitions, rate = 12, 2000
+	for _, run := range []struct{ copies, rate int }{{0, 300}, {1, 300}, {0, 2000}, {1, 2000}} {
+		t.Run(fmt.Sprintf("standby %d at %d", run.copies, run.rate), func(t *testing.T) {
+			const partitions = 12
 			c := newCluster(t, partitions)
-			nodes := c.nodes(t, 3, partitions, "--standby", fmt.Sprint(copies))
-			load := startPulse(t, c.brokers, c.prefix, rate)
+			nodes := c.nodes(t, 3, partitions, "--standby", fmt.Sprint(run.copies))
+			load := startPulse(t, c.brokers, c.prefix, run.rate)
 			time.Sleep(10 * time.Second)
 			begin := time.Now()
 			var stops []float64
@@ -90,8 +91,8 @@ func TestMeasureRollingRestart(t *testing.T) {
 			for _, p := range pauses(fired, begin) {
 				longest = max(longest, p)
 			}
-			report(t, fmt.Sprintf("kafka-rolling-restart-standby-%d", copies), map[string]any{
-				"partitions": partitions, "rate": rate, "standby": copies, "restart_of_three_s": seconds(end.Sub(begin)), "stop_s": stops,
+			report(t, fmt.Sprintf("kafka-rolling-restart-standby-%d-at-%d", run.copies, run.rate), map[string]any{
+				"partitions": partitions, "rate": run.rate, "standby": run.copies, "restart_of_three_s": seconds(end.Sub(begin)), "stop_s": stops,
 				"longest_pause_s": seconds(longest), "lateness_ms": lateOf(during), "lateness_before_ms": lateOf(quiet),
 			})
 		})
