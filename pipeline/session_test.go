@@ -2,17 +2,17 @@ package pipeline
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/producer/producertest"
 )
 
 // newSession is a session in its first transaction, whose client has not filed
-// yet where the first record goes, and does when it is released: until a second
-// record has been refused a partition.
+// yet where the first record goes, and does when it is released.
 func newSession(t *testing.T, opts ...kgo.Opt) (s *session, release func()) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "state"))
@@ -20,31 +20,21 @@ func newSession(t *testing.T, opts ...kgo.Opt) (s *session, release func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	choosing, released := make(chan struct{}), make(chan struct{})
-	choose := func(r *kgo.Record, _ int) int {
-		if string(r.Value) == "second" {
-			close(choosing)
-			<-released
-			return -1
-		}
-		return 0
-	}
-	opts = append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.MetadataMaxAge(time.Hour),
-		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return choose })))
+	opt, held, release := producertest.HoldFiling()
+	opts = append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.MetadataMaxAge(time.Hour), opt)
 	s, err = openSession(&Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: opts}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
-	release = sync.OnceFunc(func() { close(released) })
-	t.Cleanup(release)
+	t.Cleanup(release) // before the session is closed
 	if err := s.begin(); err != nil {
 		t.Fatal(err)
 	}
-	for _, value := range []string{"first", "second"} {
+	for _, value := range []string{"first", producertest.Second} {
 		s.produce(t.Context(), &kgo.Record{Topic: "state", Value: []byte(value)})
 	}
-	<-choosing
+	<-held
 	return s, release
 }
 

@@ -2,7 +2,6 @@ package producer_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -10,12 +9,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/producer/producertest"
 )
 
 // newcomer is a client in its first transaction. Its first record has been
-// handed to a sink; the filing of partitions is held up until release, as by a
-// goroutine that gets no core. A second record does that: its partition is
-// chosen in between, and then it has none.
+// handed to a sink; the filing of partitions is held up until release.
 type newcomer struct {
 	*kgo.Client
 	cluster *kfake.Cluster
@@ -31,34 +29,24 @@ func newNewcomer(t *testing.T, opts ...kgo.Opt) *newcomer {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	choosing, released := make(chan struct{}), make(chan struct{})
-	choose := func(r *kgo.Record, _ int) int {
-		if string(r.Value) == "second" {
-			close(choosing)
-			<-released
-			return -1
-		}
-		return 0
-	}
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("x"), kgo.DefaultProduceTopic("t"),
-		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return choose })))...)
+	opt, held, release := producertest.HoldFiling()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("x"), kgo.DefaultProduceTopic("t"), opt)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	n := &newcomer{Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1),
-		release: sync.OnceFunc(func() { close(released) })}
-	t.Cleanup(n.release) // before the client is closed
+	t.Cleanup(release) // before the client is closed
+	n := &newcomer{Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1), release: release}
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
 	cl.Produce(t.Context(), n.first, func(_ *kgo.Record, err error) { n.sent <- err })
-	cl.Produce(t.Context(), kgo.StringRecord("second"), func(_ *kgo.Record, err error) {
+	cl.Produce(t.Context(), kgo.StringRecord(producertest.Second), func(_ *kgo.Record, err error) {
 		if err == nil {
 			t.Error("the record without a partition was sent")
 		}
 	})
-	<-choosing
+	<-held
 	return n
 }
 
