@@ -47,6 +47,9 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 const startWithin = 10 * time.Minute
 
 func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
+	if c.Kafka.TLS.Enabled {
+		return usagef("kafka.tls.enabled: the broker inside dev has no TLS; unset it, or run serve with brokers of yours")
+	}
 	dir, err := openDataDir(c.DataDir)
 	if err != nil {
 		return err
