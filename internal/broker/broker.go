@@ -26,7 +26,7 @@ type Broker struct {
 
 	mu sync.RWMutex
 	*node
-	now atomic.Pointer[doors] // the node's, for Dial: a restart holds mu for long
+	entry atomic.Pointer[doors] // the node's, for Dial: a restart holds mu for long
 }
 
 // node is the broker between two starts of kfake; see Broker.restart.
@@ -79,7 +79,7 @@ func (b *Broker) start(ctx context.Context) error {
 		return err
 	}
 	b.node, b.addr = n, n.doors.Addr().String()
-	b.now.Store(n.doors)
+	b.entry.Store(n.doors)
 	stop, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
 	if b.opts.Dir != "" && b.opts.RetentionInterval > 0 {

@@ -74,7 +74,7 @@ func (d *doors) close(why error) (err error) {
 // they ask for: no system call and no network lie between the two. Otherwise
 // it is as over the network, refused while the broker does not serve.
 func (b *Broker) Dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	if d := b.now.Load(); d != nil {
+	if d := b.entry.Load(); d != nil {
 		c, err := d.inner.DialContext(ctx)
 		if err == nil {
 			return innerConn{c}, nil

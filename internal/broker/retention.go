@@ -109,7 +109,7 @@ func (b *Broker) restart(ctx context.Context) error {
 		return err
 	}
 	b.node = n
-	b.now.Store(n.doors)
+	b.entry.Store(n.doors)
 	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
 	return nil
 }
