@@ -132,11 +132,10 @@ func (a *app) withBenchNode(ctx context.Context, c *config.Config, embedded, syn
 		c.Topics.Prefix = "waterclock-bench-" + newID() + "."
 		c.Group = c.Topics.Prefix + "engine"
 	}
-	n, err := newNode(c, a.log(c), true)
+	n, err := newNode(c, a.log(c), true, inner...)
 	if err != nil {
 		return err
 	}
-	n.inner = inner
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

@@ -73,12 +73,11 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 	}
 	defer b.Close()
 	c.Brokers = []string{b.Addr()}
-	n, err := newNode(c, a.log(c), true)
+	n, err := newNode(c, a.log(c), true, kgo.Dialer(b.Dial))
 	if err != nil {
 		return err
 	}
 	defer n.closeTracing()
-	n.inner = []kgo.Opt{kgo.Dialer(b.Dial)}
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

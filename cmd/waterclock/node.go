@@ -37,8 +37,8 @@ type node struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	dev     bool
-	kafka   []kgo.Opt
-	inner   []kgo.Opt // of clients in this process besides, where the broker is in it too
+	kafka   []kgo.Opt // of clients from outside
+	clients []kgo.Opt // of this process's own: kafka, and the way to a broker in it
 	names   topics.Names
 	metrics *metrics.Metrics
 	engine  *pipeline.Engine
@@ -58,7 +58,9 @@ type node struct {
 // bounds it; GOGC in the environment is obeyed.
 const heapGrowth = 200
 
-func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
+// newNode makes a process of its settings; inner is how its own clients reach a
+// broker that is in it.
+func newNode(c *config.Config, log *slog.Logger, dev bool, inner ...kgo.Opt) (*node, error) {
 	n := &node{cfg: c, log: log, dev: dev, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
 	if c.Memory.Limit > 0 {
 		debug.SetMemoryLimit(int64(c.Memory.Limit))
@@ -71,6 +73,7 @@ func newNode(c *config.Config, log *slog.Logger, dev bool) (*node, error) {
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(log)); err != nil {
 		return nil, err
 	}
+	n.clients = append(slices.Clone(n.kafka), inner...)
 	return n, n.openTracing()
 }
 
@@ -84,12 +87,9 @@ func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return (l >= slog.LevelWarn || h.Handler.Enabled(ctx, slog.LevelDebug)) && h.Handler.Enabled(ctx, l)
 }
 
-// clients are the options of the clients of this process.
-func (n *node) clients() []kgo.Opt { return append(slices.Clone(n.kafka), n.inner...) }
-
 // prepare makes the data directory and the topics.
 func (n *node) prepare(ctx context.Context) error {
-	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients()...)
+	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients...)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (n *node) prepare(ctx context.Context) error {
 func (n *node) engineOptions() pipeline.Options {
 	c := n.cfg
 	o := pipeline.Options{
-		Kafka: n.clients(), Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
+		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
 		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)},
@@ -208,7 +208,7 @@ func (n *node) instanceID() string {
 // runHistory projects events until ctx ends.
 func (n *node) runHistory(ctx context.Context) error {
 	p, err := sinks.NewProjector(n.history, sinks.Options{
-		Kafka: n.clients(), Topic: n.names.Events(), Group: n.cfg.Group + "-history", Logger: n.log.With("role", "history"),
+		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.Group + "-history", Logger: n.log.With("role", "history"),
 		Hooks: n.metrics.History(),
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func advertised(address string) string {
 func (n *node) openGateway() (err error) {
 	c := n.cfg
 	o := gateway.Options{
-		Kafka: n.clients(), Names: n.names, Partitions: int32(c.Topics.Partitions), Address: n.internalAddress, PeerSecret: n.peerSecret,
+		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions), Address: n.internalAddress, PeerSecret: n.peerSecret,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
 		Metrics: promhttp.HandlerFor(n.metrics.Registry, promhttp.HandlerOpts{}), Ready: n.readiness, Schemas: schemas.FS,
