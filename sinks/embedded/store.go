@@ -86,7 +86,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
 		MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
 		// Written much more than read: what is new is merged rarely and much at a
-		// time, for three quarters of the CPU that Pebble's own bounds take.
+		// time. About half these bounds took a quarter more CPU.
 		MemTableSize: 32 << 20, L0CompactionThreshold: 12, L0StopWritesThreshold: 36, LBaseMaxBytes: 128 << 20,
 		LoggerAndTracer: nil,
 	}
