@@ -314,7 +314,7 @@ func (b *Batch) commit() error {
 	if err := pb.Commit(pebble.NoSync); err != nil {
 		return err
 	}
-	b.store.pace.earn(pb.Len())
+	b.store.pace.Committed(pb.Len())
 	b.store.setCounts(total)
 	return nil
 }

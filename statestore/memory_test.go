@@ -32,7 +32,6 @@ func TestPendingCosts(t *testing.T) {
 	if err := s.Filled(); err != nil {
 		t.Fatal(err)
 	}
-	s.pace.free = func() bool { return true } // there are no turns to wait for
 	fill(t, s, 0, n)
 	compacted(t, s.db) // at rest: a flush under way holds as much as all of them
 	before := heap()
@@ -114,7 +113,6 @@ func payloadOnly(tb testing.TB, n int) float64 {
 		tb.Fatal(err)
 	}
 	defer s.Close()
-	s.pace.free = func() bool { return true }
 	for i := range n {
 		if err := s.db.Set(strconv.AppendInt(nil, int64(1e9+i), 16), benchRow(i).Value, pebble.NoSync); err != nil {
 			tb.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/internal/pace"
 )
 
 // openPebble opens the database under Options.Dir. The lock is taken first, so
@@ -32,9 +34,8 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns
 	po.Lock = lock
-	pace := newPace(func() bool { return s.filling.Load() || s.closing.Load() })
-	pace.listen(po.EventListener)
-	po.FS = pacedFS{o.FS, pace}
+	paced := pace.New(o.MemTableBytes, func() bool { return s.filling.Load() || s.closing.Load() })
+	paced.Apply(po)
 	if o.Cache == nil {
 		po.Cache = pebble.NewCache(o.CacheBytes)
 		defer po.Cache.Unref()
@@ -43,7 +44,7 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 	if err != nil {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
-	s.pace = pace
+	s.pace = paced
 	return db, lock.Close() // the database has a reference of its own
 }
 

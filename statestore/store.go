@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/waterclock/waterclock/internal/pace"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -111,7 +112,7 @@ type Store struct {
 	damage atomic.Pointer[error] // found by Pebble in the background
 
 	filling atomic.Bool // see Fill
-	pace    *pace       // of flushes and compactions
+	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
 	counts   counts

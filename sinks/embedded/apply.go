@@ -42,6 +42,7 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	if err := c.out.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("apply: commit: %w", err)
 	}
+	s.pace.Committed(c.out.Len())
 	maps.Copy(s.applied, c.progress)
 	return nil
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/waterclock/waterclock/internal/pace/pacetest"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -33,6 +36,19 @@ func apply(t testing.TB, s *Store, events ...sinks.EventRecord) {
 	t.Helper()
 	if err := s.Apply(context.Background(), events); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// applyNoise applies n events of 8 KiB that do not compress.
+func applyNoise(t testing.TB, s *Store, n int) {
+	t.Helper()
+	noise, seed := make([]byte, 8<<10), uint32(1)
+	for i := range n {
+		for j := range noise {
+			seed = seed*1664525 + 1013904223
+			noise[j] = '!' + byte(seed>>24)%90
+		}
+		apply(t, s, event(i, string(noise)))
 	}
 }
 
@@ -79,16 +95,8 @@ func TestSweepByAge(t *testing.T) {
 // Over MaxBytes the oldest events go, and the newest stay.
 func TestSweepBySize(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
-	noise := make([]byte, 8<<10)
-	seed := uint32(1)
 	const n = 400
-	for i := range n {
-		for j := range noise { // does not compress
-			seed = seed*1664525 + 1013904223
-			noise[j] = '!' + byte(seed>>24)%90
-		}
-		apply(t, s, event(i, string(noise)))
-	}
+	applyNoise(t, s, n)
 	if err := s.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -228,4 +236,28 @@ func TestOptionsValidate(t *testing.T) {
 			t.Errorf("no word on %s in: %v", field, err)
 		}
 	}
+}
+
+// A flush rests, as those of the engine's stores do; what a sweep merges does
+// not, since Apply waits for it.
+func TestFlushesRest(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
+	synctest.Test(t, func(t *testing.T) {
+		disk := pacetest.New(time.Millisecond)
+		s := openTest(t, Options{Dir: "h", FS: disk, MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+		applyNoise(t, s, 200)
+		check := func(what string, do func() error, rests bool) {
+			t.Helper()
+			worked, begin := disk.Worked(), time.Now()
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+			worked, took := disk.Worked()-worked, time.Since(begin)
+			if worked == 0 || rests != (took > 4*worked) {
+				t.Errorf("%s took %v for %v of work", what, took, worked)
+			}
+		}
+		check("a flush", s.db.Flush, true)
+		check("a sweep", s.Sweep, false)
+	})
 }

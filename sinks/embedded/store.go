@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 
+	"github.com/waterclock/waterclock/internal/pace"
 	"github.com/waterclock/waterclock/sinks"
 )
 
@@ -20,6 +22,9 @@ type Store struct {
 
 	write   sync.Mutex               // one batch at a time
 	applied map[int32]sinks.Progress // as it stands in the directory
+
+	pace   *pace.Pace   // of flushes and compactions
+	urgent atomic.Int32 // who wait for one
 
 	open    sync.RWMutex // held while the database is used; Close takes it whole
 	closed  bool
@@ -95,6 +100,8 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	}
 	// Zstd for what stays, and its quickest level: the next would save 1 %.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	s.pace = pace.New(int(o.MemTableSize), func() bool { return s.urgent.Load() > 0 })
+	s.pace.Apply(o)
 	return pebble.Open(s.opts.Dir, o)
 }
 
@@ -133,6 +140,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.urgent.Add(1)
 	close(s.stop)
 	s.sweeper.Wait()
 	return wrap("close history", s.db.Close())

@@ -130,6 +130,8 @@ func (s *Store) dropToSize() error {
 	if err := s.dropEvents(func(_ int64, dropped int) bool { return dropped < drop }); err != nil {
 		return err
 	}
+	s.urgent.Add(1)
+	defer s.urgent.Add(-1)
 	return s.db.Compact(context.Background(), lo, hi, false)
 }
 
@@ -156,6 +158,7 @@ func (d *drops) drop(keys ...[]byte) error {
 
 func (d *drops) commit() error {
 	err := d.out.Commit(pebble.NoSync)
+	d.s.pace.Committed(d.out.Len())
 	d.out.Close()
 	d.out = d.s.db.NewBatch()
 	return err

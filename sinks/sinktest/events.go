@@ -67,7 +67,8 @@ func (w *world) life(key string, at time.Time) []sinks.EventRecord {
 
 // futureMinute is a whole minute of its own, some days ahead.
 func (w *world) futureMinute() time.Time {
-	return time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2000+w.rand.IntN(20_000)) * time.Minute)
+	w.ahead += 1 + w.rand.IntN(2000)
+	return time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2000+w.ahead) * time.Minute)
 }
 
 func (w *world) apply(batch ...sinks.EventRecord) {

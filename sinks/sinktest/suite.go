@@ -63,6 +63,7 @@ type world struct {
 	tenant string
 	rand   *rand.Rand
 	start  time.Time // events begin here, a day ago
+	ahead  int       // minutes, of futureMinute
 	us     int64
 	offset int64
 	seq    map[string]int64

@@ -1,0 +1,172 @@
+// Package pace holds the background work of Pebble databases back: flushes of
+// memtables, and compactions. Left alone they run as fast as they can; and
+// databases under an even load fill at the same time, so that four flushes with
+// a compaction each took both of two cores for a quarter of a second, and all
+// that was due in that time was late by as much.
+//
+// Paced, the files that all databases of the process write at once share a
+// tenth of its cores: whoever has written a block rests the longer, the longer
+// that block took, and the more others write. The more urgent its work is, the shorter it rests,
+// down to nothing: a flush is urgent when the memtable behind it is nearly
+// full, a compaction when level 0 is.
+//
+// Pebble has no such limit of its own. It writes a sorted file block by block,
+// and that is where we wait.
+package pace
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	// share is of the process's cores.
+	share = 0.1
+	// shortestRest is below what a timer is worth: rests add up to it.
+	shortestRest = time.Millisecond
+	// longestRest bounds what a block taken for slow costs, and what Close waits.
+	longestRest = 50 * time.Millisecond
+	// mostRuns in level 0, far below what stops writes: beyond it compactions are
+	// behind, and do not rest.
+	mostRuns = 24
+)
+
+// Pace is of one database.
+type Pace struct {
+	cores    float64     // for all that is written in the background
+	memtable int64       // bytes
+	free     func() bool // nobody is waited for: the database is being filled, or closes
+
+	queued  atomic.Int64 // bytes of memtables that the flush under way writes
+	filled  atomic.Int64 // bytes committed since it began
+	runs    atomic.Int32 // sorted runs in level 0, about
+	stalled atomic.Bool  // Pebble makes writers wait
+}
+
+// New is a pace for a database with memtables of so many bytes, that does not
+// matter while free.
+func New(memtable int, free func() bool) *Pace {
+	return &Pace{cores: share * float64(runtime.GOMAXPROCS(0)), memtable: int64(memtable), free: free}
+}
+
+// Apply makes a database that is opened with o keep the pace. Whoever writes
+// to it calls Committed.
+func (p *Pace) Apply(o *pebble.Options) {
+	if o.EventListener == nil {
+		o.EventListener = &pebble.EventListener{}
+	}
+	p.listen(o.EventListener)
+	o.FS = pacedFS{o.FS, p}
+}
+
+// Committed is called with the length of every batch.
+func (p *Pace) Committed(bytes int) { p.filled.Add(int64(bytes)) }
+
+// listen counts what is behind.
+func (p *Pace) listen(l *pebble.EventListener) {
+	l.FlushBegin = func(i pebble.FlushInfo) {
+		p.queued.Store(int64(i.InputBytes))
+		p.filled.Store(0)
+	}
+	l.FlushEnd = func(i pebble.FlushInfo) { p.runs.Add(int32(len(i.Output))) }
+	l.CompactionEnd = func(i pebble.CompactionInfo) {
+		if i.Err == nil && len(i.Input) > 0 && i.Input[0].Level == 0 {
+			p.runs.Add(-int32(len(i.Input[0].Tables)))
+		}
+	}
+	begin, end := l.WriteStallBegin, l.WriteStallEnd
+	l.WriteStallBegin = func(i pebble.WriteStallBeginInfo) {
+		p.stalled.Store(true)
+		if begin != nil {
+			begin(i)
+		}
+	}
+	l.WriteStallEnd = func() {
+		p.stalled.Store(false)
+		if end != nil {
+			end()
+		}
+	}
+}
+
+// urgency is 0 for what may take its time, and 1 for what must not rest.
+func (p *Pace) urgency(k kind) float64 {
+	switch {
+	case p.stalled.Load() || p.free():
+		return 1
+	case k == compaction:
+		return min(float64(p.runs.Load())/mostRuns, 1)
+	}
+	// One memtable is flushed while the next is filled. Skip lists make what
+	// is queued a little longer than what was committed.
+	waiting := max(p.queued.Load()*3/4-p.memtable, 0) + p.filled.Load()
+	return min(float64(waiting)/float64(p.memtable), 1)
+}
+
+// writing counts the sorted files that are being written in this process.
+var writing atomic.Int32
+
+// rest is how long to pause after working for d.
+func (p *Pace) rest(k kind, d time.Duration) time.Duration {
+	each := p.cores / float64(max(writing.Load(), 1))
+	return time.Duration(float64(d) * max(1/each-1, 0) * (1 - p.urgency(k)))
+}
+
+// kind is why a sorted file is written.
+type kind byte
+
+const (
+	flush kind = iota
+	compaction
+)
+
+// kinds are the words of Pebble that we pace.
+var kinds = map[vfs.DiskWriteCategory]kind{"pebble-memtable-flush": flush, "pebble-compaction": compaction}
+
+// pacedFS is a file system whose sorted files are written at a pace.
+type pacedFS struct {
+	vfs.FS
+	pace *Pace
+}
+
+func (f pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	file, err := f.FS.Create(name, category)
+	kind, ok := kinds[category]
+	if err != nil || !ok {
+		return file, err
+	}
+	writing.Add(1)
+	return &pacedFile{File: file, pace: f.pace, kind: kind, begun: time.Now()}, nil
+}
+
+// Unwrap is for Pebble, which looks for the disk below.
+func (f pacedFS) Unwrap() vfs.FS { return f.FS }
+
+// pacedFile is used by one goroutine at a time.
+type pacedFile struct {
+	vfs.File
+	pace  *Pace
+	kind  kind
+	begun time.Time     // when the block being made was begun
+	owed  time.Duration // of rest
+}
+
+func (f *pacedFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	f.owed += f.pace.rest(f.kind, time.Since(f.begun))
+	if f.owed >= shortestRest {
+		time.Sleep(min(f.owed, longestRest))
+		f.owed = 0
+	}
+	f.begun = time.Now()
+	return n, err
+}
+
+func (f *pacedFile) Close() error {
+	writing.Add(-1)
+	return f.File.Close()
+}
