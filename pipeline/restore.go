@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -101,21 +103,20 @@ func (p *Partition) close() {
 // topicIDs are the ids of commands and state: a topic that was deleted and
 // made again has another one, and nothing we hold belongs to it. It refuses
 // topics to which partitions were added.
-func topicIDs(ctx context.Context, o *Options, cl *kgo.Client) ([2][16]byte, error) {
+func topicIDs(ctx context.Context, o *Options, cl *kgo.Client) (ids [2][16]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	var ids [3][16]byte
-	for i, name := range []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts()} {
-		t, err := topicMetadata(ctx, cl, name)
-		if err != nil {
-			return [2][16]byte(ids[:2]), err
-		}
-		if have := len(t.Partitions); have != int(o.Partitions) {
-			return [2][16]byte(ids[:2]), fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, name, have, o.Partitions)
-		}
-		ids[i] = t.TopicID
+	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts()}
+	found, err := topicsMetadata(ctx, cl, names...)
+	if err != nil {
+		return ids, err
 	}
-	return [2][16]byte(ids[:2]), nil
+	for i, t := range found {
+		if have := len(t.Partitions); have != int(o.Partitions) {
+			return ids, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, o.Partitions)
+		}
+	}
+	return [2][16]byte{found[0].TopicID, found[1].TopicID}, nil
 }
 
 func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
@@ -127,21 +128,37 @@ func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error
 }
 
 func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
+	found, err := topicsMetadata(ctx, cl, topic)
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// topicsMetadata asks for several at once, and answers in their order.
+func topicsMetadata(ctx context.Context, cl *kgo.Client, names ...string) ([]*kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
-	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr(topic)
-	req.Topics = append(req.Topics, rt)
+	for _, topic := range names {
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, rt)
+	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", topic, err)
+		return nil, fmt.Errorf("metadata of %s: %w", strings.Join(names, ", "), err)
 	}
-	if len(resp.Topics) != 1 {
-		return nil, fmt.Errorf("metadata of %s: empty answer", topic)
+	found := make([]*kmsg.MetadataResponseTopic, len(names))
+	for i, topic := range names {
+		at := slices.IndexFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && *t.Topic == topic })
+		if at < 0 {
+			return nil, fmt.Errorf("metadata of %s: empty answer", topic)
+		}
+		found[i] = &resp.Topics[at]
+		if err := kerr.ErrorForCode(found[i].ErrorCode); err != nil {
+			return nil, fmt.Errorf("metadata of %s: %w", topic, err)
+		}
 	}
-	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", topic, err)
-	}
-	return &resp.Topics[0], nil
+	return found, nil
 }
 
 // openStep bounds a step of opening that does not depend on how much there is

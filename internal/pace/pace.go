@@ -1,12 +1,12 @@
 // Package pace holds the background work of Pebble databases back: flushes of
-// memtables, and compactions. Left alone they run as fast as they can; and
+// memtables, compactions, and what their owners sweep. Left alone they run as fast as they can; and
 // databases under an even load fill at the same time, so that four flushes with
 // a compaction each took both of two cores for a quarter of a second, and all
 // that was due in that time was late by as much.
 //
-// Paced, the files that all databases of the process write at once share a
-// tenth of its cores: whoever has written a block rests the longer, the longer
-// that block took, and the more others write. The more urgent its work is, the shorter it rests,
+// Paced, all of the process that work at once share a tenth of its cores:
+// whoever has written a block rests the longer, the longer that block took, and
+// the more others work. The more urgent its work is, the shorter it rests,
 // down to nothing: a flush is urgent when the memtable behind it is nearly
 // full, a compaction when level 0 is.
 //
@@ -28,7 +28,7 @@ const (
 	share = 0.1
 	// shortestRest is below what a timer is worth: rests add up to it.
 	shortestRest = time.Millisecond
-	// longestRest bounds what a block taken for slow costs, and what Close waits.
+	// longestRest bounds what a slow block costs, and what a Close waits.
 	longestRest = 50 * time.Millisecond
 	// mostRuns in level 0, far below what stops writes: beyond it compactions are
 	// behind, and do not rest.
@@ -96,7 +96,11 @@ func (p *Pace) listen(l *pebble.EventListener) {
 // urgency is 0 for what may take its time, and 1 for what must not rest.
 func (p *Pace) urgency(k kind) float64 {
 	switch {
-	case p.stalled.Load() || p.free():
+	case p.free():
+		return 1
+	case k == sweep:
+		return 0
+	case p.stalled.Load():
 		return 1
 	case k == compaction:
 		return min(float64(p.runs.Load())/mostRuns, 1)
@@ -110,19 +114,53 @@ func (p *Pace) urgency(k kind) float64 {
 // writing counts the sorted files that are being written in this process.
 var writing atomic.Int32
 
-// rest is how long to pause after working for d.
-func (p *Pace) rest(k kind, d time.Duration) time.Duration {
-	each := p.cores / float64(max(writing.Load(), 1))
-	return time.Duration(float64(d) * max(1/each-1, 0) * (1 - p.urgency(k)))
-}
-
-// kind is why a sorted file is written.
+// kind is why somebody works in the background.
 type kind byte
 
 const (
 	flush kind = iota
 	compaction
+	sweep
 )
+
+// Work is one piece of background work under way, of one goroutine.
+type Work struct {
+	pace  *Pace
+	kind  kind
+	begun time.Time     // when it went on
+	owed  time.Duration // of rest
+}
+
+// working counts the pieces under way in this process.
+var working atomic.Int32
+
+func (p *Pace) begin(k kind) *Work {
+	working.Add(1)
+	return &Work{pace: p, kind: k, begun: time.Now()}
+}
+
+// Sweep begins a reading of much that nobody waits for. It calls Pause often,
+// and End.
+func (p *Pace) Sweep() *Work { return p.begin(sweep) }
+
+// Pause rests for what was done since the last call.
+func (w *Work) Pause() {
+	w.owed += w.pace.rest(w.kind, time.Since(w.begun))
+	if w.owed >= shortestRest {
+		time.Sleep(min(w.owed, longestRest))
+		w.owed = 0
+	}
+	w.begun = time.Now()
+}
+
+// End is the last call.
+func (w *Work) End() { working.Add(-1) }
+
+// rest is how long to pause after working for d.
+func (p *Pace) rest(k kind, d time.Duration) time.Duration {
+	each := p.cores / float64(max(working.Load(), 1))
+	return time.Duration(float64(d) * max(1/each-1, 0) * (1 - p.urgency(k)))
+}
 
 // kinds are the words of Pebble that we pace.
 var kinds = map[vfs.DiskWriteCategory]kind{"pebble-memtable-flush": flush, "pebble-compaction": compaction}
@@ -139,34 +177,24 @@ func (f pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	if err != nil || !ok {
 		return file, err
 	}
-	writing.Add(1)
-	return &pacedFile{File: file, pace: f.pace, kind: kind, begun: time.Now()}, nil
+	return &pacedFile{file, f.pace.begin(kind)}, nil
 }
 
 // Unwrap is for Pebble, which looks for the disk below.
 func (f pacedFS) Unwrap() vfs.FS { return f.FS }
 
-// pacedFile is used by one goroutine at a time.
 type pacedFile struct {
 	vfs.File
-	pace  *Pace
-	kind  kind
-	begun time.Time     // when the block being made was begun
-	owed  time.Duration // of rest
+	work *Work
 }
 
 func (f *pacedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
-	f.owed += f.pace.rest(f.kind, time.Since(f.begun))
-	if f.owed >= shortestRest {
-		time.Sleep(min(f.owed, longestRest))
-		f.owed = 0
-	}
-	f.begun = time.Now()
+	f.work.Pause()
 	return n, err
 }
 
 func (f *pacedFile) Close() error {
-	writing.Add(-1)
+	f.work.End()
 	return f.File.Close()
 }

@@ -238,8 +238,23 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// A flush rests, as those of the engine's stores do; what a sweep merges does
-// not, since Apply waits for it.
+// A sweep looks twice: what Apply brought to life behind its back stays.
+func TestSweepLooksTwice(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1, Now: func() time.Time { return start }})
+	for i := range 50 {
+		apply(t, s, event(i, ""))
+	}
+	looks := 0
+	err := s.dropRows([]byte{tableState}, after([]byte{tableState}), func([]byte) (bool, error) {
+		looks++
+		return looks > 50 && looks%2 == 0, nil
+	})
+	if left := count(t, s, tableState); err != nil || looks != 100 || left != 25 {
+		t.Errorf("%d rows left after %d looks, %v; want 25 after 100", left, looks, err)
+	}
+}
+
+// Flushes rest, as those of the engine's stores do, and what a sweep merges.
 func TestFlushesRest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
 	synctest.Test(t, func(t *testing.T) {
@@ -258,6 +273,9 @@ func TestFlushesRest(t *testing.T) {
 			}
 		}
 		check("a flush", s.db.Flush, true)
-		check("a sweep", s.Sweep, false)
+		check("a sweep", s.Sweep, true)
+		applyNoise(t, s, 10)
+		s.closing.Store(true)
+		check("a flush that Close waits for", s.db.Flush, false)
 	})
 }

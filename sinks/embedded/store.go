@@ -23,8 +23,8 @@ type Store struct {
 	write   sync.Mutex               // one batch at a time
 	applied map[int32]sinks.Progress // as it stands in the directory
 
-	pace   *pace.Pace   // of flushes and compactions
-	urgent atomic.Int32 // who wait for one
+	pace    *pace.Pace  // of flushes, compactions and sweeps
+	closing atomic.Bool // somebody waits for them
 
 	open    sync.RWMutex // held while the database is used; Close takes it whole
 	closed  bool
@@ -100,7 +100,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	}
 	// Zstd for what stays, and its quickest level: the next would save 1 %.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
-	s.pace = pace.New(int(o.MemTableSize), func() bool { return s.urgent.Load() > 0 })
+	s.pace = pace.New(int(o.MemTableSize), s.closing.Load)
 	s.pace.Apply(o)
 	return pebble.Open(s.opts.Dir, o)
 }
@@ -134,13 +134,13 @@ func (s *Store) OwnsOffsets() bool { return true }
 // Close waits for running calls and closes the directory. Calling it again
 // does nothing.
 func (s *Store) Close() error {
+	s.closing.Store(true)
 	s.open.Lock()
 	defer s.open.Unlock()
 	if s.closed {
 		return nil
 	}
 	s.closed = true
-	s.urgent.Add(1)
 	close(s.stop)
 	s.sweeper.Wait()
 	return wrap("close history", s.db.Close())

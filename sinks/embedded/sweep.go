@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -55,7 +56,7 @@ func (s *Store) sweep() error {
 func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
 	d := s.newDrops()
 	prefix := []byte{tableByAge}
-	err := s.scan(prefix, after(prefix), func(k, _ []byte) error {
+	err := s.sweepOver(prefix, after(prefix), func(k, _ []byte) error {
 		tenant, key, at, err := parseAgeKey(k)
 		if err != nil {
 			return err
@@ -72,39 +73,87 @@ func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
 	return d.commit()
 }
 
-// dropExpiredRows holds Apply back, which might otherwise bring a row to life
-// between our look at it and its deletion.
 func (s *Store) dropExpiredRows() error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	now, d := s.opts.Now().Unix(), s.newDrops()
-	prefix := []byte{tableState}
-	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
-		var row sinks.StateRow
-		if err := decodeRow(v, &row); err != nil {
+	now, oldest := s.opts.Now().Unix(), trigger.At(s.opts.Now().Add(-s.retention()))
+	states := []byte{tableState}
+	return errors.Join(
+		s.dropRows(states, after(states), func(v []byte) (bool, error) {
+			var row sinks.StateRow
+			err := decodeRow(v, &row)
+			return row.State.Live(now) || slices.ContainsFunc(erasOf(&row), func(c sinks.Cell[bool]) bool { return c.Live(now) }), err
+		}),
+		s.dropRows([]byte{tableMinute}, minutePrefix(oldest), func(v []byte) (bool, error) {
+			var row sinks.MinuteRow
+			err := decodeRow(v, &row)
+			return row.State.Live(now), err
+		}),
+	)
+}
+
+// dropRows removes the rows of a range that do not live.
+func (s *Store) dropRows(from, to []byte, live func(value []byte) (bool, error)) error {
+	var dead [][]byte
+	drop := func() error {
+		defer func() { dead = dead[:0] }()
+		return s.dropDead(dead, live)
+	}
+	err := s.sweepOver(from, to, func(k, v []byte) error {
+		if alive, err := live(v); alive || err != nil {
 			return err
 		}
-		if row.State.Live(now) || slices.ContainsFunc(erasOf(&row), func(c sinks.Cell[bool]) bool { return c.Live(now) }) {
+		if dead = append(dead, slices.Clone(k)); len(dead) < deadBatch {
 			return nil
 		}
-		return d.drop(k)
+		return drop()
 	})
 	if err != nil {
 		return err
 	}
-	oldest := trigger.At(s.opts.Now().Add(-s.retention()))
-	err = s.scan([]byte{tableMinute}, minutePrefix(oldest), func(k, v []byte) error {
-		var row sinks.MinuteRow
-		if err := decodeRow(v, &row); err != nil || row.State.Live(now) {
+	return drop()
+}
+
+// deadBatch bounds for how many rows Apply is held back.
+const deadBatch = 1000
+
+// dropDead looks at rows again, and removes those that still do not live: Apply
+// might have brought them to life since, and is held back meanwhile.
+func (s *Store) dropDead(keys [][]byte, live func(value []byte) (bool, error)) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	d := s.newDrops()
+	for _, k := range keys {
+		v, closer, err := s.db.Get(k)
+		if err != nil {
 			return err
 		}
-		return d.drop(k)
-	})
-	if err != nil {
-		return err
+		alive, err := live(v)
+		if err := errors.Join(err, closer.Close()); err != nil {
+			return err
+		}
+		if alive {
+			continue
+		}
+		if err := d.drop(k); err != nil {
+			return err
+		}
 	}
 	return d.commit()
 }
+
+// sweepOver is scan for what nobody waits for.
+func (s *Store) sweepOver(from, to []byte, visit func(k, v []byte) error) error {
+	work, rows := s.pace.Sweep(), 0
+	defer work.End()
+	return s.scan(from, to, func(k, v []byte) error {
+		if rows++; rows%rowsAtOnce == 0 {
+			work.Pause()
+		}
+		return visit(k, v)
+	})
+}
+
+// rowsAtOnce are swept between two rests: some hundred microseconds.
+const rowsAtOnce = 256
 
 func erasOf(row *sinks.StateRow) (cells []sinks.Cell[bool]) {
 	for _, c := range row.Eras {
@@ -122,7 +171,7 @@ func (s *Store) dropToSize() error {
 		return err
 	}
 	count := 0
-	if err := s.scan([]byte{tableByAge}, after([]byte{tableByAge}), func(_, _ []byte) error { count++; return nil }); err != nil {
+	if err := s.sweepOver([]byte{tableByAge}, after([]byte{tableByAge}), func(_, _ []byte) error { count++; return nil }); err != nil {
 		return err
 	}
 	drop := count - int(float64(count)*0.9*float64(s.opts.MaxBytes)/float64(used))
@@ -130,8 +179,6 @@ func (s *Store) dropToSize() error {
 	if err := s.dropEvents(func(_ int64, dropped int) bool { return dropped < drop }); err != nil {
 		return err
 	}
-	s.urgent.Add(1)
-	defer s.urgent.Add(-1)
 	return s.db.Compact(context.Background(), lo, hi, false)
 }
 
