@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- embedded kafka nats
 bin=$(mktemp -d)/waterclock
-go build -buildvcs=true -o "$bin" ./cmd/waterclock
+CGO_ENABLED=0 go build -buildvcs=true -o "$bin" ./cmd/waterclock # as make build does: Pebble's memory lies elsewhere with cgo
 day=$(date -u +%Y-%m-%d)
 
 scenario() { # broker name arguments...

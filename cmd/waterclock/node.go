@@ -21,6 +21,7 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/internal/tracing"
@@ -53,11 +54,6 @@ type node struct {
 	tracing         *tracing.Tracer // nil: off
 }
 
-// heapGrowth lets the heap grow to three times what lives, not twice, before it
-// is collected: much garbage is made around little that stays. memory.limit
-// bounds it; GOGC in the environment is obeyed.
-const heapGrowth = 200
-
 // newNode makes a process of its settings; inner is how its own clients reach a
 // broker that is in it.
 func newNode(c *config.Config, log *slog.Logger, dev bool, inner ...kgo.Opt) (*node, error) {
@@ -65,9 +61,7 @@ func newNode(c *config.Config, log *slog.Logger, dev bool, inner ...kgo.Opt) (*n
 	if c.Memory.Limit > 0 {
 		debug.SetMemoryLimit(int64(c.Memory.Limit))
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
+	heap.Manage()
 	n.timetable = &trigger.Timetable{Zones: calendar.Embedded(), MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod }}
 	var err error
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(log)); err != nil {

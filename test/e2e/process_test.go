@@ -31,7 +31,9 @@ func build(name string, flags ...string) (string, error) {
 	}
 	file := filepath.Join(dir, name)
 	args := append(append([]string{"build"}, flags...), "-o", file, "../../cmd/waterclock")
-	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build: %w\n%s", err, out)
 	}
 	return file, nil

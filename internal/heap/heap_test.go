@@ -1,0 +1,58 @@
+package heap
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+)
+
+func TestPercent(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		live, scanned uint64
+		want          int
+	}{
+		{0, 0, mostPercent},
+		{20 * mib, 10 * mib, mostPercent},
+		{100 * mib, 100 * mib, mostPercent},
+		{256 * mib, 10 * mib, 50},    // little but caches: the least growth
+		{600 * mib, 75 * mib, 50},    // caches
+		{4000 * mib, 100 * mib, 10},  // large caches
+		{1000 * mib, 900 * mib, 200}, // a large index
+		{64, 1 << 40, mostPercent},   // nonsense
+	} {
+		if got := percent(c.live, c.scanned); got != c.want {
+			t.Errorf("percent(%d, %d) is %d, want %d", c.live, c.scanned, got, c.want)
+		}
+	}
+}
+
+// TestCachesDoNotGrowTheHeap: what the collector does not look into lets the
+// heap grow no further.
+func TestCachesDoNotGrowTheHeap(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	const cache = 512 << 20
+	blocks := make([][]byte, cache>>15)
+	for i := range blocks {
+		blocks[i] = make([]byte, 32<<10)
+	}
+	runtime.GC()
+	newManager().set()
+	s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+	metrics.Read(s)
+	if grows := int64(s[0].Value.Uint64()) - cache; grows < leastGrowth*9/10 || grows > leastGrowth*5/4 {
+		t.Errorf("beside %d MiB of blocks the heap may have %d MiB", cache>>20, grows>>20)
+	}
+	runtime.KeepAlive(blocks)
+}
+
+// TestAfterEach: every collection is heard of.
+func TestAfterEach(t *testing.T) {
+	collected := make(chan struct{}, 1)
+	afterEach(collected)
+	for range 3 {
+		runtime.GC()
+		<-collected
+	}
+}
