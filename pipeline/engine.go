@@ -102,7 +102,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return err
 		case <-ticker.C:
 			e.measureLag(ctx)
-			e.commitOffsets(ctx, cl)
+			e.commitOffsets(ctx, cl, e.Partitions())
 		}
 	}
 }
@@ -110,6 +110,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // stop closes every partition, then leaves the group, so that others take over
 // at once. A partition that hangs does not hold up the others.
 func (e *Engine) stop(cl *kgo.Client, hangs bool) {
+	last := e.Partitions()
 	e.mu.Lock()
 	e.stopping = true
 	var all []int32
@@ -117,16 +118,21 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 		all = append(all, p)
 	}
 	e.mu.Unlock()
-	e.stopTails()
+	ending := e.give(all)
 	var patience <-chan time.Time
 	if hangs {
 		patience = time.After(2 * time.Second)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	e.commitOffsets(ctx, cl)
-	e.awaitEnd(e.give(all), patience)
-	e.leave(ctx, cl)
+	leave := func() { cl.CloseAllowingRebalance() }
+	var beside sync.WaitGroup // while turns end: until others take over, nothing fires
+	beside.Go(e.stopTails)
+	beside.Go(func() { e.commitOffsets(ctx, cl, last) })
+	beside.Go(func() { leave = e.readyToLeave(ctx, cl) })
+	e.awaitEnd(ending, patience)
+	beside.Wait()
+	leave()
 	if e.cache != nil {
 		e.cache.Close()
 	}

@@ -59,10 +59,10 @@ func (e *Engine) measureLag(ctx context.Context) {
 // commitOffsets writes group offsets outside the transactions, for lag tools
 // alone: the offsets that count are in progress. It is a plain request, since
 // kgo's own commits wait for a rebalance to end.
-func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client) {
+func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []Status) {
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic = e.opts.Names.Commands()
-	for _, s := range e.Partitions() {
+	for _, s := range at {
 		if s.Ready && e.told[s.Partition] != s.CommandsOffset {
 			p := kmsg.NewOffsetCommitRequestTopicPartition()
 			p.Partition, p.Offset = s.Partition, s.CommandsOffset
@@ -105,28 +105,31 @@ func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetC
 	}
 }
 
-// leave takes us out of the group, so that our partitions are given away at
-// once rather than after the session time-out. kgo does not leave for static
-// members; and a member that is still heard would join again when it learns
-// that it has left, so it is silenced first.
-func (e *Engine) leave(ctx context.Context, cl *kgo.Client) {
+// readyToLeave returns what takes us out of the group, so that our partitions
+// are given away at once rather than after the session time-out. kgo does not
+// leave for static members; and a member that is still heard would join again
+// when it learns that it has left, so it is silenced first, and somebody else
+// says so, who has found the coordinator already.
+func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()) {
 	if e.opts.InstanceID == "" {
-		cl.CloseAllowingRebalance()
-		return
+		return cl.CloseAllowingRebalance
 	}
 	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics()}, e.opts.Kafka...)...)
 	if err != nil {
 		e.opts.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
-		cl.CloseAllowingRebalance()
-		return
+		return cl.CloseAllowingRebalance
 	}
-	defer asks.Close()
-	_ = asks.Ping(ctx)
-	cl.CloseAllowingRebalance()
-	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group = e.opts.Group
-	m := kmsg.NewLeaveGroupRequestMember()
-	m.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
-	req.Members = append(req.Members, m)
-	_, _ = req.RequestWith(ctx, asks)
+	find := kmsg.NewPtrDescribeGroupsRequest()
+	find.Groups = []string{e.opts.Group}
+	_, _ = find.RequestWith(ctx, asks)
+	return func() {
+		defer asks.Close()
+		cl.CloseAllowingRebalance()
+		req := kmsg.NewPtrLeaveGroupRequest()
+		req.Group = e.opts.Group
+		m := kmsg.NewLeaveGroupRequestMember()
+		m.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+		req.Members = append(req.Members, m)
+		_, _ = req.RequestWith(ctx, asks)
+	}
 }

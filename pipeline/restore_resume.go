@@ -38,10 +38,8 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 	for _, name := range p.progress.Channels {
 		p.channels[name] = true
 	}
-	for _, topic := range []string{p.opts.Names.Commands(), p.opts.Names.Receipts()} {
-		if err := p.followFrom(ctx, topic); err != nil {
-			return err
-		}
+	if err := p.followInputs(ctx); err != nil {
+		return err
 	}
 	if err := p.openQuotas(); err != nil {
 		return err
@@ -70,26 +68,33 @@ func (p *Partition) sameTopics(ids [2][16]byte) error {
 	return nil
 }
 
-// followFrom plans to read a topic from progress on, and sends again what had not
-// been forwarded when progress was written.
-func (p *Partition) followFrom(ctx context.Context, topic string) error {
-	next := &p.progress.NextCommand
-	if topic == p.opts.Names.Receipts() {
-		next = &p.progress.NextReceipt
-	}
-	start, err := p.kafka.listOffset(ctx, topic, p.id, readUncommitted, earliest)
+// followInputs plans to read commands and receipts from progress on, and sends
+// again what had not been forwarded when progress was written.
+func (p *Partition) followInputs(ctx context.Context) error {
+	inputs := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
+	starts, err := listOffsets(ctx, p.kafka.cl, inputs, p.id, readUncommitted, earliest)
 	if err != nil {
 		return err
 	}
+	ends, err := listOffsets(ctx, p.kafka.cl, inputs, p.id, readUncommitted, latest)
+	if err != nil {
+		return err
+	}
+	for i, next := range []*int64{&p.progress.NextCommand, &p.progress.NextReceipt} {
+		if err := p.followFrom(ctx, inputs[i], next, starts[i], ends[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followFrom is followInputs for a topic that is there from start to end.
+func (p *Partition) followFrom(ctx context.Context, topic string, next *int64, start, end int64) error {
 	if *next < start {
 		if p.progress.Seq > 0 && *next > 0 && !p.opts.AcceptGap {
 			return fmt.Errorf("%w: %s/%d begins at %d, but was read only up to %d. Start with --accept-gap to go on without what is lost", ErrGap, topic, p.id, start, *next)
 		}
 		*next = start
-	}
-	end, err := p.kafka.listOffset(ctx, topic, p.id, readUncommitted, latest)
-	if err != nil {
-		return err
 	}
 	if *next > end {
 		if !p.opts.AcceptGap {
