@@ -172,17 +172,9 @@ func (b *barrier) hold(p *Partition, stable, end int64, at, pardon *int64) error
 // compaction emptied. kgo drops fetches without visible records, so over such
 // a tail its position would never reach the end.
 func (s *session) skipHidden(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
-	t, err := topicMetadata(ctx, s.cl, topic)
-	if err != nil {
-		return 0, err
-	}
-	leader := leaderOf(t, partition)
-	if leader < 0 {
-		return offset, nil // an election: look again
-	}
-	p, err := s.fetch(ctx, t, partition, offset, leader, readCommitted)
+	p, err := s.look(ctx, topic, partition, offset, readCommitted)
 	if err != nil || p == nil {
-		return offset, err
+		return offset, err // nil: an election, look again
 	}
 	return hiddenThrough(p, offset), nil
 }
@@ -190,60 +182,12 @@ func (s *session) skipHidden(ctx context.Context, topic string, partition int32,
 // appendTime is when the record at an offset was appended; ok is false while
 // the broker does not show it.
 func (s *session) appendTime(ctx context.Context, topic string, partition int32, offset int64) (at time.Time, ok bool, err error) {
-	t, err := topicMetadata(ctx, s.cl, topic)
-	if err != nil {
-		return at, false, err
-	}
-	leader := leaderOf(t, partition)
-	if leader < 0 {
-		return at, false, nil
-	}
-	p, err := s.fetch(ctx, t, partition, offset, leader, readUncommitted)
+	p, err := s.look(ctx, topic, partition, offset, readUncommitted)
 	if err != nil || p == nil || len(p.RecordBatches) < batchHeader {
 		return at, false, err
 	}
 	// With LogAppendTime the batch has one time for all its records.
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(p.RecordBatches[batchMaxTime:]))), true, nil
-}
-
-// fetch asks the leader for what lies at an offset, without waiting; nil if it
-// answers with an error, which another try cures.
-func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, partition int32, offset int64, leader int32, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
-	topic := *t.Topic
-	resp, err := fetchRequest(topic, t.TopicID, partition, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader)))
-	if err != nil {
-		return nil, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
-	}
-	for _, t := range resp.Topics {
-		for i := range t.Partitions {
-			if p := &t.Partitions[i]; p.ErrorCode == 0 {
-				return p, nil
-			}
-		}
-	}
-	return nil, nil
-}
-
-func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
-	for i := range t.Partitions {
-		if t.Partitions[i].Partition == partition {
-			return t.Partitions[i].Leader
-		}
-	}
-	return -1
-}
-
-func fetchRequest(topic string, id [16]byte, partition int32, offset int64, isolation int8) *kmsg.FetchRequest {
-	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, isolation
-	req.SessionEpoch = -1 // no session
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic, rt.TopicID = topic, id
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, offset, 4<<20
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	return req
 }
 
 // Record batch header (KIP-98): offsets of the fields we look at.

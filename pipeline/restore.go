@@ -59,10 +59,12 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	if p.kafka, err = openSession(p.opts, p.id); err != nil {
 		return err
 	}
-	ids, err := topicIDs(ctx, p.opts, p.kafka.cl)
+	own, err := ownTopics(ctx, p.opts, p.kafka.ask)
 	if err != nil {
 		return err
 	}
+	p.kafka.know(own...)
+	ids := idsOf(own)
 	p.own.step("open the store")
 	if err := p.openStore(); err != nil {
 		return err
@@ -100,23 +102,28 @@ func (p *Partition) close() {
 	}
 }
 
-// topicIDs are the ids of commands and state: a topic that was deleted and
-// made again has another one, and nothing we hold belongs to it. It refuses
-// topics to which partitions were added.
-func topicIDs(ctx context.Context, o *Options, cl *kgo.Client) (ids [2][16]byte, err error) {
+// ownTopics are commands, state and receipts as the brokers have them. It
+// refuses topics to which partitions were added.
+func ownTopics(ctx context.Context, o *Options, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
 	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts()}
 	found, err := topicsMetadata(ctx, cl, names...)
 	if err != nil {
-		return ids, err
+		return nil, err
 	}
 	for i, t := range found {
 		if have := len(t.Partitions); have != int(o.Partitions) {
-			return ids, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, o.Partitions)
+			return nil, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, o.Partitions)
 		}
 	}
-	return [2][16]byte{found[0].TopicID, found[1].TopicID}, nil
+	return found, nil
+}
+
+// idsOf are the ids of commands and state: a topic that was deleted and made
+// again has another one, and nothing we hold belongs to it.
+func idsOf(own []*kmsg.MetadataResponseTopic) [2][16]byte {
+	return [2][16]byte{own[0].TopicID, own[1].TopicID}
 }
 
 func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {

@@ -73,20 +73,24 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 	}
 	begin := time.Now()
 	r.nonce = nonce
-	cl, end, err := r.reader(ctx, p.kafka.cl, p.now())
+	end, err := r.begin(ctx, p.kafka.cl, p.now())
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
+	read, done, err := p.reading(r, end)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if end-r.next > int64(r.chunk) {
 		r.store.Fill()
 	}
 	from, told := r.next, begin
 	for !r.done {
 		pctx, cancel := context.WithTimeout(ctx, openStep)
-		fs := cl.PollFetches(pctx) // all there is, so that the next is fetched while this is applied
+		fs, err := read(pctx)
 		cancel()
-		if err := fetchFailed(ctx, fs); err != nil {
+		if err != nil {
 			return err // among others, that nothing came for openStep although the nonce is there
 		}
 		if err := r.apply(fs, p.now()); err != nil {
@@ -106,6 +110,29 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 	return nil
 }
 
+// nearEnd is how many records are read by the client that is connected already:
+// to connect another takes longer.
+const nearEnd = 1000
+
+// reading returns what reads topic state from r.next on: all there is.
+func (p *Partition) reading(r *replica, end int64) (read func(context.Context) (kgo.Fetches, error), done func(), err error) {
+	if end-r.next <= nearEnd {
+		next := r.next
+		return func(ctx context.Context) (fs kgo.Fetches, err error) {
+			fs, next, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, next)
+			return fs, err
+		}, func() {}, nil
+	}
+	cl, err := r.reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (kgo.Fetches, error) {
+		fs := cl.PollFetches(ctx) // the next is fetched while this is applied
+		return fs, fetchFailed(ctx, fs)
+	}, cl.Close, nil
+}
+
 func newReplica(o *Options, id int32, st *statestore.Store) *replica {
 	r := &replica{opts: o, id: id, store: st, batch: st.NewBatch(), chunk: cmp.Or(o.restoreChunk, restoreChunk)}
 	r.reset()
@@ -121,31 +148,37 @@ func (r *replica) reset() {
 	r.order, r.bytes = r.order[:0], 0
 }
 
-// reader reads topic state from where the store stands; end is where the topic
-// ends now. The client that asks is connected already; now is the brokers' time.
-func (r *replica) reader(ctx context.Context, asks *kgo.Client, now trigger.Instant) (cl *kgo.Client, end int64, err error) {
+// begin finds where topic state is to be read from, where the store stands, and
+// where it ends now. The client that asks is connected already; now is the
+// brokers' time.
+func (r *replica) begin(ctx context.Context, asks *kgo.Client, now trigger.Instant) (end int64, err error) {
 	actx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
 	topic := r.opts.Names.State()
 	start, err := listOffset(actx, asks, topic, r.id, readCommitted, earliest)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if end, err = listOffset(actx, asks, topic, r.id, readUncommitted, latest); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if r.next, err = r.position(); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if r.next == 0 || r.next < start || r.next > end {
 		if r.next > 0 {
 			if err := r.wipe(fmt.Sprintf("topic state is there from %d to %d, and the store had read to %d", start, end, r.next)); err != nil {
-				return nil, 0, err
+				return 0, err
 			}
 		}
 		r.next, r.began.at, r.since = start, now, now
 	}
-	cl, err = kgo.NewClient(append([]kgo.Opt{
+	return end, nil
+}
+
+// reader is a client that reads topic state from r.next on.
+func (r *replica) reader() (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(r.opts.isolation()),
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxPartitionBytes(8 << 20),
@@ -154,9 +187,8 @@ func (r *replica) reader(ctx context.Context, asks *kgo.Client, now trigger.Inst
 		kgo.RetryBackoffFn(retryBackoff),
 		kgo.DisableClientMetrics(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {r.id: kgo.NewOffset().At(r.next)}}),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.opts.Names.State(): {r.id: kgo.NewOffset().At(r.next)}}),
 	}, r.opts.Kafka...)...)
-	return cl, end, err
 }
 
 func fetchFailed(ctx context.Context, fs kgo.Fetches) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
 )
@@ -20,7 +21,8 @@ type session struct {
 	ask  *kgo.Client // Options.asker
 	part int32
 
-	planned map[string]map[int32]kgo.Offset // what follow reads
+	planned map[string]map[int32]kgo.Offset        // what follow reads
+	known   map[string]*kmsg.MetadataResponseTopic // of look
 
 	met map[string]bool // topics that records were committed to, or are about to be
 	new []*kgo.Record   // where the first record of each topic met in this transaction goes
@@ -62,7 +64,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, met: map[string]bool{}}
+	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]bool{}}
 	s.promised = s.promise
 	return s, nil
 }

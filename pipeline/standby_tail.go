@@ -66,7 +66,7 @@ func (e *Engine) startTail(id int32) *tail {
 
 // tail reads until ctx ends; what it has read is then in the store.
 func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
-	ids, err := topicIDs(ctx, &e.opts, e.cl)
+	own, err := ownTopics(ctx, &e.opts, e.cl)
 	if err != nil {
 		return err
 	}
@@ -80,10 +80,14 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	}
 	local, began := trigger.At(e.opts.Now()), time.Now()
 	now := func() trigger.Instant { return max(newest, local).Add(time.Since(began)) }
-	if err := r.distrust(ids, now()); err != nil { // a clock that is behind makes nothing young
+	if err := r.distrust(idsOf(own), now()); err != nil { // a clock that is behind makes nothing young
 		return err
 	}
-	cl, end, err := r.reader(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
+	end, err := r.begin(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
+	if err != nil {
+		return err
+	}
+	cl, err := r.reader()
 	if err != nil {
 		return err
 	}

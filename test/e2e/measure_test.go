@@ -50,6 +50,9 @@ func report(t *testing.T, name string, figures map[string]any) {
 	}
 	t.Logf("%s", b)
 	if dir := os.Getenv("WATERCLOCK_BENCH_OUT"); dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		file := filepath.Join(dir, time.Now().UTC().Format(time.DateOnly)+"-"+name+".json")
 		if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
 			t.Fatal(err)

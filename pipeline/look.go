@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// look asks for what lies at an offset, by the client that is connected
+// already; nil if there is no leader that answers, which another try cures.
+func (s *session) look(ctx context.Context, topic string, partition int32, offset int64, isolation int8) (p *kmsg.FetchResponseTopicPartition, err error) {
+	for range 2 {
+		t := s.known[topic]
+		if t == nil {
+			if t, err = topicMetadata(ctx, s.ask, topic); err != nil {
+				return nil, err
+			}
+			s.know(t)
+		}
+		if leader := leaderOf(t, partition); leader >= 0 {
+			if p, err = s.fetch(ctx, t, partition, offset, leader, isolation); p != nil {
+				return p, nil
+			}
+		}
+		delete(s.known, topic) // it may lead no more
+	}
+	return nil, err
+}
+
+// know remembers who leads the partitions of topics.
+func (s *session) know(topics ...*kmsg.MetadataResponseTopic) {
+	for _, t := range topics {
+		s.known[*t.Topic] = t
+	}
+}
+
+// lookPause is between two looks at what is not committed to the end yet.
+const lookPause = 5 * time.Millisecond
+
+// readFrom returns what is committed from an offset on, at least something,
+// and where it ends.
+func (s *session) readFrom(ctx context.Context, o *Options, topic string, partition int32, offset int64) (kgo.Fetches, int64, error) {
+	isolation := int8(readCommitted)
+	if o.isolation() == kgo.ReadUncommitted() {
+		isolation = readUncommitted
+	}
+	for {
+		p, err := s.look(ctx, topic, partition, offset, isolation)
+		if err != nil {
+			return nil, 0, err
+		}
+		if p != nil {
+			fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+				KeepControlRecords: true, Offset: offset, IsolationLevel: o.isolation(), Topic: topic, Partition: partition,
+			}, p, kgo.DefaultDecompressor(), nil)
+			if fp.Err != nil {
+				return nil, 0, &fetchError{topic, partition, fp.Err}
+			}
+			if next > offset {
+				return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: topic, Partitions: []kgo.FetchPartition{fp}}}}}, next, nil
+			}
+		}
+		if sleep(ctx, lookPause); ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+	}
+}
+
+// fetch asks the leader for what lies at an offset, without waiting; nil if it
+// answers with an error, which another try cures.
+func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, partition int32, offset int64, leader int32, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
+	topic := *t.Topic
+	resp, err := fetchRequest(topic, t.TopicID, partition, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader)))
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
+	}
+	for _, t := range resp.Topics {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.ErrorCode == 0 {
+				return p, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
+	for i := range t.Partitions {
+		if t.Partitions[i].Partition == partition {
+			return t.Partitions[i].Leader
+		}
+	}
+	return -1
+}
+
+func fetchRequest(topic string, id [16]byte, partition int32, offset int64, isolation int8) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, isolation
+	req.SessionEpoch = -1 // no session
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic, rt.TopicID = topic, id
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, offset, 4<<20
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return req
+}
