@@ -44,7 +44,8 @@ func (s *syncer) idle() bool {
 
 // settle makes all that the journal holds, and extra, durable where it lies,
 // and empties the journal: files may be replaced or deleted then. Whoever calls
-// it sees to it that nothing is written to those meanwhile.
+// it sees to it that nothing is written to those meanwhile; to others kfake goes
+// on writing, and what comes after their sync began the next round takes.
 func (s *syncer) settle(extra ...target) error {
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -55,11 +56,15 @@ func (s *syncer) settle(extra ...target) error {
 	for _, t := range extra {
 		s.touched[t] = struct{}{}
 	}
-	err := s.syncPlaces(s.touched)
+	synced := map[*follower]int64{}
 	for t := range s.touched {
 		if f := s.followers[t]; f != nil {
-			f.skip()
+			synced[f] = f.size()
 		}
+	}
+	err := s.syncPlaces(s.touched)
+	for f, size := range synced {
+		f.end.byte = size
 	}
 	clear(s.touched)
 	if err := errors.Join(err, s.journal.void()); err != nil {

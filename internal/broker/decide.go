@@ -7,6 +7,7 @@ import (
 
 // endOpen writes the marker of every transaction that has none.
 func (r *repairer) endOpen(context.Context) error {
+	r.found = r.ends()
 	commits, aborts := 0, 0
 	for _, p := range r.parts {
 		for _, pid := range p.sortedOpen() {
@@ -75,7 +76,19 @@ func (r *repairer) refuted(o *outcome) bool {
 			}
 		}
 	}
-	return r.timedOut(o)
+	return r.ahead(o) || r.timedOut(o)
+}
+
+// ahead says whether an outcome reached its own file before all the data that
+// it speaks of was durable: a power cut takes what is not synced in any order.
+// Nobody has heard of it then.
+func (r *repairer) ahead(o *outcome) bool {
+	for _, p := range r.parts {
+		if end, ok := o.tail(p); ok && r.found[p.dir].before(end) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *repairer) timedOut(o *outcome) bool {

@@ -81,14 +81,16 @@ func (f *follower) recordFile(j *journal, path string, upTo int64) error {
 	return err
 }
 
-// skip takes all that is there as recorded: it is durable where it lies.
-func (f *follower) skip() {
+// size is how much there is now of what is followed, at least what was recorded.
+func (f *follower) size() int64 {
 	if f.f == nil {
-		return
+		return f.end.byte
 	}
-	if info, err := f.f.Stat(); err == nil {
-		f.end.byte = info.Size()
+	info, err := f.f.Stat()
+	if err != nil {
+		return f.end.byte
 	}
+	return max(f.end.byte, info.Size())
 }
 
 func (f *follower) close() {

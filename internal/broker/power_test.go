@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -190,5 +191,89 @@ func TestDeletedTopicIsNotReplayed(t *testing.T) {
 			crash := copyDir(t, dir)
 			wantValues(t, read(t, start(t, crash), "a", 0), "new")
 		})
+	}
+}
+
+// TestOutcomeAheadOfItsData: what is not synced reaches the disk in any order,
+// so that a commit nobody was told of may be there before its data.
+func TestOutcomeAheadOfItsData(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	cl := client(t, b, kgo.TransactionalID("x"))
+	for _, v := range []string{"old", "new"} {
+		transact(t, cl, true, rec("a", 0, "k", v), rec("a", 1, "k", v))
+	}
+	after := copyDir(t, dir)
+	for i := range 2 {
+		if err := os.Remove(filepath.Join(after, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, _, err := readOutcomes(raw)
+	if err != nil || len(outcomes) != 2 || len(outcomes[1].parts) != 2 {
+		t.Fatalf("%d outcomes, %v", len(outcomes), err)
+	}
+	for _, end := range outcomes[1].parts {
+		size := end.size // without the marker
+		if end.partition == 1 {
+			size-- // and a byte of the data
+		}
+		if err := os.Truncate(filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", end.partition), segmentName(end.base)), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := start(t, after)
+	for p := range int32(2) {
+		wantValues(t, read(t, again, "a", p, committed()), "old")
+	}
+}
+
+// TestWrittenWhileSettling: what is appended to a file after settle has synced
+// it goes to the journal.
+func TestWrittenWhileSettling(t *testing.T) {
+	dir := t.TempDir()
+	s, err := newSyncer(dir, nil, &listings{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	path := filepath.Join(dir, "x.log")
+	write := func(what string) {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := target{path, aLog}
+	write("a")
+	if err := s.wait(x); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile := sync.OnceFunc(func() { write("b") })
+	s.fsync = func(f *os.File) error {
+		err := f.Sync()
+		if f.Name() == path {
+			meanwhile()
+		}
+		return err
+	}
+	if err := s.settle(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.wait(x); err != nil {
+		t.Fatal(err)
+	}
+	list, err := loadJournal(dir)
+	if err != nil || len(list) != 1 || list[0].at != 1 || string(list[0].data) != "b" {
+		t.Errorf("the journal has %+v, %v; want b at 1", list, err)
 	}
 }

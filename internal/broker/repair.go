@@ -40,7 +40,8 @@ type repairer struct {
 	parts    []*part
 	pids     *pidTable
 
-	ended map[endedTxn]bool // what was decided about open transactions: committed?
+	found map[string]position // partition directory to the end of what was in it
+	ended map[endedTxn]bool   // what was decided about open transactions: committed?
 }
 
 type part struct {
