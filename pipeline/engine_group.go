@@ -125,6 +125,8 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 	return func() {
 		defer asks.Close()
 		cl.CloseAllowingRebalance()
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // turns may have taken all of the other
+		defer cancel()
 		req := kmsg.NewPtrLeaveGroupRequest()
 		req.Group = e.opts.Group
 		m := kmsg.NewLeaveGroupRequestMember()

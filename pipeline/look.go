@@ -2,9 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -12,6 +14,7 @@ import (
 // look asks for what lies at an offset, by the client that is connected
 // already; nil if there is no leader that answers, which another try cures.
 func (s *session) look(ctx context.Context, topic string, partition int32, offset int64, isolation int8) (p *kmsg.FetchResponseTopicPartition, err error) {
+	s.code = 0
 	for range 2 {
 		t := s.known[topic]
 		if t == nil {
@@ -20,8 +23,8 @@ func (s *session) look(ctx context.Context, topic string, partition int32, offse
 			}
 			s.know(t)
 		}
-		if leader := leaderOf(t, partition); leader >= 0 {
-			if p, err = s.fetch(ctx, t, partition, offset, leader, isolation); p != nil {
+		if leader := leaderOf(t, partition); leader != nil && leader.Leader >= 0 {
+			if p, err = s.fetch(ctx, t, leader, offset, isolation); p != nil {
 				return p, nil
 			}
 		}
@@ -37,8 +40,12 @@ func (s *session) know(topics ...*kmsg.MetadataResponseTopic) {
 	}
 }
 
-// lookPause is between two looks at what is not committed to the end yet.
-const lookPause = 5 * time.Millisecond
+// lookPause is between two looks at what is not committed to the end yet, or
+// has no leader; it doubles up to mostLookPause.
+const (
+	lookPause     = 5 * time.Millisecond
+	mostLookPause = 100 * time.Millisecond
+)
 
 // readFrom returns what is committed from an offset on, at least something,
 // and where it ends.
@@ -47,10 +54,10 @@ func (s *session) readFrom(ctx context.Context, o *Options, topic string, partit
 	if o.isolation() == kgo.ReadUncommitted() {
 		isolation = readUncommitted
 	}
-	for {
+	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
 		p, err := s.look(ctx, topic, partition, offset, isolation)
-		if err != nil {
-			return nil, 0, err
+		if refused := kerr.ErrorForCode(s.code); p == nil && refused != nil && !kerr.IsRetriable(refused) {
+			return nil, 0, &fetchError{topic, partition, refused}
 		}
 		if p != nil {
 			fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
@@ -63,23 +70,25 @@ func (s *session) readFrom(ctx context.Context, o *Options, topic string, partit
 				return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: topic, Partitions: []kgo.FetchPartition{fp}}}}}, next, nil
 			}
 		}
-		if sleep(ctx, lookPause); ctx.Err() != nil {
-			return nil, 0, ctx.Err()
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return nil, 0, errors.Join(ctx.Err(), err, kerr.ErrorForCode(s.code))
 		}
 	}
 }
 
 // fetch asks the leader for what lies at an offset, without waiting; nil if it
 // answers with an error, which another try cures.
-func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, partition int32, offset int64, leader int32, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
+func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, leader *kmsg.MetadataResponseTopicPartition, offset int64, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
 	topic := *t.Topic
-	resp, err := fetchRequest(topic, t.TopicID, partition, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader)))
+	resp, err := fetchRequest(topic, t.TopicID, leader, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader.Leader)))
 	if err != nil {
-		return nil, fmt.Errorf("fetch %s/%d: %w", topic, partition, err)
+		return nil, fmt.Errorf("fetch %s/%d: %w", topic, leader.Partition, err)
 	}
+	s.code = resp.ErrorCode
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
-			if p := &t.Partitions[i]; p.ErrorCode == 0 {
+			p := &t.Partitions[i]
+			if s.code = p.ErrorCode; s.code == 0 {
 				return p, nil
 			}
 		}
@@ -87,23 +96,24 @@ func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, part
 	return nil, nil
 }
 
-func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) int32 {
+func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) *kmsg.MetadataResponseTopicPartition {
 	for i := range t.Partitions {
 		if t.Partitions[i].Partition == partition {
-			return t.Partitions[i].Leader
+			return &t.Partitions[i]
 		}
 	}
-	return -1
+	return nil
 }
 
-func fetchRequest(topic string, id [16]byte, partition int32, offset int64, isolation int8) *kmsg.FetchRequest {
+func fetchRequest(topic string, id [16]byte, leader *kmsg.MetadataResponseTopicPartition, offset int64, isolation int8) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, 4<<20, isolation
 	req.SessionEpoch = -1 // no session
 	rt := kmsg.NewFetchRequestTopic()
 	rt.Topic, rt.TopicID = topic, id
 	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, offset, 4<<20
+	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = leader.Partition, offset, 4<<20
+	rp.CurrentLeaderEpoch = leader.LeaderEpoch // else a leader that has become a follower answers with less
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
 	return req

@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -80,7 +82,7 @@ func TestReadFrom(t *testing.T) {
 	if !slices.Equal(got, []string{"b"}) || next != 5 {
 		t.Errorf("read %q up to %d, want b up to the open transaction at 5", got, next)
 	}
-	if err := c.MoveTopicPartition("state", 0, (leaderOf(s.known["state"], 0)+1)%3); err != nil {
+	if err := c.MoveTopicPartition("state", 0, (leaderOf(s.known["state"], 0).Leader+1)%3); err != nil {
 		t.Fatal(err)
 	}
 	committed := make(chan struct{})
@@ -94,9 +96,13 @@ func TestReadFrom(t *testing.T) {
 	}
 	<-committed
 
+	if _, _, err := s.readFrom(ctx, o, "state", 0, 100); !errors.Is(err, kerr.OffsetOutOfRange) {
+		t.Errorf("read beyond the end: %v", err)
+	}
+	_, next = read(next)
 	gone, cancelled := context.WithTimeout(ctx, 5*lookPause)
 	defer cancelled()
-	if _, _, err := s.readFrom(gone, o, "state", 0, 100); gone.Err() == nil || err == nil {
-		t.Errorf("read beyond the end: %v", err)
+	if _, _, err := s.readFrom(gone, o, "state", 0, next); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("read at the end: %v", err)
 	}
 }

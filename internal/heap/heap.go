@@ -21,8 +21,8 @@ const (
 	growth = 4
 	// leastGrowth keeps a heap of caches from being collected all the time.
 	leastGrowth = 128 << 20
-	// mostPercent bounds both by what lives.
-	mostPercent = 200
+	// mostPercent bounds both by what lives, and leastPercent too.
+	mostPercent, leastPercent = 200, 5
 )
 
 var once sync.Once
@@ -50,11 +50,11 @@ func Manage() {
 // finalized in each.
 func afterEach(collected chan<- struct{}) {
 	runtime.SetFinalizer(&sentinel{collected}, func(s *sentinel) {
+		afterEach(s.collected)
 		select {
 		case s.collected <- struct{}{}:
 		default: // it has not looked at the one before
 		}
-		afterEach(s.collected)
 	})
 }
 
@@ -70,7 +70,7 @@ func newManager() *manager {
 }
 
 // set sets the percentage that fits the last collection. A change of less than
-// an eighth is left: setting stops the world for a moment.
+// an eighth is left.
 func (m *manager) set() {
 	metrics.Read(m.samples)
 	p := percent(m.samples[0].Value.Uint64(), m.samples[1].Value.Uint64())
@@ -84,5 +84,5 @@ func (m *manager) set() {
 // percent is the GOGC that lets the heap grow as it should. Go grows it by as
 // much again of stacks and globals, which are little here.
 func percent(live, scanned uint64) int {
-	return int(min(100*max(growth*scanned, leastGrowth)/max(live, 1), mostPercent))
+	return int(max(min(100*max(growth*scanned, leastGrowth)/max(live, 1), mostPercent), leastPercent))
 }

@@ -30,9 +30,10 @@ const (
 	shortestRest = time.Millisecond
 	// longestRest bounds what a slow block costs, and what a Close waits.
 	longestRest = 50 * time.Millisecond
-	// mostRuns in level 0, far below what stops writes: beyond it compactions are
-	// behind, and do not rest.
-	mostRuns = 24
+	// behindBy times as many files in level 0 as make Pebble compact them, a flush
+	// being several, are far below what stops writes: then compactions are behind,
+	// and do not rest.
+	behindBy = 6
 )
 
 // Pace is of one database.
@@ -43,7 +44,8 @@ type Pace struct {
 
 	queued  atomic.Int64 // bytes of memtables that the flush under way writes
 	filled  atomic.Int64 // bytes committed since it began
-	runs    atomic.Int32 // sorted runs in level 0, about
+	files   atomic.Int64 // in level 0, about
+	most    int64        // of them, before compactions are behind
 	stalled atomic.Bool  // Pebble makes writers wait
 }
 
@@ -59,6 +61,7 @@ func (p *Pace) Apply(o *pebble.Options) {
 	if o.EventListener == nil {
 		o.EventListener = &pebble.EventListener{}
 	}
+	p.most = behindBy * int64(o.L0CompactionThreshold)
 	p.listen(o.EventListener)
 	o.FS = pacedFS{o.FS, p}
 }
@@ -72,10 +75,12 @@ func (p *Pace) listen(l *pebble.EventListener) {
 		p.queued.Store(int64(i.InputBytes))
 		p.filled.Store(0)
 	}
-	l.FlushEnd = func(i pebble.FlushInfo) { p.runs.Add(int32(len(i.Output))) }
+	l.FlushEnd = func(i pebble.FlushInfo) { p.files.Add(int64(len(i.Output))) }
 	l.CompactionEnd = func(i pebble.CompactionInfo) {
 		if i.Err == nil && len(i.Input) > 0 && i.Input[0].Level == 0 {
-			p.runs.Add(-int32(len(i.Input[0].Tables)))
+			if p.files.Add(-int64(len(i.Input[0].Tables))) < 0 { // some were there when it was opened
+				p.files.Store(0)
+			}
 		}
 	}
 	begin, end := l.WriteStallBegin, l.WriteStallEnd
@@ -103,16 +108,13 @@ func (p *Pace) urgency(k kind) float64 {
 	case p.stalled.Load():
 		return 1
 	case k == compaction:
-		return min(float64(p.runs.Load())/mostRuns, 1)
+		return min(float64(p.files.Load())/float64(p.most), 1)
 	}
-	// One memtable is flushed while the next is filled. Skip lists make what
-	// is queued a little longer than what was committed.
-	waiting := max(p.queued.Load()*3/4-p.memtable, 0) + p.filled.Load()
+	// One memtable is flushed while the next is filled; a batch takes up to a
+	// third more in it.
+	waiting := max(p.queued.Load()*3/4-p.memtable, 0) + p.filled.Load()*4/3
 	return min(float64(waiting)/float64(p.memtable), 1)
 }
-
-// writing counts the sorted files that are being written in this process.
-var writing atomic.Int32
 
 // kind is why somebody works in the background.
 type kind byte
@@ -129,6 +131,7 @@ type Work struct {
 	kind  kind
 	begun time.Time     // when it went on
 	owed  time.Duration // of rest
+	ended bool
 }
 
 // working counts the pieces under way in this process.
@@ -153,8 +156,13 @@ func (w *Work) Pause() {
 	w.begun = time.Now()
 }
 
-// End is the last call.
-func (w *Work) End() { working.Add(-1) }
+// End is the last call; more of them do nothing.
+func (w *Work) End() {
+	if !w.ended {
+		w.ended = true
+		working.Add(-1)
+	}
+}
 
 // rest is how long to pause after working for d.
 func (p *Pace) rest(k kind, d time.Duration) time.Duration {
@@ -192,6 +200,15 @@ func (f *pacedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.work.Pause()
 	return n, err
+}
+
+// Sync is the last call on a file of Pebble's whose disk fails.
+func (f *pacedFile) Sync() error {
+	err := f.File.Sync()
+	if err != nil {
+		f.work.End()
+	}
+	return err
 }
 
 func (f *pacedFile) Close() error {

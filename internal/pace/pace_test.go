@@ -11,7 +11,10 @@ import (
 	"github.com/waterclock/waterclock/internal/pace/pacetest"
 )
 
-const memtable = 1 << 20
+const (
+	memtable = 1 << 20
+	most     = 4 * behindBy
+)
 
 func paced() *Pace { return New(memtable, func() bool { return false }) }
 
@@ -26,7 +29,7 @@ func TestUrgency(t *testing.T) {
 		{"a flush has begun", func(_ *Pace, l *pebble.EventListener) { l.FlushBegin(pebble.FlushInfo{InputBytes: memtable}) }, 0, 0},
 		{"the next memtable is half full", func(p *Pace, l *pebble.EventListener) {
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
-			p.Committed(memtable / 2)
+			p.Committed(memtable * 3 / 8)
 		}, 0.5, 0},
 		{"the next memtable is full", func(p *Pace, l *pebble.EventListener) {
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
@@ -38,14 +41,17 @@ func TestUrgency(t *testing.T) {
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
 		}, 0, 0},
 		{"runs lie over each other", func(_ *Pace, l *pebble.EventListener) {
-			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, mostRuns/2)})
+			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, most/2)})
 		}, 0, 0.5},
 		{"too many runs", func(_ *Pace, l *pebble.EventListener) {
-			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, 2*mostRuns)})
+			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, 2*most)})
 		}, 0, 1},
 		{"runs are merged", func(_ *Pace, l *pebble.EventListener) {
-			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, mostRuns)})
-			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{Level: 0, Tables: make([]pebble.TableInfo, mostRuns)}}})
+			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, most)})
+			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{Level: 0, Tables: make([]pebble.TableInfo, most)}}})
+		}, 0, 0},
+		{"files that were there before are merged", func(_ *Pace, l *pebble.EventListener) {
+			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{Level: 0, Tables: make([]pebble.TableInfo, most)}}})
 		}, 0, 0},
 		{"writers are made to wait", func(_ *Pace, l *pebble.EventListener) { l.WriteStallBegin(pebble.WriteStallBeginInfo{}) }, 1, 1},
 		{"and no longer", func(_ *Pace, l *pebble.EventListener) {
@@ -55,7 +61,7 @@ func TestUrgency(t *testing.T) {
 		{"nobody is waited for", func(p *Pace, _ *pebble.EventListener) { p.free = func() bool { return true } }, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, o := paced(), &pebble.Options{FS: vfs.NewMem()}
+			p, o := paced(), &pebble.Options{FS: vfs.NewMem(), L0CompactionThreshold: 4}
 			p.Apply(o)
 			c.before(p, o.EventListener)
 			if f, m := p.urgency(flush), p.urgency(compaction); f != c.flush || m != c.merges {

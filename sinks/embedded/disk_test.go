@@ -275,7 +275,7 @@ func TestFlushesRest(t *testing.T) {
 		check("a flush", s.db.Flush, true)
 		check("a sweep", s.Sweep, true)
 		applyNoise(t, s, 10)
-		s.closing.Store(true)
+		s.waited.Store(true)
 		check("a flush that Close waits for", s.db.Flush, false)
 	})
 }

@@ -23,8 +23,8 @@ type Store struct {
 	write   sync.Mutex               // one batch at a time
 	applied map[int32]sinks.Progress // as it stands in the directory
 
-	pace    *pace.Pace  // of flushes, compactions and sweeps
-	closing atomic.Bool // somebody waits for them
+	pace   *pace.Pace  // of flushes, compactions and sweeps
+	waited atomic.Bool // somebody waits for them: it opens, or closes
 
 	open    sync.RWMutex // held while the database is used; Close takes it whole
 	closed  bool
@@ -52,9 +52,11 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts.withDefaults(), stop: make(chan struct{})}
+	s.waited.Store(true)
 	if err := s.openOrReplace(); err != nil {
 		return nil, err
 	}
+	s.waited.Store(false)
 	err := s.checkFormat()
 	if err == nil {
 		s.applied, err = s.progress()
@@ -100,7 +102,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	}
 	// Zstd for what stays, and its quickest level: the next would save 1 %.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
-	s.pace = pace.New(int(o.MemTableSize), s.closing.Load)
+	s.pace = pace.New(int(o.MemTableSize), s.waited.Load)
 	s.pace.Apply(o)
 	return pebble.Open(s.opts.Dir, o)
 }
@@ -134,7 +136,7 @@ func (s *Store) OwnsOffsets() bool { return true }
 // Close waits for running calls and closes the directory. Calling it again
 // does nothing.
 func (s *Store) Close() error {
-	s.closing.Store(true)
+	s.waited.Store(true)
 	s.open.Lock()
 	defer s.open.Unlock()
 	if s.closed {

@@ -123,6 +123,9 @@ func (s *Store) dropDead(keys [][]byte, live func(value []byte) (bool, error)) e
 	d := s.newDrops()
 	for _, k := range keys {
 		v, closer, err := s.db.Get(k)
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue // another sweep was quicker
+		}
 		if err != nil {
 			return err
 		}
