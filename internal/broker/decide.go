@@ -7,7 +7,6 @@ import (
 
 // endOpen writes the marker of every transaction that has none.
 func (r *repairer) endOpen(context.Context) error {
-	r.found = r.ends()
 	commits, aborts := 0, 0
 	for _, p := range r.parts {
 		for _, pid := range p.sortedOpen() {
@@ -84,7 +83,7 @@ func (r *repairer) refuted(o *outcome) bool {
 // Nobody has heard of it then.
 func (r *repairer) ahead(o *outcome) bool {
 	for _, p := range r.parts {
-		if end, ok := o.tail(p); ok && r.found[p.dir].before(end) {
+		if end, ok := o.tail(p); ok && p.reached.before(end) {
 			return true
 		}
 	}

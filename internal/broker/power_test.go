@@ -195,7 +195,8 @@ func TestDeletedTopicIsNotReplayed(t *testing.T) {
 }
 
 // TestOutcomeAheadOfItsData: what is not synced reaches the disk in any order,
-// so that a commit nobody was told of may be there before its data.
+// so that a commit nobody was told of may be there before its data. The tails
+// it speaks of may hold part of a batch of others that was being written.
 func TestOutcomeAheadOfItsData(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir)
@@ -204,32 +205,53 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 	for _, v := range []string{"old", "new"} {
 		transact(t, cl, true, rec("a", 0, "k", v), rec("a", 1, "k", v))
 	}
-	after := copyDir(t, dir)
-	for i := range 2 {
-		if err := os.Remove(filepath.Join(after, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, _, err := readOutcomes(raw)
-	if err != nil || len(outcomes) != 2 || len(outcomes[1].parts) != 2 {
-		t.Fatalf("%d outcomes, %v", len(outcomes), err)
-	}
-	for _, end := range outcomes[1].parts {
-		size := end.size // without the marker
-		if end.partition == 1 {
-			size-- // and a byte of the data
-		}
-		if err := os.Truncate(filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", end.partition), segmentName(end.base)), size); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := start(t, after)
-	for p := range int32(2) {
-		wantValues(t, read(t, again, "a", p, committed()), "old")
+	for _, c := range []struct {
+		name string
+		more int64 // bytes of partition 1 behind the data; the outcome speaks of at least 0
+		want []string
+	}{
+		{"a byte is missing", -1, []string{"old"}},
+		{"the data is there", 0, []string{"old", "new"}},
+		{"a batch of others was begun", 20, []string{"old", "new"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			after := copyDir(t, dir)
+			for i := range 2 {
+				if err := os.Remove(filepath.Join(after, journalName(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes, _, err := readOutcomes(raw)
+			if err != nil || len(outcomes) != 2 || len(outcomes[1].parts) != 2 {
+				t.Fatalf("%d outcomes, %v", len(outcomes), err)
+			}
+			for i := range outcomes[1].parts {
+				end := &outcomes[1].parts[i]
+				size := end.size // without the marker, or with its beginning
+				if end.partition == 1 {
+					size += c.more
+					end.size += max(0, c.more)
+				}
+				if err := os.Truncate(filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", end.partition), segmentName(end.base)), size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			raw = []byte(outcomeMagic)
+			for i := range outcomes {
+				raw = outcomes[i].appendTo(raw)
+			}
+			if err := os.WriteFile(filepath.Join(after, outcomeFile), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			again := start(t, after)
+			for p := range int32(2) {
+				wantValues(t, read(t, again, "a", p, committed()), c.want...)
+			}
+		})
 	}
 }
 

@@ -40,8 +40,7 @@ type repairer struct {
 	parts    []*part
 	pids     *pidTable
 
-	found map[string]position // partition directory to the end of what was in it
-	ended map[endedTxn]bool   // what was decided about open transactions: committed?
+	ended map[endedTxn]bool // what was decided about open transactions: committed?
 }
 
 type part struct {

@@ -20,8 +20,9 @@ type partScan struct {
 	end      int64 // the next offset
 	epoch    int32 // of the last batch
 	bytes    int64
-	lastTime int64 // the greatest max timestamp
-	written  int64 // when the segment at hand was written, in Unix ms
+	lastTime int64    // the greatest max timestamp
+	written  int64    // when the segment at hand was written, in Unix ms
+	reached  position // up to where nothing that was whole is missing
 
 	open    map[int64]*openData // by producer id: data without a marker yet
 	aborted []abortedTxn
@@ -141,6 +142,10 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 		seg.end = b.end()
 		seg.newest = max(seg.newest, b.maxTime())
 	}
+	s.reached = position{base, seg.size}
+	if s.cutShort(raw[seg.size:]) {
+		s.reached.byte = int64(len(raw))
+	}
 	if int(seg.size) < len(raw) {
 		if err := truncateFile(path, seg.size); err != nil {
 			return err
@@ -152,6 +157,16 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 	s.segments = append(s.segments, seg)
 	s.bytes += seg.size
 	return nil
+}
+
+// cutShort says whether rest is the beginning of one batch, so that nothing
+// that was whole is lost in it.
+func (s *partScan) cutShort(rest []byte) bool {
+	if len(rest) < batchHeader {
+		return true
+	}
+	b := batch(rest)
+	return rest[16] == 2 && b.base() >= s.end && batchPrefix+int64(binary.BigEndian.Uint32(rest[8:])) > int64(len(rest))
 }
 
 // hasHole looks for a disk sector of zeros from byte at on: what a power cut
