@@ -172,7 +172,7 @@ func (b *barrier) hold(p *Partition, stable, end int64, at, pardon *int64) error
 // compaction emptied. kgo drops fetches without visible records, so over such
 // a tail its position would never reach the end.
 func (s *session) skipHidden(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
-	p, err := s.look(ctx, topic, partition, offset, readCommitted)
+	p, err := s.peek(ctx, topic, partition, offset, readCommitted)
 	if err != nil || p == nil {
 		return offset, err // nil: an election, look again
 	}
@@ -182,7 +182,7 @@ func (s *session) skipHidden(ctx context.Context, topic string, partition int32,
 // appendTime is when the record at an offset was appended; ok is false while
 // the broker does not show it.
 func (s *session) appendTime(ctx context.Context, topic string, partition int32, offset int64) (at time.Time, ok bool, err error) {
-	p, err := s.look(ctx, topic, partition, offset, readUncommitted)
+	p, err := s.peek(ctx, topic, partition, offset, readUncommitted)
 	if err != nil || p == nil || len(p.RecordBatches) < batchHeader {
 		return at, false, err
 	}

@@ -125,7 +125,7 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	leave := func() { cl.CloseAllowingRebalance() }
+	var leave func()
 	var beside sync.WaitGroup // while turns end: until others take over, nothing fires
 	beside.Go(e.stopTails)
 	beside.Go(func() { e.commitOffsets(ctx, cl, last) })

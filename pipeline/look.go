@@ -12,9 +12,9 @@ import (
 )
 
 // look asks for what lies at an offset, by the client that is connected
-// already; nil if there is no leader that answers, which another try cures.
+// already; nil if no leader answers. What one answers in place of records is a
+// fetchError.
 func (s *session) look(ctx context.Context, topic string, partition int32, offset int64, isolation int8) (p *kmsg.FetchResponseTopicPartition, err error) {
-	s.code = 0
 	for range 2 {
 		t := s.known[topic]
 		if t == nil {
@@ -56,8 +56,8 @@ func (s *session) readFrom(ctx context.Context, o *Options, topic string, partit
 	}
 	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
 		p, err := s.look(ctx, topic, partition, offset, isolation)
-		if refused := kerr.ErrorForCode(s.code); p == nil && refused != nil && !kerr.IsRetriable(refused) {
-			return nil, 0, &fetchError{topic, partition, refused}
+		if refused := (*fetchError)(nil); errors.As(err, &refused) && !kerr.IsRetriable(refused.err) {
+			return nil, 0, err
 		}
 		if p != nil {
 			fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
@@ -71,29 +71,40 @@ func (s *session) readFrom(ctx context.Context, o *Options, topic string, partit
 			}
 		}
 		if sleep(ctx, pause); ctx.Err() != nil {
-			return nil, 0, errors.Join(ctx.Err(), err, kerr.ErrorForCode(s.code))
+			return nil, 0, errors.Join(ctx.Err(), err)
 		}
 	}
 }
 
-// fetch asks the leader for what lies at an offset, without waiting; nil if it
-// answers with an error, which another try cures.
+// peek is look where a refusal is nil as well: another try cures it.
+func (s *session) peek(ctx context.Context, topic string, partition int32, offset int64, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
+	p, err := s.look(ctx, topic, partition, offset, isolation)
+	if refused := (*fetchError)(nil); errors.As(err, &refused) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// fetch asks the leader for what lies at an offset, without waiting.
 func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, leader *kmsg.MetadataResponseTopicPartition, offset int64, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
 	topic := *t.Topic
 	resp, err := fetchRequest(topic, t.TopicID, leader, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader.Leader)))
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s/%d: %w", topic, leader.Partition, err)
 	}
-	s.code = resp.ErrorCode
+	code := resp.ErrorCode
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
-			if s.code = p.ErrorCode; s.code == 0 {
+			if code = p.ErrorCode; code == 0 {
 				return p, nil
 			}
 		}
 	}
-	return nil, nil
+	if code == 0 {
+		return nil, nil // the partition is not in the answer
+	}
+	return nil, &fetchError{topic, leader.Partition, kerr.ErrorForCode(code)}
 }
 
 func leaderOf(t *kmsg.MetadataResponseTopic, partition int32) *kmsg.MetadataResponseTopicPartition {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
 )
@@ -85,16 +86,24 @@ func TestReadFrom(t *testing.T) {
 	if err := c.MoveTopicPartition("state", 0, (leaderOf(s.known["state"], 0).Leader+1)%3); err != nil {
 		t.Fatal(err)
 	}
-	committed := make(chan struct{})
+	waits := make(chan struct{}, 100)
+	c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		waits <- struct{}{}
+		return nil, nil, false
+	})
+	ended := make(chan struct{})
 	go func() {
-		defer close(committed)
-		time.Sleep(5 * lookPause)
+		defer close(ended)
+		for range 3 { // the old leader, the new one, and the new one again
+			<-waits
+		}
 		end(kgo.TryCommit)
 	}()
 	if got, _ := read(next); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("read %q, want c", got)
 	}
-	<-committed
+	<-ended
 
 	if _, _, err := s.readFrom(ctx, o, "state", 0, 100); !errors.Is(err, kerr.OffsetOutOfRange) {
 		t.Errorf("read beyond the end: %v", err)

@@ -23,7 +23,6 @@ type session struct {
 
 	planned map[string]map[int32]kgo.Offset        // what follow reads
 	known   map[string]*kmsg.MetadataResponseTopic // of look
-	code    int16                                  // what it was last answered
 
 	met map[string]bool // topics that records were committed to, or are about to be
 	new []*kgo.Record   // where the first record of each topic met in this transaction goes

@@ -59,10 +59,10 @@ func (o *outcome) tail(p *part) (position, bool) {
 	return position{}, false
 }
 
-// refuted says whether kfake aborted the transaction after all: its timeout
-// ran out between our writing and kfake's reading. Then one of its partitions
-// has an ABORT marker where the COMMIT marker belongs, or pids.log has the
-// timeout.
+// refuted says whether an outcome does not hold. Kfake may have aborted the
+// transaction after all: its timeout ran out between our writing and kfake's
+// reading. Then one of its partitions has an ABORT marker where the COMMIT
+// marker belongs, or pids.log has the timeout. Or kfake never heard of it.
 func (r *repairer) refuted(o *outcome) bool {
 	for _, p := range r.parts {
 		end, ok := o.tail(p)

@@ -1,8 +1,8 @@
 // Package pace holds the background work of Pebble databases back: flushes of
-// memtables, compactions, and what their owners sweep. Left alone they run as fast as they can; and
-// databases under an even load fill at the same time, so that four flushes with
-// a compaction each took both of two cores for a quarter of a second, and all
-// that was due in that time was late by as much.
+// memtables, compactions, and what their owners sweep. Left alone they run as
+// fast as they can; and databases under an even load fill at the same time, so
+// that four flushes with a compaction each took both of two cores for half a
+// second, and all that was due in that time was late by as much.
 //
 // Paced, all of the process that work at once share a tenth of its cores:
 // whoever has written a block rests the longer, the longer that block took, and

@@ -73,6 +73,7 @@ func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
 	return d.commit()
 }
 
+// dropExpiredRows removes what readers do not see any more.
 func (s *Store) dropExpiredRows() error {
 	now, oldest := s.opts.Now().Unix(), trigger.At(s.opts.Now().Add(-s.retention()))
 	states := []byte{tableState}
