@@ -56,21 +56,33 @@ func (s *syncer) settle(extra ...target) error {
 	for _, t := range extra {
 		s.touched[t] = struct{}{}
 	}
+	if err := s.syncTouched(); err != nil {
+		s.fail(err)
+	}
+	return s.failure()
+}
+
+func (s *syncer) syncTouched() error {
 	synced := map[*follower]int64{}
 	for t := range s.touched {
-		if f := s.followers[t]; f != nil {
-			synced[f] = f.size()
+		f := s.followers[t]
+		if f == nil {
+			continue
 		}
+		size, err := f.size()
+		if err != nil {
+			return err
+		}
+		synced[f] = size
 	}
-	err := s.syncPlaces(s.touched)
+	if err := s.syncPlaces(s.touched); err != nil {
+		return err
+	}
 	for f, size := range synced {
 		f.end.byte = size
 	}
 	clear(s.touched)
-	if err := errors.Join(err, s.journal.void()); err != nil {
-		s.fail(err)
-	}
-	return s.failure()
+	return s.journal.void()
 }
 
 // forget drops what is known of partitions that are about to be deleted.

@@ -76,21 +76,24 @@ func (f *follower) recordFile(j *journal, path string, upTo int64) error {
 		}
 		f.f = file
 	}
-	var err error
-	f.end.byte, err = j.capture(f.f, f.end.byte, upTo)
+	size, err := f.size() // what is written from here on is the next round's: this one ends, however fast others write
+	if err != nil {
+		return err
+	}
+	f.end.byte, err = j.capture(f.f, f.end.byte, min(upTo, size))
 	return err
 }
 
 // size is how much there is now of what is followed, at least what was recorded.
-func (f *follower) size() int64 {
+func (f *follower) size() (int64, error) {
 	if f.f == nil {
-		return f.end.byte
+		return f.end.byte, nil
 	}
 	info, err := f.f.Stat()
 	if err != nil {
-		return f.end.byte
+		return 0, err
 	}
-	return max(f.end.byte, info.Size())
+	return max(f.end.byte, info.Size()), nil
 }
 
 func (f *follower) close() {

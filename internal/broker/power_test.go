@@ -4,9 +4,11 @@ import (
 	"context"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -252,6 +254,31 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 				wantValues(t, read(t, again, "a", p, committed()), c.want...)
 			}
 		})
+	}
+}
+
+// TestRecordsUpToTheSize: a round takes what a file held when it came to it, and
+// so ends however fast others write. A segment that leads to /dev/full has no
+// end at all, and once filled the disk with a journal of zeros; /proc/version
+// goes beyond its size of 0 as well.
+func TestRecordsUpToTheSize(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.log")
+	if err := os.Symlink("/proc/version", path); err != nil {
+		t.Fatal(err)
+	}
+	j, err := openJournal(dir, (*os.File).Sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	f := newFollower(target{path, aLog})
+	defer f.close()
+	if err := f.recordFile(j, path, math.MaxInt64); err != nil || f.end.byte != 0 {
+		t.Errorf("recorded %d bytes of 0, %v", f.end.byte, err)
 	}
 }
 
