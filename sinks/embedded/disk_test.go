@@ -254,6 +254,34 @@ func TestSweepLooksTwice(t *testing.T) {
 	}
 }
 
+// What is to be merged is merged once the directory is open.
+func TestOpensBeforeItCompacts(t *testing.T) {
+	o := Options{Dir: "h", FS: vfs.NewMem(), SweepEvery: -1, Now: func() time.Time { return start }}
+	s := openTest(t, o)
+	s.waited.Store(true) // so that nothing is merged now
+	for range 14 {
+		applyNoise(t, s, 10)
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	applyNoise(t, s, 10) // for the log
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, o)
+	if m := s.db.Metrics(); m.Compact.Count != 0 || m.Flush.Count == 0 {
+		t.Errorf("opened after %d flushes and %d compactions", m.Flush.Count, m.Compact.Count)
+	}
+	for s.db.Metrics().Levels[0].Sublevels >= 12 { // for ever, if nobody merges
+		applyNoise(t, s, 1)
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Flushes rest, as those of the engine's stores do, and what a sweep merges.
 func TestFlushesRest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one

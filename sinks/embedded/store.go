@@ -102,9 +102,21 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	}
 	// Zstd for what stays, and its quickest level: the next would save 1 %.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	o.CompactionConcurrencyRange = s.compactions
+	o.Experimental.L0CompactionConcurrency = 2 * o.L0CompactionThreshold
 	s.pace = pace.New(int(o.MemTableSize), s.waited.Load)
 	s.pace.Apply(o)
 	return pebble.Open(s.opts.Dir, o)
+}
+
+// compactions is how many may run at once. None begins while somebody waits,
+// unless far more than usual is to be merged: Pebble replays its log, and does
+// not open before a compaction that this has brought about is over.
+func (s *Store) compactions() (lower, upper int) {
+	if s.waited.Load() {
+		return 0, 1
+	}
+	return 1, 1
 }
 
 func (s *Store) checkFormat() error {
