@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -204,43 +206,39 @@ const (
 	batchLengthStart = 12 // the length counts from here
 )
 
-// hiddenThrough is the end of the run of invisible batches at offset.
+// hiddenThrough is the end of the run of invisible batches at offset. A batch of
+// a transaction is invisible from the first record of an aborted one of its
+// producer up to the marker that ends it, as for every reader (KIP-98).
 func hiddenThrough(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
 	b := p.RecordBatches
 	if len(b) < batchHeader {
 		return max(offset, p.LastStableOffset) // nothing is left up to there
 	}
+	begins := slices.SortedFunc(slices.Values(p.AbortedTransactions), func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
+		return cmp.Compare(a.FirstOffset, b.FirstOffset)
+	})
+	aborted := map[int64]bool{} // producers whose transaction at hand is
 	next := offset
 	for len(b) >= batchHeader {
-		size := batchLengthStart + int(binary.BigEndian.Uint32(b[batchLength:]))
-		if !hidden(b, p.AbortedTransactions) {
+		last := int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:]))
+		for len(begins) > 0 && begins[0].FirstOffset <= last {
+			aborted[begins[0].ProducerID] = true
+			begins = begins[1:]
+		}
+		attributes, producer := binary.BigEndian.Uint16(b[batchAttributes:]), int64(binary.BigEndian.Uint64(b[batchProducerID:]))
+		switch {
+		case attributes&attrControl != 0:
+			delete(aborted, producer)
+		case binary.BigEndian.Uint32(b[batchNumRecords:]) == 0: // compacted
+		case attributes&attrTransaction == 0 || !aborted[producer]:
 			return next
 		}
-		next = int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:])) + 1
-		if size <= 0 || size > len(b) {
+		next = last + 1
+		size := batchLengthStart + int(binary.BigEndian.Uint32(b[batchLength:]))
+		if size > len(b) {
 			return next
 		}
 		b = b[size:]
 	}
 	return next
-}
-
-func hidden(b []byte, aborted []kmsg.FetchResponseTopicPartitionAbortedTransaction) bool {
-	attributes := binary.BigEndian.Uint16(b[batchAttributes:])
-	if attributes&attrControl != 0 || binary.BigEndian.Uint32(b[batchNumRecords:]) == 0 {
-		return true
-	}
-	if attributes&attrTransaction == 0 {
-		return false
-	}
-	base, producer := int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[batchProducerID:]))
-	for _, a := range aborted {
-		// A later, committed transaction of the same producer looks alike
-		// here; calling it visible is the safe mistake only if it is: so an
-		// aborted one counts for its own first batch alone.
-		if a.ProducerID == producer && a.FirstOffset == base {
-			return true
-		}
-	}
-	return false
 }

@@ -107,8 +107,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// stop closes every partition, then leaves the group, so that others take over
-// at once. A partition that hangs does not hold up the others.
+// stop ends the turns of every partition, then leaves the group, so that others
+// take over at once, and closes the stores, which may have to wait for their
+// disks. A partition that hangs does not hold up the others.
 func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	last := e.Partitions()
 	e.mu.Lock()
@@ -119,20 +120,24 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	}
 	e.mu.Unlock()
 	ending := e.give(all)
-	var patience <-chan time.Time
+	patience := context.Background()
 	if hangs {
-		patience = time.After(2 * time.Second)
+		short, cancel := context.WithTimeout(patience, 2*time.Second)
+		defer cancel()
+		patience = short
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var leave func()
-	var beside sync.WaitGroup // while turns end: until others take over, nothing fires
-	beside.Go(e.stopTails)
+	var tails, beside sync.WaitGroup // while turns end: until others take over, nothing fires
+	tails.Go(e.stopTails)
 	beside.Go(func() { e.commitOffsets(ctx, cl, last) })
 	beside.Go(func() { leave = e.readyToLeave(ctx, cl) })
-	e.awaitEnd(ending, patience)
+	e.await(ending, (*ownership).lastTurn, patience.Done())
 	beside.Wait()
 	leave()
+	e.await(ending, (*ownership).end, patience.Done())
+	tails.Wait()
 	if e.cache != nil {
 		e.cache.Close()
 	}

@@ -19,7 +19,8 @@ import (
 // run, and opened again after every failure.
 type ownership struct {
 	cancel context.CancelFunc
-	done   chan struct{}
+	over   chan struct{} // closed when no turn of it comes any more
+	done   chan struct{} // closed when its store is, too
 	sick   map[string]*sickness
 
 	at     atomic.Pointer[string] // step of opening, or of the turn
@@ -43,7 +44,7 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, done: make(chan struct{}), sick: map[string]*sickness{}}
+		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), sick: map[string]*sickness{}}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {
@@ -51,6 +52,7 @@ func (e *Engine) take(partitions []int32) {
 			defer e.opening.Add(-1)
 			own.warm = e.stopTail(id) // nobody else looks at it yet
 			e.own(ctx, own, id)
+			own.turnsOver()
 			own.closeWarm()
 		}()
 	}
@@ -59,7 +61,7 @@ func (e *Engine) take(partitions []int32) {
 // release closes partitions and waits until their last turn is over: only
 // then may the rebalance go on.
 func (e *Engine) release(partitions []int32) {
-	e.awaitEnd(e.give(partitions), nil)
+	e.await(e.give(partitions), (*ownership).end, nil)
 }
 
 // lose releases what the group has taken from us unheard: nearly always since
@@ -98,22 +100,34 @@ func (e *Engine) give(partitions []int32) map[int32]*ownership {
 	return gone
 }
 
-// awaitEnd waits for ownerships to end; patience may end it first. It says
+// await waits for what ownerships come to; patience may end it first. It says
 // which take long, and over what.
-func (e *Engine) awaitEnd(gone map[int32]*ownership, patience <-chan time.Time) {
+func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan struct{}, patience <-chan struct{}) {
 	tick := time.NewTicker(endTell)
 	defer tick.Stop()
 	for id, own := range gone {
-		for ended := false; !ended; {
+		for come := false; !come; {
 			select {
-			case <-own.done:
-				ended = true
+			case <-what(own):
+				come = true
 			case <-patience:
 				return
 			case <-tick.C:
 				e.opts.Logger.Warn("a partition takes long to close", "partition", id, "step", own.doing())
 			}
 		}
+	}
+}
+
+func (o *ownership) lastTurn() <-chan struct{} { return o.over }
+func (o *ownership) end() <-chan struct{}      { return o.done }
+
+// turnsOver is called by the one goroutine that runs its turns.
+func (o *ownership) turnsOver() {
+	select {
+	case <-o.over:
+	default:
+		close(o.over)
 	}
 }
 
@@ -163,6 +177,11 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 		return fmt.Errorf("open, %s: %w", own.doing(), err)
 	}
 	defer p.close()
+	defer func() {
+		if ctx.Err() != nil {
+			own.turnsOver()
+		}
+	}()
 	fctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { p.forward.run(fctx) })

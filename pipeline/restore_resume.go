@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/statestore"
@@ -47,9 +48,12 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 	if err := p.openControl(ctx); err != nil {
 		return err
 	}
-	p.kafka.follow()
+	var beside sync.WaitGroup
+	beside.Go(func() { p.kafka.follow(ctx) })
+	err := p.startWheel()
+	beside.Wait()
 	p.barrier.start(positions{p.progress.NextCommand, p.progress.NextReceipt})
-	return p.startWheel()
+	return err
 }
 
 // compactionLag is min.compaction.lag.ms of topic commands: what is younger is

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,10 +78,39 @@ func (s *session) plan(topic string, partition int32, offset int64) {
 	s.planned[topic] = map[int32]kgo.Offset{partition: kgo.NewOffset().At(offset)}
 }
 
-// follow begins to read all that was planned, at once: kgo has one fetch under
-// way, and what joins later waits until the broker answers it for want of
-// records, FetchMaxWait. Commands that nobody reads hold the barrier up.
-func (s *session) follow() { s.cl.AddConsumePartitions(s.planned) }
+// follow begins to read all that was planned, in one fetch: kgo has one under
+// way, and what is not in it waits until the broker answers it for want of
+// records, FetchMaxWait. Commands that nobody reads hold the barrier up. kgo
+// fetches as soon as it may read the first of several partitions, so none is
+// let go before it knows them all.
+func (s *session) follow(ctx context.Context) {
+	all := map[string][]int32{}
+	for topic, ps := range s.planned {
+		all[topic] = slices.Collect(maps.Keys(ps))
+	}
+	s.cl.PauseFetchPartitions(all)
+	s.cl.AddConsumePartitions(s.planned)
+	for wait := time.Now().Add(followWithin); !s.knows(all) && time.Now().Before(wait) && ctx.Err() == nil; {
+		sleep(ctx, time.Millisecond)
+	}
+	sleep(ctx, time.Millisecond) // it makes ready to read right after it has learned of them
+	s.cl.ResumeFetchPartitions(all)
+}
+
+// followWithin is how long follow waits for metadata; without, it is kgo's
+// affair to tell of partitions that it does not find.
+const followWithin = time.Second
+
+func (s *session) knows(all map[string][]int32) bool {
+	for topic, ps := range all {
+		for _, p := range ps {
+			if leader, _, _ := s.cl.PartitionLeader(topic, p); leader < 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // poll returns what there is, waiting until the deadline for the first record.
 func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kgo.Record, error) {

@@ -2,11 +2,14 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer/producertest"
 )
@@ -66,4 +69,38 @@ func TestFirstCommit(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestFollowAtOnce: the first fetch asks for all that was planned. What it left
+// out would wait until the broker answers it for want of records.
+func TestFollowAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 1000 { // kgo's chance to be off with some
+			names = append(names, fmt.Sprintf("topic-%d", i))
+		}
+		network := &kfake.VirtualNetwork{}
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.SeedTopics(1, names...), kfake.ListenFn(network.Listen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fetched := make(chan int, 1)
+		c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			fetched <- len(req.(*kmsg.FetchRequest).Topics)
+			return nil, nil, false
+		})
+		s, err := openSession(&Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(network.DialContext)}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		for _, name := range names {
+			s.plan(name, 0, 0)
+		}
+		s.follow(t.Context())
+		if got := <-fetched; got != len(names) {
+			t.Errorf("the first fetch has %d topics of %d", got, len(names))
+		}
+	})
 }
