@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
 )
@@ -22,13 +23,24 @@ type dueTopics struct {
 
 	mu    sync.RWMutex
 	known map[string]int32 // partitions of topics that are as they must be
+
+	listing chan struct{} // held by who lists
+	listed  []dueTopic    // as of at
+	at      time.Time
+}
+
+// dueTopic is a topic that due events may lie in.
+type dueTopic struct {
+	name       string
+	partitions int32
+	byKey      bool
 }
 
 // ensureWithin bounds what one look at a topic may take out of a turn.
 const ensureWithin = 2 * time.Second
 
 func newDueTopics(o *Options, adm *kadm.Client) *dueTopics {
-	return &dueTopics{opts: o, adm: adm, known: map[string]int32{}}
+	return &dueTopics{opts: o, adm: adm, known: map[string]int32{}, listing: make(chan struct{}, 1)}
 }
 
 // ensure finds a topic, or creates it. byKey says that any number of
@@ -103,4 +115,48 @@ func (d *dueTopics) forget(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.known, name)
+}
+
+// listFor is how long a list of all due topics serves: the partitions that a
+// node opens together ask for it once.
+const listFor = 10 * time.Second
+
+// all lists the due topics there are: those of the channels configured, and
+// every one that is called like a channel's.
+func (d *dueTopics) all(ctx context.Context) ([]dueTopic, error) {
+	select {
+	case d.listing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-d.listing }()
+	if time.Since(d.at) < listFor {
+		return d.listed, nil
+	}
+	configured := map[string]bool{} // whether by key
+	for _, channel := range d.opts.Channels.Configured() {
+		s := d.opts.Channels.Settings(channel)
+		configured[s.Topic] = s.ByKey
+		if s.HighLane {
+			configured[topics.HighLane(s.Topic)] = s.ByKey
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.opts.asker) // no topics: all
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	d.listed = nil
+	for _, t := range resp.Topics {
+		if t.Topic == nil || t.ErrorCode != 0 {
+			continue
+		}
+		byKey, ours := configured[*t.Topic]
+		if ours || d.opts.Names.Channel(*t.Topic) != "" {
+			d.listed = append(d.listed, dueTopic{*t.Topic, int32(len(t.Partitions)), byKey})
+		}
+	}
+	d.at = time.Now()
+	return d.listed, nil
 }

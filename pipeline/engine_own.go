@@ -22,6 +22,7 @@ type ownership struct {
 	over   chan struct{} // closed when no turn of it comes any more
 	done   chan struct{} // closed when its store is, too
 	sick   map[string]*sickness
+	ended  ending // how the last transaction ended, until it is settled
 
 	at     atomic.Pointer[string] // step of opening, or of the turn
 	moves  atomic.Int64           // counts steps

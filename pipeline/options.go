@@ -115,6 +115,8 @@ type Channels interface {
 	Settings(name string) ChannelSettings
 	// Known says whether the name is configured.
 	Known(name string) bool
+	// Configured are the names Known is true of.
+	Configured() []string
 	// AutoCreate says whether unknown channels are created on first use.
 	AutoCreate() bool
 }

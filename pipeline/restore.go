@@ -29,7 +29,8 @@ var ErrPartitions = errors.New("the number of partitions does not fit")
 // open makes a partition ready to turn:
 //
 //  1. open the store; begin an empty one if it is damaged
-//  2. InitProducerID: fences the old owner and aborts its transaction
+//  2. InitProducerID: fences the old owner and aborts its transaction; end
+//     what Kafka has left open of it (settle.go)
 //  3. commit a nonce to topic state: whatever lies before it is settled, and
 //     the broker's time is known
 //  4. wipe the store if it is too old, or of another partition or topic
@@ -65,12 +66,13 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	}
 	p.kafka.know(own...)
 	ids := idsOf(own)
+	ended := p.learnEnding(ctx)
 	p.own.step("open the store")
 	if err := p.openStore(); err != nil {
 		return err
 	}
 	p.own.step("take ownership")
-	nonce, err := p.fence(ctx)
+	nonce, err := p.fence(ctx, ended)
 	if err != nil {
 		return err
 	}
@@ -174,15 +176,26 @@ func topicsMetadata(ctx context.Context, cl *kgo.Client, names ...string) ([]*km
 const openStep = 20 * time.Second
 
 // fence takes the partition from its last owner.
-func (p *Partition) fence(ctx context.Context) (nonce []byte, err error) {
+func (p *Partition) fence(ctx context.Context, ended <-chan learned) (nonce []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
+	last := <-ended
+	if last.err != nil {
+		return nil, last.err
+	}
+	if last.how != forgotten || p.own.ended == "" { // an opening that was broken off has made the brokers forget it, not us
+		p.own.ended = last.how
+	}
 	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
 		return nil, fmt.Errorf("take ownership: %w", err)
+	}
+	if err := p.settle(ctx); err != nil {
+		return nil, fmt.Errorf("settle: %w", err)
 	}
 	if nonce, err = p.writeNonce(ctx); err != nil {
 		return nil, fmt.Errorf("commit nonce: %w", err)
 	}
+	p.own.ended = ""
 	return nonce, nil
 }
 

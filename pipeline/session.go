@@ -31,6 +31,10 @@ type session struct {
 
 	promised func(*kgo.Record, error) // promise, for every record the same
 
+	lookout lookout
+	life    context.Context // until it is closed
+	end     context.CancelFunc
+
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
 }
@@ -42,7 +46,11 @@ func retryBackoff(tries int) time.Duration {
 }
 
 func openSession(o *Options, partition int32) (*session, error) {
+	s := &session{ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]bool{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.promised = s.promise
 	opts := append([]kgo.Opt{
+		kgo.WithHooks(&s.lookout),
 		kgo.TransactionalID(o.transactionalID(partition)),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -62,16 +70,18 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.UnknownTopicRetries(2),
 		kgo.DisableClientMetrics(),
 	}, o.Kafka...)
-	cl, err := kgo.NewClient(opts...)
-	if err != nil {
+	var err error
+	if s.cl, err = kgo.NewClient(opts...); err != nil {
+		s.end()
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	s := &session{cl: cl, ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]bool{}}
-	s.promised = s.promise
 	return s, nil
 }
 
-func (s *session) close() { s.cl.Close() }
+func (s *session) close() {
+	s.end()
+	s.cl.Close()
+}
 
 // plan notes that a partition is to be read from an offset on.
 func (s *session) plan(topic string, partition int32, offset int64) {
@@ -119,7 +129,9 @@ func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kg
 		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
 	} else {
 		pctx, cancel := context.WithTimeout(ctx, wait)
+		s.lookout.wake.Store(&cancel)
 		fs = s.cl.PollRecords(pctx, most)
+		s.lookout.wake.Store(nil)
 		cancel()
 	}
 	if err := ctx.Err(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -166,6 +167,10 @@ type channelSettings struct {
 func (s channelSettings) Known(name string) bool {
 	_, ok := s.c.Channels[name]
 	return ok || name == "default"
+}
+
+func (s channelSettings) Configured() []string {
+	return slices.AppendSeq([]string{"default"}, maps.Keys(s.c.Channels))
 }
 
 func (s channelSettings) AutoCreate() bool { return s.c.AutoCreate }

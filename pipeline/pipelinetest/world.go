@@ -162,8 +162,9 @@ func (w testWriter) Write(p []byte) (int, error) {
 // receipts, unless its name begins with r-.
 type Channels struct{ Names topics.Names }
 
-func (c Channels) Known(string) bool { return false }
-func (c Channels) AutoCreate() bool  { return true }
+func (c Channels) Known(string) bool    { return false }
+func (c Channels) AutoCreate() bool     { return true }
+func (c Channels) Configured() []string { return nil }
 func (c Channels) Settings(name string) pipeline.ChannelSettings {
 	s := pipeline.ChannelSettings{}
 	s.Topic = c.Names.Due(name)

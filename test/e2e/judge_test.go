@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func (l *load) judge(brokers []string, prefix string) {
 func (l *load) violations(due []*kgo.Record) (found []string) {
 	l.t.Helper()
 	wrong := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
-	fired := map[string]int{}
+	fired := map[string][]*kgo.Record{}
 	for _, r := range due {
 		d, err := topics.DecodeDue(&topics.Record{Key: r.Key, Value: r.Value, Headers: headers(r)})
 		if err != nil {
@@ -144,11 +145,11 @@ func (l *load) violations(due []*kgo.Record) (found []string) {
 			continue
 		}
 		key := string(d.Fire.Key)
-		fired[key]++
+		fired[key] = append(fired[key], r)
 		w, ok := l.wishes[key]
 		switch {
-		case fired[key] > 1:
-			wrong("%s fired %d times", key, fired[key])
+		case len(fired[key]) > 1:
+			wrong("%s fired %d times: %s", key, len(fired[key]), where(fired[key]))
 		case ok && r.Timestamp.Before(w.due):
 			wrong("%s fired early: due %v, appended %v", key, w.due, r.Timestamp)
 		case ok && !w.cancelled.IsZero() && w.cancelled.Before(w.due):
@@ -159,7 +160,7 @@ func (l *load) violations(due []*kgo.Record) (found []string) {
 	}
 	lost := 0
 	for _, key := range slices.Sorted(maps.Keys(l.wishes)) {
-		if w := l.wishes[key]; w.cancelled.IsZero() && fired[key] == 0 {
+		if w := l.wishes[key]; w.cancelled.IsZero() && len(fired[key]) == 0 {
 			if lost++; lost <= 5 {
 				wrong("%s was acknowledged, due %v, and never fired", key, w.due)
 			}
@@ -170,4 +171,19 @@ func (l *load) violations(due []*kgo.Record) (found []string) {
 		wrong("nothing fired: this judged nothing")
 	}
 	return found
+}
+
+// where tells due records of one trigger apart: where they lie, who wrote them,
+// and in which turn.
+func where(rs []*kgo.Record) string {
+	var b strings.Builder
+	for _, r := range rs {
+		fmt.Fprintf(&b, "\n  %s/%d offset %d, appended %s, producer %d epoch %d", r.Topic, r.Partition, r.Offset, r.Timestamp.UTC().Format("15:04:05.000"), r.ProducerID, r.ProducerEpoch)
+		for _, h := range r.Headers {
+			if h.Key == "ce_wcbasis" || h.Key == "ce_time" {
+				fmt.Fprintf(&b, ", %s %s", h.Key, h.Value)
+			}
+		}
+	}
+	return b.String()
 }

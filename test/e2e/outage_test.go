@@ -28,7 +28,8 @@ const mayGrow = 200 << 20
 // TestBrokerOutage takes the broker away from two nodes under load, once by
 // kill -9 and once frozen (FAILURES F38). Meanwhile their memory stays bounded,
 // the metric tells what is overdue, and one of them can be shut down. When the
-// broker is back everything goes on by itself, and nothing is lost.
+// broker is back everything goes on by itself, no transaction is left open, and nothing
+// is lost or fires twice.
 func TestBrokerOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
@@ -84,6 +85,7 @@ func TestBrokerOutage(t *testing.T) {
 		stop()
 		awaitOwners(t, a, partitions, 2)
 		settle(t, a, b)
+		awaitEnded(t, c.brokers, c.prefix+"due.default", c.prefix+"state", c.prefix+"events")
 		if overdue := a.metric("waterclock_oldest_overdue_seconds"); overdue > 1 {
 			t.Errorf("%s: the oldest overdue trigger is %.1f s late although the broker is back", fault.name, overdue)
 		}

@@ -79,23 +79,31 @@ func startAs(t *testing.T, name, file string, env []string, args ...string) *pro
 	p.launch()
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
+		told := p.logged()
 		if t.Failed() { // what it was doing goes to the log
 			p.signal(syscall.SIGQUIT)
 			time.Sleep(time.Second)
 		}
 		p.kill()
 		if t.Failed() {
-			b, _ := os.ReadFile(p.log)
+			all := p.logged()
 			if keep := os.Getenv("WATERCLOCK_TEST_KEEP"); keep != "" {
-				_ = os.WriteFile(filepath.Join(keep, name+".log"), b, 0o600)
+				_ = os.WriteFile(filepath.Join(keep, name+".log"), []byte(all), 0o600)
 			}
-			t.Logf("--- %s\n%s", name, tail(string(b), 6000))
+			t.Logf("--- %s\n%s", name, tail(told, 6000))
+			t.Logf("--- %s, what its goroutines did\n%s", name, head(strings.TrimPrefix(all, told), 3000))
 		}
 	})
 	return p
 }
 
+func (p *process) logged() string {
+	b, _ := os.ReadFile(p.log)
+	return string(b)
+}
+
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+func head(s string, n int) string { return s[:min(n, len(s))] }
 
 func (p *process) launch() {
 	p.t.Helper()

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// lookout hears of brokers that go away from a session. One that is killed
+// while it ends a transaction may leave it open (settle.go), and then what was
+// committed is not seen until its partition is written to again: so it is
+// looked for, beside the turns.
+type lookout struct {
+	lost  atomic.Bool                        // a broker has gone away since the last look
+	wake  atomic.Pointer[context.CancelFunc] // ends the poll under way
+	going atomic.Bool
+	open  atomic.Pointer[[]route] // what was found
+}
+
+// OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
+func (l *lookout) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+	l.lost.Store(true)
+	l.rouse()
+}
+
+func (l *lookout) rouse() {
+	if wake := l.wake.Load(); wake != nil {
+		(*wake)()
+	}
+}
+
+// What the look beside the turns asks, and when again if not all answered. A
+// turn that is under way is open, too: it has this long to end.
+const (
+	lookoutLooks = 150 // openPause apart
+	lookoutAgain = 5 * time.Second
+)
+
+// lookAround fails if a transaction was found left open: to open the partition
+// again ends it.
+func (p *Partition) lookAround() error {
+	l := &p.kafka.lookout
+	if open := l.open.Load(); open != nil {
+		return fmt.Errorf("a broker went away, and a transaction was left open in %v", *open)
+	}
+	if !l.going.Load() && l.lost.Swap(false) {
+		l.going.Store(true)
+		go func() {
+			defer l.going.Store(false)
+			p.watch(p.kafka.life)
+		}()
+	}
+	return nil
+}
+
+// watch looks until every partition has said that nothing is open, or one that
+// something is.
+func (p *Partition) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if routes, err := p.written(ctx); err == nil {
+			open, unknown, err := p.kafka.leftOpen(ctx, routes, lookoutLooks)
+			if len(open) > 0 {
+				p.kafka.lookout.open.Store(&open)
+				p.kafka.lookout.rouse()
+				return
+			}
+			if err == nil && len(unknown) == 0 {
+				return
+			}
+		}
+		sleep(ctx, lookoutAgain)
+	}
+}

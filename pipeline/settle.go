@@ -1,0 +1,351 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// A transaction that has ended may have been left open in some partitions.
+// Kafka 4.1 to 4.3 at least leave a partition out when it has no leader at the
+// moment its marker is to be written (TransactionMarkerChannelManager takes it
+// for deleted): in a cluster of one broker that is every transaction that was
+// open when the broker was killed. What lies there has no end, and takes the
+// next one of the same producer: the first turn that commits would make true
+// what was aborted, a trigger that fires a second time; and until then nobody
+// sees what was committed. So whoever opens a partition asks how the last
+// transaction ended, looks for what it has left open, and ends that likewise.
+
+// ending is how the last transaction of a partition's owner ended.
+type ending string
+
+const (
+	neverBegun ending = "never begun"
+	committed  ending = "committed"
+	aborted    ending = "aborted"
+	forgotten  ending = "forgotten" // an owner after that one has begun to open the partition
+)
+
+// lastEnding asks how the last transaction ended, or would if it were ended
+// by InitProducerId. That forgets it, so it is asked before.
+func (s *session) lastEnding(ctx context.Context, id string) (ending, error) {
+	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
+		how, err := s.describe(ctx, id)
+		if !kerr.IsRetriable(err) { // such as a coordinator that is still loading
+			return how, err
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return "", errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+func (s *session) describe(ctx context.Context, id string) (ending, error) {
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	resp, err := req.RequestWith(ctx, s.cl)
+	if err != nil {
+		return "", fmt.Errorf("describe transaction %s: %w", id, err)
+	}
+	for _, t := range resp.TransactionStates {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.TransactionalIDNotFound):
+			return neverBegun, nil
+		case err != nil:
+			return "", fmt.Errorf("describe transaction %s: %w", id, err)
+		}
+		switch t.State {
+		case "PrepareCommit", "CompleteCommit":
+			return committed, nil
+		case "Ongoing", "PrepareAbort", "CompleteAbort", "PrepareEpochFence":
+			return aborted, nil
+		}
+		return forgotten, nil
+	}
+	return "", fmt.Errorf("describe transaction %s: empty answer", id)
+}
+
+// learned is the answer to how the last transaction ended.
+type learned struct {
+	how ending
+	err error
+}
+
+// learnEnding asks how the last owner's transaction ended, beside what else is
+// done.
+func (p *Partition) learnEnding(ctx context.Context) <-chan learned {
+	answer := make(chan learned, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, openStep)
+		defer cancel()
+		how, err := p.kafka.lastEnding(ctx, p.opts.transactionalID(p.id))
+		answer <- learned{how, err}
+	}()
+	return answer
+}
+
+// settle ends what the last owner's transaction has left open. It comes after
+// InitProducerId, so nobody else can end it, and before the nonce, which must
+// not make true what was aborted.
+func (p *Partition) settle(ctx context.Context) error {
+	if p.own.ended == neverBegun {
+		return nil
+	}
+	routes, err := p.written(ctx)
+	if err != nil {
+		return err
+	}
+	open, unknown, err := p.kafka.leftOpen(ctx, routes, openLooks)
+	if err != nil {
+		return err
+	}
+	for r, err := range unknown {
+		if !p.isDueTopic(r.topic) {
+			return fmt.Errorf("where %s/%d ends: %w", r.topic, r.target, err)
+		}
+		p.log.Warn("nobody says whether a transaction was left open in a due topic", "topic", r.topic, "its_partition", r.target, "error", err)
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	how := p.own.ended
+	if how == forgotten {
+		if how, err = p.tellEnding(ctx, open); err != nil {
+			return err
+		}
+	}
+	return p.endOpen(ctx, open, how)
+}
+
+// written are the partitions that turns write to: our own, and those of every
+// topic that may be a channel's.
+func (p *Partition) written(ctx context.Context) ([]route, error) {
+	n := p.opts.Names
+	routes := []route{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}}
+	due, err := p.dueTopics.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range due {
+		if !t.byKey {
+			routes = append(routes, route{t.name, p.id})
+			continue
+		}
+		for i := range t.partitions {
+			routes = append(routes, route{t.name, i})
+		}
+	}
+	return routes, nil
+}
+
+// How often it is asked whether something is still open, at least: what others
+// write to a shared partition, or what is just being ended, is not for long.
+const (
+	openLooks = 6
+	openPause = 20 * time.Millisecond
+)
+
+// leftOpen returns the partitions in which a transaction is open that nobody
+// seems to end, and those that do not say. A partition that is not there has
+// nothing open.
+func (s *session) leftOpen(ctx context.Context, routes []route, looks int) (open []route, unknown map[route]error, err error) {
+	var stable map[route]int64
+	beside := make(chan struct{})
+	go func() { defer close(beside); stable, _ = s.endsOf(ctx, routes, readCommitted) }()
+	ends, unknown := s.endsOf(ctx, routes, readUncommitted)
+	<-beside
+	open = slices.Collect(maps.Keys(ends))
+	for look := 0; ; look++ {
+		open = slices.DeleteFunc(open, func(r route) bool { end, ok := stable[r]; return ok && end >= ends[r] })
+		if len(open) == 0 {
+			break
+		}
+		if look == looks {
+			open = slices.DeleteFunc(open, func(r route) bool { _, ok := stable[r]; return !ok })
+			break
+		}
+		if sleep(ctx, openPause); ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		var missing map[route]error
+		stable, missing = s.endsOf(ctx, open, readCommitted)
+		maps.Copy(unknown, missing)
+	}
+	maps.DeleteFunc(unknown, func(_ route, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
+	return open, unknown, nil
+}
+
+// tellEnding decides what nobody remembers, as an opening before ours was
+// broken off: progress is the last record of a turn, so if it is there, the turn
+// was complete, and may have been committed.
+func (p *Partition) tellEnding(ctx context.Context, open []route) (ending, error) {
+	state := route{p.names.state, p.id}
+	if !slices.Contains(open, state) {
+		return aborted, nil
+	}
+	stable, missing := p.kafka.endsOf(ctx, []route{state}, readCommitted)
+	if err := missing[state]; err != nil {
+		return "", err
+	}
+	for next := stable[state]; ; {
+		answer, err := p.kafka.look(ctx, state.topic, state.target, next, readUncommitted)
+		if err != nil || answer == nil {
+			return "", fmt.Errorf("read what topic state is left with: %w", errors.Join(err, kerr.LeaderNotAvailable))
+		}
+		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: next, Topic: state.topic, Partition: state.target}, answer, kgo.DefaultDecompressor(), nil)
+		if read.Err != nil {
+			return "", &fetchError{state.topic, state.target, read.Err}
+		}
+		for _, r := range read.Records {
+			if bytes.Equal(r.Key, topics.KeyProgress) {
+				return committed, nil
+			}
+		}
+		if after <= next {
+			return aborted, nil
+		}
+		next = after
+	}
+}
+
+// endOpen ends what is open, and sees to it that it is.
+func (p *Partition) endOpen(ctx context.Context, open []route, how ending) (err error) {
+	p.log.Warn("a transaction was left open; ending what is ours in it", "how", string(how), "where", fmt.Sprint(open))
+	id, epoch, err := p.kafka.cl.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), id, epoch, open, how == committed); err != nil {
+			return fmt.Errorf("end what was left open: %w", err)
+		}
+		if open, _, err = p.kafka.leftOpen(ctx, open, openLooks); err != nil || len(open) == 0 {
+			return err
+		}
+	}
+}
+
+// endAgain writes markers into partitions: a transaction without a record. kgo
+// has none, and the brokers take its requests only in their older versions,
+// which leave the producer's epoch to kgo.
+func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, routes []route, commit bool) error {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
+	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
+	cl, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.MaxVersions(versions), kgo.DisableClientMetrics())...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	add := kmsg.NewPtrAddPartitionsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch = txn, id, epoch
+	for topic, partitions := range byTopic(routes) {
+		t := kmsg.NewAddPartitionsToTxnRequestTopic()
+		t.Topic, t.Partitions = topic, partitions
+		add.Topics = append(add.Topics, t)
+	}
+	if err := untilEnded(ctx, func() error {
+		resp, err := add.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil && !errors.Is(err, kerr.OperationNotAttempted) {
+					return fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txn, id, epoch, commit
+	return untilEnded(ctx, func() error {
+		resp, err := end.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+}
+
+// untilEnded tries again while the transaction before is still being ended.
+func untilEnded(ctx context.Context, try func() error) error {
+	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
+		err := try()
+		if !errors.Is(err, kerr.ConcurrentTransactions) {
+			return err
+		}
+		if sleep(ctx, pause); ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// endsWithin bounds how long a leader may take to say where its partition ends.
+const endsWithin = 3 * time.Second
+
+// endsOf asks the leaders where partitions end, to the eyes of an isolation
+// level. Those without an answer are missing, with the reason.
+func (s *session) endsOf(ctx context.Context, routes []route, isolation int8) (ends map[route]int64, missing map[route]error) {
+	ends, missing = map[route]int64{}, map[route]error{}
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	for _, shard := range s.cl.RequestSharded(ctx, endsRequest(routes, isolation)) {
+		if shard.Err != nil {
+			for _, t := range shard.Req.(*kmsg.ListOffsetsRequest).Topics {
+				for _, p := range t.Partitions {
+					missing[route{t.Topic, p.Partition}] = shard.Err
+				}
+			}
+			continue
+		}
+		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					missing[route{t.Topic, p.Partition}] = err
+					continue
+				}
+				ends[route{t.Topic, p.Partition}] = p.Offset
+			}
+		}
+	}
+	return ends, missing
+}
+
+func endsRequest(routes []route, isolation int8) *kmsg.ListOffsetsRequest {
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, isolation
+	for topic, partitions := range byTopic(routes) {
+		t := kmsg.NewListOffsetsRequestTopic()
+		t.Topic = topic
+		for _, n := range partitions {
+			p := kmsg.NewListOffsetsRequestTopicPartition()
+			p.Partition, p.Timestamp = n, latest
+			t.Partitions = append(t.Partitions, p)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+func byTopic(routes []route) map[string][]int32 {
+	out := map[string][]int32{}
+	for _, r := range routes {
+		out[r.topic] = append(out[r.topic], r.target)
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
+)
+
+// TestEndAgain: requests of ours end what a kgo client has begun, in either
+// way, and the client goes on with the epoch that it has.
+func TestEndAgain(t *testing.T) {
+	t.Run("kfake", func(t *testing.T) {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		endAgainOn(t, c.ListenAddrs())
+	})
+	t.Run("kafka", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("needs a JVM")
+		}
+		endAgainOn(t, strings.Split(services.Kafka(t).Bootstrap, ","))
+	})
+}
+
+func endAgainOn(t *testing.T, brokers []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	topic := fmt.Sprintf("t%x", rand.Uint32())
+	o := &Options{Group: topic, TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: []kgo.Opt{kgo.SeedBrokers(brokers...)}}
+	another := func() *session {
+		t.Helper()
+		s, err := openSession(o, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.close)
+		return s
+	}
+	write := func(s *session, partition int32, value string) {
+		t.Helper()
+		if err := s.begin(); err != nil {
+			t.Fatal(err)
+		}
+		s.produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)})
+		if err := s.flush(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := another()
+	if _, err := kadm.NewClient(asks.cl).CreateTopic(ctx, 2, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	id := o.transactionalID(0)
+	if how, err := asks.lastEnding(ctx, id); how != neverBegun || err != nil {
+		t.Fatalf("before the first transaction: %q, %v", how, err)
+	}
+	routes := []route{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
+	quiet := func(when string) {
+		t.Helper()
+		if open, unknown, err := asks.leftOpen(ctx, routes, 50); len(open) > 0 || len(unknown) > 0 || err != nil {
+			t.Fatalf("%s: open %v, unknown %v, %v", when, open, unknown, err)
+		}
+	}
+	for _, commit := range []bool{true, false} {
+		name := fmt.Sprint("commit ", commit)
+		quiet("before " + name)
+		s := another()
+		write(s, 1, name)
+		open, _, err := asks.leftOpen(ctx, routes, openLooks)
+		if want := []route{{topic, 1}}; !slices.Equal(open, want) || err != nil {
+			t.Fatalf("%s: open is %v, want %v (%v)", name, open, want, err)
+		}
+		if how, err := asks.lastEnding(ctx, id); how != aborted || err != nil {
+			t.Errorf("%s: under way: %q, %v", name, how, err)
+		}
+		for _, s := range []*session{s, another()} { // the second has nothing to end
+			producer, epoch, err := s.cl.ProducerID(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := endAgain(ctx, o, id, producer, epoch, open, commit); err != nil {
+				t.Fatal(err)
+			}
+			quiet("after " + name)
+			if s.new == nil { // it goes on
+				write(s, 0, "after "+name)
+				if err := s.commit(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	quiet("at the end")
+	if got := values(ctx, t, brokers, topic); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
+		t.Errorf("committed are %q", got)
+	}
+}
+
+// values are the committed values of a topic, sorted.
+func values(ctx context.Context, t *testing.T, brokers []string, topic string) (got []string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
+		step, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		for _, r := range cl.PollFetches(step).Records() {
+			got = append(got, string(r.Value))
+		}
+		cancel()
+	}
+	slices.Sort(got)
+	return got
+}
