@@ -27,6 +27,9 @@ func (l *lookout) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	l.rouse()
 }
 
+// due says that the next turn begins a look, and should not be waited for.
+func (l *lookout) due() bool { return l.open.Load() != nil || l.lost.Load() && !l.going.Load() }
+
 func (l *lookout) rouse() {
 	if wake := l.wake.Load(); wake != nil {
 		(*wake)()
@@ -50,8 +53,10 @@ func (p *Partition) lookAround() error {
 	if !l.going.Load() && l.lost.Swap(false) {
 		l.going.Store(true)
 		go func() {
-			defer l.going.Store(false)
 			p.watch(p.kafka.life)
+			if l.going.Store(false); l.due() {
+				l.rouse()
+			}
 		}()
 	}
 	return nil

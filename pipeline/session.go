@@ -129,7 +129,9 @@ func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kg
 		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
 	} else {
 		pctx, cancel := context.WithTimeout(ctx, wait)
-		s.lookout.wake.Store(&cancel)
+		if s.lookout.wake.Store(&cancel); s.lookout.due() {
+			cancel()
+		}
 		fs = s.cl.PollRecords(pctx, most)
 		s.lookout.wake.Store(nil)
 		cancel()

@@ -18,10 +18,10 @@ import (
 )
 
 // A transaction that has ended may have been left open in some partitions.
-// Kafka 4.1 to 4.3 at least leave a partition out when it has no leader at the
-// moment its marker is to be written (TransactionMarkerChannelManager takes it
-// for deleted): in a cluster of one broker that is every transaction that was
-// open when the broker was killed. What lies there has no end, and takes the
+// Kafka 4.3.1 leaves a partition out when it has no leader at the moment its
+// marker is to be written (TransactionMarkerChannelManager takes it for
+// deleted): in a cluster of one broker that is every transaction that was open
+// when the broker was killed. What lies there has no end, and takes the
 // next one of the same producer: the first turn that commits would make true
 // what was aborted, a trigger that fires a second time; and until then nobody
 // sees what was committed. So whoever opens a partition asks how the last
