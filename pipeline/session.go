@@ -130,7 +130,7 @@ func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kg
 	} else {
 		pctx, cancel := context.WithTimeout(ctx, wait)
 		if s.lookout.wake.Store(&cancel); s.lookout.due() {
-			cancel()
+			time.AfterFunc(time.Millisecond, cancel) // not at once: callers wait for time to pass
 		}
 		fs = s.cl.PollRecords(pctx, most)
 		s.lookout.wake.Store(nil)
