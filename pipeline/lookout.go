@@ -18,7 +18,7 @@ type lookout struct {
 	lost  atomic.Bool                        // a broker has gone away since the last look
 	wake  atomic.Pointer[context.CancelFunc] // ends the poll under way
 	going atomic.Bool
-	open  atomic.Pointer[[]route] // what was found
+	open  atomic.Pointer[[]place] // what was found
 }
 
 // OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
@@ -66,8 +66,8 @@ func (p *Partition) lookAround() error {
 // something is.
 func (p *Partition) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if routes, err := p.written(ctx); err == nil {
-			open, unknown, err := p.kafka.leftOpen(ctx, routes, lookoutLooks)
+		if places, err := p.written(ctx); err == nil {
+			open, unknown, err := p.kafka.leftOpen(ctx, places, lookoutLooks)
 			if len(open) > 0 {
 				p.kafka.lookout.open.Store(&open)
 				p.kafka.lookout.rouse()

@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -47,12 +49,7 @@ func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition i
 	req.ReplicaID = -1
 	req.IsolationLevel = isolation
 	for _, name := range names {
-		rt := kmsg.NewListOffsetsRequestTopic()
-		rt.Topic = name
-		rp := kmsg.NewListOffsetsRequestTopicPartition()
-		rp.Partition, rp.Timestamp = partition, timestamp
-		rt.Partitions = append(rt.Partitions, rp)
-		req.Topics = append(req.Topics, rt)
+		req.Topics = append(req.Topics, offsetsOf(name, timestamp, partition))
 	}
 	resp, err := requestOffsets(ctx, cl, req)
 	if err != nil {
@@ -75,6 +72,18 @@ func askOffsets(ctx context.Context, cl *kgo.Client, names []string, partition i
 		return nil, fmt.Errorf("list offsets of %v/%d: %d answers", names, partition, found)
 	}
 	return out, nil
+}
+
+// offsetsOf asks for an offset of partitions of a topic.
+func offsetsOf(topic string, timestamp int64, partitions ...int32) kmsg.ListOffsetsRequestTopic {
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	for _, partition := range partitions {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = partition, timestamp
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	return rt
 }
 
 // requestOffsets goes straight to the leader if the client knows it. Asked as
@@ -112,4 +121,66 @@ func answered(resp *kmsg.ListOffsetsResponse) bool {
 		}
 	}
 	return true
+}
+
+// place is a partition of a topic.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// eachTopic calls f for every topic with its partitions. Those of one topic
+// stand together.
+func eachTopic(places []place, f func(topic string, partitions []int32)) {
+	for len(places) > 0 {
+		topic := places[0].topic
+		var partitions []int32
+		for len(places) > 0 && places[0].topic == topic {
+			partitions = append(partitions, places[0].partition)
+			places = places[1:]
+		}
+		f(topic, partitions)
+	}
+}
+
+// endsWithin bounds how long a leader may take to say where its partition ends.
+const endsWithin = 3 * time.Second
+
+var errNoAnswer = errors.New("no answer")
+
+// endsOf asks all leaders where partitions end, to the eyes of an isolation
+// level. Those without an answer are missing, with the reason.
+func (s *session) endsOf(ctx context.Context, places []place, isolation int8) (ends map[place]int64, missing map[place]error) {
+	ends, missing = map[place]int64{}, map[place]error{}
+	for _, at := range places {
+		missing[at] = errNoAnswer
+	}
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
+	defer cancel()
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID, req.IsolationLevel = -1, isolation
+	eachTopic(places, func(topic string, partitions []int32) {
+		req.Topics = append(req.Topics, offsetsOf(topic, latest, partitions...))
+	})
+	for _, shard := range s.cl.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			for _, t := range shard.Req.(*kmsg.ListOffsetsRequest).Topics {
+				for _, p := range t.Partitions {
+					missing[place{t.Topic, p.Partition}] = shard.Err
+				}
+			}
+			continue
+		}
+		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range t.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					missing[place{t.Topic, p.Partition}] = err
+					continue
+				}
+				ends[place{t.Topic, p.Partition}] = p.Offset
+				delete(missing, place{t.Topic, p.Partition})
+			}
+		}
+	}
+	return ends, missing
 }

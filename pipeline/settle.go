@@ -40,15 +40,12 @@ const (
 // lastEnding asks how the last transaction ended, or would if it were ended
 // by InitProducerId. That forgets it, so it is asked before.
 func (s *session) lastEnding(ctx context.Context, id string) (ending, error) {
-	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
-		how, err := s.describe(ctx, id)
-		if !kerr.IsRetriable(err) { // such as a coordinator that is still loading
-			return how, err
-		}
-		if sleep(ctx, pause); ctx.Err() != nil {
-			return "", errors.Join(ctx.Err(), err)
-		}
-	}
+	var how ending
+	err := again(ctx, kerr.IsRetriable, func() (err error) { // such as a coordinator that is still loading
+		how, err = s.describe(ctx, id)
+		return err
+	})
+	return how, err
 }
 
 func (s *session) describe(ctx context.Context, id string) (ending, error) {
@@ -102,19 +99,19 @@ func (p *Partition) settle(ctx context.Context) error {
 	if p.own.ended == neverBegun {
 		return nil
 	}
-	routes, err := p.written(ctx)
+	places, err := p.written(ctx)
 	if err != nil {
 		return err
 	}
-	open, unknown, err := p.kafka.leftOpen(ctx, routes, openLooks)
+	open, unknown, err := p.kafka.leftOpen(ctx, places, openLooks)
 	if err != nil {
 		return err
 	}
-	for r, err := range unknown {
-		if !p.isDueTopic(r.topic) {
-			return fmt.Errorf("where %s/%d ends: %w", r.topic, r.target, err)
+	for at, err := range unknown {
+		if !p.isDueTopic(at.topic) {
+			return fmt.Errorf("where %s/%d ends: %w", at.topic, at.partition, err)
 		}
-		p.log.Warn("nobody says whether a transaction was left open in a due topic", "topic", r.topic, "its_partition", r.target, "error", err)
+		p.log.Warn("nobody says whether a transaction was left open in a due topic", "topic", at.topic, "its_partition", at.partition, "error", err)
 	}
 	if len(open) == 0 {
 		return nil
@@ -130,23 +127,23 @@ func (p *Partition) settle(ctx context.Context) error {
 
 // written are the partitions that turns write to: our own, and those of every
 // topic that may be a channel's.
-func (p *Partition) written(ctx context.Context) ([]route, error) {
+func (p *Partition) written(ctx context.Context) ([]place, error) {
 	n := p.opts.Names
-	routes := []route{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}}
+	places := []place{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}}
 	due, err := p.dueTopics.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range due {
 		if !t.byKey {
-			routes = append(routes, route{t.name, p.id})
+			places = append(places, place{t.name, p.id})
 			continue
 		}
 		for i := range t.partitions {
-			routes = append(routes, route{t.name, i})
+			places = append(places, place{t.name, i})
 		}
 	}
-	return routes, nil
+	return places, nil
 }
 
 // How often it is asked whether something is still open, at least: what others
@@ -159,53 +156,50 @@ const (
 // leftOpen returns the partitions in which a transaction is open that nobody
 // seems to end, and those that do not say. A partition that is not there has
 // nothing open.
-func (s *session) leftOpen(ctx context.Context, routes []route, looks int) (open []route, unknown map[route]error, err error) {
-	var stable map[route]int64
+func (s *session) leftOpen(ctx context.Context, places []place, looks int) (open []place, unknown map[place]error, err error) {
+	var stable map[place]int64
+	var unstable map[place]error
 	beside := make(chan struct{})
-	go func() { defer close(beside); stable, _ = s.endsOf(ctx, routes, readCommitted) }()
-	ends, unknown := s.endsOf(ctx, routes, readUncommitted)
+	go func() { defer close(beside); stable, unstable = s.endsOf(ctx, places, readCommitted) }()
+	ends, unknown := s.endsOf(ctx, places, readUncommitted)
 	<-beside
-	open = slices.Collect(maps.Keys(ends))
+	open = slices.DeleteFunc(slices.Clone(places), func(at place) bool { return unknown[at] != nil })
 	for look := 0; ; look++ {
-		open = slices.DeleteFunc(open, func(r route) bool { end, ok := stable[r]; return ok && end >= ends[r] })
-		if len(open) == 0 {
-			break
-		}
-		if look == looks {
-			open = slices.DeleteFunc(open, func(r route) bool { _, ok := stable[r]; return !ok })
+		open = slices.DeleteFunc(open, func(at place) bool { end, ok := stable[at]; return ok && end >= ends[at] })
+		if len(open) == 0 || look == looks {
 			break
 		}
 		if sleep(ctx, openPause); ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
-		var missing map[route]error
-		stable, missing = s.endsOf(ctx, open, readCommitted)
-		maps.Copy(unknown, missing)
+		stable, unstable = s.endsOf(ctx, open, readCommitted)
 	}
-	maps.DeleteFunc(unknown, func(_ route, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
+	maps.Copy(unknown, unstable) // of the last look
+	open = slices.DeleteFunc(open, func(at place) bool { return unknown[at] != nil })
+	maps.DeleteFunc(unknown, func(_ place, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
 	return open, unknown, nil
 }
 
 // tellEnding decides what nobody remembers, as an opening before ours was
 // broken off: progress is the last record of a turn, so if it is there, the turn
 // was complete, and may have been committed.
-func (p *Partition) tellEnding(ctx context.Context, open []route) (ending, error) {
-	state := route{p.names.state, p.id}
+func (p *Partition) tellEnding(ctx context.Context, open []place) (ending, error) {
+	state := place{p.names.state, p.id}
 	if !slices.Contains(open, state) {
 		return aborted, nil
 	}
-	stable, missing := p.kafka.endsOf(ctx, []route{state}, readCommitted)
+	stable, missing := p.kafka.endsOf(ctx, []place{state}, readCommitted)
 	if err := missing[state]; err != nil {
 		return "", err
 	}
 	for next := stable[state]; ; {
-		answer, err := p.kafka.look(ctx, state.topic, state.target, next, readUncommitted)
+		answer, err := p.kafka.look(ctx, state.topic, state.partition, next, readUncommitted)
 		if err != nil || answer == nil {
 			return "", fmt.Errorf("read what topic state is left with: %w", errors.Join(err, kerr.LeaderNotAvailable))
 		}
-		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: next, Topic: state.topic, Partition: state.target}, answer, kgo.DefaultDecompressor(), nil)
+		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: next, Topic: state.topic, Partition: state.partition}, answer, kgo.DefaultDecompressor(), nil)
 		if read.Err != nil {
-			return "", &fetchError{state.topic, state.target, read.Err}
+			return "", &fetchError{state.topic, state.partition, read.Err}
 		}
 		for _, r := range read.Records {
 			if bytes.Equal(r.Key, topics.KeyProgress) {
@@ -220,7 +214,7 @@ func (p *Partition) tellEnding(ctx context.Context, open []route) (ending, error
 }
 
 // endOpen ends what is open, and sees to it that it is.
-func (p *Partition) endOpen(ctx context.Context, open []route, how ending) (err error) {
+func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (err error) {
 	p.log.Warn("a transaction was left open; ending what is ours in it", "how", string(how), "where", fmt.Sprint(open))
 	id, epoch, err := p.kafka.cl.ProducerID(ctx)
 	if err != nil {
@@ -239,7 +233,7 @@ func (p *Partition) endOpen(ctx context.Context, open []route, how ending) (err 
 // endAgain writes markers into partitions: a transaction without a record. kgo
 // has none, and the brokers take its requests only in their older versions,
 // which leave the producer's epoch to kgo.
-func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, routes []route, commit bool) error {
+func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, places []place, commit bool) error {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
@@ -250,12 +244,12 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 	defer cl.Close()
 	add := kmsg.NewPtrAddPartitionsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch = txn, id, epoch
-	for topic, partitions := range byTopic(routes) {
+	eachTopic(places, func(topic string, partitions []int32) {
 		t := kmsg.NewAddPartitionsToTxnRequestTopic()
 		t.Topic, t.Partitions = topic, partitions
 		add.Topics = append(add.Topics, t)
-	}
-	if err := untilEnded(ctx, func() error {
+	})
+	if err := again(ctx, stillEnding, func() error {
 		resp, err := add.RequestWith(ctx, cl)
 		if err != nil {
 			return err
@@ -273,7 +267,7 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 	}
 	end := kmsg.NewPtrEndTxnRequest()
 	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txn, id, epoch, commit
-	return untilEnded(ctx, func() error {
+	return again(ctx, stillEnding, func() error {
 		resp, err := end.RequestWith(ctx, cl)
 		if err != nil {
 			return err
@@ -282,70 +276,18 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 	})
 }
 
-// untilEnded tries again while the transaction before is still being ended.
-func untilEnded(ctx context.Context, try func() error) error {
+// stillEnding says that the transaction before is still being ended.
+func stillEnding(err error) bool { return errors.Is(err, kerr.ConcurrentTransactions) }
+
+// again tries until it succeeds, or fails in a way that trying does not cure.
+func again(ctx context.Context, cures func(error) bool, try func() error) error {
 	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
 		err := try()
-		if !errors.Is(err, kerr.ConcurrentTransactions) {
+		if !cures(err) {
 			return err
 		}
 		if sleep(ctx, pause); ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
-}
-
-// endsWithin bounds how long a leader may take to say where its partition ends.
-const endsWithin = 3 * time.Second
-
-// endsOf asks the leaders where partitions end, to the eyes of an isolation
-// level. Those without an answer are missing, with the reason.
-func (s *session) endsOf(ctx context.Context, routes []route, isolation int8) (ends map[route]int64, missing map[route]error) {
-	ends, missing = map[route]int64{}, map[route]error{}
-	ctx, cancel := context.WithTimeout(ctx, endsWithin)
-	defer cancel()
-	for _, shard := range s.cl.RequestSharded(ctx, endsRequest(routes, isolation)) {
-		if shard.Err != nil {
-			for _, t := range shard.Req.(*kmsg.ListOffsetsRequest).Topics {
-				for _, p := range t.Partitions {
-					missing[route{t.Topic, p.Partition}] = shard.Err
-				}
-			}
-			continue
-		}
-		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					missing[route{t.Topic, p.Partition}] = err
-					continue
-				}
-				ends[route{t.Topic, p.Partition}] = p.Offset
-			}
-		}
-	}
-	return ends, missing
-}
-
-func endsRequest(routes []route, isolation int8) *kmsg.ListOffsetsRequest {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID, req.IsolationLevel = -1, isolation
-	for topic, partitions := range byTopic(routes) {
-		t := kmsg.NewListOffsetsRequestTopic()
-		t.Topic = topic
-		for _, n := range partitions {
-			p := kmsg.NewListOffsetsRequestTopicPartition()
-			p.Partition, p.Timestamp = n, latest
-			t.Partitions = append(t.Partitions, p)
-		}
-		req.Topics = append(req.Topics, t)
-	}
-	return req
-}
-
-func byTopic(routes []route) map[string][]int32 {
-	out := map[string][]int32{}
-	for _, r := range routes {
-		out[r.topic] = append(out[r.topic], r.target)
-	}
-	return out
 }

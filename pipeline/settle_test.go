@@ -67,10 +67,10 @@ func endAgainOn(t *testing.T, brokers []string) {
 	if how, err := asks.lastEnding(ctx, id); how != neverBegun || err != nil {
 		t.Fatalf("before the first transaction: %q, %v", how, err)
 	}
-	routes := []route{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
+	places := []place{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
 	quiet := func(when string) {
 		t.Helper()
-		if open, unknown, err := asks.leftOpen(ctx, routes, 50); len(open) > 0 || len(unknown) > 0 || err != nil {
+		if open, unknown, err := asks.leftOpen(ctx, places, 50); len(open) > 0 || len(unknown) > 0 || err != nil {
 			t.Fatalf("%s: open %v, unknown %v, %v", when, open, unknown, err)
 		}
 	}
@@ -79,8 +79,8 @@ func endAgainOn(t *testing.T, brokers []string) {
 		quiet("before " + name)
 		s := another()
 		write(s, 1, name)
-		open, _, err := asks.leftOpen(ctx, routes, openLooks)
-		if want := []route{{topic, 1}}; !slices.Equal(open, want) || err != nil {
+		open, _, err := asks.leftOpen(ctx, places, openLooks)
+		if want := []place{{topic, 1}}; !slices.Equal(open, want) || err != nil {
 			t.Fatalf("%s: open is %v, want %v (%v)", name, open, want, err)
 		}
 		if how, err := asks.lastEnding(ctx, id); how != aborted || err != nil {
@@ -104,25 +104,41 @@ func endAgainOn(t *testing.T, brokers []string) {
 		}
 	}
 	quiet("at the end")
-	if got := values(ctx, t, brokers, topic); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
+	ends, _ := asks.endsOf(ctx, places, readCommitted)
+	if got := committedValues(ctx, t, brokers, ends); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
 		t.Errorf("committed are %q", got)
 	}
 }
 
-// values are the committed values of a topic, sorted.
-func values(ctx context.Context, t *testing.T, brokers []string, topic string) (got []string) {
+// committedValues are the committed values of partitions up to their ends,
+// sorted.
+func committedValues(ctx context.Context, t *testing.T, brokers []string, ends map[place]int64) (got []string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100*time.Millisecond))
+	from := map[string]map[int32]kgo.Offset{}
+	for at := range ends {
+		if from[at.topic] == nil {
+			from[at.topic] = map[int32]kgo.Offset{}
+		}
+		from[at.topic][at.partition] = kgo.NewOffset().AtStart()
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
-		step, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-		for _, r := range cl.PollFetches(step).Records() {
-			got = append(got, string(r.Value))
+	for len(ends) > 0 {
+		fs := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
 		}
-		cancel()
+		for _, r := range fs.Records() {
+			if !r.Attrs.IsControl() {
+				got = append(got, string(r.Value))
+			}
+			if at := (place{r.Topic, r.Partition}); r.Offset+1 >= ends[at] {
+				delete(ends, at)
+			}
+		}
 	}
 	slices.Sort(got)
 	return got

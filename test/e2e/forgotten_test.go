@@ -25,9 +25,7 @@ func TestForgottenMarker(t *testing.T) {
 	k := services.Kafka(t, services.Own())
 	c := newClusterOn(t, k.Bootstrap, 1)
 	due := c.prefix + "due.default"
-	a := c.node(t, "a", t.TempDir())
-	a.ready(60 * time.Second)
-	awaitOwners(t, a, 1, 1)
+	a := c.nodes(t, 1, 1)[0]
 	l := newLoad(t, c.brokers, c.prefix)
 	l.one("first", time.Now().Add(time.Second), false)
 	awaitKey(t, c.brokers, due, "first")

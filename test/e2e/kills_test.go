@@ -19,10 +19,8 @@ func TestBrokerKills(t *testing.T) {
 	k := services.Kafka(t, services.Own())
 	const partitions, kills = 4, 40
 	c := newClusterOn(t, k.Bootstrap, partitions)
-	a, b := c.node(t, "a", t.TempDir()), c.node(t, "b", t.TempDir())
-	a.ready(60 * time.Second)
-	b.ready(60 * time.Second)
-	awaitOwners(t, a, partitions, 2)
+	nodes := c.nodes(t, 2, partitions)
+	b := nodes[1]
 	l := newLoad(t, c.brokers, c.prefix)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -41,11 +39,7 @@ func TestBrokerKills(t *testing.T) {
 		if i%2 == 1 {
 			b.launch()
 		}
-		time.Sleep(2 * time.Second)
-		stop()
-		awaitOwners(t, a, partitions, 2)
-		settle(t, a, b)
-		awaitEnded(t, c.brokers, c.prefix+"due.default", c.prefix+"state", c.prefix+"events")
+		c.recovers(t, partitions, stop, nodes...)
 		l.judge(c.brokers, c.prefix)
 		if t.Failed() {
 			t.Fatalf("after %d kills", i+1)

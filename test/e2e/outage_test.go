@@ -28,8 +28,8 @@ const mayGrow = 200 << 20
 // TestBrokerOutage takes the broker away from two nodes under load, once by
 // kill -9 and once frozen (FAILURES F38). Meanwhile their memory stays bounded,
 // the metric tells what is overdue, and one of them can be shut down. When the
-// broker is back everything goes on by itself, no transaction is left open, and nothing
-// is lost or fires twice.
+// broker is back everything goes on by itself, no transaction is left open, and
+// nothing is lost or fires twice.
 func TestBrokerOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
@@ -37,10 +37,8 @@ func TestBrokerOutage(t *testing.T) {
 	k := services.Kafka(t, services.Own())
 	const partitions = 4
 	c := newClusterOn(t, k.Bootstrap, partitions)
-	a, b := c.node(t, "a", t.TempDir()), c.node(t, "b", t.TempDir())
-	a.ready(60 * time.Second)
-	b.ready(60 * time.Second)
-	awaitOwners(t, a, partitions, 2)
+	nodes := c.nodes(t, 2, partitions)
+	a, b := nodes[0], nodes[1]
 	l := newLoad(t, c.brokers, c.prefix)
 	for _, fault := range []struct {
 		name     string
@@ -81,16 +79,23 @@ func TestBrokerOutage(t *testing.T) {
 		if fault.shutdown {
 			b.launch()
 		}
-		time.Sleep(2 * time.Second)
-		stop()
-		awaitOwners(t, a, partitions, 2)
-		settle(t, a, b)
-		awaitEnded(t, c.brokers, c.prefix+"due.default", c.prefix+"state", c.prefix+"events")
+		c.recovers(t, partitions, stop, nodes...)
 		if overdue := a.metric("waterclock_oldest_overdue_seconds"); overdue > 1 {
 			t.Errorf("%s: the oldest overdue trigger is %.1f s late although the broker is back", fault.name, overdue)
 		}
 	}
 	l.judge(c.brokers, c.prefix)
+}
+
+// recovers waits until nodes have gone on under load after an outage, and until
+// no transaction is left open when the load is over.
+func (c *cluster) recovers(t *testing.T, partitions int, stop func(), nodes ...*process) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	stop()
+	awaitOwners(t, nodes[0], partitions, len(nodes))
+	settle(t, nodes...)
+	awaitEnded(t, c.brokers, c.prefix+"due.default", c.prefix+"state", c.prefix+"events")
 }
 
 // metric is the largest value of a metric over its labels, 0 if it is not
