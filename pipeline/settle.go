@@ -224,8 +224,15 @@ func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (err 
 		if err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), id, epoch, open, how == committed); err != nil {
 			return fmt.Errorf("end what was left open: %w", err)
 		}
-		if open, _, err = p.kafka.leftOpen(ctx, open, openLooks); err != nil || len(open) == 0 {
+		var unknown map[place]error
+		if open, unknown, err = p.kafka.leftOpen(ctx, open, openLooks); err != nil {
 			return err
+		}
+		for at, err := range unknown { // its leader may have gone before the marker came
+			return fmt.Errorf("whether %s/%d is ended: %w", at.topic, at.partition, err)
+		}
+		if len(open) == 0 {
+			return nil
 		}
 	}
 }

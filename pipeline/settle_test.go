@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/test/services"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // TestEndAgain: requests of ours end what a kgo client has begun, in either
@@ -107,6 +108,55 @@ func endAgainOn(t *testing.T, brokers []string) {
 	ends, _ := asks.endsOf(ctx, places, readCommitted)
 	if got := committedValues(ctx, t, brokers, ends); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
 		t.Errorf("committed are %q", got)
+	}
+}
+
+// TestTellEnding: when nobody remembers how a turn ended, it was complete if
+// its progress lies in what is open of topic state.
+func TestTellEnding(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	asker, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(asker.Close)
+	state := []place{{"state", 0}}
+	for _, test := range []struct {
+		name string
+		keys []string
+		open []place
+		want ending
+	}{
+		{"with progress", []string{"k", string(topics.KeyProgress)}, state, committed},
+		{"without", []string{"k", "l"}, state, aborted},
+		{"nothing in state", nil, []place{{"due", 0}}, aborted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := &Options{Group: "g", TransactionTimeout: time.Minute, FetchMaxWait: time.Second, asker: asker, Kafka: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}}
+			s, err := openSession(o, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+			if err := s.begin(); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range test.keys {
+				s.produce(t.Context(), &kgo.Record{Topic: "state", Key: []byte(key)})
+			}
+			if err := s.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p := &Partition{opts: o, names: ownNames{state: "state"}, kafka: s}
+			if how, err := p.tellEnding(t.Context(), test.open); how != test.want || err != nil {
+				t.Errorf("%q, %v, want %q", how, err, test.want)
+			}
+			s.abort(t.Context())
+		})
 	}
 }
 
