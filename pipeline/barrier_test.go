@@ -1,14 +1,18 @@
 package pipeline_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/sim"
@@ -16,7 +20,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// openTransaction appends a record that nobody will see before end is called.
+// openTransaction appends records, to topic commands unless they have one, that
+// nobody will see before end is called.
 func openTransaction(t *testing.T, w *sim.World, id string, partition int32, records ...*kgo.Record) (end func(kgo.TransactionEndTry)) {
 	t.Helper()
 	cl := w.Client(kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute))
@@ -25,7 +30,7 @@ func openTransaction(t *testing.T, w *sim.World, id string, partition int32, rec
 		t.Fatal(err)
 	}
 	for _, r := range records {
-		r.Topic, r.Partition = w.Names.Commands(), partition
+		r.Topic, r.Partition = cmp.Or(r.Topic, w.Names.Commands()), partition
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
@@ -105,6 +110,82 @@ func TestForeignTransactionHoldsOnce(t *testing.T) {
 		}
 		w.CheckInvariants()
 	})
+}
+
+// TestForeignTransactionOnDue: a due topic may be somebody's own, and Flink's
+// transactions are open for minutes. Partitions open and fire behind them,
+// whether we may ask whose they are or not.
+func TestForeignTransactionOnDue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		refuse bool
+		again  int // openings for a broken connection
+	}{
+		{"whose it is may be asked", false, 0},
+		{"whose it is may not be asked", true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: 2 * time.Second})
+				due := w.Names.Due("default")
+				if c.refuse {
+					w.Cluster.ControlKey(int16(kmsg.DescribeProducers), func(req kmsg.Request) (kmsg.Response, error, bool) {
+						w.Cluster.KeepControl()
+						return refuseProducers(req.(*kmsg.DescribeProducersRequest), due), nil, true
+					})
+				}
+				w.Start("a")
+				w.AwaitOwners()
+				fire := func(key string) {
+					t.Helper()
+					w.Register(key, time.Now().Add(10*time.Second))
+					time.Sleep(12 * time.Second)
+					if !slices.ContainsFunc(w.DumpAll(due), func(r *kgo.Record) bool { return string(r.Key) == key }) {
+						t.Errorf("%s has not fired", key)
+					}
+				}
+				fire("before")
+				end := openTransaction(t, w, "flink", 0, &kgo.Record{Topic: due, Key: []byte("other")})
+				w.Kill("a")
+				w.Start("a")
+				w.AwaitOwners()
+				fire("opened")
+				openings := w.Heard("openings")
+				w.Node("a").Cut()
+				time.Sleep(20 * time.Second)
+				w.AwaitOwners()
+				fire("cut")
+				if n := w.Heard("openings") - openings; n != c.again {
+					t.Errorf("the partition was opened again %d times, want %d", n, c.again)
+				}
+				end(kgo.TryAbort)
+				time.Sleep(time.Second)
+				for _, key := range []string{"before", "opened", "cut"} {
+					w.RequireDelivered(key, 1)
+				}
+				w.CheckInvariants()
+			})
+		})
+	}
+}
+
+// refuseProducers says that the producers of a topic may not be seen.
+func refuseProducers(req *kmsg.DescribeProducersRequest, topic string) *kmsg.DescribeProducersResponse {
+	resp := req.ResponseKind().(*kmsg.DescribeProducersResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewDescribeProducersResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewDescribeProducersResponseTopicPartition()
+			rp.Partition = p
+			if t.Topic == topic {
+				rp.ErrorCode = kerr.TopicAuthorizationFailed.Code
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
 }
 
 // TestInvisibleTail ends commands and receipts in what no reader is given:

@@ -66,16 +66,14 @@ func (p *Partition) lookAround() error {
 // something is.
 func (p *Partition) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if places, err := p.written(ctx); err == nil {
-			open, unknown, err := p.kafka.leftOpen(ctx, places, lookoutLooks)
-			if len(open) > 0 {
-				p.kafka.lookout.open.Store(&open)
-				p.kafka.lookout.rouse()
-				return
-			}
-			if err == nil && len(unknown) == 0 {
-				return
-			}
+		left, err := p.leftByUs(ctx, lookoutLooks)
+		if open := left.all(); len(open) > 0 {
+			p.kafka.lookout.open.Store(&open)
+			p.kafka.lookout.rouse()
+			return
+		}
+		if err == nil && len(left.unknown) == 0 {
+			return
 		}
 		sleep(ctx, lookoutAgain)
 	}

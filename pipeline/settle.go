@@ -99,20 +99,17 @@ func (p *Partition) settle(ctx context.Context) error {
 	if p.own.ended == neverBegun {
 		return nil
 	}
-	places, err := p.written(ctx)
+	left, err := p.leftByUs(ctx, openLooks)
 	if err != nil {
 		return err
 	}
-	open, unknown, err := p.kafka.leftOpen(ctx, places, openLooks)
-	if err != nil {
-		return err
-	}
-	for at, err := range unknown {
+	for at, err := range left.unknown {
 		if !p.isDueTopic(at.topic) {
 			return fmt.Errorf("where %s/%d ends: %w", at.topic, at.partition, err)
 		}
 		p.log.Warn("nobody says whether a transaction was left open in a due topic", "topic", at.topic, "its_partition", at.partition, "error", err)
 	}
+	open := left.all()
 	if len(open) == 0 {
 		return nil
 	}
@@ -153,31 +150,96 @@ const (
 	openPause = 20 * time.Millisecond
 )
 
-// leftOpen returns the partitions in which a transaction is open that nobody
-// seems to end, and those that do not say. A partition that is not there has
-// nothing open.
-func (s *session) leftOpen(ctx context.Context, places []place, looks int) (open []place, unknown map[place]error, err error) {
+// leftByUs looks everywhere for what the partition's producer has left open.
+func (p *Partition) leftByUs(ctx context.Context, looks int) (leftover, error) {
+	places, err := p.written(ctx)
+	if err != nil {
+		return leftover{}, err
+	}
+	producer, _, err := p.kafka.cl.ProducerID(ctx)
+	if err != nil {
+		return leftover{}, err
+	}
+	return p.kafka.leftOpen(ctx, producer, places, looks)
+}
+
+// leftover is where transactions are open that nobody seems to end.
+type leftover struct {
+	ours    []place         // one of our producer
+	perhaps []place         // whose it is we may not ask, which needs READ
+	unknown map[place]error // no answer
+}
+
+func (l *leftover) all() []place { return slices.Concat(l.ours, l.perhaps) }
+
+// leftOpen looks for what a producer has left open. A partition that is not
+// there has nothing open.
+func (s *session) leftOpen(ctx context.Context, producer int64, places []place, looks int) (left leftover, err error) {
 	var stable map[place]int64
 	var unstable map[place]error
 	beside := make(chan struct{})
 	go func() { defer close(beside); stable, unstable = s.endsOf(ctx, places, readCommitted) }()
 	ends, unknown := s.endsOf(ctx, places, readUncommitted)
 	<-beside
-	open = slices.DeleteFunc(slices.Clone(places), func(at place) bool { return unknown[at] != nil })
+	open := slices.DeleteFunc(slices.Clone(places), func(at place) bool { return unknown[at] != nil })
 	for look := 0; ; look++ {
 		open = slices.DeleteFunc(open, func(at place) bool { end, ok := stable[at]; return ok && end >= ends[at] })
 		if len(open) == 0 || look == looks {
 			break
 		}
 		if sleep(ctx, openPause); ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return leftover{}, ctx.Err()
 		}
 		stable, unstable = s.endsOf(ctx, open, readCommitted)
 	}
 	maps.Copy(unknown, unstable) // of the last look
 	open = slices.DeleteFunc(open, func(at place) bool { return unknown[at] != nil })
 	maps.DeleteFunc(unknown, func(_ place, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
-	return open, unknown, nil
+	left.unknown = unknown
+	return left, s.tellOurs(ctx, producer, open, ends, &left)
+}
+
+// tellOurs tells what is ours of what is open from what is others', who may
+// write to a channel's topic, too, for as long as they like. What was begun
+// after the ends were asked for is a turn that is under way.
+func (s *session) tellOurs(ctx context.Context, producer int64, open []place, ends map[place]int64, left *leftover) error {
+	if len(open) == 0 {
+		return nil
+	}
+	req := kmsg.NewPtrDescribeProducersRequest()
+	eachTopic(open, func(topic string, partitions []int32) {
+		t := kmsg.NewDescribeProducersRequestTopic()
+		t.Topic, t.Partitions = topic, partitions
+		req.Topics = append(req.Topics, t)
+	})
+	answers := map[place]kmsg.DescribeProducersResponseTopicPartition{}
+	for _, shard := range s.cl.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			return fmt.Errorf("describe producers: %w", shard.Err)
+		}
+		for _, t := range shard.Resp.(*kmsg.DescribeProducersResponse).Topics {
+			for _, p := range t.Partitions {
+				answers[place{t.Topic, p.Partition}] = p
+			}
+		}
+	}
+	for _, at := range open {
+		answer, ok := answers[at]
+		err := kerr.ErrorForCode(answer.ErrorCode)
+		switch {
+		case !ok:
+			left.unknown[at] = errNoAnswer
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			left.perhaps = append(left.perhaps, at)
+		case err != nil:
+			left.unknown[at] = err
+		case slices.ContainsFunc(answer.ActiveProducers, func(p kmsg.DescribeProducersResponseTopicPartitionActiveProducer) bool {
+			return p.ProducerID == producer && p.CurrentTxnStartOffset >= 0 && p.CurrentTxnStartOffset < ends[at]
+		}):
+			left.ours = append(left.ours, at)
+		}
+	}
+	return nil
 }
 
 // tellEnding decides what nobody remembers, as an opening before ours was
@@ -214,27 +276,29 @@ func (p *Partition) tellEnding(ctx context.Context, open []place) (ending, error
 }
 
 // endOpen ends what is open, and sees to it that it is.
-func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (err error) {
+func (p *Partition) endOpen(ctx context.Context, open []place, how ending) error {
 	p.log.Warn("a transaction was left open; ending what is ours in it", "how", string(how), "where", fmt.Sprint(open))
-	id, epoch, err := p.kafka.cl.ProducerID(ctx)
+	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
 	if err != nil {
 		return err
 	}
-	for {
-		if err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), id, epoch, open, how == committed); err != nil {
+	for len(open) > 0 {
+		if err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), producer, epoch, open, how == committed); err != nil {
 			return fmt.Errorf("end what was left open: %w", err)
 		}
-		var unknown map[place]error
-		if open, unknown, err = p.kafka.leftOpen(ctx, open, openLooks); err != nil {
+		left, err := p.kafka.leftOpen(ctx, producer, open, openLooks)
+		if err != nil {
 			return err
 		}
-		for at, err := range unknown { // its leader may have gone before the marker came
+		for at, err := range left.unknown { // its leader may have gone before the marker came
 			return fmt.Errorf("whether %s/%d is ended: %w", at.topic, at.partition, err)
 		}
-		if len(open) == 0 {
-			return nil
+		if len(left.perhaps) > 0 {
+			p.log.Warn("a transaction is open in a topic that the engine may not read; after its own was ended it is taken for somebody else's", "where", fmt.Sprint(left.perhaps))
 		}
+		open = left.ours
 	}
+	return nil
 }
 
 // endAgain writes markers into partitions: a transaction without a record. kgo

@@ -69,10 +69,11 @@ func endAgainOn(t *testing.T, brokers []string) {
 		t.Fatalf("before the first transaction: %q, %v", how, err)
 	}
 	places := []place{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
+	var producer int64
 	quiet := func(when string) {
 		t.Helper()
-		if open, unknown, err := asks.leftOpen(ctx, places, 50); len(open) > 0 || len(unknown) > 0 || err != nil {
-			t.Fatalf("%s: open %v, unknown %v, %v", when, open, unknown, err)
+		if left, err := asks.leftOpen(ctx, producer, places, 50); len(left.all()) > 0 || len(left.unknown) > 0 || err != nil {
+			t.Fatalf("%s: %+v, %v", when, left, err)
 		}
 	}
 	for _, commit := range []bool{true, false} {
@@ -80,19 +81,26 @@ func endAgainOn(t *testing.T, brokers []string) {
 		quiet("before " + name)
 		s := another()
 		write(s, 1, name)
-		open, _, err := asks.leftOpen(ctx, places, openLooks)
-		if want := []place{{topic, 1}}; !slices.Equal(open, want) || err != nil {
-			t.Fatalf("%s: open is %v, want %v (%v)", name, open, want, err)
+		var epoch int16
+		var err error
+		if producer, epoch, err = s.cl.ProducerID(ctx); err != nil {
+			t.Fatal(err)
+		}
+		left, err := asks.leftOpen(ctx, producer, places, openLooks)
+		if want := []place{{topic, 1}}; !slices.Equal(left.ours, want) || len(left.perhaps) > 0 || err != nil {
+			t.Fatalf("%s: %+v, want %v (%v)", name, left, want, err)
+		}
+		if left, err := asks.leftOpen(ctx, producer+1, places, 0); len(left.all()) > 0 || err != nil {
+			t.Errorf("%s: of another producer: %+v, %v", name, left, err)
 		}
 		if how, err := asks.lastEnding(ctx, id); how != aborted || err != nil {
 			t.Errorf("%s: under way: %q, %v", name, how, err)
 		}
 		for _, s := range []*session{s, another()} { // the second has nothing to end
-			producer, epoch, err := s.cl.ProducerID(ctx)
-			if err != nil {
+			if producer, epoch, err = s.cl.ProducerID(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := endAgain(ctx, o, id, producer, epoch, open, commit); err != nil {
+			if err := endAgain(ctx, o, id, producer, epoch, left.ours, commit); err != nil {
 				t.Fatal(err)
 			}
 			quiet("after " + name)
