@@ -119,10 +119,9 @@ func TestForeignTransactionOnDue(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		refuse bool
-		again  int // openings for a broken connection
 	}{
-		{"whose it is may be asked", false, 0},
-		{"whose it is may not be asked", true, 1},
+		{"whose it is may be asked", false},
+		{"whose it is may not be asked", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,8 +154,9 @@ func TestForeignTransactionOnDue(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				w.AwaitOwners()
 				fire("cut")
-				if n := w.Heard("openings") - openings; n != c.again {
-					t.Errorf("the partition was opened again %d times, want %d", n, c.again)
+				time.Sleep(5 * time.Minute) // connections that idle are closed
+				if n := w.Heard("openings") - openings; n > 0 {
+					t.Errorf("the partition was opened again, %d times", n)
 				}
 				end(kgo.TryAbort)
 				time.Sleep(time.Second)

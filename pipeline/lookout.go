@@ -62,13 +62,14 @@ func (p *Partition) lookAround() error {
 	return nil
 }
 
-// watch looks until every partition has said that nothing is open, or one that
-// something is.
+// watch looks until every partition has said that nothing of ours is open, or
+// one that something is. Where we may not ask whose it is, it is let be: it may
+// be somebody else's for ever.
 func (p *Partition) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		left, err := p.leftByUs(ctx, lookoutLooks)
-		if open := left.all(); len(open) > 0 {
-			p.kafka.lookout.open.Store(&open)
+		if len(left.ours) > 0 {
+			p.kafka.lookout.open.Store(&left.ours)
 			p.kafka.lookout.rouse()
 			return
 		}

@@ -50,7 +50,7 @@ func ACLs(o ACLOptions) []ACL {
 	for _, c := range o.Channels {
 		for _, topic := range c.Topics {
 			if !strings.HasPrefix(topic, prefix) {
-				e.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, "Write", "Describe", "DescribeConfigs")
+				e.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, "Read", "Write", "Describe", "DescribeConfigs")
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func TestPlanACLs(t *testing.T) {
 		{"named", []string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
 			[]string{"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'", "User:o --operation Read --operation Describe --topic waterclock.due.orders"}, "User:producer"},
 		{"a topic of its own, a lane, receipts", []string{"--channel", "sms", "--set", "channels.mail.topic=team.mail"},
-			[]string{"User:waterclock --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
+			[]string{"User:waterclock --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
 				"User:sms --operation Write --operation Describe --topic waterclock.receipts"}, ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
