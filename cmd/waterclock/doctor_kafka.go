@@ -37,6 +37,7 @@ var needs = []struct {
 	least int16
 }{
 	{kmsg.InitProducerID, 3}, {kmsg.AddPartitionsToTxn, 1}, {kmsg.EndTxn, 1}, {kmsg.ListOffsets, 2}, {kmsg.Fetch, 4}, {kmsg.Produce, 3},
+	{kmsg.DescribeTransactions, 0}, {kmsg.DescribeProducers, 0}, // what the last owner has left open
 }
 
 func (d *doctor) versions(ctx context.Context) {
@@ -78,7 +79,7 @@ func releaseGuess(guess string) string {
 func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 	for _, n := range needs {
 		if have, ok := v.KeyMaxVersion(int16(n.key)); !ok || have < n.least {
-			d.fail("versions", "use Kafka 2.5 or newer; 4.0 or newer is what we test with",
+			d.fail("versions", "use Kafka 3.0 or newer; 4.0 or newer is what we test with",
 				"broker %d lacks %s version %d", v.NodeID, n.key.Name(), n.least)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // apiSaying answers every path with a status and a text.
@@ -35,9 +36,9 @@ func doctorOf(t *testing.T, brokers string, args ...string) result {
 }
 
 // kafka is a broker whose answers may be bent.
-func kafka(t *testing.T) (*kfake.Cluster, string) {
+func kafka(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, string) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +161,14 @@ func TestDoctorOnTheRetryPause(t *testing.T) {
 		pause.Store(&value)
 		doctorOf(t, brokers).want(t, exitOK, want)
 	}
+}
+
+func TestDoctorOnOldBrokers(t *testing.T) {
+	_, brokers := kafka(t, kfake.MaxVersions(kversion.V2_8_0()))
+	doctorOf(t, brokers).want(t, exitFailed, "fail  versions", "lacks DescribeTransactions", "Kafka 3.0 or newer")
+	_, brokers = kafka(t, kfake.MaxVersions(kversion.V3_0_0()))
+	applied(t, brokers)
+	doctorOf(t, brokers).want(t, exitOK, "ok    versions")
 }
 
 func TestDoctorOnClocks(t *testing.T) {
