@@ -19,6 +19,7 @@ type lookout struct {
 	wake  atomic.Pointer[context.CancelFunc] // ends the poll under way
 	going atomic.Bool
 	open  atomic.Pointer[[]place] // what was found
+	upTo  time.Time               // what was committed until then has been looked at, or is
 }
 
 // OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
@@ -50,7 +51,8 @@ func (p *Partition) lookAround() error {
 	if open := l.open.Load(); open != nil {
 		return fmt.Errorf("a broker went away, and a transaction was left open in %v", *open)
 	}
-	if !l.going.Load() && l.lost.Swap(false) {
+	if !l.going.Load() && l.lost.Swap(false) && p.committed.After(l.upTo) { // connections that idle are closed, too
+		l.upTo = p.committed
 		l.going.Store(true)
 		go func() {
 			p.watch(p.kafka.life)
