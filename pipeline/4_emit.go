@@ -64,7 +64,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
 		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
-			out = p.machine.Postpone(e.state, tm, t.now, s.reason)
+			out = p.putOff(e.state, tm, t.now, s)
 		}
 	}
 	p.perform(t, e, &out)
@@ -73,6 +73,14 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
 	}
 	return nil
+}
+
+// putOff leaves a timer to a later turn, since its due topic is sick.
+func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant, sick *sickness) trigger.Outcome {
+	if sick.silent {
+		return p.machine.Outlast(s, tm, now)
+	}
+	return p.machine.Postpone(s, tm, now, sick.reason)
 }
 
 // paces says whether a timer goes at the pacer's rate.

@@ -22,7 +22,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("write progress: %w", err)
 	}
 	p.opts.Listener.Step(p.id, "flush")
-	if err := p.kafka.flush(t.ctx); err != nil {
+	if err := p.kafka.flush(t.ctx, p.isDueTopic); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if p.opts.flaw == applyBeforeCommit {

@@ -110,6 +110,22 @@ func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
 	return int32(len(t.Partitions)), nil
 }
 
+// led fails unless a partition of a topic has a leader; byKey asks for all.
+func (d *dueTopics) led(ctx context.Context, name string, partition int32, byKey bool) error {
+	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
+	defer cancel()
+	t, err := topicMetadata(ctx, d.opts.asker, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range t.Partitions {
+		if p.Leader < 0 && (byKey || p.Partition == partition) {
+			return fmt.Errorf("%s/%d: %w", name, p.Partition, kerr.LeaderNotAvailable)
+		}
+	}
+	return nil
+}
+
 // forget makes the next ensure look again.
 func (d *dueTopics) forget(name string) {
 	d.mu.Lock()

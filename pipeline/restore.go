@@ -213,7 +213,7 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	}
 	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
 	p.kafka.produce(ctx, r)
-	if err := p.kafka.flush(ctx); err != nil {
+	if err := p.kafka.flush(ctx, p.isDueTopic); err != nil {
 		return nil, err
 	}
 	if err := p.kafka.commit(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,10 +27,8 @@ type session struct {
 	planned map[string]map[int32]kgo.Offset        // what follow reads
 	known   map[string]*kmsg.MetadataResponseTopic // of look
 
-	met map[string]bool // topics that records were committed to, or are about to be
-	new []*kgo.Record   // where the first record of each topic met in this transaction goes
-
-	promised func(*kgo.Record, error) // promise, for every record the same
+	met map[string]*written // topics that records were committed to, or are about to be
+	new []*kgo.Record       // where the first record of each topic met in this transaction goes
 
 	lookout lookout
 	life    context.Context // until it is closed
@@ -39,6 +38,12 @@ type session struct {
 	err error // first failed produce of the transaction
 }
 
+// written is a topic that the session writes to.
+type written struct {
+	unheard atomic.Int64             // records without an answer
+	promise func(*kgo.Record, error) // of every record of it
+}
+
 // retryBackoff replaces kgo's 250 ms that double: a broker busy with the
 // markers of our last transaction answers within milliseconds.
 func retryBackoff(tries int) time.Duration {
@@ -46,9 +51,8 @@ func retryBackoff(tries int) time.Duration {
 }
 
 func openSession(o *Options, partition int32) (*session, error) {
-	s := &session{ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]bool{}}
+	s := &session{ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]*written{}}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.promised = s.promise
 	opts := append([]kgo.Opt{
 		kgo.WithHooks(&s.lookout),
 		kgo.TransactionalID(o.transactionalID(partition)),
@@ -171,11 +175,15 @@ func (s *session) begin() error {
 
 // produce buffers a record of the transaction; its error surfaces in commit.
 func (s *session) produce(ctx context.Context, r *kgo.Record) {
-	if !s.met[r.Topic] {
-		s.met[r.Topic] = true
+	w := s.met[r.Topic]
+	if w == nil {
+		w = &written{}
+		w.promise = func(r *kgo.Record, err error) { w.unheard.Add(-1); s.promise(r, err) }
+		s.met[r.Topic] = w
 		s.new = append(s.new, &kgo.Record{Topic: r.Topic, Partition: r.Partition}) // r is kgo's in a moment
 	}
-	s.cl.Produce(ctx, r, s.promised)
+	w.unheard.Add(1)
+	s.cl.Produce(ctx, r, w.promise)
 }
 
 func (s *session) promise(r *kgo.Record, err error) {
@@ -201,14 +209,49 @@ func (e *produceError) Error() string {
 }
 func (e *produceError) Unwrap() error { return e.err }
 
-// flush waits until the broker has every record of the transaction.
-func (s *session) flush(ctx context.Context) error {
-	if err := producer.Flush(ctx, s.cl, s.new...); err != nil {
-		return fmt.Errorf("flush: %w", err)
+// silence is how long a topic may leave records without an answer when all
+// others have answered. A transaction may take twice that (Options).
+const silence = 5 * time.Second
+
+var errSilent = fmt.Errorf("no answer for %v: its partition may have no leader, or too few replicas", silence)
+
+// flush waits until the broker has every record of the transaction. Topics of
+// which sparable is true cannot make it wait for ever: what kgo tries again
+// until it succeeds, such as a partition without a leader, lasts as long as
+// somebody's broker is away.
+func (s *session) flush(ctx context.Context, sparable func(topic string) bool) error {
+	for {
+		step, cancel := context.WithTimeout(ctx, silence)
+		err := producer.Flush(step, s.cl, s.new...)
+		cancel()
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || step.Err() == nil {
+			return fmt.Errorf("flush: %w", err)
+		}
+		if topic, only := s.unheard(sparable); only {
+			return &produceError{topic, s.part, errSilent}
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
+}
+
+// unheard names a topic that has not answered; only says that all of those may be
+// spared.
+func (s *session) unheard(sparable func(topic string) bool) (topic string, only bool) {
+	for name, w := range s.met {
+		switch {
+		case w.unheard.Load() == 0:
+		case !sparable(name):
+			return "", false
+		case topic == "" || name < topic:
+			topic = name
+		}
+	}
+	return topic, topic != ""
 }
 
 func (s *session) commit(ctx context.Context) error {

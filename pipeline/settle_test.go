@@ -56,7 +56,7 @@ func endAgainOn(t *testing.T, brokers []string) {
 			t.Fatal(err)
 		}
 		s.produce(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)})
-		if err := s.flush(ctx); err != nil {
+		if err := s.flush(ctx, none); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestTellEnding(t *testing.T) {
 			for _, key := range test.keys {
 				s.produce(t.Context(), &kgo.Record{Topic: "state", Key: []byte(key)})
 			}
-			if err := s.flush(t.Context()); err != nil {
+			if err := s.flush(t.Context(), none); err != nil {
 				t.Fatal(err)
 			}
 			p := &Partition{opts: o, names: ownNames{state: "state"}, kafka: s}

@@ -11,11 +11,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// sickness is a due topic that refuses records: missing, denied, too small.
-// Its triggers are put off with back-off, then fail; other channels go on.
-// It outlives the partition's reopening, which its first refusal causes.
+// sickness is a due topic that refuses records: missing, denied, too small. Its
+// triggers are put off with back-off, then fail; other channels go on. One that
+// does not answer is sick, too, but its triggers wait for as long as that is so.
+// A sickness outlives the partition's reopening, which its first refusal causes.
 type sickness struct {
 	reason string
+	silent bool
 	until  time.Time
 	tries  int
 }
@@ -42,21 +44,33 @@ func (p *Partition) diagnose(err error) {
 		passing = passing && !errors.Is(cause, e)
 	}
 	if !passing {
-		p.ail(refused.topic, cause.Error())
+		p.ail(refused.topic, cause)
 	}
 }
 
-func (p *Partition) ail(topic, reason string) {
+// Between two tries of a sick topic, at most. Each may cost a turn, but for the
+// question whether it has a leader.
+const (
+	mostSickPause = 5 * time.Minute
+	leaderPause   = 30 * time.Second
+)
+
+func (p *Partition) ail(topic string, cause error) {
 	s := p.sick[topic]
 	if s == nil {
 		s = &sickness{}
 		p.sick[topic] = s
 	}
-	s.reason = reason
+	s.reason = cause.Error()
+	s.silent = errors.Is(cause, errSilent) || errors.Is(cause, kerr.LeaderNotAvailable)
 	s.tries++
 	p.dueTopics.forget(topic)
-	s.until = time.Now().Add(min(time.Second<<min(s.tries, 9), 5*time.Minute))
-	p.log.Warn("a due topic refuses records; its triggers wait", "topic", topic, "reason", reason, "tries", s.tries)
+	most := mostSickPause
+	if errors.Is(cause, kerr.LeaderNotAvailable) {
+		most = leaderPause
+	}
+	s.until = time.Now().Add(min(time.Second<<min(s.tries, 9), most))
+	p.log.Warn("a due topic refuses records; its triggers wait", "topic", topic, "reason", s.reason, "tries", s.tries)
 }
 
 // isDueTopic says whether a topic is none of our own: those must never be put off.
@@ -74,11 +88,16 @@ func (p *Partition) isDueTopic(topic string) bool {
 func (p *Partition) ailing(ctx context.Context, f *trigger.Fire) *sickness {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
-	if s := p.sick[topic]; s != nil && time.Now().Before(s.until) {
+	s := p.sick[topic]
+	if s != nil && time.Now().Before(s.until) {
 		return s
 	}
-	if _, err := p.dueTopics.ensure(ctx, topic, settings.ByKey); err != nil {
-		p.ail(topic, err.Error())
+	_, err := p.dueTopics.ensure(ctx, topic, settings.ByKey)
+	if err == nil && s != nil && s.silent {
+		err = p.dueTopics.led(ctx, topic, p.id, settings.ByKey)
+	}
+	if err != nil {
+		p.ail(topic, err)
 		return p.sick[topic]
 	}
 	return nil

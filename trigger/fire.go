@@ -182,30 +182,40 @@ func (d *decision) remember(f Firing) {
 }
 
 // How long an occurrence whose due topic refuses it is tried again: 2 s, 4 s …
-// 5 min, about 20 minutes in all.
+// 5 min, about 20 minutes in all. A topic that does not answer is tried for
+// ever, a minute apart.
 const (
-	maxEmitRetries = 10
-	firstEmitRetry = 2000   // ms
-	maxEmitRetry   = 300000 // ms
+	maxEmitRetries   = 10
+	maxAnswerRetries = 5      // counted of those: what is left is for refusals
+	firstEmitRetry   = 2000   // ms
+	maxEmitRetry     = 300000 // ms
 )
 
 // Postpone puts a timer off because its due topic refuses records, and gives
 // the occurrence up when that has lasted too long. Nothing of it was emitted.
 func (m *Machine) Postpone(s *State, t Timer, now Instant, reason string) Outcome {
+	return m.putOff(s, t, now, reason, false)
+}
+
+// Outlast puts a timer off because its due topic does not answer, however long.
+func (m *Machine) Outlast(s *State, t Timer, now Instant) Outcome {
+	return m.putOff(s, t, now, "", true)
+}
+
+func (m *Machine) putOff(s *State, t Timer, now Instant, reason string, outlast bool) Outcome {
 	d := m.begin(s, now)
 	if t.Kind == TimerSeries {
-		d.postponeSeries(reason)
+		d.putOffSeries(reason, outlast)
 	} else if i := s.liveAt(t); i >= 0 {
-		d.postponeLive(i, reason)
+		d.putOffLive(i, reason, outlast)
 	}
 	return d.finish()
 }
 
-func (d *decision) postponeSeries(reason string) {
+func (d *decision) putOffSeries(reason string, outlast bool) {
 	s := d.s
-	if s.Series.Retry < maxEmitRetries {
-		s.Series.RetryAt = d.now + emitBackoff(s.Series.Retry)
-		s.Series.Retry++
+	if tries := s.Series.Retry; outlast || tries < maxEmitRetries {
+		s.Series.RetryAt, s.Series.Retry = d.now+emitBackoff(tries), triedAgain(tries, outlast)
 		d.out.Changed = true
 		return
 	}
@@ -215,13 +225,12 @@ func (d *decision) postponeSeries(reason string) {
 	d.settleAfterFailure()
 }
 
-func (d *decision) postponeLive(i int, reason string) {
+func (d *decision) putOffLive(i int, reason string, outlast bool) {
 	s := d.s
 	s.Live = slices.Clone(s.Live)
 	l := &s.Live[i]
-	if l.EmitRetry < maxEmitRetries {
-		l.Due = d.now + emitBackoff(l.EmitRetry)
-		l.EmitRetry++
+	if tries := l.EmitRetry; outlast || tries < maxEmitRetries {
+		l.Due, l.EmitRetry = d.now+emitBackoff(tries), triedAgain(tries, outlast)
 		d.out.Changed = true
 		return
 	}
@@ -229,6 +238,13 @@ func (d *decision) postponeLive(i int, reason string) {
 	s.Live = slices.Delete(s.Live, i, i+1)
 	d.bury(&dead, "due_topic", reason)
 	d.settleAfterFailure()
+}
+
+func triedAgain(tries int, outlast bool) int {
+	if outlast && tries >= maxAnswerRetries {
+		return tries
+	}
+	return tries + 1
 }
 
 func emitBackoff(tries int) Instant { return min(Instant(firstEmitRetry)<<tries, maxEmitRetry) }

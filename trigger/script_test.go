@@ -60,7 +60,8 @@ func (p *script) step() {
 			p.w.retime(of(p, zones2023c(p.w.t), calendar.Embedded()))
 			return
 		}
-		p.w.refuse = p.pick(3) == 1
+		took := p.pick(6)
+		p.w.refuse, p.w.silent = took == 1 || took == 2, took == 3
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 //	clock to=T|by=D           the clock goes and every timer lets go at its instant
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
 //	tzdata 2023c|2025c        another release of the tz database is in force
-//	topic refuses|takes       whether the due topic takes records
+//	topic refuses|silent|takes  whether the due topic takes records
 //	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
@@ -55,7 +55,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.stamped = true
 		s.w.outage(s.target(a))
 	case "topic":
-		s.w.refuse = a.has("refuses")
+		s.w.refuse, s.w.silent = a.has("refuses"), a.has("silent")
 	case "tzdata":
 		s.w.retime(a.zones())
 	case "receipt":

@@ -25,6 +25,7 @@ type world struct {
 	states  map[Key]*State
 	checks  checks
 	refuse  bool // the due topic refuses records
+	silent  bool // it does not answer
 	tell    func(at Instant, s *State, out Outcome)
 }
 
@@ -74,12 +75,15 @@ func (w *world) receive(k Key, r *Receipt) Outcome {
 }
 
 // fire lets one timer go, as a turn of the engine does: the decision, and
-// Postpone instead of it where the due topic refuses.
+// Postpone or Outlast instead of it where the due topic refuses or is silent.
 func (w *world) fire(k Key, t Timer) Outcome {
 	s := w.states[k]
 	decide := func(s *State) Outcome { return w.machine.Due(s, t, w.now) }
 	if w.refuse && len(decide(s).Fires) > 0 {
 		decide = func(s *State) Outcome { return w.machine.Postpone(s, t, w.now, "MESSAGE_TOO_LARGE") }
+	}
+	if w.silent && len(decide(s).Fires) > 0 {
+		decide = func(s *State) Outcome { return w.machine.Outlast(s, t, w.now) }
 	}
 	return w.step(k, stepInput{timer: &t}, decide, s)
 }
