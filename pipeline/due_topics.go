@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
@@ -24,9 +27,12 @@ type dueTopics struct {
 	mu    sync.RWMutex
 	known map[string]int32 // partitions of topics that are as they must be
 
+	byKey map[string]bool // topics configured; true: of any partition
+
 	listing chan struct{} // held by who lists
 	listed  []dueTopic    // as of at
 	at      time.Time
+	stale   atomic.Bool // there are more
 }
 
 // dueTopic is a topic that due events may lie in.
@@ -36,11 +42,32 @@ type dueTopic struct {
 	byKey      bool
 }
 
+// places are the partitions that a partition's turns may write to.
+func (t *dueTopic) places(partition int32) []place {
+	if !t.byKey {
+		return []place{{t.name, partition}}
+	}
+	all := make([]place, t.partitions)
+	for i := range all {
+		all[i] = place{t.name, int32(i)}
+	}
+	return all
+}
+
 // ensureWithin bounds what one look at a topic may take out of a turn.
 const ensureWithin = 2 * time.Second
 
 func newDueTopics(o *Options, adm *kadm.Client) *dueTopics {
-	return &dueTopics{opts: o, adm: adm, known: map[string]int32{}, listing: make(chan struct{}, 1)}
+	d := &dueTopics{opts: o, adm: adm, known: map[string]int32{}, byKey: map[string]bool{}, listing: make(chan struct{}, 1)}
+	for _, channel := range o.Channels.Configured() {
+		s := o.Channels.Settings(channel)
+		d.byKey[s.Topic] = d.byKey[s.Topic] || s.ByKey
+		if s.HighLane {
+			lane := topics.HighLane(s.Topic)
+			d.byKey[lane] = d.byKey[lane] || s.ByKey
+		}
+	}
+	return d
 }
 
 // ensure finds a topic, or creates it. byKey says that any number of
@@ -68,6 +95,7 @@ func (d *dueTopics) ensure(ctx context.Context, name string, byKey bool) (partit
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known[name] = n
+	d.stale.Store(true)
 	return n, nil
 }
 
@@ -110,6 +138,15 @@ func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
 	return int32(len(t.Partitions)), nil
 }
 
+// placesOf are the partitions of a topic that a partition's turns may write to;
+// own topics among them.
+func (d *dueTopics) placesOf(name string, partition int32) []place {
+	d.mu.RLock()
+	t := dueTopic{name, d.known[name], d.byKey[name]}
+	d.mu.RUnlock()
+	return t.places(partition)
+}
+
 // led fails unless a partition of a topic has a leader; byKey asks for all.
 func (d *dueTopics) led(ctx context.Context, name string, partition int32, byKey bool) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
@@ -146,21 +183,19 @@ func (d *dueTopics) all(ctx context.Context) ([]dueTopic, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-d.listing }()
-	if time.Since(d.at) < listFor {
+	if !d.stale.Swap(false) && time.Since(d.at) < listFor {
 		return d.listed, nil
-	}
-	configured := map[string]bool{} // whether by key
-	for _, channel := range d.opts.Channels.Configured() {
-		s := d.opts.Channels.Settings(channel)
-		configured[s.Topic] = s.ByKey
-		if s.HighLane {
-			configured[topics.HighLane(s.Topic)] = s.ByKey
-		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, d.opts.asker) // no topics: all
+	cl, err := kgo.NewClient(append(slices.Clone(d.opts.Kafka), kgo.DisableClientMetrics())...) // what a client hears it keeps: 20 MB of 50,000 partitions
 	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // no topics: all
+	if err != nil {
+		d.stale.Store(true)
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
 	d.listed = nil
@@ -168,7 +203,7 @@ func (d *dueTopics) all(ctx context.Context) ([]dueTopic, error) {
 		if t.Topic == nil || t.ErrorCode != 0 {
 			continue
 		}
-		byKey, ours := configured[*t.Topic]
+		byKey, ours := d.byKey[*t.Topic]
 		if ours || d.opts.Names.Channel(*t.Topic) != "" {
 			d.listed = append(d.listed, dueTopic{*t.Topic, int32(len(t.Partitions)), byKey})
 		}

@@ -26,6 +26,8 @@ type Engine struct {
 	fatal  chan error
 	told   map[int32]int64 // group offsets as committed; Run's alone
 
+	endings endings // of partitions that are being opened
+
 	mu    sync.Mutex
 	owned map[int32]*ownership
 	lost  map[int32]*ownership // taken from us unheard; see lose

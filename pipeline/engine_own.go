@@ -22,7 +22,10 @@ type ownership struct {
 	over   chan struct{} // closed when no turn of it comes any more
 	done   chan struct{} // closed when its store is, too
 	sick   map[string]*sickness
-	ended  ending // how the last transaction ended, until it is settled
+
+	endings   *endings         // the process's
+	unsettled map[place]ending // due topics that have not yet said whether the last transaction is open there
+	resettled int              // how often it was opened again for those
 
 	at     atomic.Pointer[string] // step of opening, or of the turn
 	moves  atomic.Int64           // counts steps
@@ -45,7 +48,7 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), sick: map[string]*sickness{}}
+		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), sick: map[string]*sickness{}, endings: &e.endings}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {

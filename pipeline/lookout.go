@@ -3,7 +3,9 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,13 +15,17 @@ import (
 // lookout hears of brokers that go away from a session. One that is killed
 // while it ends a transaction may leave it open (settle.go), and then what was
 // committed is not seen until its partition is written to again: so it is
-// looked for, beside the turns.
+// looked for, beside the turns. It asks due topics, too, that have not said
+// whether something was left open when the partition was opened.
 type lookout struct {
 	lost  atomic.Bool                        // a broker has gone away since the last look
 	wake  atomic.Pointer[context.CancelFunc] // ends the poll under way
 	going atomic.Bool
-	open  atomic.Pointer[[]place] // what was found
-	upTo  time.Time               // what was committed until then has been looked at, or is
+	upTo  time.Time // what was committed until then has been looked at, or is
+	asked bool      // what is unsettled is being asked for
+
+	open    atomic.Pointer[[]place] // what was found
+	settled chan []place            // that nothing of ours is open there
 }
 
 // OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
@@ -29,7 +35,9 @@ func (l *lookout) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 }
 
 // due says that the next turn begins a look, and should not be waited for.
-func (l *lookout) due() bool { return l.open.Load() != nil || l.lost.Load() && !l.going.Load() }
+func (l *lookout) due() bool {
+	return l.open.Load() != nil || len(l.settled) > 0 || l.lost.Load() && !l.going.Load()
+}
 
 func (l *lookout) rouse() {
 	if wake := l.wake.Load(); wake != nil {
@@ -37,11 +45,11 @@ func (l *lookout) rouse() {
 	}
 }
 
-// What the look beside the turns asks, and when again if not all answered. A
-// turn that is under way is open, too: it has this long to end.
+// When it is asked again if not all have answered.
 const (
-	lookoutLooks = 150 // openPause apart
-	lookoutAgain = 5 * time.Second
+	lookoutAgain     = 5 * time.Second
+	unsettledAgain   = time.Second
+	mostLookoutAgain = 5 * time.Minute
 )
 
 // lookAround fails if a transaction was found left open: to open the partition
@@ -51,11 +59,16 @@ func (p *Partition) lookAround() error {
 	if open := l.open.Load(); open != nil {
 		return fmt.Errorf("a broker went away, and a transaction was left open in %v", *open)
 	}
+	p.lookForUnsettled()
 	if !l.going.Load() && l.lost.Swap(false) && p.committed.After(l.upTo) { // connections that idle are closed, too
 		l.upTo = p.committed
 		l.going.Store(true)
+		var places []place
+		for _, topic := range slices.Sorted(maps.Keys(p.kafka.met)) {
+			places = append(places, p.dueTopics.placesOf(topic, p.id)...)
+		}
 		go func() {
-			p.watch(p.kafka.life)
+			p.kafka.watch(places)
 			if l.going.Store(false); l.due() {
 				l.rouse()
 			}
@@ -64,20 +77,87 @@ func (p *Partition) lookAround() error {
 	return nil
 }
 
-// watch looks until every partition has said that nothing of ours is open, or
-// one that something is. Where we may not ask whose it is, it is let be: it may
-// be somebody else's for ever.
-func (p *Partition) watch(ctx context.Context) {
-	for ctx.Err() == nil {
-		left, err := p.leftByUs(ctx, lookoutLooks)
-		if len(left.ours) > 0 {
-			p.kafka.lookout.open.Store(&left.ours)
-			p.kafka.lookout.rouse()
+// watch looks until every partition that was written to has said that nothing
+// of ours is open, or one that something is. Where we may not ask whose it is,
+// it is let be: it may be somebody else's for ever.
+func (s *session) watch(places []place) {
+	for pause := lookoutAgain; len(places) > 0; pause = min(2*pause, mostLookoutAgain) {
+		unknown, over := s.seek(places, openWithinTurn)
+		if over {
 			return
 		}
-		if err == nil && len(left.unknown) == 0 {
-			return
+		if places = slices.DeleteFunc(places, func(at place) bool { return unknown[at] == nil }); len(places) > 0 {
+			sleep(s.life, pause)
 		}
-		sleep(ctx, lookoutAgain)
 	}
+}
+
+// lookForUnsettled has due topics asked that have not said what is open in them,
+// and takes their answers.
+func (p *Partition) lookForUnsettled() {
+	l := &p.kafka.lookout
+	for len(l.settled) > 0 {
+		for _, at := range <-l.settled {
+			delete(p.own.unsettled, at)
+		}
+	}
+	if len(p.own.unsettled) == 0 {
+		p.own.resettled = 0
+		return
+	}
+	if l.asked {
+		return
+	}
+	l.asked = true
+	pause := min(unsettledAgain<<min(p.own.resettled, 9), mostLookoutAgain) // it may refuse to be settled
+	p.own.resettled++
+	go p.kafka.watchUnsettled(slices.SortedFunc(maps.Keys(p.own.unsettled), place.compare), pause)
+}
+
+func (s *session) watchUnsettled(places []place, pause time.Duration) {
+	for ; len(places) > 0; pause = max(pause, min(2*pause, leaderPause)) {
+		sleep(s.life, pause)
+		unknown, over := s.seek(places, openWithin)
+		if over {
+			return
+		}
+		var said, silent []place
+		for _, at := range places {
+			if unknown[at] == nil {
+				said = append(said, at)
+			} else {
+				silent = append(silent, at)
+			}
+		}
+		if places = silent; len(said) > 0 {
+			select {
+			case s.lookout.settled <- said:
+			case <-s.life.Done():
+			}
+			s.lookout.rouse()
+		}
+	}
+}
+
+// seek looks for what is left open of ours, and tells the turns if there is any:
+// then, or when the session ends, looking is over.
+func (s *session) seek(places []place, within time.Duration) (unknown map[place]error, over bool) {
+	ctx, cancel := context.WithTimeout(s.life, openStep)
+	defer cancel()
+	left := leftover{}
+	producer, _, err := s.cl.ProducerID(ctx)
+	if err == nil {
+		left, err = s.leftOpen(ctx, producer, places, within)
+	}
+	switch {
+	case s.life.Err() != nil:
+		return nil, true
+	case err != nil:
+		left = unknownAll(places, err)
+	case len(left.ours) > 0:
+		s.lookout.open.Store(&left.ours)
+		s.lookout.rouse()
+		return nil, true
+	}
+	return left.unknown, false
 }

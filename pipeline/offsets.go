@@ -1,11 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -129,6 +130,10 @@ type place struct {
 	partition int32
 }
 
+func (p place) compare(o place) int {
+	return cmp.Or(strings.Compare(p.topic, o.topic), cmp.Compare(p.partition, o.partition))
+}
+
 // eachTopic calls f for every topic with its partitions. Those of one topic
 // stand together.
 func eachTopic(places []place, f func(topic string, partitions []int32)) {
@@ -143,9 +148,6 @@ func eachTopic(places []place, f func(topic string, partitions []int32)) {
 	}
 }
 
-// endsWithin bounds how long a leader may take to say where its partition ends.
-const endsWithin = 3 * time.Second
-
 var errNoAnswer = errors.New("no answer")
 
 // endsOf asks all leaders where partitions end, to the eyes of an isolation
@@ -155,8 +157,6 @@ func (s *session) endsOf(ctx context.Context, places []place, isolation int8) (e
 	for _, at := range places {
 		missing[at] = errNoAnswer
 	}
-	ctx, cancel := context.WithTimeout(ctx, endsWithin)
-	defer cancel()
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID, req.IsolationLevel = -1, isolation
 	eachTopic(places, func(topic string, partitions []int32) {

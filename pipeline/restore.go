@@ -183,19 +183,19 @@ func (p *Partition) fence(ctx context.Context, ended <-chan learned) (nonce []by
 	if last.err != nil {
 		return nil, last.err
 	}
-	if last.how != forgotten || p.own.ended == "" { // an opening that was broken off has made the brokers forget it, not us
-		p.own.ended = last.how
-	}
-	if _, _, err := p.kafka.cl.ProducerID(ctx); err != nil {
+	how := p.own.endings.of(p.id, last)
+	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("take ownership: %w", err)
 	}
-	if err := p.settle(ctx); err != nil {
+	p.own.endings.keep(p.id, learned{how: how, producer: producer, epoch: epoch})
+	if err := p.settle(ctx, how); err != nil {
 		return nil, fmt.Errorf("settle: %w", err)
 	}
 	if nonce, err = p.writeNonce(ctx); err != nil {
 		return nil, fmt.Errorf("commit nonce: %w", err)
 	}
-	p.own.ended = ""
+	p.own.endings.drop(p.id)
 	return nonce, nil
 }
 

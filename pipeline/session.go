@@ -53,6 +53,7 @@ func retryBackoff(tries int) time.Duration {
 func openSession(o *Options, partition int32) (*session, error) {
 	s := &session{ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]*written{}}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.lookout.settled = make(chan []place, 1)
 	opts := append([]kgo.Opt{
 		kgo.WithHooks(&s.lookout),
 		kgo.TransactionalID(o.transactionalID(partition)),

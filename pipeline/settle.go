@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -37,46 +39,12 @@ const (
 	forgotten  ending = "forgotten" // an owner after that one has begun to open the partition
 )
 
-// lastEnding asks how the last transaction ended, or would if it were ended
-// by InitProducerId. That forgets it, so it is asked before.
-func (s *session) lastEnding(ctx context.Context, id string) (ending, error) {
-	var how ending
-	err := again(ctx, kerr.IsRetriable, func() (err error) { // such as a coordinator that is still loading
-		how, err = s.describe(ctx, id)
-		return err
-	})
-	return how, err
-}
-
-func (s *session) describe(ctx context.Context, id string) (ending, error) {
-	req := kmsg.NewPtrDescribeTransactionsRequest()
-	req.TransactionalIDs = []string{id}
-	resp, err := req.RequestWith(ctx, s.cl)
-	if err != nil {
-		return "", fmt.Errorf("describe transaction %s: %w", id, err)
-	}
-	for _, t := range resp.TransactionStates {
-		switch err := kerr.ErrorForCode(t.ErrorCode); {
-		case errors.Is(err, kerr.TransactionalIDNotFound):
-			return neverBegun, nil
-		case err != nil:
-			return "", fmt.Errorf("describe transaction %s: %w", id, err)
-		}
-		switch t.State {
-		case "PrepareCommit", "CompleteCommit":
-			return committed, nil
-		case "Ongoing", "PrepareAbort", "CompleteAbort", "PrepareEpochFence":
-			return aborted, nil
-		}
-		return forgotten, nil
-	}
-	return "", fmt.Errorf("describe transaction %s: empty answer", id)
-}
-
-// learned is the answer to how the last transaction ended.
+// learned is the answer to how the last transaction ended, and whose it was.
 type learned struct {
-	how ending
-	err error
+	how      ending
+	producer int64
+	epoch    int16
+	err      error
 }
 
 // learnEnding asks how the last owner's transaction ended, beside what else is
@@ -86,82 +54,183 @@ func (p *Partition) learnEnding(ctx context.Context) <-chan learned {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, openStep)
 		defer cancel()
-		how, err := p.kafka.lastEnding(ctx, p.opts.transactionalID(p.id))
-		answer <- learned{how, err}
+		answer <- p.kafka.lastEnding(ctx, p.opts.transactionalID(p.id))
 	}()
 	return answer
 }
 
+// lastEnding asks how the last transaction ended, or would if it were ended
+// by InitProducerId. That forgets it, so it is asked before.
+func (s *session) lastEnding(ctx context.Context, id string) (last learned) {
+	passes := func(err error) bool { return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) } // a coordinator that is still loading, a broker that is away
+	last.err = again(ctx, passes, func() (err error) {
+		last, err = s.describe(ctx, id)
+		return err
+	})
+	return last
+}
+
+func (s *session) describe(ctx context.Context, id string) (learned, error) {
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	resp, err := req.RequestWith(ctx, s.cl)
+	if err != nil {
+		return learned{}, fmt.Errorf("describe transaction %s: %w", id, err)
+	}
+	for _, t := range resp.TransactionStates {
+		last := learned{how: forgotten, producer: t.ProducerID, epoch: t.ProducerEpoch}
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.TransactionalIDNotFound):
+			return learned{how: neverBegun}, nil
+		case err != nil:
+			return learned{}, fmt.Errorf("describe transaction %s: %w", id, err)
+		}
+		switch t.State {
+		case "PrepareCommit", "CompleteCommit":
+			last.how = committed
+		case "Ongoing", "PrepareAbort", "CompleteAbort", "PrepareEpochFence":
+			last.how = aborted
+		}
+		return last, nil
+	}
+	return learned{}, fmt.Errorf("describe transaction %s: empty answer", id)
+}
+
+// endings are what this process has learned and then made the brokers forget,
+// by InitProducerId, until the opening is through.
+type endings struct {
+	mu sync.Mutex
+	by map[int32]learned
+}
+
+func (e *endings) keep(partition int32, l learned) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.by == nil {
+		e.by = map[int32]learned{}
+	}
+	e.by[partition] = l
+}
+
+func (e *endings) drop(partition int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.by, partition)
+}
+
+// of is how the transaction before now ended, if it was us who made the brokers
+// forget it, and nobody after us.
+func (e *endings) of(partition int32, now learned) ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if was, ok := e.by[partition]; ok && now.how == forgotten && was.producer == now.producer && was.epoch == now.epoch {
+		return was.how
+	}
+	return now.how
+}
+
 // settle ends what the last owner's transaction has left open. It comes after
 // InitProducerId, so nobody else can end it, and before the nonce, which must
-// not make true what was aborted.
-func (p *Partition) settle(ctx context.Context) error {
-	if p.own.ended == neverBegun {
+// not make true what was aborted. Due topics that do not answer are left to the
+// lookout; until then nothing may be written there.
+func (p *Partition) settle(ctx context.Context, how ending) error {
+	if how == neverBegun {
 		return nil
 	}
-	left, err := p.leftByUs(ctx, openLooks)
+	left, err := p.leftByUs(ctx)
 	if err != nil {
 		return err
 	}
-	for at, err := range left.unknown {
-		if !p.isDueTopic(at.topic) {
-			return fmt.Errorf("where %s/%d ends: %w", at.topic, at.partition, err)
-		}
-		p.log.Warn("nobody says whether a transaction was left open in a due topic", "topic", at.topic, "its_partition", at.partition, "error", err)
-	}
 	open := left.all()
-	if len(open) == 0 {
-		return nil
-	}
-	how := p.own.ended
-	if how == forgotten {
+	if how == forgotten && len(open)+len(left.unknown) > 0 {
 		if how, err = p.tellEnding(ctx, open); err != nil {
 			return err
 		}
 	}
-	return p.endOpen(ctx, open, how)
+	was := func(at place) ending { return cmp.Or(p.own.unsettled[at], how) } // nothing was written there since
+	unsettled := map[place]ending{}
+	for at, err := range left.unknown {
+		if !p.isDueTopic(at.topic) {
+			return fmt.Errorf("where %s/%d ends: %w", at.topic, at.partition, err)
+		}
+		p.log.Warn("a due topic does not say whether a transaction was left open in it; what is due there waits", "topic", at.topic, "its_partition", at.partition, "error", err)
+		unsettled[at] = was(at)
+	}
+	for _, how := range []ending{aborted, committed} {
+		these := slices.DeleteFunc(slices.Clone(open), func(at place) bool { return was(at) != how })
+		refused, err := p.endOpen(ctx, these, how)
+		if err != nil {
+			return err
+		}
+		for _, at := range refused {
+			if slices.Contains(left.ours, at) {
+				unsettled[at] = how
+			}
+		}
+	}
+	p.own.unsettled = unsettled
+	return nil
 }
 
-// written are the partitions that turns write to: our own, and those of every
-// topic that may be a channel's.
-func (p *Partition) written(ctx context.Context) ([]place, error) {
-	n := p.opts.Names
-	places := []place{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}}
-	due, err := p.dueTopics.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range due {
-		if !t.byKey {
-			places = append(places, place{t.name, p.id})
-			continue
-		}
-		for i := range t.partitions {
-			places = append(places, place{t.name, i})
+// isUnsettled says that a transaction may be open in a due topic whose end is not
+// that of the next one.
+func (p *Partition) isUnsettled(topic string) bool {
+	for at := range p.own.unsettled {
+		if at.topic == topic {
+			return true
 		}
 	}
-	return places, nil
+	return false
 }
 
-// How often it is asked whether something is still open, at least: what others
-// write to a shared partition, or what is just being ended, is not for long.
-const (
-	openLooks = 6
-	openPause = 20 * time.Millisecond
-)
+// dueWithin is how long due topics may take to say what is open, which must not
+// keep the others from firing.
+const dueWithin = 3 * time.Second
 
 // leftByUs looks everywhere for what the partition's producer has left open.
-func (p *Partition) leftByUs(ctx context.Context, looks int) (leftover, error) {
-	places, err := p.written(ctx)
-	if err != nil {
-		return leftover{}, err
-	}
+func (p *Partition) leftByUs(ctx context.Context) (left leftover, err error) {
 	producer, _, err := p.kafka.cl.ProducerID(ctx)
 	if err != nil {
-		return leftover{}, err
+		return left, err
 	}
-	return p.kafka.leftOpen(ctx, producer, places, looks)
+	topics, err := p.dueTopics.all(ctx)
+	if err != nil {
+		return left, err
+	}
+	var due []place
+	for _, t := range topics {
+		due = append(due, t.places(p.id)...)
+	}
+	beside := make(chan leftover)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, dueWithin)
+		defer cancel()
+		there, err := p.kafka.leftOpen(ctx, producer, due, openWithin)
+		if err != nil {
+			there = unknownAll(due, err)
+		}
+		beside <- there
+	}()
+	n := p.opts.Names
+	left, err = p.kafka.leftOpen(ctx, producer, []place{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}, {n.Rejected(), p.id}}, openWithin)
+	there := <-beside
+	if err != nil {
+		return left, err
+	}
+	left.ours, left.perhaps = append(left.ours, there.ours...), append(left.perhaps, there.perhaps...)
+	maps.Copy(left.unknown, there.unknown)
+	return left, nil
 }
+
+// How long it is asked whether something is still open, at least: what others
+// write to a shared partition, or what is just being ended, is not for long. A
+// turn of ours that is under way is open, too: it has longer to end.
+const (
+	openWithin     = 120 * time.Millisecond
+	openWithinTurn = 3 * time.Second
+	openPause      = 20 * time.Millisecond
+	mostOpenPause  = 500 * time.Millisecond
+)
 
 // leftover is where transactions are open that nobody seems to end.
 type leftover struct {
@@ -170,11 +239,22 @@ type leftover struct {
 	unknown map[place]error // no answer
 }
 
+func unknownAll(places []place, err error) leftover {
+	left := leftover{unknown: map[place]error{}}
+	for _, at := range places {
+		left.unknown[at] = err
+	}
+	return left
+}
+
 func (l *leftover) all() []place { return slices.Concat(l.ours, l.perhaps) }
 
 // leftOpen looks for what a producer has left open. A partition that is not
 // there has nothing open.
-func (s *session) leftOpen(ctx context.Context, producer int64, places []place, looks int) (left leftover, err error) {
+func (s *session) leftOpen(ctx context.Context, producer int64, places []place, within time.Duration) (left leftover, err error) {
+	if len(places) == 0 {
+		return leftover{unknown: map[place]error{}}, nil
+	}
 	var stable map[place]int64
 	var unstable map[place]error
 	beside := make(chan struct{})
@@ -182,12 +262,12 @@ func (s *session) leftOpen(ctx context.Context, producer int64, places []place, 
 	ends, unknown := s.endsOf(ctx, places, readUncommitted)
 	<-beside
 	open := slices.DeleteFunc(slices.Clone(places), func(at place) bool { return unknown[at] != nil })
-	for look := 0; ; look++ {
+	for pause, patience := openPause, time.Now().Add(within); ; pause = min(2*pause, mostOpenPause) {
 		open = slices.DeleteFunc(open, func(at place) bool { end, ok := stable[at]; return ok && end >= ends[at] })
-		if len(open) == 0 || look == looks {
+		if len(open) == 0 || !time.Now().Before(patience) {
 			break
 		}
-		if sleep(ctx, openPause); ctx.Err() != nil {
+		if sleep(ctx, pause); ctx.Err() != nil {
 			return leftover{}, ctx.Err()
 		}
 		stable, unstable = s.endsOf(ctx, open, readCommitted)
@@ -275,44 +355,88 @@ func (p *Partition) tellEnding(ctx context.Context, open []place) (ending, error
 	}
 }
 
-// endOpen ends what is open, and sees to it that it is.
-func (p *Partition) endOpen(ctx context.Context, open []place, how ending) error {
+// endOpen ends what is open, and sees to it that it is. Due topics may refuse
+// that.
+func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (refused []place, err error) {
+	if len(open) == 0 {
+		return nil, nil
+	}
 	p.log.Warn("a transaction was left open; ending what is ours in it", "how", string(how), "where", fmt.Sprint(open))
 	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for len(open) > 0 {
-		if err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), producer, epoch, open, how == committed); err != nil {
-			return fmt.Errorf("end what was left open: %w", err)
-		}
-		left, err := p.kafka.leftOpen(ctx, producer, open, openLooks)
+		more, err := endAgain(ctx, p.opts, p.opts.transactionalID(p.id), producer, epoch, open, how == committed)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("end what was left open: %w", err)
+		}
+		for _, at := range more {
+			if !p.isDueTopic(at.topic) {
+				return nil, fmt.Errorf("end what was left open in %s/%d: refused", at.topic, at.partition)
+			}
+			p.log.Warn("a due topic refuses to have a transaction ended that was left open in it", "topic", at.topic, "its_partition", at.partition)
+		}
+		refused = append(refused, more...)
+		open = slices.DeleteFunc(open, func(at place) bool { return slices.Contains(more, at) })
+		left, err := p.kafka.leftOpen(ctx, producer, open, openWithin)
+		if err != nil {
+			return nil, err
 		}
 		for at, err := range left.unknown { // its leader may have gone before the marker came
-			return fmt.Errorf("whether %s/%d is ended: %w", at.topic, at.partition, err)
+			return nil, fmt.Errorf("whether %s/%d is ended: %w", at.topic, at.partition, err)
 		}
 		if len(left.perhaps) > 0 {
 			p.log.Warn("a transaction is open in a topic that the engine may not read; after its own was ended it is taken for somebody else's", "where", fmt.Sprint(left.perhaps))
 		}
 		open = left.ours
 	}
-	return nil
+	return refused, nil
 }
 
 // endAgain writes markers into partitions: a transaction without a record. kgo
 // has none, and the brokers take its requests only in their older versions,
-// which leave the producer's epoch to kgo.
-func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, places []place, commit bool) error {
+// which leave the producer's epoch to kgo. Those that may not be written to, or
+// are not there any more, are refused.
+func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, places []place, commit bool) (refused []place, err error) {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
 	cl, err := kgo.NewClient(append(slices.Clone(o.Kafka), kgo.MaxVersions(versions), kgo.DisableClientMetrics())...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer cl.Close()
+	for { // all of them, or none
+		var not []place
+		if err := again(ctx, stillEnding, func() (err error) {
+			not, err = addToTxn(ctx, cl, txn, id, epoch, places)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		if len(not) == 0 {
+			break
+		}
+		refused = append(refused, not...)
+		places = slices.DeleteFunc(slices.Clone(places), func(at place) bool { return slices.Contains(not, at) })
+		if len(places) == 0 {
+			return refused, nil
+		}
+	}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txn, id, epoch, commit
+	return refused, again(ctx, stillEnding, func() error {
+		resp, err := end.RequestWith(ctx, cl)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+}
+
+// addToTxn takes partitions into a transaction, or none if some are refused.
+func addToTxn(ctx context.Context, cl *kgo.Client, txn string, id int64, epoch int16, places []place) (refused []place, err error) {
 	add := kmsg.NewPtrAddPartitionsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch = txn, id, epoch
 	eachTopic(places, func(topic string, partitions []int32) {
@@ -320,31 +444,22 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 		t.Topic, t.Partitions = topic, partitions
 		add.Topics = append(add.Topics, t)
 	})
-	if err := again(ctx, stillEnding, func() error {
-		resp, err := add.RequestWith(ctx, cl)
-		if err != nil {
-			return err
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil && !errors.Is(err, kerr.OperationNotAttempted) {
-					return fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err)
-				}
+	resp, err := add.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			switch err := kerr.ErrorForCode(p.ErrorCode); {
+			case err == nil, errors.Is(err, kerr.OperationNotAttempted):
+			case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.UnknownTopicOrPartition):
+				refused = append(refused, place{t.Topic, p.Partition})
+			default:
+				return nil, fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err)
 			}
 		}
-		return nil
-	}); err != nil {
-		return err
 	}
-	end := kmsg.NewPtrEndTxnRequest()
-	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txn, id, epoch, commit
-	return again(ctx, stillEnding, func() error {
-		resp, err := end.RequestWith(ctx, cl)
-		if err != nil {
-			return err
-		}
-		return kerr.ErrorForCode(resp.ErrorCode)
-	})
+	return refused, nil
 }
 
 // stillEnding says that the transaction before is still being ended.

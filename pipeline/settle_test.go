@@ -65,14 +65,14 @@ func endAgainOn(t *testing.T, brokers []string) {
 		t.Fatal(err)
 	}
 	id := o.transactionalID(0)
-	if how, err := asks.lastEnding(ctx, id); how != neverBegun || err != nil {
-		t.Fatalf("before the first transaction: %q, %v", how, err)
+	if last := asks.lastEnding(ctx, id); last.how != neverBegun || last.err != nil {
+		t.Fatalf("before the first transaction: %+v", last)
 	}
 	places := []place{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
 	var producer int64
 	quiet := func(when string) {
 		t.Helper()
-		if left, err := asks.leftOpen(ctx, producer, places, 50); len(left.all()) > 0 || len(left.unknown) > 0 || err != nil {
+		if left, err := asks.leftOpen(ctx, producer, places, time.Second); len(left.all()) > 0 || len(left.unknown) > 0 || err != nil {
 			t.Fatalf("%s: %+v, %v", when, left, err)
 		}
 	}
@@ -86,22 +86,22 @@ func endAgainOn(t *testing.T, brokers []string) {
 		if producer, epoch, err = s.cl.ProducerID(ctx); err != nil {
 			t.Fatal(err)
 		}
-		left, err := asks.leftOpen(ctx, producer, places, openLooks)
+		left, err := asks.leftOpen(ctx, producer, places, openWithin)
 		if want := []place{{topic, 1}}; !slices.Equal(left.ours, want) || len(left.perhaps) > 0 || err != nil {
 			t.Fatalf("%s: %+v, want %v (%v)", name, left, want, err)
 		}
 		if left, err := asks.leftOpen(ctx, producer+1, places, 0); len(left.all()) > 0 || err != nil {
 			t.Errorf("%s: of another producer: %+v, %v", name, left, err)
 		}
-		if how, err := asks.lastEnding(ctx, id); how != aborted || err != nil {
-			t.Errorf("%s: under way: %q, %v", name, how, err)
+		if last := asks.lastEnding(ctx, id); last.how != aborted || last.producer != producer || last.err != nil {
+			t.Errorf("%s: under way: %+v", name, last)
 		}
 		for _, s := range []*session{s, another()} { // the second has nothing to end
 			if producer, epoch, err = s.cl.ProducerID(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := endAgain(ctx, o, id, producer, epoch, left.ours, commit); err != nil {
-				t.Fatal(err)
+			if refused, err := endAgain(ctx, o, id, producer, epoch, append(left.ours, place{topic + "-is-not-there", 0}), commit); len(refused) != 1 || err != nil {
+				t.Fatal(refused, err)
 			}
 			quiet("after " + name)
 			if s.new == nil { // it goes on

@@ -88,6 +88,9 @@ func (p *Partition) isDueTopic(topic string) bool {
 func (p *Partition) ailing(ctx context.Context, f *trigger.Fire) *sickness {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
+	if p.isUnsettled(topic) {
+		return &sickness{silent: true}
+	}
 	s := p.sick[topic]
 	if s != nil && time.Now().Before(s.until) {
 		return s
