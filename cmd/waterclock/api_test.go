@@ -75,6 +75,12 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `<html>`)
 	case strings.HasSuffix(path, "/missing/events") && f.late.CompareAndSwap(false, true):
 		problemJSON(w, 404, "not_found", "no such trigger")
+	case strings.HasSuffix(path, "/over"):
+		fmt.Fprint(w, `{"trigger_id":"over","state":"FIRED","revision":3,"fire_at":"2020-11-20T14:00:00.000Z"}`)
+	case strings.HasSuffix(path, "/quiet/events"): // no history, and nothing to come
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	case strings.HasSuffix(path, "/events"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, ": hello\n\nid: 1\ndata: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":1}\n\n"+

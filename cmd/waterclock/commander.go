@@ -45,7 +45,7 @@ const resultAccepted = "command.accepted"
 // commander carries wishes to the engine and comes back with its decision.
 // Do's error has the exit code; it is nil for a wish that is durable but
 // undecided. AwaitFiring follows a Do of the same key, and returns the event
-// of the next firing.
+// of the next firing; of a trigger that is over, of the last.
 type commander interface {
 	Do(ctx context.Context, w wish) (decision, error)
 	AwaitFiring(ctx context.Context, d decision) (*topics.Event, error)
@@ -109,6 +109,22 @@ func tooLate(e *topics.Event) error {
 	}
 	return &failure{Exit: exitConflict, Msg: msg}
 }
+
+// over says that nothing is to come: a wait is for what was.
+func (d *decision) over() bool {
+	return d.State != "" && d.State != trigger.Pending.String() && d.State != trigger.Paused.String()
+}
+
+// noMore is the end of a wait for a trigger that is over, and of whose firing no event is to be found.
+func (d *decision) noMore() error {
+	is := "is " + d.State
+	if (d.State == trigger.Fired.String() || d.State == trigger.InFlight.String()) && d.FireAt != "" {
+		is = "has fired already, at " + d.FireAt
+	}
+	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s, and does not fire again: %s", d.TriggerID, is, howAnew)}
+}
+
+const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"
 
 // firing says whether an event ends the wait for a firing: with the firing,
 // or because there will be none.

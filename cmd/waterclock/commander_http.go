@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -11,7 +13,14 @@ import (
 
 // httpCommander sends wishes through the HTTP API, which answers with the
 // engine's decision (CONTRACT section 6).
-type httpCommander struct{ api *api }
+type httpCommander struct {
+	api     *api
+	recalls time.Duration // how long the event of what is over is waited for; 0 means recallWithin
+}
+
+// recallWithin is long enough for a history that lags. An API without one has
+// no event of what was.
+const recallWithin = 10 * time.Second
 
 func (h *httpCommander) Close() {}
 
@@ -127,7 +136,13 @@ func conditions(w wish) http.Header {
 func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	var found *topics.Event
 	var ended error
-	err := h.api.follow(ctx, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
+	waiting := ctx
+	if d.over() {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, cmp.Or(h.recalls, recallWithin))
+		defer cancel()
+	}
+	err := h.api.follow(waiting, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
 		if e.Revision < d.Revision { // of before
 			return false
 		}
@@ -137,7 +152,10 @@ func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Ev
 		}
 		return done
 	})
-	if err != nil {
+	switch {
+	case err != nil && d.over() && ctx.Err() == nil && waiting.Err() != nil:
+		return nil, d.noMore()
+	case err != nil:
 		return nil, err
 	}
 	return found, ended

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -65,6 +66,9 @@ func run(ctx context.Context, args []string, io stdio) int {
 	err := root.ExecuteContext(ctx)
 	if err != nil && !a.started { // cobra refused the command line before any verb ran
 		err = &failure{Exit: exitUsage, Err: err}
+	}
+	if errors.Is(err, context.Canceled) && interrupted(ctx) {
+		err = &failure{Exit: exitOf(err), Msg: "interrupted"}
 	}
 	if err != nil {
 		fmt.Fprintln(io.err, "waterclock:", err)

@@ -154,8 +154,15 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	if !f.waitForTheFiring {
 		return a.printDecision(d, &f.commandFlags)
 	}
-	a.note("%s: %s, fires at %s", d.TriggerID, d.Result, d.FireAt)
+	if d.Result == string(trigger.Duplicate) && d.over() {
+		a.note("%s: %s, and over already (%s)", d.TriggerID, d.Result, howAnew)
+	} else {
+		a.note("%s: %s, fires at %s", d.TriggerID, or(d.Result, "decided"), d.FireAt)
+	}
 	e, err := to.AwaitFiring(ctx, d)
+	if interrupted(ctx) {
+		return failf("%s: no longer waited for; it stays scheduled, and `waterclock watch %[1]s` follows it", d.TriggerID)
+	}
 	if err != nil {
 		return err
 	}
