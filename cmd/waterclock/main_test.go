@@ -166,6 +166,13 @@ func TestUsage(t *testing.T) {
 		{"format", []string{"version", "-o", "yaml"}, "table, json or ndjson"},
 		{"filter", []string{"version", "--jq", ".["}, "--jq"},
 		{"setting", []string{"config", "show", "--set", "topics.partitons=3"}, "did you mean topics.partitions?"},
+		{"help about what is not there", []string{"help", "shedule"}, "there is no waterclock shedule; did you mean schedule?"},
+		{"help about what is not there below", []string{"help", "events", "tial"}, "did you mean tail?"},
+		{"help about the argument of a verb", []string{"help", "cancel", "k"}, "there is no waterclock cancel k"},
+		{"a shell nobody knows", []string{"completion", "tcsh"}, "there is no waterclock completion tcsh"},
+		{"a rule without a day", []string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "no_occurrences"},
+		{"ack over HTTP", []string{"ack", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone: name the brokers with --brokers"},
+		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
@@ -183,6 +190,8 @@ func TestNobodyAnswers(t *testing.T) {
 func TestVersionAndHelp(t *testing.T) {
 	cli(t, nil, "", "version", "-o", "json", "--jq", ".version").want(t, exitOK, buildVersion())
 	cli(t, nil, "").want(t, exitOK, "schedule", "--brokers")
+	cli(t, nil, "", "completion").want(t, exitOK, "bash")
+	cli(t, nil, "", "help", "events", "tail").want(t, exitOK, "Print facts as they happen", "--no-follow")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		cli(t, nil, "", "completion", shell).want(t, exitOK, "waterclock")
 	}
@@ -202,7 +211,7 @@ func TestConfigShow(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_LISTN=x"}, "", "config", "validate").want(t, exitOK, "did you mean WATERCLOCK_LISTEN?")
-	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitFailed, "topics.manage", "log.level")
-	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitFailed, "cassandra.hosts")
-	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitFailed, "exist.yaml")
+	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitUsage, "topics.manage", "log.level")
+	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitUsage, "cassandra.hosts")
+	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitUsage, "exist.yaml")
 }
