@@ -29,6 +29,9 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 		Example: "  waterclock dev\n  waterclock dev --demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, given := a.flags.Values()["roles"]; given {
+				return usagef("dev runs every role in one process: --roles is for waterclock serve")
+			}
 			c, err := a.config(true)
 			if err != nil {
 				return err
@@ -39,7 +42,8 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 		},
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "schedule a few triggers and show them firing")
-	a.flags.BindAll(cmd.Flags())
+	a.flags.BindAllDev(cmd.Flags())
+	_ = cmd.Flags().MarkHidden("roles") // it is there to be refused by name
 	return cmd
 }
 

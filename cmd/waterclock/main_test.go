@@ -173,6 +173,8 @@ func TestUsage(t *testing.T) {
 		{"a rule without a day", []string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "no_occurrences"},
 		{"ack over HTTP", []string{"ack", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone: name the brokers with --brokers"},
 		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
+		{"roles of dev", []string{"dev", "--roles", "engine"}, "dev runs every role in one process: --roles is for waterclock serve"},
+		{"roles of dev by --set", []string{"dev", "--set", "roles=engine"}, "--roles is for waterclock serve"},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
@@ -194,6 +196,22 @@ func TestVersionAndHelp(t *testing.T) {
 	cli(t, nil, "", "help", "events", "tail").want(t, exitOK, "Print facts as they happen", "--no-follow")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		cli(t, nil, "", "completion", shell).want(t, exitOK, "waterclock")
+	}
+}
+
+// The help of dev shows what holds for dev.
+func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
+	for verb, want := range map[string]string{"dev": "(default 4)", "serve": "(default 16)"} {
+		r := cli(t, nil, "", verb, "--help")
+		r.want(t, exitOK)
+		for _, line := range strings.Split(r.out, "\n") {
+			if strings.Contains(line, "--topics-partitions") && !strings.Contains(line, want) {
+				t.Errorf("%s: %s", verb, line)
+			}
+		}
+		if offered := strings.Contains(r.out, "--roles"); offered == (verb == "dev") {
+			t.Errorf("%s offers --roles: %v", verb, offered)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 type Flags struct {
 	set   map[string]string
 	pairs []string
+	dev   bool // a flag added shows the default of `waterclock dev`
 }
 
 // NewFlags is an empty collection.
@@ -24,7 +25,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, keys ...string) {
 			panic("config: no flag for " + key)
 		}
 		if fs.Lookup(FlagName(key)) == nil {
-			fs.VarPF(&flagValue{s, f}, FlagName(key), "", usage(s)).NoOptDefVal = noOpt(s)
+			fs.VarPF(&flagValue{s, f, f.dev}, FlagName(key), "", usage(s)).NoOptDefVal = noOpt(s)
 		}
 	}
 }
@@ -37,6 +38,13 @@ func (f *Flags) BindAll(fs *pflag.FlagSet) {
 			f.Bind(fs, s.Key)
 		}
 	}
+}
+
+// BindAllDev is BindAll for `dev`: help shows its defaults.
+func (f *Flags) BindAllDev(fs *pflag.FlagSet) {
+	f.dev = true
+	f.BindAll(fs)
+	f.dev = false
 }
 
 // BindSet adds --set key=value, which can set anything, also of a channel.
@@ -59,8 +67,9 @@ func (f *Flags) Values() map[string]string {
 
 // flagValue checks at once, so that a bad flag is a usage error.
 type flagValue struct {
-	s *Setting
-	f *Flags
+	s   *Setting
+	f   *Flags
+	dev bool
 }
 
 func (v *flagValue) Set(text string) error {
@@ -78,7 +87,7 @@ func (v *flagValue) String() string {
 	if text, ok := v.f.set[v.s.Key]; ok {
 		return text
 	}
-	return v.s.Default
+	return v.s.defaultFor("", v.dev)
 }
 
 func (v *flagValue) Type() string {
