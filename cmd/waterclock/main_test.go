@@ -175,6 +175,17 @@ func TestUsage(t *testing.T) {
 		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
 		{"roles of dev", []string{"dev", "--roles", "engine"}, "dev runs every role in one process: --roles is for waterclock serve"},
 		{"roles of dev by --set", []string{"dev", "--set", "roles=engine"}, "--roles is for waterclock serve"},
+		{"an empty user", []string{"list", "--user", ""}, "--user is empty"},
+		{"an empty state", []string{"list", "--state="}, "--state is empty"},
+		{"an empty channel", []string{"list", "--channel="}, "--channel is empty"},
+		{"an empty from", []string{"list", "--from="}, "--from is empty"},
+		{"an empty to", []string{"list", "--to="}, "--to is empty"},
+		{"an empty label", []string{"list", "--tag="}, "write name=value"},
+		{"no instant", []string{"list", "--from", "yesterday"}, "write an instant such as 2026-11-20T14:00:00Z or 2026"},
+		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
+		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
+		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
+		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is no channel: lower case"},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
