@@ -31,7 +31,7 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := []string{r.Method, r.URL.EscapedPath() + query(r)}
-	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type"} {
+	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type", "Prefer"} {
 		if v := r.Header.Get(h); v != "" {
 			parts = append(parts, h+"="+v)
 		}
@@ -176,7 +176,8 @@ func TestCommandsOverHTTP(t *testing.T) {
 				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, ""},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
 		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},
-		{"missing", []string{"cancel", "missing"}, exitNotFound, "", "no such trigger"},
+		{"missing", []string{"cancel", "k", "missing"}, exitNotFound, "", "missing: not_found: no such trigger"},
+		{"write and go", []string{"cancel", "slow", "--decision-timeout", "0"}, exitOK, "DELETE /v1/triggers/slow Prefer=respond-async", "command.accepted"},
 		{"late", []string{"cancel", "late"}, exitConflict, "", "already_fired"},
 		{"stale", []string{"cancel", "stale"}, exitConflict, "", "revision is 9"},
 		{"twice", []string{"schedule", "twice", "--in", "1s"}, exitConflict, "", "idempotency_conflict"},

@@ -56,7 +56,7 @@ type commander interface {
 // brokers: by a stronger source.
 func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
 	if asksAPI(c) {
-		return &httpCommander{api: newAPI(c)}, nil
+		return &httpCommander{api: newAPI(c), goOn: wait <= 0}, nil
 	}
 	return newKafkaCommander(ctx, a, c, wait)
 }
@@ -101,9 +101,9 @@ func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 // tooLate words a cancel that changed nothing.
 func tooLate(e *topics.Event) error {
 	if e.Reason == "unknown" {
-		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("%s: there is no such trigger", e.Trigger)}
+		return &failure{Exit: exitNotFound, Msg: "there is no such trigger"}
 	}
-	msg := fmt.Sprintf("%s: too late to cancel, it has fired", e.Trigger)
+	msg := "too late to cancel, it has fired"
 	if e.DueTopic != "" && e.DuePartition != nil {
 		msg += fmt.Sprintf(": %s is on %s, partition %d", e.Occurrence, e.DueTopic, *e.DuePartition)
 	}
@@ -146,7 +146,7 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision; 0 to write and go")
+	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision, over HTTP 2s at most; 0 to write and go")
 	if f.revision {
 		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
 	}
@@ -213,7 +213,7 @@ func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []
 	for _, key := range keys {
 		d, err := to.Do(ctx, wish{Key: key, Op: op, Fields: fields})
 		if err != nil {
-			failed = append(failed, err)
+			failed = append(failed, &failure{Exit: exitOf(err), Msg: key, Err: err})
 			continue
 		}
 		if err := a.printDecision(d, f); err != nil {

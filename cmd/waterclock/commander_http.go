@@ -15,6 +15,7 @@ import (
 // engine's decision (CONTRACT section 6).
 type httpCommander struct {
 	api     *api
+	goOn    bool          // durable is enough: nobody waits for the decision
 	recalls time.Duration // how long the event of what is over is waited for; 0 means recallWithin
 }
 
@@ -30,7 +31,11 @@ func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
 		return d, usagef("%s works over Kafka alone: name the brokers with --brokers", w.Op)
 	}
 	method, path := route(w)
-	status, body, err := h.api.call(ctx, method, path, conditions(w), fieldsOf(w))
+	header := conditions(w)
+	if h.goOn {
+		header.Set("Prefer", "respond-async")
+	}
+	status, body, err := h.api.call(ctx, method, path, header, fieldsOf(w))
 	if err != nil {
 		return d, err
 	}

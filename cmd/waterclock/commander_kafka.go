@@ -136,7 +136,7 @@ func (w wish) body() map[string]any {
 
 func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	if k.watch == nil {
-		return nil, failf("--wait needs the event log and a --decision-timeout over 0")
+		return nil, failf("--wait needs the event log")
 	}
 	var ended error
 	fits := func(e *topics.Event) bool {

@@ -33,6 +33,9 @@ func newSchedule(a *app) *cobra.Command {
   waterclock schedule demo --in 2s --wait`,
 		Args: oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.waitForTheFiring && f.wait <= 0 {
+				return usagef("--wait waits for the decision, too: leave --decision-timeout away")
+			}
 			fields, err := f.fields(a)
 			if err != nil {
 				return err
