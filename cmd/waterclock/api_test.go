@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -60,6 +61,8 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(path, "/missing"):
 		problemJSON(w, 404, "not_found", "no such trigger")
+	case strings.HasSuffix(path, "/locked"):
+		problemJSON(w, 401, "unauthenticated", "no credential")
 	case strings.HasSuffix(path, "/late"):
 		problemJSON(w, 409, "already_fired", "it has fired")
 	case strings.HasSuffix(path, "/stale"):
@@ -116,11 +119,20 @@ func TestGet(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "get", "k", "--jq", ".revision").want(t, exitOK, "3")
 	cli(t, nil, "", "--url", f.URL, "get", "missing").want(t, exitNotFound, "missing: not_found: no such trigger")
 	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "does not answer like Waterclock's API")
+	cli(t, nil, "", "--url", f.URL, "get", "locked").want(t, exitFailed, "unauthenticated: no credential; put your API key into WATERCLOCK_API_KEY")
 	cli(t, nil, "", "--url", f.URL, "get", "broken").want(t, exitFailed, "internal_server_error")
 	cli(t, []string{"WATERCLOCK_API_KEY=secret"}, "", "--url", f.URL, "get", "acme/a b:c?d").want(t, exitOK)
 	if want := "GET /v1/triggers/acme%2Fa%20b%3Ac%3Fd Authorization=Bearer secret"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
 	}
+}
+
+// A certificate of an authority of one's own is the usual one inside a company.
+func TestPrivateAuthority(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	cli(t, nil, "", "--url", s.URL, "list").want(t, exitFailed, s.URL+" has a certificate of an authority", "SSL_CERT_FILE")
 }
 
 func TestCompletionOfKeys(t *testing.T) {

@@ -186,6 +186,8 @@ func TestUsage(t *testing.T) {
 		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
 		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
 		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is no channel: lower case"},
+		{"setting that is none", []string{"config", "show", "--set", "nosuch=1"}, "nosuch (flag --set nosuch): is no setting"},
+		{"setting with a bad value", []string{"config", "show", "--set", "topics.partitions=x"}, "topics.partitions (flag --set topics.partitions): "},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })

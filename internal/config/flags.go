@@ -59,10 +59,25 @@ func (f *Flags) Values() map[string]string {
 		out[k] = v
 	}
 	for _, pair := range f.pairs {
-		k, v, _ := strings.Cut(pair, "=")
-		out[strings.TrimSpace(k)] = v
+		k, v := cutPair(pair)
+		out[k] = v
 	}
 	return out
+}
+
+// BySet are the keys that were written --set key=value.
+func (f *Flags) BySet() map[string]bool {
+	out := map[string]bool{}
+	for _, pair := range f.pairs {
+		k, _ := cutPair(pair)
+		out[k] = true
+	}
+	return out
+}
+
+func cutPair(pair string) (key, value string) {
+	key, value, _ = strings.Cut(pair, "=")
+	return strings.TrimSpace(key), value
 }
 
 // flagValue checks at once, so that a bad flag is a usage error.
