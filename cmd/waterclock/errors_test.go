@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -34,5 +36,22 @@ func TestEveryCodeHasAnExit(t *testing.T) {
 	})
 	if codes == 0 || codes != len(exits) {
 		t.Errorf("%d codes in trigger/errors.go, %d in the table", codes, len(exits))
+	}
+}
+
+// docs/cli.md has every code behind its exit code.
+func TestExitCodesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "The codes of refusals")
+	for code, exit := range exits {
+		for _, line := range strings.Split(table, "\n") {
+			row, isRow := strings.CutPrefix(line, "| "+strconv.Itoa(exit)+" |")
+			if isRow && !strings.Contains(row, "`"+string(code)+"`") {
+				t.Errorf("%s is not in the row of %d", code, exit)
+			}
+		}
 	}
 }
