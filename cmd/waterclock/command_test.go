@@ -75,7 +75,7 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		{"nobody waits", []string{"cancel", "silent", "--decision-timeout", "0"}, exitOK, []string{"command.accepted"}},
 		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
 		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
-		{"wait for what has fired", []string{"schedule", "again", "--in", "0", "--wait"}, exitOK, []string{"over already", "occurrence.fired", "the earlier"}},
+		{"wait for what has fired", []string{"schedule", "again", "--in", "0", "--wait"}, exitOK, []string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"}},
 		{"wait for what has fired and is forgotten", []string{"schedule", "forgotten", "--in", "0", "--wait"}, exitConflict,
 			[]string{"has fired already, at 2020-11-20T14:00:00.000Z", "--idempotency-key"}},
 		{"cancelled meanwhile", []string{"schedule", "cancelled", "--in", "1h", "--wait"}, exitConflict, []string{"did not fire: trigger.cancelled"}},

@@ -117,11 +117,11 @@ func (d *decision) over() bool {
 
 // noMore is the end of a wait for a trigger that is over, and of whose firing no event is to be found.
 func (d *decision) noMore() error {
-	is := "is " + d.State
+	is := "is " + d.State + " and will not fire"
 	if (d.State == trigger.Fired.String() || d.State == trigger.InFlight.String()) && d.FireAt != "" {
-		is = "has fired already, at " + d.FireAt
+		is = "has fired already, at " + d.FireAt + ", and will not again"
 	}
-	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s, and does not fire again: %s", d.TriggerID, is, howAnew)}
+	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s; %s", d.TriggerID, is, howAnew)}
 }
 
 const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"

@@ -157,9 +157,12 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	if !f.waitForTheFiring {
 		return a.printDecision(d, &f.commandFlags)
 	}
-	if d.Result == string(trigger.Duplicate) && d.over() {
-		a.note("%s: %s, and over already (%s)", d.TriggerID, d.Result, howAnew)
-	} else {
+	switch {
+	case d.over() && d.Result == string(trigger.Duplicate):
+		a.note("%s: %s, and %s already; %s", d.TriggerID, d.Result, d.State, howAnew)
+	case d.over(): // over HTTP a repeat, or what was due at once
+		a.note("%s: %s already", d.TriggerID, d.State)
+	default:
 		a.note("%s: %s, fires at %s", d.TriggerID, or(d.Result, "decided"), d.FireAt)
 	}
 	e, err := to.AwaitFiring(ctx, d)
