@@ -84,6 +84,10 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(200)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
+	case strings.HasSuffix(path, "/series/events"):
+		for i, at := range []string{"2026-11-19T14:00:00.001Z", "2026-11-20T14:00:00.001Z"} {
+			fmt.Fprintf(w, "data: {\"type\":\"occurrence.fired\",\"revision\":3,\"occurred_at\":%q,\"occurrence\":\"number %d\"}\n\n", at, i)
+		}
 	case strings.HasSuffix(path, "/events"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, ": hello\n\nid: 1\ndata: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":1}\n\n"+

@@ -115,6 +115,7 @@ func (s *saidThen) Write(b []byte) (int, error) {
 func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired", "the one")
+	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1") // not what the series fired before
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
 	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED", FireAt: "2020-11-20T14:00:00.000Z"})
 	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {

@@ -124,6 +124,21 @@ func (d *decision) noMore() error {
 	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s; %s", d.TriggerID, is, howAnew)}
 }
 
+// earlier says that an event is of an occurrence before the one that the
+// decision tells: a series that was there already has fired before.
+func (d *decision) earlier(e *topics.Event) bool {
+	if t := trigger.FactType(e.Type); t != trigger.OccurrenceFired && t != trigger.OccurrenceExpired {
+		return false
+	}
+	at, err1 := time.Parse(time.RFC3339, e.OccurredAt)
+	due, err2 := time.Parse(time.RFC3339, d.FireAt)
+	return errors.Join(err1, err2) == nil && at.Before(due.Add(-clocksDiffer))
+}
+
+// clocksDiffer is by how much the brokers' may: what is told of an instant may
+// stand in the log so long before it.
+const clocksDiffer = 2 * time.Second
+
 const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"
 
 // firing says whether an event ends the wait for a firing: with the firing,

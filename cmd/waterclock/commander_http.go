@@ -151,7 +151,7 @@ func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Ev
 		defer cancel()
 	}
 	err := h.api.follow(waiting, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
-		if e.Revision < d.Revision { // of before
+		if e.Revision < d.Revision || d.earlier(e) {
 			return false
 		}
 		done, err := firing(e)

@@ -161,10 +161,6 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 	return e, ended
 }
 
-// clocksDiffer is by how much the brokers' may: an event may stand in the log
-// so long before the instant it is about.
-const clocksDiffer = 2 * time.Second
-
 // told is the first event that fits of what the log has by now, from when the
 // trigger was due on; nil if there is none, or none any more.
 func (k *kafkaCommander) told(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event, error) {
