@@ -60,7 +60,7 @@ for so long, and memory is looked at.`,
 	f := cmd.Flags()
 	f.DurationVar(&o.seconds, "for", 10*time.Second, "length of each measurement")
 	f.IntVar(&o.connections, "connections", 128, "connections that send single requests side by side")
-	f.IntVar(&o.batches, "batches", 2, "batches of 10,000 lines side by side")
+	f.IntVar(&o.batches, "batches", 2, "batches of 10,000 lines, or 64 MiB, side by side")
 	f.IntVar(&o.rate, "rate", 1000, "requests a second where latency is measured")
 	f.IntVar(&o.pending, "pending", 100_000, "triggers pending where a user's page is read, 1,000 a user")
 	f.IntVar(&o.payload, "payload", 200, "payload `bytes` of each")
