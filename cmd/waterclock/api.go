@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,9 @@ func (a *api) explain(err error) error {
 		return &failure{Exit: exitFailed, Msg: fmt.Sprintf(
 			"no API answers at %s: start one with `waterclock dev`, or name yours with --url", a.base)}
 	}
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return failf("%s has a certificate of an authority that this machine does not trust: if it is yours, name its PEM file in SSL_CERT_FILE", a.base)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failf("%s has not answered within %s", a.base, answerWithin)
 	}
@@ -127,6 +131,9 @@ func problem(resp *http.Response, body []byte) error {
 	}
 	if p.Detail == "" {
 		p.Detail = p.Title
+	}
+	if resp.StatusCode == http.StatusUnauthorized {
+		p.Detail = strings.TrimPrefix(p.Detail+"; put your API key into WATERCLOCK_API_KEY, or into the settings file as api_key", "; ")
 	}
 	if p.Code == "" {
 		p.Code = strings.ToLower(strings.ReplaceAll(http.StatusText(resp.StatusCode), " ", "_"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -31,7 +32,7 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := []string{r.Method, r.URL.EscapedPath() + query(r)}
-	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type"} {
+	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type", "Prefer"} {
 		if v := r.Header.Get(h); v != "" {
 			parts = append(parts, h+"="+v)
 		}
@@ -60,6 +61,8 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(path, "/missing"):
 		problemJSON(w, 404, "not_found", "no such trigger")
+	case strings.HasSuffix(path, "/locked"):
+		problemJSON(w, 401, "unauthenticated", "no credential")
 	case strings.HasSuffix(path, "/late"):
 		problemJSON(w, 409, "already_fired", "it has fired")
 	case strings.HasSuffix(path, "/stale"):
@@ -75,6 +78,16 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `<html>`)
 	case strings.HasSuffix(path, "/missing/events") && f.late.CompareAndSwap(false, true):
 		problemJSON(w, 404, "not_found", "no such trigger")
+	case strings.HasSuffix(path, "/over"):
+		fmt.Fprint(w, `{"trigger_id":"over","state":"FIRED","revision":3,"fire_at":"2020-11-20T14:00:00.000Z"}`)
+	case strings.HasSuffix(path, "/quiet/events"): // no history, and nothing to come
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	case strings.HasSuffix(path, "/series/events"):
+		for i, at := range []string{"2026-11-19T14:00:00.001Z", "2026-11-20T14:00:00.001Z"} {
+			fmt.Fprintf(w, "data: {\"type\":\"occurrence.fired\",\"revision\":3,\"occurred_at\":%q,\"occurrence\":\"number %d\"}\n\n", at, i)
+		}
 	case strings.HasSuffix(path, "/events"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, ": hello\n\nid: 1\ndata: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":1}\n\n"+
@@ -110,11 +123,20 @@ func TestGet(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "get", "k", "--jq", ".revision").want(t, exitOK, "3")
 	cli(t, nil, "", "--url", f.URL, "get", "missing").want(t, exitNotFound, "missing: not_found: no such trigger")
 	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "does not answer like Waterclock's API")
+	cli(t, nil, "", "--url", f.URL, "get", "locked").want(t, exitFailed, "unauthenticated: no credential; put your API key into WATERCLOCK_API_KEY")
 	cli(t, nil, "", "--url", f.URL, "get", "broken").want(t, exitFailed, "internal_server_error")
 	cli(t, []string{"WATERCLOCK_API_KEY=secret"}, "", "--url", f.URL, "get", "acme/a b:c?d").want(t, exitOK)
 	if want := "GET /v1/triggers/acme%2Fa%20b%3Ac%3Fd Authorization=Bearer secret"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
 	}
+}
+
+// A certificate of an authority of one's own is the usual one inside a company.
+func TestPrivateAuthority(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	cli(t, nil, "", "--url", s.URL, "list").want(t, exitFailed, s.URL+" has a certificate of an authority", "SSL_CERT_FILE")
 }
 
 func TestCompletionOfKeys(t *testing.T) {
@@ -170,7 +192,8 @@ func TestCommandsOverHTTP(t *testing.T) {
 				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, ""},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
 		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},
-		{"missing", []string{"cancel", "missing"}, exitNotFound, "", "no such trigger"},
+		{"missing", []string{"cancel", "k", "missing"}, exitNotFound, "", "missing: not_found: no such trigger"},
+		{"write and go", []string{"cancel", "slow", "--decision-timeout", "0"}, exitOK, "DELETE /v1/triggers/slow Prefer=respond-async", "command.accepted"},
 		{"late", []string{"cancel", "late"}, exitConflict, "", "already_fired"},
 		{"stale", []string{"cancel", "stale"}, exitConflict, "", "revision is 9"},
 		{"twice", []string{"schedule", "twice", "--in", "1s"}, exitConflict, "", "idempotency_conflict"},

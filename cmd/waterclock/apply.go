@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +18,14 @@ import (
 type applyFlags struct {
 	files []string
 	prune bool
+	empty bool // --allow-empty
 	tags  []string
 }
 
 func (f *applyFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "YAML or JSON `file`, a directory of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "cancel triggers with the label of --tag that no file declares")
+	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "with --prune: the files may declare nothing, which cancels all with the label")
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "with --prune: label that all declared triggers carry, `name=value`; may be repeated")
 }
 
@@ -100,6 +103,9 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 	if err != nil {
 		return nil, nil, err
 	}
+	if f.prune && len(want) == 0 && !f.empty { // likelier a path mistyped than a wish
+		return nil, nil, usagef("nothing is declared in %s, so --prune would cancel all with the label: if that is meant, add --allow-empty", strings.Join(f.files, ", "))
+	}
 	keys := make([]string, len(want))
 	for i, d := range want {
 		keys[i] = d.Key
@@ -129,6 +135,8 @@ func (f *applyFlags) labels() (map[string]string, error) {
 	switch {
 	case f.prune && len(tags) == 0:
 		return nil, usagef("--prune needs --tag name=value: it cancels what carries the label and is not declared")
+	case !f.prune && f.empty:
+		return nil, usagef("--allow-empty is about --prune; without it, it means nothing")
 	case !f.prune && len(tags) > 0:
 		return nil, usagef("--tag says what --prune may cancel; without it, it means nothing")
 	}

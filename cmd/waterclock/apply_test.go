@@ -113,6 +113,12 @@ func TestBadDeclarations(t *testing.T) {
 	cli(t, nil, "", "apply", "-f", "/does/not/exist").want(t, exitUsage, "no such file")
 	cli(t, nil, "", "apply", "-f", "-", "--prune").want(t, exitUsage, "--prune needs --tag")
 	cli(t, nil, "", "apply", "-f", "-", "--tag", "a=b").want(t, exitUsage, "means nothing")
+	for _, nothing := range []string{"", "[]", "# none left\n", "---\n"} {
+		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared in -", "--allow-empty")
+		cli(t, nil, nothing, "diff", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "--allow-empty")
+	}
+	cli(t, nil, "", "apply", "-f", t.TempDir(), "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared")
+	cli(t, nil, "", "apply", "-f", "-", "--allow-empty").want(t, exitUsage, "means nothing")
 	cli(t, nil, "- id: a\n  delay: 7m", "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "lacks the label")
 }
 
@@ -247,6 +253,7 @@ func TestApplyOverHTTP(t *testing.T) {
 		t.Errorf("milk was not pruned: %v", api.have["milk"])
 	}
 	run("diff", "-f", file, "--prune", "--tag", "team=care").want(t, exitOK, "nothing differs")
+	run("diff", "-f", t.TempDir(), "--prune", "--allow-empty", "--tag", "team=care").want(t, exitFailed, "prune")
 	write("- id: refused\n  delay: 1s\n- id: fine\n  delay: 1s\n")
 	run("apply", "-f", file).want(t, exitFailed, "quota_exceeded", "fine", "created")
 	cli(t, nil, "", "diff", "-f", file, "--url", "http://"+nobody(t)).want(t, exitUsage, "no API answers")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,10 +43,14 @@ second later, so that registers and fires run side by side.`,
 		Example: "  waterclock bench --triggers 200000 --window 10s\n  waterclock bench --triggers 600000 --rate 20000 --json\n  waterclock bench --triggers 1000000 --window 0s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			c, err := a.config(true)
 			if err != nil {
 				return err
 			}
+			allowPayload(c, o.payload)
 			own := !cmd.Flags().Changed("brokers")
 			return a.runBench(cmd.Context(), c, o, own)
 		},
@@ -60,6 +65,11 @@ second later, so that registers and fires run side by side.`,
 	f.BoolVar(&o.sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
 	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a))
 	return cmd
+}
+
+func (o *benchOptions) check() error {
+	return errors.Join(within("triggers", o.triggers, 1, benchTriggers), benchPayload(o.payload),
+		within("window", o.window, 0, 24*time.Hour), within("rate", o.rate, 0, 1_000_000))
 }
 
 // benchResult is what bench prints.

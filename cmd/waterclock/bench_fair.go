@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -38,10 +39,14 @@ probes' own channel has the record. The same probes are measured alone first.`,
 		Example: "  waterclock bench fairness\n  waterclock bench fairness --herd 200000 --brokers kafka-1:9092",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			c, err := a.config(true)
 			if err != nil {
 				return err
 			}
+			allowPayload(c, o.payload)
 			var r *fairResult
 			err = a.withBenchNode(cmd.Context(), c, !cmd.Flags().Changed("brokers"), true, func(n *node, broker string) error {
 				r, err = measureFairness(cmd.Context(), n, o)
@@ -63,6 +68,10 @@ probes' own channel has the record. The same probes are measured alone first.`,
 	f.BoolVar(&o.json, "json", false, "print JSON, as -o json")
 	f.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile to `file`")
 	return cmd
+}
+
+func (o *fairOptions) check() error {
+	return errors.Join(within("herd", o.herd, 1, benchTriggers), within("probes", o.probes, 1, 1_000_000), benchPayload(o.payload))
 }
 
 // fairResult is what bench fairness prints. Times are in milliseconds.

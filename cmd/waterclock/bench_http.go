@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"runtime"
@@ -39,10 +40,14 @@ for so long, and memory is looked at.`,
 		Example: "  waterclock bench http\n  waterclock bench http --pending 1000000 --steady 10m --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
 			c, err := a.config(true)
 			if err != nil {
 				return err
 			}
+			allowPayload(c, o.payload)
 			b := &httpBench{o: o, cfg: c, log: a.log(c)}
 			b.ownBroker, b.ownServer = !cmd.Flags().Changed("brokers"), !cmd.Flags().Changed("url")
 			r, err := b.run(cmd.Context())
@@ -55,13 +60,19 @@ for so long, and memory is looked at.`,
 	f := cmd.Flags()
 	f.DurationVar(&o.seconds, "for", 10*time.Second, "length of each measurement")
 	f.IntVar(&o.connections, "connections", 128, "connections that send single requests side by side")
-	f.IntVar(&o.batches, "batches", 2, "batches of 10,000 lines side by side")
+	f.IntVar(&o.batches, "batches", 2, "batches of 10,000 lines, or 64 MiB, side by side")
 	f.IntVar(&o.rate, "rate", 1000, "requests a second where latency is measured")
 	f.IntVar(&o.pending, "pending", 100_000, "triggers pending where a user's page is read, 1,000 a user")
 	f.IntVar(&o.payload, "payload", 200, "payload `bytes` of each")
 	f.DurationVar(&o.steady, "steady", 0, "how long registers go on at --rate while memory is looked at")
 	f.BoolVar(&o.json, "json", false, "print JSON, as -o json")
 	return cmd
+}
+
+func (o *benchHTTPOptions) check() error {
+	return errors.Join(within("for", o.seconds, time.Second, time.Hour), within("connections", o.connections, 1, 10_000),
+		within("batches", o.batches, 1, 1000), within("rate", o.rate, 1, 100_000), within("pending", o.pending, 0, benchTriggers),
+		benchPayload(o.payload), within("steady", o.steady, 0, 24*time.Hour))
 }
 
 // benchHTTPResult is what bench http prints.

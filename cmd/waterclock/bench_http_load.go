@@ -153,7 +153,12 @@ func (b *httpBench) lines(n int, user string) []byte {
 	return body.Bytes()
 }
 
-const batchLines = 10_000
+// batchLines is how many lines a batch has: the API takes 10,000, and 64 MiB,
+// of which large payloads fill the most.
+func (b *httpBench) batchLines() int {
+	const lines, size, id = 10_000, 64 << 20, 128
+	return max(1, min(lines, size/(len(b.register())+id)))
+}
 
 func (b *httpBench) sendBatch(l *lean, n int, user string) error {
 	var answer bytes.Buffer
@@ -176,8 +181,8 @@ func (b *httpBench) sendBatch(l *lean, n int, user string) error {
 
 func (b *httpBench) batch(ctx context.Context) error {
 	cpu, _ := b.usage()
-	perS, err := b.flood(ctx, b.host, b.o.batches, func(l *lean) error { return b.sendBatch(l, batchLines, "") })
-	b.result.BatchPerS = perS * batchLines
+	perS, err := b.flood(ctx, b.host, b.o.batches, func(l *lean) error { return b.sendBatch(l, b.batchLines(), "") })
+	b.result.BatchPerS = perS * float64(b.batchLines())
 	b.result.BatchCPU = b.each(cpu, b.result.BatchPerS)
 	return err
 }
@@ -267,7 +272,7 @@ func (b *httpBench) lists(ctx context.Context) error {
 	b.next.Store(first*1000 - 1)
 	g, _ := errgroup.WithContext(ctx)
 	var left atomic.Int64
-	left.Store(int64(b.o.pending / batchLines))
+	left.Store(int64(b.o.pending / b.batchLines()))
 	for range b.o.batches {
 		g.Go(func() error {
 			l, err := dialLean(b.host)
@@ -276,7 +281,7 @@ func (b *httpBench) lists(ctx context.Context) error {
 			}
 			defer l.conn.Close()
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				if err := b.sendBatch(l, batchLines, "u"); err != nil {
+				if err := b.sendBatch(l, b.batchLines(), "u"); err != nil {
 					return err
 				}
 			}

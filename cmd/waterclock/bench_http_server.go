@@ -55,7 +55,7 @@ func (b *httpBench) launch() (err error) {
 		return err
 	}
 	b.cfg.URL = "http://" + listen
-	args := []string{"--listen", listen, "--data-dir", b.dir, "--log-level", "error"}
+	args := []string{"--listen", listen, "--data-dir", b.dir, "--log-level", "error", "--limits-payload", b.cfg.Limits.Payload.String()}
 	if b.ownBroker {
 		kafka, err := freePort()
 		if err != nil {

@@ -11,13 +11,37 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // What the benchmarks have in common.
 
-// benchPayloads are incompressible payloads, the same in every run.
+// within refuses a number that means nothing, or that no machine holds, before
+// anything is started for it.
+func within[N int | time.Duration](flag string, value, least, most N) error {
+	if value < least || value > most {
+		return usagef("--%s %v: write %v to %v", flag, value, least, most)
+	}
+	return nil
+}
+
+// benchTriggers is the most that a benchmark registers.
+const benchTriggers = 100_000_000
+
+// benchPayload bounds --payload by what limits.payload may be at most.
+func benchPayload(size int) error { return within("payload", size, 0, topics.MaxPayload) }
+
+// allowPayload lets an engine of our own take what is to be measured.
+func allowPayload(c *config.Config, size int) {
+	c.Limits.Payload = max(c.Limits.Payload, config.Size(size))
+}
+
+// benchPayloads are incompressible payloads, the same in every run: 1024, or
+// of large ones as many as 64 MiB hold.
 func benchPayloads(size int) [][]byte {
-	payloads := make([][]byte, 1024)
+	payloads := make([][]byte, max(1, min(1024, 64<<20/max(size, 1))))
 	rng := rand.NewChaCha8([32]byte{1})
 	for i := range payloads {
 		payloads[i] = make([]byte, size)

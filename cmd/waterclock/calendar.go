@@ -29,7 +29,8 @@ func newCalendarPut(a *app) *cobra.Command {
 		Long: `Put a calendar in place of the one of this name. The file has a date a line
 (2026-12-25, and what you like behind it; # begins a comment), or is JSON (a list
 of dates, or {"dates":[…]}), or iCalendar: of that the all-day events count, each
-day of those that last longer, and recurring ones for --years ahead.
+day of those that last longer, and recurring ones for --years ahead. Input
+without dates is refused; [] is a calendar without any.
 
 Triggers that name the calendar are planned anew at once.`,
 		Example: "  waterclock calendar put us-holidays holidays.ics\n  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
@@ -69,6 +70,9 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 	key, value, err := topics.EncodeCalendar(cal)
 	if err != nil {
 		return &failure{Exit: exitUsage, Err: worded(err)}
+	}
+	if cal.Dates == nil { // likelier a download that failed than a calendar without days
+		return usagef("calendar %s: what was read has no dates; for a calendar without any write []", cal.Name)
 	}
 	c, err := a.config(false)
 	if err != nil {

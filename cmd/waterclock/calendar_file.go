@@ -14,8 +14,9 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// readDates reads a calendar's dates in any of its three forms. until (unix
-// ms) is how far recurring events of iCalendar are unrolled.
+// readDates reads a calendar's dates in any of its three forms; nil where there
+// are none and JSON does not say so. until (unix ms) is how far recurring events
+// of iCalendar are unrolled.
 func (a *app) readDates(content []byte, until int64) ([]string, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	switch text := bytes.TrimSpace(content); {

@@ -39,6 +39,22 @@ END:VEVENT
 END:VCALENDAR
 `
 
+// What has no dates is likelier a download that failed than a calendar.
+func TestCalendarOfNothing(t *testing.T) {
+	for _, row := range []struct{ name, text string }{
+		{"nothing", ""}, {"a line end", "\n"}, {"a comment", "# none\n"}, {"an object without dates", "{}"},
+		{"iCalendar without days", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cli(t, nil, row.text, "calendar", "put", "us").want(t, exitUsage, "calendar us: what was read has no dates", "write []")
+		})
+	}
+	brokers := cluster(t)
+	for _, text := range []string{"[]", `{"dates":[]}`} {
+		cli(t, nil, text, "calendar", "put", "us", "--brokers", brokers).want(t, exitOK, "dates     0")
+	}
+}
+
 func TestCalendarFiles(t *testing.T) {
 	until := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	for _, row := range []struct{ name, content, want string }{

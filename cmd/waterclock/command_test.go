@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,6 +39,11 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 			{Type: "occurrence.fired", Trigger: "fires", Occurrence: "of before", Source: "x"},
 			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
 			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))}}
+	case "again": // what fired before the duplicate stands before it
+		return []topics.Event{{Type: "occurrence.fired", Occurrence: "the earlier"},
+			{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"}}
+	case "forgotten":
+		return []topics.Event{{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"}}
 	case "cancelled":
 		return []topics.Event{{Type: "trigger.registered", Revision: 1, State: "PENDING"}, {Type: "trigger.cancelled", Source: "elsewhere"}}
 	}
@@ -56,7 +64,8 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		{"registered", []string{"schedule", "new", "--in", "7m"}, exitOK, []string{"trigger.registered", "PENDING", "2026-11-20T14:00:00.000Z"}},
 		{"rejected", []string{"schedule", "rejected", "--in", "7m"}, exitUsage, []string{"unknown_zone: no such zone"}},
 		{"conflict", []string{"schedule", "conflict", "--in", "7m", "--if-revision", "3"}, exitConflict, []string{"revision is 4"}},
-		{"not found", []string{"pause", "none"}, exitNotFound, []string{"not_found"}},
+		{"not found", []string{"pause", "none"}, exitNotFound, []string{"none: not_found"}},
+		{"a wait that would not wait", []string{"schedule", "new", "--in", "7m", "--wait", "--decision-timeout", "0"}, exitUsage, []string{"leave --decision-timeout away"}},
 		{"cancel of nothing", []string{"cancel", "gone"}, exitNotFound, []string{"no such trigger"}},
 		{"cancel too late", []string{"cancel", "fired"}, exitConflict, []string{"waterclock.due.x, partition 3"}},
 		{"no engine", []string{"cancel", "silent", "--decision-timeout", "300ms"}, exitOK, []string{"command.accepted", "is one running?"}},
@@ -66,11 +75,51 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		{"nobody waits", []string{"cancel", "silent", "--decision-timeout", "0"}, exitOK, []string{"command.accepted"}},
 		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
 		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
+		{"wait for what has fired", []string{"schedule", "again", "--in", "0", "--wait"}, exitOK, []string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"}},
+		{"wait for what has fired and is forgotten", []string{"schedule", "forgotten", "--in", "0", "--wait"}, exitConflict,
+			[]string{"has fired already, at 2020-11-20T14:00:00.000Z", "--idempotency-key"}},
 		{"cancelled meanwhile", []string{"schedule", "cancelled", "--in", "1h", "--wait"}, exitConflict, []string{"did not fire: trigger.cancelled"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cli(t, nil, "", append(row.args, "--brokers", brokers)...).want(t, row.code, row.want...)
 		})
+	}
+}
+
+// An interrupted wait says what it leaves behind.
+func TestInterruptedWait(t *testing.T) {
+	brokers := cluster(t)
+	startEngine(t, brokers, decideByKey)
+	ctx, stop := context.WithCancel(t.Context())
+	var errs saidThen // the note says that the wait begins
+	errs.do = stop
+	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
+	if want := "new: no longer waited for; it stays scheduled"; code != exitFailed || !strings.Contains(errs.text, want) {
+		t.Errorf("exit code %d, want 1 and %q in %q", code, want, errs.text)
+	}
+}
+
+// saidThen does something as soon as something is said.
+type saidThen struct {
+	text string
+	do   func()
+}
+
+func (s *saidThen) Write(b []byte) (int, error) {
+	s.text += string(b)
+	s.do()
+	return len(b), nil
+}
+
+// Over HTTP, too: the event if the history has it, else the reason.
+func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
+	f := newFakeAPI(t)
+	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired", "the one")
+	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1") // not what the series fired before
+	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
+	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED", FireAt: "2020-11-20T14:00:00.000Z"})
+	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {
+		t.Errorf("without a history: %v", err)
 	}
 }
 

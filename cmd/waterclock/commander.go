@@ -45,7 +45,7 @@ const resultAccepted = "command.accepted"
 // commander carries wishes to the engine and comes back with its decision.
 // Do's error has the exit code; it is nil for a wish that is durable but
 // undecided. AwaitFiring follows a Do of the same key, and returns the event
-// of the next firing.
+// of the next firing; of a trigger that is over, of the last.
 type commander interface {
 	Do(ctx context.Context, w wish) (decision, error)
 	AwaitFiring(ctx context.Context, d decision) (*topics.Event, error)
@@ -56,7 +56,7 @@ type commander interface {
 // brokers: by a stronger source.
 func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
 	if asksAPI(c) {
-		return &httpCommander{api: newAPI(c)}, nil
+		return &httpCommander{api: newAPI(c), goOn: wait <= 0}, nil
 	}
 	return newKafkaCommander(ctx, a, c, wait)
 }
@@ -101,14 +101,45 @@ func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 // tooLate words a cancel that changed nothing.
 func tooLate(e *topics.Event) error {
 	if e.Reason == "unknown" {
-		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("%s: there is no such trigger", e.Trigger)}
+		return &failure{Exit: exitNotFound, Msg: "there is no such trigger"}
 	}
-	msg := fmt.Sprintf("%s: too late to cancel, it has fired", e.Trigger)
+	msg := "too late to cancel, it has fired"
 	if e.DueTopic != "" && e.DuePartition != nil {
 		msg += fmt.Sprintf(": %s is on %s, partition %d", e.Occurrence, e.DueTopic, *e.DuePartition)
 	}
 	return &failure{Exit: exitConflict, Msg: msg}
 }
+
+// over says that nothing is to come: a wait is for what was.
+func (d *decision) over() bool {
+	return d.State != "" && d.State != trigger.Pending.String() && d.State != trigger.Paused.String()
+}
+
+// noMore is the end of a wait for a trigger that is over, and of whose firing no event is to be found.
+func (d *decision) noMore() error {
+	is := "is " + d.State + " and will not fire"
+	if (d.State == trigger.Fired.String() || d.State == trigger.InFlight.String()) && d.FireAt != "" {
+		is = "has fired already, at " + d.FireAt + ", and will not again"
+	}
+	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s; %s", d.TriggerID, is, howAnew)}
+}
+
+// earlier says that an event is of an occurrence before the one that the
+// decision tells: a series that was there already has fired before.
+func (d *decision) earlier(e *topics.Event) bool {
+	if t := trigger.FactType(e.Type); t != trigger.OccurrenceFired && t != trigger.OccurrenceExpired {
+		return false
+	}
+	at, err1 := time.Parse(time.RFC3339, e.OccurredAt)
+	due, err2 := time.Parse(time.RFC3339, d.FireAt)
+	return errors.Join(err1, err2) == nil && at.Before(due.Add(-clocksDiffer))
+}
+
+// clocksDiffer is by how much the brokers' may: what is told of an instant may
+// stand in the log so long before it.
+const clocksDiffer = 2 * time.Second
+
+const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"
 
 // firing says whether an event ends the wait for a firing: with the firing,
 // or because there will be none.
@@ -130,7 +161,7 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision; 0 to write and go")
+	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision, over HTTP 2s at most; 0 to write and go")
 	if f.revision {
 		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
 	}
@@ -197,7 +228,7 @@ func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []
 	for _, key := range keys {
 		d, err := to.Do(ctx, wish{Key: key, Op: op, Fields: fields})
 		if err != nil {
-			failed = append(failed, err)
+			failed = append(failed, &failure{Exit: exitOf(err), Msg: key, Err: err})
 			continue
 		}
 		if err := a.printDecision(d, f); err != nil {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -11,14 +13,29 @@ import (
 
 // httpCommander sends wishes through the HTTP API, which answers with the
 // engine's decision (CONTRACT section 6).
-type httpCommander struct{ api *api }
+type httpCommander struct {
+	api     *api
+	goOn    bool          // durable is enough: nobody waits for the decision
+	recalls time.Duration // how long the event of what is over is waited for; 0 means recallWithin
+}
+
+// recallWithin is long enough for a history that lags. An API without one has
+// no event of what was.
+const recallWithin = 10 * time.Second
 
 func (h *httpCommander) Close() {}
 
 func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
 	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted}
+	if w.Op == trigger.OpAck || w.Op == trigger.OpErase { // the API has no verb for them
+		return d, usagef("%s works over Kafka alone: name the brokers with --brokers", w.Op)
+	}
 	method, path := route(w)
-	status, body, err := h.api.call(ctx, method, path, conditions(w), fieldsOf(w))
+	header := conditions(w)
+	if h.goOn {
+		header.Set("Prefer", "respond-async")
+	}
+	status, body, err := h.api.call(ctx, method, path, header, fieldsOf(w))
 	if err != nil {
 		return d, err
 	}
@@ -127,8 +144,14 @@ func conditions(w wish) http.Header {
 func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	var found *topics.Event
 	var ended error
-	err := h.api.follow(ctx, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
-		if e.Revision < d.Revision { // of before
+	waiting := ctx
+	if d.over() {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, cmp.Or(h.recalls, recallWithin))
+		defer cancel()
+	}
+	err := h.api.follow(waiting, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
+		if e.Revision < d.Revision || d.earlier(e) {
 			return false
 		}
 		done, err := firing(e)
@@ -137,7 +160,10 @@ func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Ev
 		}
 		return done
 	})
-	if err != nil {
+	switch {
+	case err != nil && d.over() && ctx.Err() == nil && waiting.Err() != nil:
+		return nil, d.noMore()
+	case err != nil:
 		return nil, err
 	}
 	return found, ended

@@ -136,19 +136,59 @@ func (w wish) body() map[string]any {
 
 func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	if k.watch == nil {
-		return nil, failf("--wait needs the event log and a --decision-timeout over 0")
+		return nil, failf("--wait needs the event log")
 	}
 	var ended error
-	e, err := k.watch.next(ctx, func(e *topics.Event) bool {
+	fits := func(e *topics.Event) bool {
 		if e.Trigger != d.TriggerID {
 			return false
 		}
 		done, err := firing(e)
 		ended = err
 		return done
-	})
+	}
+	if d.Result == string(trigger.Duplicate) && d.over() {
+		e, err := k.told(ctx, d, fits)
+		if err == nil && e == nil {
+			err = d.noMore()
+		}
+		return e, errors.Join(err, ended)
+	}
+	e, err := k.watch.next(ctx, fits)
 	if err != nil {
 		return nil, err
 	}
 	return e, ended
+}
+
+// told is the first event that fits of what the log has by now, from when the
+// trigger was due on; nil if there is none, or none any more.
+func (k *kafkaCommander) told(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event, error) {
+	at, err := time.Parse(time.RFC3339, d.FireAt)
+	if err != nil {
+		return nil, nil // nobody knows when
+	}
+	events, p := k.c.Topic("events"), topics.Partition([]byte(d.TriggerID), k.parts)
+	starts, err1 := k.admin.ListOffsetsAfterMilli(ctx, at.Add(-clocksDiffer).UnixMilli(), events)
+	ends, err2 := k.admin.ListCommittedOffsets(ctx, events)
+	start, _ := starts.Lookup(events, p)
+	end, _ := ends.Lookup(events, p)
+	if err := errors.Join(err1, err2, start.Err, end.Err); err != nil {
+		return nil, fmt.Errorf("find the place in %s: %w", events, err)
+	}
+	reader, err := k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{events: {p: kgo.NewOffset().At(start.Offset)}}))
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{reader: reader, events: events, partition: p, passed: start.Offset}
+	defer w.close()
+	for {
+		if e := w.take(fits); e != nil || w.passed >= end.Offset {
+			return e, nil
+		}
+		if err := w.poll(ctx); err != nil {
+			return nil, err
+		}
+	}
 }

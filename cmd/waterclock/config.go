@@ -58,7 +58,7 @@ func newConfigValidate(a *app) *cobra.Command {
 				err = a.checkMore(c, serve)
 			}
 			if err != nil {
-				return &failure{Exit: exitFailed, Msg: "settings are wrong", Err: indented{err}}
+				return &failure{Exit: exitUsage, Msg: "settings are wrong", Err: indented{err}}
 			}
 			return a.out.record(map[string]any{"ok": true, "warnings": append([]string{}, c.Warnings...)}, validRows(c))
 		},

@@ -29,6 +29,9 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 		Example: "  waterclock dev\n  waterclock dev --demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, given := a.flags.Values()["roles"]; given {
+				return usagef("dev runs every role in one process: --roles is for waterclock serve")
+			}
 			c, err := a.config(true)
 			if err != nil {
 				return err
@@ -39,7 +42,8 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 		},
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "schedule a few triggers and show them firing")
-	a.flags.BindAll(cmd.Flags())
+	a.flags.BindAllDev(cmd.Flags())
+	_ = cmd.Flags().MarkHidden("roles") // it is there to be refused by name
 	return cmd
 }
 
@@ -60,6 +64,9 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 		return err
 	}
 	defer ln.Close()
+	if err := mayListen(c, ln.Addr()); err != nil {
+		return err
+	}
 	probe, err := listen("kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
 	if err != nil {
 		return err
@@ -238,7 +245,7 @@ func (a *app) banner(n *node, http, kafka string) {
 	fmt.Fprintf(a.io.out, `Waterclock is running. Data in %s, Ctrl-C to stop.
 
   Kafka   %s
-  HTTP    http://%s   (/readyz, /metrics, /v1/triggers)
+  HTTP    %s   (/readyz, /metrics, /v1/triggers)
 
 Schedule something, in another terminal:
 
@@ -248,7 +255,16 @@ Schedule something, in another terminal:
 Watch what fires:
 
   waterclock due tail default%[4]s
-`, n.cfg.DataDir, kafka, http, at, n.names.Commands())
+`, n.cfg.DataDir, kafka, urlOf(n.cfg, http), at, n.names.Commands())
+}
+
+// urlOf is where a browser finds what listens at an address.
+func urlOf(c *config.Config, address string) string {
+	scheme := "http"
+	if c.HTTP.Cert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + advertised(address)
 }
 
 // defaultKafka is where the command line looks for brokers unless told.

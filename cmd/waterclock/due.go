@@ -25,7 +25,7 @@ func newDueTail(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail CHANNEL",
 		Short: "Print a channel's due events as they come",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneChannel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.config(false)
 			if err != nil {
@@ -42,6 +42,17 @@ func newDueTail(a *app) *cobra.Command {
 	}
 	f.bind(cmd)
 	return cmd
+}
+
+// oneChannel wants the name of a channel.
+func oneChannel(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("%s needs the name of one CHANNEL, such as default", cmd.CommandPath())
+	}
+	if !topics.ValidChannel(args[0]) {
+		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", args[0])
+	}
+	return nil
 }
 
 // lookAgain is how often a tail looks for a topic that is not there yet.

@@ -64,18 +64,48 @@ func refusedBy(err error) error {
 	return err
 }
 
-// exitOfCode sorts the contract's codes into exit codes: what was written
-// wrongly, whoever found it out; what is not there; what stands in the way;
-// and everything else.
+// exits sorts the contract's codes: what has to be written otherwise, because
+// the same could never be obeyed here; what is not there; what stands in the
+// way; and what may well be obeyed at another time.
+var exits = map[trigger.Code]int{
+	trigger.CodeInvalid:            exitUsage,
+	trigger.CodeInvalidKey:         exitUsage,
+	trigger.CodeNotACommand:        exitUsage,
+	trigger.CodeAmbiguousTombstone: exitUsage,
+	trigger.CodeUnknownField:       exitUsage,
+	trigger.CodeUnknownOp:          exitUsage,
+	trigger.CodeUnknownZone:        exitUsage,
+	trigger.CodeUnknownChannel:     exitUsage,
+	trigger.CodeForbiddenChannel:   exitUsage,
+	trigger.CodeForbiddenURL:       exitUsage,
+	trigger.CodeInvalidRule:        exitUsage,
+	trigger.CodeDisputedRule:       exitUsage,
+	trigger.CodePeriodTooShort:     exitUsage,
+	trigger.CodeNoOccurrences:      exitUsage,
+	trigger.CodeConflictingTime:    exitUsage,
+	trigger.CodeInThePast:          exitUsage,
+	trigger.CodeBeyondHorizon:      exitUsage,
+	trigger.CodeTooLarge:           exitUsage,
+	trigger.CodeUnsupported:        exitUsage,
+
+	trigger.CodeNotFound: exitNotFound,
+
+	trigger.CodeAlreadyFired:        exitConflict,
+	trigger.CodeConflict:            exitConflict,
+	trigger.CodeIdempotencyConflict: exitConflict,
+	trigger.CodeSuperseded:          exitConflict,
+
+	trigger.CodeMisrouted:     exitFailed,
+	trigger.CodeQuotaExceeded: exitFailed,
+	trigger.CodeOverloaded:    exitFailed,
+	trigger.CodeNotOwner:      exitFailed,
+}
+
+// exitOfCode is exitFailed, too, for what only the API says, such as
+// unauthenticated, and for what a newer engine may.
 func exitOfCode(code trigger.Code) int {
-	switch code {
-	case trigger.CodeInvalid, trigger.CodeInvalidKey, trigger.CodeNotACommand, trigger.CodeAmbiguousTombstone, trigger.CodeUnknownField,
-		trigger.CodeUnknownOp, trigger.CodeUnknownZone, trigger.CodeInvalidRule, trigger.CodeDisputedRule, trigger.CodeConflictingTime:
-		return exitUsage
-	case trigger.CodeNotFound:
-		return exitNotFound
-	case trigger.CodeConflict, trigger.CodeIdempotencyConflict, trigger.CodeAlreadyFired, trigger.CodeSuperseded:
-		return exitConflict
+	if exit, known := exits[code]; known {
+		return exit
 	}
 	return exitFailed
 }

@@ -25,8 +25,18 @@ func newEventsTail(a *app) *cobra.Command {
 		Use:     "tail",
 		Short:   "Print facts as they happen",
 		Example: "  waterclock events tail --type 'occurrence.*' -o ndjson --jq '[.trigger,.lateness_ms]'",
-		Args:    cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("events tail has no arguments: for one trigger write --trigger %s", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"trigger", "type"} {
+				if err := refuseEmpty(cmd.Flags(), name); err != nil {
+					return err
+				}
+			}
 			if _, err := path.Match(f.kind, ""); err != nil {
 				return usagef("--type %s: %v", f.kind, err)
 			}

@@ -95,7 +95,7 @@ func inWords(e *topics.Event) string {
 	case trigger.Snoozed:
 		return fmt.Sprintf("snoozed until %s", e.ScheduledAt)
 	case trigger.OccurrenceExpired:
-		return fmt.Sprintf("did not fire %s: it was %s late, and too late to be of use", e.Occurrence, time.Duration(late)*time.Millisecond)
+		return fmt.Sprintf("did not fire %s: %s", e.Occurrence, whyExpired(e))
 	case trigger.Rescheduled:
 		if e.PreviousTZData != "" && e.PreviousTZData != e.TZData {
 			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt, e.PreviousTZData, e.TZData)
@@ -111,6 +111,24 @@ func inWords(e *topics.Event) string {
 		}
 	}
 	return words
+}
+
+// expiredWords say why, by the reason of the event.
+var expiredWords = map[string]string{
+	"misfire":       "the misfire policy skips what was missed (misfire)",
+	"expires_after": "that is too late to be of use (expires_after)",
+}
+
+// whyExpired says by how much an occurrence was late when it was given up, and
+// why. The event has no lateness of its own, since nothing was fired.
+func whyExpired(e *topics.Event) string {
+	why := or(expiredWords[e.Reason], e.Reason) // a newer engine may know other reasons
+	at, err1 := time.Parse(time.RFC3339, e.OccurredAt)
+	due, err2 := time.Parse(time.RFC3339, e.ScheduledAt)
+	if errors.Join(err1, err2) != nil || at.Before(due) {
+		return why
+	}
+	return fmt.Sprintf("it was %s late, and %s", at.Sub(due), why)
 }
 
 func bracket(s string) string {

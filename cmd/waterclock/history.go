@@ -81,11 +81,11 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 		return err
 	}
 	b.end()
-	return a.printRebuild(report, fresh.name)
+	return a.printRebuild(report, fresh.name, old.scanner != nil)
 }
 
-func (a *app) printRebuild(r *sinks.Report, into string) error {
-	answer := map[string]any{"into": into, "events": r.Events, "not_events": r.Poison, "seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables}
+func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
+	answer := map[string]any{"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison, "seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables}
 	if a.out.format != "table" {
 		if err := a.out.json(answer); err != nil {
 			return err
@@ -132,7 +132,11 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	if sameDir(live, dir) {
 		return old, fresh, usagef("%s is in use; name a fresh directory with --dir", dir)
 	}
-	if _, err := os.Stat(live); err == nil && !f.noCompare {
+	switch _, err := os.Stat(live); {
+	case f.noCompare:
+	case err != nil:
+		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data directory", live)
+	default:
 		h, err := embedded.Open(embedded.Options{Dir: live, SweepEvery: -1})
 		if err != nil {
 			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, say --no-compare", live, err)

@@ -45,12 +45,13 @@ func TestHistoryRebuild(t *testing.T) {
 		return cli(t, nil, "", append([]string{"history", "rebuild", "--brokers", brokers, "--data-dir", data}, args...)...)
 	}
 	tell(t, brokers, "tea", 0, 5)
-	run().want(t, exitOK, "replayed 5 events", "history-rebuild")
+	run().want(t, exitOK, "replayed 5 events", "history-rebuild", "there is no history at "+live, "--data-dir")
+	run("-o", "json", "--jq", ".compared").want(t, exitOK, "false")
 	if err := os.Rename(filepath.Join(data, "history-rebuild"), live); err != nil {
 		t.Fatal(err)
 	}
 	run().want(t, exitOK, "old 5, new 5: same")
-	run("-o", "json", "--jq", ".same").want(t, exitOK, "true")
+	run("-o", "json", "--jq", ".same, .compared").want(t, exitOK, "true\ntrue")
 	run("--dir", live).want(t, exitUsage, "is in use")
 
 	tell(t, brokers, "tea", 5, 1)

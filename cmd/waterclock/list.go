@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // pageSize is how many triggers one request asks for.
@@ -25,6 +28,9 @@ func newList(a *app) *cobra.Command {
 		Short: "List triggers",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd.Flags()); err != nil {
+				return err
+			}
 			c, err := a.config(false)
 			if err != nil {
 				return err
@@ -41,6 +47,27 @@ func newList(a *app) *cobra.Command {
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
 	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most so many; 0 for all")
 	return cmd
+}
+
+// check refuses a filter without a value, which would list everything, and
+// says of instants what to type on a command line.
+func (f *listFlags) check(flags *pflag.FlagSet) error {
+	for _, name := range []string{"state", "user", "channel", "from", "to"} {
+		if err := refuseEmpty(flags, name); err != nil {
+			return err
+		}
+	}
+	for _, tag := range f.tags {
+		if name, _, ok := strings.Cut(strings.Replace(tag, ":", "=", 1), "="); !ok || name == "" {
+			return usagef("--tag %q: write name=value", tag)
+		}
+	}
+	for name, text := range map[string]string{"from": f.from, "to": f.to} {
+		if _, err := calendar.ParseInstant(text); text != "" && err != nil {
+			return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z or 2026-11-20T15:00:00+01:00", name, text)
+		}
+	}
+	return nil
 }
 
 func (a *app) list(ctx context.Context, from *api, f *listFlags) error {

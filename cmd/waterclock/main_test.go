@@ -166,6 +166,28 @@ func TestUsage(t *testing.T) {
 		{"format", []string{"version", "-o", "yaml"}, "table, json or ndjson"},
 		{"filter", []string{"version", "--jq", ".["}, "--jq"},
 		{"setting", []string{"config", "show", "--set", "topics.partitons=3"}, "did you mean topics.partitions?"},
+		{"help about what is not there", []string{"help", "shedule"}, "there is no waterclock shedule; did you mean schedule?"},
+		{"help about what is not there below", []string{"help", "events", "tial"}, "did you mean tail?"},
+		{"help about the argument of a verb", []string{"help", "cancel", "k"}, "there is no waterclock cancel k"},
+		{"a shell nobody knows", []string{"completion", "tcsh"}, "there is no waterclock completion tcsh"},
+		{"a rule without a day", []string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}, "no_occurrences"},
+		{"ack over HTTP", []string{"ack", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone: name the brokers with --brokers"},
+		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
+		{"roles of dev", []string{"dev", "--roles", "engine"}, "dev runs every role in one process: --roles is for waterclock serve"},
+		{"roles of dev by --set", []string{"dev", "--set", "roles=engine"}, "--roles is for waterclock serve"},
+		{"an empty user", []string{"list", "--user", ""}, "--user is empty"},
+		{"an empty state", []string{"list", "--state="}, "--state is empty"},
+		{"an empty channel", []string{"list", "--channel="}, "--channel is empty"},
+		{"an empty from", []string{"list", "--from="}, "--from is empty"},
+		{"an empty to", []string{"list", "--to="}, "--to is empty"},
+		{"an empty label", []string{"list", "--tag="}, "write name=value"},
+		{"no instant", []string{"list", "--from", "yesterday"}, "write an instant such as 2026-11-20T14:00:00Z or 2026"},
+		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
+		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
+		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
+		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is no channel: lower case"},
+		{"setting that is none", []string{"config", "show", "--set", "nosuch=1"}, "nosuch (flag --set nosuch): is no setting"},
+		{"setting with a bad value", []string{"config", "show", "--set", "topics.partitions=x"}, "topics.partitions (flag --set topics.partitions): "},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
@@ -183,8 +205,26 @@ func TestNobodyAnswers(t *testing.T) {
 func TestVersionAndHelp(t *testing.T) {
 	cli(t, nil, "", "version", "-o", "json", "--jq", ".version").want(t, exitOK, buildVersion())
 	cli(t, nil, "").want(t, exitOK, "schedule", "--brokers")
+	cli(t, nil, "", "completion").want(t, exitOK, "bash")
+	cli(t, nil, "", "help", "events", "tail").want(t, exitOK, "Print facts as they happen", "--no-follow")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		cli(t, nil, "", "completion", shell).want(t, exitOK, "waterclock")
+	}
+}
+
+// The help of dev shows what holds for dev.
+func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
+	for verb, want := range map[string]string{"dev": "(default 4)", "serve": "(default 16)"} {
+		r := cli(t, nil, "", verb, "--help")
+		r.want(t, exitOK)
+		for _, line := range strings.Split(r.out, "\n") {
+			if strings.Contains(line, "--topics-partitions") && !strings.Contains(line, want) {
+				t.Errorf("%s: %s", verb, line)
+			}
+		}
+		if offered := strings.Contains(r.out, "--roles"); offered == (verb == "dev") {
+			t.Errorf("%s offers --roles: %v", verb, offered)
+		}
 	}
 }
 
@@ -202,7 +242,7 @@ func TestConfigShow(t *testing.T) {
 
 func TestConfigValidate(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_LISTN=x"}, "", "config", "validate").want(t, exitOK, "did you mean WATERCLOCK_LISTEN?")
-	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitFailed, "topics.manage", "log.level")
-	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitFailed, "cassandra.hosts")
-	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitFailed, "exist.yaml")
+	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitUsage, "topics.manage", "log.level")
+	cli(t, nil, "", "config", "validate", "--serve", "--set", "roles=history").want(t, exitUsage, "cassandra.hosts")
+	cli(t, nil, "", "--config", "/does/not/exist.yaml", "config", "validate").want(t, exitUsage, "exist.yaml")
 }

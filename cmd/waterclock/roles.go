@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -126,14 +127,16 @@ func (n *node) secretFor(stateID [16]byte) []byte {
 func (n *node) authenticator() (gateway.Authenticator, error) {
 	var list []gateway.Authenticator
 	if file := n.cfg.Auth.KeysFile; file != "" {
-		f, err := os.Open(file)
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, failf("auth.keys_file: %v", err)
 		}
-		defer f.Close()
-		keys, err := gateway.ReadKeys(f)
+		keys, err := gateway.ReadKeys(bytes.NewReader(content))
 		if err != nil {
 			return nil, failf("auth.keys_file %s: %v", file, err)
+		}
+		if !hasKeys(content) {
+			n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
 		}
 		list = append(list, keys)
 	}
@@ -149,6 +152,16 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 		return nil, nil
 	}
 	return gateway.AnyOf(list...), nil
+}
+
+// hasKeys says whether there is more than blank lines and comments.
+func hasKeys(content []byte) bool {
+	for line := range bytes.Lines(content) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return true
+		}
+	}
+	return false
 }
 
 // admit refuses what only settings know, for callers over HTTP.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,6 +68,9 @@ func run(ctx context.Context, args []string, io stdio) int {
 	if err != nil && !a.started { // cobra refused the command line before any verb ran
 		err = &failure{Exit: exitUsage, Err: err}
 	}
+	if errors.Is(err, context.Canceled) && interrupted(ctx) {
+		err = &failure{Exit: exitOf(err), Msg: "interrupted"}
+	}
 	if err != nil {
 		fmt.Fprintln(io.err, "waterclock:", err)
 	}
@@ -78,9 +83,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
 		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
 
-Exit codes: 0 done; 1 failed; 2 written wrongly, be it a flag or a value of one,
-whoever refuses it; 3 no such thing; 4 something stands in the way, such as
-another revision, or a firing that was faster.`,
+Exit codes: 0 done; 1 failed; 2 to be written otherwise, be it a flag, a value of
+one or a setting, whoever refuses it; 3 no such thing; 4 something stands in the
+way, such as another revision, or a firing that was faster.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -106,7 +111,38 @@ another revision, or a firing that was faster.`,
 		}
 		root.AddCommand(cmd)
 	}
+	strictHelp(root)
 	return root
+}
+
+// strictHelp makes of cobra's own verbs ones that refuse what is not there,
+// as ours do.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			cmd.Args, cmd.RunE = onlyVerbs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			cmd.Run, cmd.RunE = nil, helpAbout
+		}
+	}
+}
+
+// helpAbout is the help of a verb, or of one below it.
+func helpAbout(cmd *cobra.Command, names []string) error {
+	about := cmd.Root()
+	for _, name := range names {
+		i := slices.IndexFunc(about.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+		if i < 0 {
+			return onlyVerbs(about, []string{name})
+		}
+		about = about.Commands()[i]
+	}
+	about.InitDefaultHelpFlag()
+	about.InitDefaultVersionFlag()
+	return about.Help()
 }
 
 // parent is a verb that only has others below it.

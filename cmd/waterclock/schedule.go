@@ -33,6 +33,9 @@ func newSchedule(a *app) *cobra.Command {
   waterclock schedule demo --in 2s --wait`,
 		Args: oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.waitForTheFiring && f.wait <= 0 {
+				return usagef("--wait waits for the decision, too: leave --decision-timeout away")
+			}
 			fields, err := f.fields(a)
 			if err != nil {
 				return err
@@ -154,8 +157,18 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	if !f.waitForTheFiring {
 		return a.printDecision(d, &f.commandFlags)
 	}
-	a.note("%s: %s, fires at %s", d.TriggerID, d.Result, d.FireAt)
+	switch {
+	case d.over() && d.Result == string(trigger.Duplicate):
+		a.note("%s: %s, and %s already; %s", d.TriggerID, d.Result, d.State, howAnew)
+	case d.over(): // over HTTP a repeat, or what was due at once
+		a.note("%s: %s already", d.TriggerID, d.State)
+	default:
+		a.note("%s: %s, fires at %s", d.TriggerID, or(d.Result, "decided"), d.FireAt)
+	}
 	e, err := to.AwaitFiring(ctx, d)
+	if interrupted(ctx) {
+		return failf("%s: no longer waited for; it stays scheduled, and `waterclock watch %[1]s` follows it", d.TriggerID)
+	}
 	if err != nil {
 		return err
 	}

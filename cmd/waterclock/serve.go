@@ -56,6 +56,9 @@ func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) er
 		return err
 	}
 	defer ln.Close()
+	if err := mayListen(c, ln.Addr()); err != nil {
+		return err
+	}
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Everything by HTTP: nobody has to know Kafka.
 set -e
+: "${WATERCLOCK_URL:=http://127.0.0.1:8080}"
 post() { curl -s -X POST -H 'content-type: application/json' "$@"; }
 
 # The Idempotency-Key names the trigger: say it again, and it is the same one.

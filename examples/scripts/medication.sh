@@ -1,6 +1,7 @@
 #!/bin/sh
 # Monday and Wednesday at 09:00, by the user's clock, with a day off.
 set -e
+: "${WATERCLOCK_URL:=http://127.0.0.1:8080}"
 
 waterclock schedule pills --every 'FREQ=WEEKLY;BYDAY=MO,WE' --start 2030-11-18T09:00 --tz America/New_York \
   --user u_81 --data '{"title":"Take pills"}'  #= trigger.registered

@@ -10,6 +10,7 @@ import (
 type Flags struct {
 	set   map[string]string
 	pairs []string
+	dev   bool // a flag added shows the default of `waterclock dev`
 }
 
 // NewFlags is an empty collection.
@@ -24,7 +25,7 @@ func (f *Flags) Bind(fs *pflag.FlagSet, keys ...string) {
 			panic("config: no flag for " + key)
 		}
 		if fs.Lookup(FlagName(key)) == nil {
-			fs.VarPF(&flagValue{s, f}, FlagName(key), "", usage(s)).NoOptDefVal = noOpt(s)
+			fs.VarPF(&flagValue{s, f, f.dev}, FlagName(key), "", usage(s)).NoOptDefVal = noOpt(s)
 		}
 	}
 }
@@ -39,6 +40,13 @@ func (f *Flags) BindAll(fs *pflag.FlagSet) {
 	}
 }
 
+// BindAllDev is BindAll for `dev`: help shows its defaults.
+func (f *Flags) BindAllDev(fs *pflag.FlagSet) {
+	f.dev = true
+	f.BindAll(fs)
+	f.dev = false
+}
+
 // BindSet adds --set key=value, which can set anything, also of a channel.
 func (f *Flags) BindSet(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.pairs, "set", nil, "set any setting: `key=value`; may be repeated")
@@ -51,16 +59,32 @@ func (f *Flags) Values() map[string]string {
 		out[k] = v
 	}
 	for _, pair := range f.pairs {
-		k, v, _ := strings.Cut(pair, "=")
-		out[strings.TrimSpace(k)] = v
+		k, v := cutPair(pair)
+		out[k] = v
 	}
 	return out
 }
 
+// BySet are the keys that were written --set key=value.
+func (f *Flags) BySet() map[string]bool {
+	out := map[string]bool{}
+	for _, pair := range f.pairs {
+		k, _ := cutPair(pair)
+		out[k] = true
+	}
+	return out
+}
+
+func cutPair(pair string) (key, value string) {
+	key, value, _ = strings.Cut(pair, "=")
+	return strings.TrimSpace(key), value
+}
+
 // flagValue checks at once, so that a bad flag is a usage error.
 type flagValue struct {
-	s *Setting
-	f *Flags
+	s   *Setting
+	f   *Flags
+	dev bool
 }
 
 func (v *flagValue) Set(text string) error {
@@ -78,7 +102,7 @@ func (v *flagValue) String() string {
 	if text, ok := v.f.set[v.s.Key]; ok {
 		return text
 	}
-	return v.s.Default
+	return v.s.defaultFor("", v.dev)
 }
 
 func (v *flagValue) Type() string {

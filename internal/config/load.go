@@ -16,13 +16,14 @@ type Options struct {
 	File  string            // YAML; "" means none
 	Env   []string          // as os.Environ gives it; nil means none
 	Flags map[string]string // by setting's key; only those the user wrote
+	Set   map[string]bool   // the keys of Flags that were written --set key=value
 	Dev   bool              // take the defaults of `waterclock dev`
 }
 
 // Source is where a value came from.
 type Source struct {
 	Kind  string // flag, env, file, default
-	Where string // --listen, WATERCLOCK_LISTEN, the file's path; "" for default
+	Where string // --listen, --set listen, WATERCLOCK_LISTEN, the file's path; "" for default
 }
 
 func (s Source) String() string {
@@ -38,7 +39,7 @@ func Load(o Options) (*Config, error) {
 	l := &loader{c: &Config{dev: o.Dev, sources: map[string]Source{}}}
 	fromFile := l.readFile(o.File)
 	fromEnv := l.readEnv(o.Env, fromFile)
-	fromFlags := l.readFlags(o.Flags)
+	fromFlags := l.readFlags(o.Flags, o.Set)
 
 	l.fillDefaults(fromFile, fromEnv, fromFlags)
 	for _, layer := range []layer{fromFile, fromEnv, fromFlags} { // weakest first
@@ -199,10 +200,14 @@ func namedKeyOfEnv(s *Setting, variable string, names []string) string {
 	return before + strings.ToLower(middle) + after
 }
 
-func (l *loader) readFlags(flags map[string]string) layer {
+func (l *loader) readFlags(flags map[string]string, set map[string]bool) layer {
 	out := layer{}
 	for _, key := range sortedKeys(flags) {
-		l.take(out, key, flags[key], Source{"flag", "--" + FlagName(key)})
+		where := "--" + FlagName(key)
+		if set[key] {
+			where = "--set " + key
+		}
+		l.take(out, key, flags[key], Source{"flag", where})
 	}
 	return out
 }
