@@ -104,9 +104,16 @@ func idFor(tenant, idempotencyKey string) string {
 // idempotency takes the key from the header Idempotency-Key or the field of
 // that name, and sets the field.
 func idempotency(r *http.Request, fs *fields) (string, error) {
-	key := r.Header.Get("Idempotency-Key")
+	keys := r.Header.Values(idempotencyKey)
+	key := strings.Join(keys, "")
 	if unquoted, err := strconv.Unquote(key); err == nil && strings.HasPrefix(key, `"`) {
 		key = unquoted // the header is a structured string (draft-ietf-httpapi-idempotency-key-header)
+	}
+	switch {
+	case len(keys) > 1:
+		return "", badParameter(idempotencyKey, "Idempotency-Key is given twice")
+	case len(keys) == 1 && key == "":
+		return "", badParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
 	}
 	field, err := fs.takeText("idempotency_key")
 	switch {
@@ -134,7 +141,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) er
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	r.conditional = match != "" || none != ""
 	switch {
-	case none != "" && (none != "*" || op != trigger.OpRegister):
+	case none != "" && none != "*":
 		return errIfNoneMatch
 	case none != "":
 		fs.set("if_absent", true)

@@ -49,11 +49,11 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	if fs.has("id") || fs.has("trigger_id") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
+	if fs.given("idempotency_key") {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
+	}
 	match := r.Header.Get(ifMatch)
-	switch {
-	case r.Header.Get(ifNoneMatch) != "":
-		return errIfNoneMatch
-	case match != "" && fs.given("if_revision"):
+	if match != "" && fs.given("if_revision") {
 		return errIfMatchTwice
 	}
 	r.conditional = match != ""

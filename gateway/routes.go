@@ -93,7 +93,7 @@ func viewRoutes() []route {
 func reminderRoutes() []route {
 	return []route{
 		{method: http.MethodPost, pattern: "/api/reminders", role: Writer, handle: (*Server).createReminder, doc: operation{
-			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, prefer},
+			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
 			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders", role: Reader, handle: (*Server).listReminders, doc: operation{
 			id: "listReminders", summary: "List reminders", query: listQuery("status", "state"), answers: answers{200: of[Reminders]()}}},
