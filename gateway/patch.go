@@ -52,7 +52,10 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	if fs.given("idempotency_key") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
 	}
-	match := r.Header.Get(ifMatch)
+	match, err := r.match()
+	if err != nil {
+		return err
+	}
 	if match != "" && fs.given("if_revision") {
 		return errIfMatchTwice
 	}
@@ -140,7 +143,7 @@ func patchable(st *trigger.State) error {
 		p.State, p.TriggerID = st.Status.String(), st.Key.ID()
 		return p
 	}
-	return notFound(st.Key.ID())
+	return notFound(st.Key.ID()).ended(st)
 }
 
 // patched is the command that makes st what the patch wants, and the headers
