@@ -176,6 +176,15 @@ func (d *draft) zone() string {
 	return s
 }
 
+// idleZone is a timezone that says nothing about when. It must exist all the
+// same: who misspells it is wrong about more than this trigger.
+func (d *draft) idleZone(w *trigger.When) string {
+	if w.Zone != "" {
+		return ""
+	}
+	return d.text[fTimezone]
+}
+
 func zoneName(s string) bool {
 	if len(s) > maxZone {
 		return false
