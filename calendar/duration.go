@@ -2,6 +2,7 @@ package calendar
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,6 +98,10 @@ func parseUnits(s string, units []unit, bad badDuration) (time.Duration, error) 
 			i++
 		}
 		switch {
+		case name == "" && s == "":
+			return bad("ends in a number without a unit")
+		case name == "":
+			return bad("has " + clip(s) + " where a unit belongs, right behind the number")
 		case i == len(units):
 			return bad("has the unit " + clip(name) + ", which is unknown or out of order")
 		case units[i].size == 0:
@@ -152,6 +157,19 @@ func scaled(n number, size time.Duration, bad badDuration) (time.Duration, error
 		return time.Duration(n.thousandths/1000) * size, nil
 	}
 	return time.Duration(n.thousandths * int64(size) / 1000), nil
+}
+
+// PlainNumber spells a JSON number without an exponent, as durations and times
+// are read; ok is false where it is too large, or too small, to mean one.
+func PlainNumber(s string) (plain string, ok bool) {
+	if !strings.ContainsAny(s, "eE") {
+		return s, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if size := math.Abs(f); err != nil || size >= 1e15 || size < 1e-9 && size != 0 {
+		return s, false
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64), true
 }
 
 func letters(s string) int {

@@ -85,7 +85,10 @@ func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars Calenda
 // readText reads a JSON string; with number also a plain JSON number.
 func readText(to *string, raw json.RawMessage, field string, number bool) error {
 	if number && len(raw) > 0 && raw[0] >= '0' && raw[0] <= '9' {
-		*to = string(raw)
+		plain, ok := PlainNumber(string(raw))
+		if *to = plain; !ok {
+			return fail(CodeInvalid, field, "%s is out of range", clip(plain))
+		}
 		return nil
 	}
 	if json.Unmarshal(raw, to) != nil {

@@ -14,6 +14,7 @@ func TestPreview(t *testing.T) {
 		{"after is exclusive", `{"fire_at":"1999-01-01T00:00:00Z","after":"1999-01-01T00:00:00Z"}`, `{"occurrences":[]}`},
 		{"13 digits", `{"fire_at":1795183200123}`, `{"occurrences":[{"at":"2026-11-20T14:00:00.123Z","local":"2026-11-20T14:00:00.123Z"}]}`},
 		{"delay from after", `{"delay":"7m","after":"2026-11-20T14:00:00Z"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
+		{"delay as a number with an exponent", `{"delay":4.2e2,"after":"2026-11-20T14:00:00Z"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
 		{"delay as a number", `{"delay":420,"after":"2026-11-20T14:00:00Z","timezone":"Asia/Tokyo"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T23:07:00+09:00"}]}`},
 		{"every from after", `{"recurrence":"every:15m","after":"2026-11-20T14:00:00Z","n":2}`,
 			`{"occurrences":[{"at":"2026-11-20T14:15:00Z","local":"2026-11-20T14:15:00Z"},{"at":"2026-11-20T14:30:00Z","local":"2026-11-20T14:30:00Z"}]}`},

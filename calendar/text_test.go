@@ -31,8 +31,8 @@ func TestParseDuration(t *testing.T) {
 		{"P", CodeInvalid, "length"}, {"PT", CodeInvalid, "length"}, {"P1DT", CodeInvalid, "ends in T"},
 		{"P1Y", CodeInvalid, "years or months"}, {"P1M", CodeInvalid, "years or months"}, {"1y", CodeInvalid, "years or months"}, {"2mo", CodeInvalid, "years or months"},
 		{"PT1H1D", CodeInvalid, "out of order"}, {"30m1h", CodeInvalid, "out of order"}, {"1h1h", CodeInvalid, "out of order"},
-		{"7M", CodeInvalid, "unknown"}, {"7 m", CodeInvalid, "unknown"}, {"m", CodeInvalid, "not a duration"}, {"1h ", CodeInvalid, "not a duration"},
-		{"PT7", CodeInvalid, "unknown"}, {"1us", CodeInvalid, "unknown"}, {"P99999999999D", CodeInvalid, "292 years"}, {"9999999999999999999w", CodeInvalid, "not a duration"},
+		{"7M", CodeInvalid, "unknown"}, {"7 m", CodeInvalid, "where a unit belongs"}, {"m", CodeInvalid, "not a duration"}, {"1h ", CodeInvalid, "not a duration"},
+		{"PT7", CodeInvalid, "without a unit"}, {"1us", CodeInvalid, "unknown"}, {"P99999999999D", CodeInvalid, "292 years"}, {"9999999999999999999w", CodeInvalid, "not a duration"},
 		{"P3653D", CodeBeyondHorizon, "10 years"}, {"99999999999", CodeInvalid, "292"}, {"400000000", CodeBeyondHorizon, "10 years"},
 	} {
 		_, err := ParseDuration(c.in)

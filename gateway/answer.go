@@ -83,7 +83,7 @@ func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, erro
 	case !a.remembered:
 		return s.guess(ctx, c)
 	case a.decided.Rejected != nil:
-		return verdict{}, rejected(a.decided.Rejected, c).about(c)
+		return verdict{}, rejected(a.decided.Rejected, c).about(c).ended(a.decided.State)
 	}
 	v := verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}
 	if c.absent && v.told(trigger.Duplicate) {

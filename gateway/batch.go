@@ -117,6 +117,9 @@ type BatchAnswer struct {
 // lineCommand reads one line: a register, or with op another command, of the
 // trigger id names.
 func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return nil, malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around or between them")
+	}
 	fs, err := parseFields(b)
 	if err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ var fieldDocs = map[string]string{
 	"recurrence":      "RRULE:…, cron:… or every:15m",
 	"include":         "More dates; alone they are a recurrence",
 	"exclude":         "Dates left out; a bare date leaves out all of that day",
-	"payload":         "Any JSON; null is a payload too",
+	"payload":         "Any JSON; null is none",
 	"payload_base64":  "A payload that is not JSON",
 	"target_key":      "Key of the due record; default the trigger's",
 	"headers":         "Travel to the due event",

@@ -30,8 +30,15 @@ type command struct {
 	absent      bool // only what does not exist; a repeat by its content is no better than a conflict
 }
 
-// ours are the fields only the gateway may write.
-var ours = []string{"op", "actor"}
+// notHere are fields that the command has and its callers may not give, and
+// other names of the id, which is taken before.
+var notHere = map[string]string{
+	"op":    "leave it out, the method and the path say what to do",
+	"actor": "leave it out, it is who sends the request",
+	"id":    idIs, "trigger_id": idIs, "triggerId": idIs, "reminder_id": idIs,
+}
+
+const idIs = "the trigger's id is id in the body of a POST or the line of a batch, else the last part of the path"
 
 // command spells a wish and checks it as the engine will. own are headers of
 // the user's that travel beside the JSON.
@@ -40,12 +47,12 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range ours {
-		if fs.has(name) {
-			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name, quoted(name)+" is no field here")
+	for i := range fs {
+		if instead, ok := notHere[fs[i].name]; ok {
+			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name, quoted(fs[i].name)+" is no field here: "+instead)
 		}
 	}
-	all := append(make(fields, 0, len(fs)+len(ours)), field{"op", []byte(strconv.Quote(op.String()))})
+	all := append(make(fields, 0, len(fs)+2), field{"op", []byte(strconv.Quote(op.String()))})
 	all = append(all, fs...)
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
@@ -104,9 +111,16 @@ func idFor(tenant, idempotencyKey string) string {
 // idempotency takes the key from the header Idempotency-Key or the field of
 // that name, and sets the field.
 func idempotency(r *http.Request, fs *fields) (string, error) {
-	key := r.Header.Get("Idempotency-Key")
+	keys := r.Header.Values(idempotencyKey)
+	key := strings.Join(keys, "")
 	if unquoted, err := strconv.Unquote(key); err == nil && strings.HasPrefix(key, `"`) {
 		key = unquoted // the header is a structured string (draft-ietf-httpapi-idempotency-key-header)
+	}
+	switch {
+	case len(keys) > 1:
+		return "", badParameter(idempotencyKey, "Idempotency-Key is given twice")
+	case len(keys) == 1 && key == "":
+		return "", badParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
 	}
 	field, err := fs.takeText("idempotency_key")
 	switch {
@@ -128,15 +142,36 @@ var (
 	errIfNoneMatch  = badParameter(ifNoneMatch, "a write knows only If-None-Match: *, to register what does not exist")
 )
 
+// match is the header If-Match; "" where there is none. What is not the ETag of
+// an answer of ours could only mean that somebody believes in a condition that
+// is none.
+func (r *request) match() (string, error) {
+	values := r.Header.Values(ifMatch)
+	if values == nil {
+		return "", nil
+	}
+	match := strings.TrimSpace(strings.Join(values, ","))
+	for tag := range strings.SplitSeq(match, ",") {
+		if _, ok := parseETag(tag); !ok && match != "*" {
+			return "", badParameter(ifMatch, `If-Match takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`)
+		}
+	}
+	return match, nil
+}
+
 // conditions turns If-Match and If-None-Match into the command's own
 // conditions. An entity tag is the revision: "3".
 func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {
-	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
-	r.conditional = match != "" || none != ""
+	match, err := r.match()
+	if err != nil {
+		return err
+	}
+	none := r.Header.Values(ifNoneMatch)
+	r.conditional = match != "" || none != nil
 	switch {
-	case none != "" && (none != "*" || op != trigger.OpRegister):
+	case none != nil && !slices.Equal(none, []string{"*"}):
 		return errIfNoneMatch
-	case none != "":
+	case none != nil:
 		fs.set("if_absent", true)
 	}
 	if match == "" {
@@ -172,7 +207,7 @@ func matched(header string, st *trigger.State, err error) (int64, error) {
 		revision, ok := parseETag(tag)
 		return ok && revision == st.Revision
 	}
-	if strings.TrimSpace(header) == "*" || slices.ContainsFunc(strings.Split(header, ","), fits) {
+	if header == "*" || slices.ContainsFunc(strings.Split(header, ","), fits) {
 		return st.Revision, nil
 	}
 	return 0, preconditionFailed("the trigger is at revision " + strconv.FormatInt(st.Revision, 10))
@@ -195,8 +230,9 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 
 // parseETag reads a strong tag; a weak one never matches (RFC 9110 13.1.1).
 func parseETag(s string) (int64, bool) {
-	text, err := strconv.Unquote(strings.TrimSpace(s))
-	if err != nil {
+	text, opens := strings.CutPrefix(strings.TrimSpace(s), `"`)
+	text, closes := strings.CutSuffix(text, `"`)
+	if !opens || !closes {
 		return 0, false
 	}
 	revision, err := strconv.ParseInt(text, 10, 64)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -19,8 +20,15 @@ func TestConditions(t *testing.T) {
 		{"field: exists", "PUT", "c", at(`,"payload":1,"if_absent":true`), "", "", 409, "conflict"},
 		{"stale", "PUT", "c", at(`,"payload":1`), "If-Match", `"7"`, 412, "conflict"},
 		{"field: stale", "PUT", "c", at(`,"payload":1,"if_revision":7`), "", "", 409, "conflict"},
-		{"weak never matches", "PUT", "c", at(`,"payload":1`), "If-Match", `W/"1"`, 412, "conflict"},
-		{"garbled never matches", "DELETE", "c", "", "If-Match", `x`, 412, "conflict"},
+		{"weak is no tag for a write", "PUT", "c", at(`,"payload":1`), "If-Match", `W/"1"`, 400, "invalid"},
+		{"without quotes", "PATCH", "c", `{"payload":1}`, "If-Match", `1`, 400, "invalid"},
+		{"no revision", "POST", "c:pause", ``, "If-Match", `"abc"`, 400, "invalid"},
+		{"garbled", "DELETE", "c", "", "If-Match", `x`, 400, "invalid"},
+		{"garbled, one of two", "DELETE", "c", "", "If-Match", `"1", 2`, 400, "invalid"},
+		{"left empty", "DELETE", "c", "", "If-Match", ``, 400, "invalid"},
+		{"none left empty", "PUT", "c", at(""), "If-None-Match", ``, 400, "invalid"},
+		{"of nothing", "PUT", "none", at(""), "If-Match", `"1"`, 412, "conflict"},
+		{"verb of nothing", "POST", "none:pause", ``, "If-Match", `"1"`, 404, "not_found"},
 		{"patch stale", "PATCH", "c", `{"payload":5}`, "If-Match", `"7"`, 412, "conflict"},
 		{"delete stale", "DELETE", "c", "", "If-Match", `"7"`, 412, "conflict"},
 		{"any, of nothing", "PUT", "none", at(""), "If-Match", "*", 412, "conflict"},
@@ -37,6 +45,9 @@ func TestConditions(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := w.on(t)
 			a := w.must(c.want, c.method, "/v1/triggers/"+c.path, c.body, c.header, c.value)
+			if strings.Contains(a.body, "revision 0") {
+				t.Errorf("there is no revision 0: %s", a.body)
+			}
 			if c.code != "" && a.get(t, "code") != c.code {
 				t.Errorf("code %s, want %s", a.get(t, "code"), c.code)
 			}

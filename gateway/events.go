@@ -37,7 +37,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	}
 	after, err := parseEventCursor(r.query.Get("cursor"))
 	if err != nil {
-		return err
+		return inField(err, "cursor")
 	}
 	ask := min(limit+1, maxPage) // one more tells whether there is a next page
 	list, err := s.events(r.Context(), key, after, ask)
@@ -104,12 +104,18 @@ func (c EventCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq))
 }
 
+// No event is older or newer than these, of the years 2000 and 2286.
+const (
+	firstEventUS = 946_684_800_000_000
+	lastEventUS  = 10_000_000_000_000_000
+)
+
 // parseEventCursor reads what String wrote; "" is the zero cursor.
 func parseEventCursor(s string) (EventCursor, error) {
 	if s == "" {
 		return EventCursor{}, nil
 	}
-	wrong := badParameter("cursor", "this cursor was not given here: begin without one")
+	wrong := badParameter("", "this is no place among events that was given here: begin without one")
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		return EventCursor{}, wrong
@@ -119,8 +125,9 @@ func parseEventCursor(s string) (EventCursor, error) {
 		return EventCursor{}, wrong
 	}
 	seq, m := binary.Varint(b[n:])
-	if m <= 0 || n+m != len(b) {
-		return EventCursor{}, wrong
+	c := EventCursor{us, seq}
+	if m <= 0 || us < firstEventUS || us > lastEventUS || seq < 0 || c.String() != s {
+		return EventCursor{}, wrong // many a text decodes to some numbers
 	}
-	return EventCursor{us, seq}, nil
+	return c, nil
 }

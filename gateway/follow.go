@@ -22,9 +22,13 @@ const keepAlive = 15 * time.Second
 // on topic events from where the history ends. Each carries its cursor as id,
 // so a caller that comes back with Last-Event-ID misses none and sees none twice.
 func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
-	after, err := parseEventCursor(r.Header.Get("Last-Event-ID"))
+	from, field := r.Header.Get("Last-Event-ID"), "Last-Event-ID"
+	if from == "" {
+		from, field = r.query.Get("cursor"), "cursor"
+	}
+	after, err := parseEventCursor(from)
 	if err != nil {
-		return err
+		return inField(err, field)
 	}
 	if err := s.followable(r, key, after); err != nil {
 		return err

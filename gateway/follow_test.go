@@ -63,17 +63,19 @@ func TestFollow(t *testing.T) {
 	if err := json.Unmarshal([]byte(next("data: ")), &e); err != nil || e.Type != "occurrence.fired" || e.Seq != 4 {
 		t.Fatalf("event %+v, %v", e, err)
 	}
-	again, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-	again.Header.Set("Last-Event-ID", id)
-	resp2, err := http.DefaultClient.Do(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp2.Body.Close()
 	publish(event("e", 16, 5, "trigger.completed"))
-	lines = bufio.NewScanner(resp2.Body)
-	if got := next("event: "); got != "trigger.completed" {
-		t.Errorf("after Last-Event-ID comes %q", got)
+	for _, c := range []struct{ cursor, lastEventID string }{{"", id}, {id, ""}, {cursorOf(&log.all[0]).String(), id}} {
+		again, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1&cursor="+c.cursor, nil)
+		again.Header.Set("Last-Event-ID", c.lastEventID)
+		resp, err := http.DefaultClient.Do(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		lines = bufio.NewScanner(resp.Body)
+		if got := next("event: "); got != "trigger.completed" {
+			t.Errorf("after %+v comes %q", c, got)
+		}
 	}
 }
 

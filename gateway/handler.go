@@ -68,6 +68,9 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := route.unread(r); err != nil {
+		return err
+	}
 	req := &request{Request: r, names: names, query: query, span: w.span, route: route.pattern}
 	if route.role != 0 {
 		who, err := s.authenticate(r)
@@ -213,6 +216,27 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 		}
 	}
 	return all, nil
+}
+
+// meanings are the headers that make a write another one, and what to do where
+// they would be overlooked.
+var meanings = []struct{ header, instead string }{
+	{idempotencyKey, "Idempotency-Key makes a register safe to repeat, and means nothing here; under If-Match any other change is made once, :run apart; a line of a batch has idempotency_key"},
+	{ifMatch, "If-Match means nothing here; a line of a batch has if_revision"},
+	{ifNoneMatch, "If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has if_absent"},
+}
+
+// unread refuses a write with a header that its route does not read.
+func (r *route) unread(req *http.Request) error {
+	if r.role < Writer {
+		return nil
+	}
+	for _, m := range meanings {
+		if req.Header.Values(m.header) != nil && !slices.Contains(r.doc.headers, m.header) {
+			return badParameter(m.header, m.instead)
+		}
+	}
+	return nil
 }
 
 func (o *operation) parameterNames() string {

@@ -54,6 +54,11 @@ func (s *Server) nextCursor(q *Query, p Page) string {
 // query reads the parameters of a list.
 func (s *Server) query(r *request) (*Query, error) {
 	v := r.query
+	for _, name := range []string{"user_id", "channel", "from", "to"} {
+		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
+			return nil, badParameter(name, name+" is empty: leave it out, or give it a value")
+		}
+	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return nil, err

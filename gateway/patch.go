@@ -3,10 +3,13 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -27,9 +30,12 @@ var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone",
 // beside nothing else, so it may join one.
 var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
 
-// patchTries bounds how often a patch is made again because the trigger
-// changed between reading and writing.
-const patchTries = 5
+// patchPause bounds the first pause before a patch is made anew, mostPatchPause
+// any: the bound doubles.
+const (
+	patchPause     = 10 * time.Millisecond
+	mostPatchPause = 200 * time.Millisecond
+)
 
 func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
@@ -43,11 +49,14 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	if fs.has("id") || fs.has("trigger_id") {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
-	match := r.Header.Get(ifMatch)
-	switch {
-	case r.Header.Get(ifNoneMatch) != "":
-		return errIfNoneMatch
-	case match != "" && fs.given("if_revision"):
+	if fs.given("idempotency_key") {
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
+	}
+	match, err := r.match()
+	if err != nil {
+		return err
+	}
+	if match != "" && fs.given("if_revision") {
 		return errIfMatchTwice
 	}
 	r.conditional = match != ""
@@ -55,15 +64,33 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	if revision.Kind() == 'n' {
 		revision = nil
 	}
-	for try := 1; ; try++ {
-		c, v, err := s.patchOnce(r, fs, revision, match)
-		if p, ok := err.(*Problem); ok && p.Code == trigger.CodeConflict && try < patchTries && revision == nil && match == "" {
-			continue // it changed under our hands: patch it as it is now
+	c, v, err := s.patchUnder(r, fs, revision, match)
+	if err != nil {
+		return err
+	}
+	return s.sendChanged(w, c, v, say)
+}
+
+// patchUnder patches the trigger under a condition. One without is made anew
+// while the trigger changes under our hands, for as long as a decision may take;
+// pauses of random length let others through who do the same.
+func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
+	if revision != nil || match != "" {
+		return s.patchOnce(r, patch, revision, match)
+	}
+	late := time.Now().Add(s.opts.AnswerWithin)
+	for most := patchPause; ; most = min(2*most, mostPatchPause) {
+		c, v, err := s.patchOnce(r, patch, nil, "")
+		if p, ok := errors.AsType[*Problem](err); !ok || p.Code != trigger.CodeConflict || p.Field != "if_revision" {
+			return c, v, err
 		}
-		if err != nil {
-			return err
+		select {
+		case <-r.Context().Done():
+		case <-time.After(rand.N(most)):
 		}
-		return s.sendChanged(w, c, v, say)
+		if r.Context().Err() != nil || time.Now().After(late) {
+			return nil, verdict{}, Unavailable(nil, "the trigger changes faster than it can be patched; this patch has changed nothing: send it again").about(c)
+		}
 	}
 }
 
@@ -75,6 +102,9 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 		return nil, verdict{}, err
 	}
 	if err := patchable(st); err != nil {
+		return nil, verdict{}, err
+	}
+	if patch, err = changing(st, patch); err != nil {
 		return nil, verdict{}, err
 	}
 	op, fs, own, err := patched(st, patch)
@@ -113,7 +143,7 @@ func patchable(st *trigger.State) error {
 		p.State, p.TriggerID = st.Status.String(), st.Key.ID()
 		return p
 	}
-	return notFound(st.Key.ID())
+	return notFound(st.Key.ID()).ended(st)
 }
 
 // patched is the command that makes st what the patch wants, and the headers
@@ -143,6 +173,55 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 		return 0, nil, nil, err
 	}
 	return op, fieldsOf(base), own, nil
+}
+
+// registerNames are the fields that a trigger may have.
+var registerNames = registerFields()
+
+// changing is what of a patch may change st: to remove what is not there is
+// none of it, and must not move an instant or count as a revision.
+func changing(st *trigger.State, patch fields) (fields, error) {
+	have, err := asMap(commandOfWhen(st))
+	if err != nil {
+		return nil, err
+	}
+	content, err := asMap(commandOfContent(&st.Spec))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(have, content)
+	ownHeaders(&st.Spec, patch, have)
+	var rest fields
+	for _, f := range patch {
+		v, err := decodeAny(f.value)
+		if err != nil {
+			return nil, malformed("the body is not JSON that can be merged")
+		}
+		target, has := have[f.name]
+		if !changesNothing(v, target, has) || !slices.Contains(registerNames, f.name) {
+			rest = append(rest, f)
+		}
+	}
+	return rest, nil
+}
+
+// changesNothing says that a merge patch leaves its target as it is, whatever
+// the target's values are.
+func changesNothing(patch, target any, has bool) bool {
+	p, isObject := patch.(map[string]any)
+	t, onObject := target.(map[string]any)
+	switch {
+	case patch == nil:
+		return !has
+	case !isObject || !onObject:
+		return false
+	}
+	for name, v := range p {
+		if of, has := t[name]; !changesNothing(v, of, has) {
+			return false
+		}
+	}
+	return true
 }
 
 // splitPatch tells what is about when from the rest. What is planned for an
@@ -209,7 +288,7 @@ func replacePayload(base map[string]any, other fields) {
 // headers do they become JSON, which not all of them may survive.
 func ownHeaders(s *trigger.Spec, other fields, base map[string]any) []trigger.Header {
 	own := s.Headers
-	if other.has("headers") {
+	if len(own) > 0 && other.has("headers") {
 		texts := map[string]any{}
 		for _, h := range own {
 			texts[h.Key] = string(h.Value)
@@ -250,9 +329,9 @@ func applyPatch(base map[string]any, patch fields) error {
 		if err != nil {
 			return malformed("the body is not JSON that can be merged")
 		}
-		if v == nil {
+		if _, had := base[f.name]; v == nil && had {
 			delete(base, f.name)
-		} else {
+		} else { // a null too: the decoder says whether there is such a field
 			base[f.name] = mergePatch(base[f.name], v)
 		}
 	}

@@ -1,10 +1,15 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func TestPatch(t *testing.T) {
@@ -54,6 +59,113 @@ func TestPatch(t *testing.T) {
 				t.Errorf("a refused patch moved it to %s", g.get(t, "fire_at"))
 			}
 		})
+	}
+}
+
+// To remove what is not there changes nothing (RFC 7396): neither the plan, nor
+// what a snooze has moved, nor the revision.
+func TestPatchOfWhatIsNotThere(t *testing.T) {
+	const snooze = `{"until":"2060-07-01T00:00:00Z"}`
+	for _, c := range []struct{ name, register, snooze, patch string }{
+		{"fire_at of a delay", `{"delay":"1000d"}`, "", `{"fire_at":null}`},
+		{"recurrence of a delay", `{"delay":"1000d"}`, "", `{"recurrence":null}`},
+		{"delay of what was snoozed", `{"fire_at":"2060-06-01T09:00:00Z"}`, snooze, `{"delay":null}`},
+		{"dst of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, snooze, `{"dst":null,"calendars":null}`},
+		{"timezone of an instant", `{"fire_at":"2060-06-01T09:00:00Z"}`, "", `{"timezone":null}`},
+		{"all of a rule", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, "", `{"recurrence":null,"start":null,"until":null,"count":null,"include":null,"exclude":null}`},
+		{"count and dst of a rule", `{"recurrence":"every:1h"}`, "", `{"count":null,"dst":null}`},
+		{"content of a delay", `{"delay":"1000d"}`, "", `{"tags":null,"payload":null,"payload_base64":null,"headers":null,"user_id":null,"callback":null}`},
+		{"a tag of a delay", `{"delay":"1000d","tags":{"a":"1"}}`, "", `{"tags":{"b":null}}`},
+		{"a header of a delay", `{"delay":"1000d","headers":{"a":"1"}}`, "", `{"headers":{"b":null}}`},
+		{"a member of a payload", `{"delay":"1000d","payload":{"a":{"b":1}}}`, "", `{"payload":{"a":{"c":null},"d":null}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/p", c.register)
+			if c.snooze != "" {
+				w.must(http.StatusOK, "POST", "/v1/triggers/p:snooze", c.snooze)
+			}
+			before := w.must(http.StatusOK, "GET", "/v1/triggers/p", "").body
+			w.must(http.StatusOK, "PATCH", "/v1/triggers/p", c.patch)
+			if now := w.must(http.StatusOK, "GET", "/v1/triggers/p", "").body; now != before {
+				t.Errorf("it was %sand is %s", before, now)
+			}
+		})
+	}
+}
+
+// To remove what is there says what it says, and may leave no time at all.
+func TestPatchRemoves(t *testing.T) {
+	for _, c := range []struct {
+		name, register, patch string
+		want                  int
+		code                  string
+	}{
+		{"the only delay", `{"delay":"1000d"}`, `{"delay":null}`, 422, "conflicting_time"},
+		{"the only instant", `{"fire_at":"2060-06-01T09:00:00Z"}`, `{"fire_at":null}`, 422, "conflicting_time"},
+		{"the only rule", `{"recurrence":"every:1h"}`, `{"recurrence":null}`, 422, "conflicting_time"},
+		{"the zone of a wall time", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, `{"timezone":null}`, 422, "invalid"},
+		{"a rule beside dates", `{"recurrence":"FREQ=DAILY","include":["2060-06-01T09:00"],"start":"2060-05-01T09:00"}`, `{"recurrence":null}`, 200, ""},
+		{"a count", `{"recurrence":"FREQ=DAILY","count":3}`, `{"count":null}`, 200, ""},
+		{"a field nobody knows", `{"delay":"1000d"}`, `{"dealy":null}`, 422, "unknown_field"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/p", c.register)
+			a := w.must(c.want, "PATCH", "/v1/triggers/p", c.patch)
+			if c.code != "" && a.get(t, "code") != c.code || c.code == "" && a.get(t, "revision") != "2" {
+				t.Errorf("answer %s", a.body)
+			}
+		})
+	}
+}
+
+// Patches without a condition that meet are all made, one after the other.
+func TestPatchesThatMeet(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/p", at(""))
+	const n = 20
+	answers := make(chan answer, n)
+	for i := range n {
+		go func() {
+			answers <- w.call("PATCH", "/v1/triggers/p", fmt.Sprintf(`{"tags":{"t%d":"1"}}`, i))
+		}()
+	}
+	for range n {
+		if a := <-answers; a.status != http.StatusOK {
+			t.Errorf("answer %d %s", a.status, a.body)
+		}
+	}
+	if got := len(w.state("p").Spec.Tags); got != n {
+		t.Errorf("%d tags of %d", got, n)
+	}
+}
+
+// stale reads a trigger at a revision it does not have.
+type stale struct{ *engine }
+
+func (o stale) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	st, err := o.engine.Get(ctx, key)
+	if st != nil {
+		old := *st
+		old.Revision++ // any other than the one it is at
+		st = &old
+	}
+	return st, err
+}
+
+// Who set no condition is told of none: to send the patch again is all there is
+// to do.
+func TestPatchOfWhatNeverRests(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/p", at(""))
+	_, url := w.gateway(stale{w.engine}, func(o *Options) { o.AnswerWithin = 500 * time.Millisecond })
+	a := w.callAt(url, "PATCH", "/v1/triggers/p", `{"payload":1}`)
+	if a.status != http.StatusServiceUnavailable || a.get(t, "field") != "" || a.header.Get("Retry-After") != "1" || a.get(t, "trigger_id") != "p" {
+		t.Errorf("answer %d %s", a.status, a.body)
+	}
+	if a := w.callAt(url, "PATCH", "/v1/triggers/p", `{"payload":1}`, "If-Match", `"2"`); a.status != http.StatusPreconditionFailed {
+		t.Errorf("with a condition %d %s", a.status, a.body)
 	}
 }
 

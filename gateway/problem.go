@@ -62,6 +62,15 @@ func notFound(id string) *Problem {
 	return p
 }
 
+// ended tells of a trigger that is not there any more how it ended.
+func (p *Problem) ended(st *trigger.State) *Problem {
+	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && shown.has(st.Status) {
+		p.State = st.Status.String()
+		p.Detail = "the trigger has ended: it is " + p.State
+	}
+	return p
+}
+
 // Unavailable says that nothing is wrong with the request: try again.
 func Unavailable(cause error, detail string) *Problem {
 	p := problem(http.StatusServiceUnavailable, codeUnavailable, "", detail)

@@ -81,9 +81,10 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 	if len(allow) == 0 {
 		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
 	}
-	p := problem(http.StatusMethodNotAllowed, codeMethodNotAllowed, "", method+" means nothing here")
 	slices.Sort(allow)
-	p.allow = strings.Join(slices.Compact(allow), ", ")
+	methods := strings.Join(slices.Compact(allow), ", ")
+	p := problem(http.StatusMethodNotAllowed, codeMethodNotAllowed, "", method+" means nothing here; here are "+methods)
+	p.allow = methods
 	return nil, nil, p
 }
 

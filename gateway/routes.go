@@ -72,7 +72,7 @@ func viewRoutes() []route {
 	return []route{
 		{method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: Reader, handle: (*Server).getEvents, doc: operation{
 			id: "getEvents", summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now on too",
-			query:   []parameter{{name: "cursor", doc: "next_cursor of the page before", kind: of[string]()}, limitParameter, {name: "follow", doc: "1 streams", kind: of[string](), oneOf: flags}},
+			query:   []parameter{{name: "cursor", doc: "next_cursor of the page before; a stream begins after it", kind: of[string]()}, limitParameter, {name: "follow", doc: "1 streams", kind: of[string](), oneOf: flags}},
 			answers: answers{200: of[Events]()}, streams: true}},
 		{method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: Reader, handle: (*Server).getOccurrences, doc: operation{
 			id: "getOccurrences", summary: "When it will fire", query: []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}}, answers: answers{200: of[Occurrences]()}}},
@@ -93,7 +93,7 @@ func viewRoutes() []route {
 func reminderRoutes() []route {
 	return []route{
 		{method: http.MethodPost, pattern: "/api/reminders", role: Writer, handle: (*Server).createReminder, doc: operation{
-			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, prefer},
+			id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](), headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
 			answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
 		{method: http.MethodGet, pattern: "/api/reminders", role: Reader, handle: (*Server).listReminders, doc: operation{
 			id: "listReminders", summary: "List reminders", query: listQuery("status", "state"), answers: answers{200: of[Reminders]()}}},

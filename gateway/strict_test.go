@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -16,6 +17,12 @@ func TestNothingIsOverlooked(t *testing.T) {
 		field                           string
 	}{
 		{"a number left empty", "GET", "/v1/triggers?limit=", "", "", 400, "limit"},
+		{"a user left empty", "GET", "/v1/triggers?user_id=", "", "", 400, "user_id"},
+		{"a user left empty beside others", "GET", "/api/reminders?user_id=&status=pending", "", "", 400, "user_id"},
+		{"a channel left empty", "GET", "/v1/triggers?channel=", "", "", 400, "channel"},
+		{"from left empty", "GET", "/v1/triggers?from=", "", "", 400, "from"},
+		{"to left empty", "GET", "/v1/triggers?from=2060-01-01T00:00:00Z&to=", "", "", 400, "to"},
+		{"a cursor left empty, which is the first page", "GET", "/v1/triggers?cursor=", "", "", 200, ""},
 		{"a parameter twice", "GET", "/v1/triggers?limit=1&limit=2", "", "", 400, "limit"},
 		{"a tag twice", "GET", "/v1/triggers?tag=a:1&tag=b:2", "", "", 200, ""},
 		{"a parameter of nobody", "GET", "/v1/triggers/s/events?lmit=1", "", "", 400, "lmit"},
@@ -41,6 +48,47 @@ func TestNothingIsOverlooked(t *testing.T) {
 		if a.status != c.status || c.field != "" && a.get(t, "field") != c.field {
 			t.Errorf("%s: %d %s, want %d about %q", c.name, a.status, a.body, c.status, c.field)
 		}
+	}
+}
+
+// A header that would make a write another one is read, or refused.
+func TestNoHeaderIsOverlooked(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/h", at(""))
+	for _, c := range []struct{ name, method, path, body, header, value, field string }{
+		{"a key of a patch", "PATCH", "/v1/triggers/h", `{"payload":1}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a cancel", "DELETE", "/v1/triggers/h", ``, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a snooze", "POST", "/v1/triggers/h:snooze", `{"for":"1h"}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a reminder's snooze", "POST", "/api/reminders/h/snooze", `{"minutes":1}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a batch", "POST", "/v1/triggers:batch", `{"id":"h","op":"run_now"}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a calendar", "PUT", "/v1/calendars/c", `{"dates":[]}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"an empty key", "POST", "/v1/triggers", at(""), "Idempotency-Key", "", "Idempotency-Key"},
+		{"a condition of a batch", "POST", "/v1/triggers:batch", at(`,"id":"h"`), "If-Match", `"1"`, "If-Match"},
+		{"a condition of a calendar", "PUT", "/v1/calendars/c", `{"dates":[]}`, "If-None-Match", "*", "If-None-Match"},
+		{"no patch of what is not there", "PATCH", "/v1/triggers/h", `{"payload":1}`, "If-None-Match", "*", "If-None-Match"},
+		{"no cancel of what is not there", "DELETE", "/v1/triggers/h", ``, "If-None-Match", "*", "If-None-Match"},
+	} {
+		a := w.call(c.method, c.path, c.body, c.header, c.value)
+		if a.status != http.StatusBadRequest || a.get(t, "field") != c.field {
+			t.Errorf("%s: %d %s", c.name, a.status, a.body)
+		}
+	}
+	if a := w.must(422, "PATCH", "/v1/triggers/h", `{"payload":1,"idempotency_key":"k"}`); a.get(t, "field") != "idempotency_key" {
+		t.Errorf("a key in a patch: %s", a.body)
+	}
+	w.must(http.StatusCreated, "POST", "/api/reminders", `{"id":"r","delay":"1h"}`, "If-None-Match", "*")
+	w.must(http.StatusPreconditionFailed, "POST", "/api/reminders", `{"id":"r","delay":"1h"}`, "If-None-Match", "*")
+	if s := w.state("h"); s.Revision != 1 || len(s.Live) != 0 {
+		t.Errorf("something was done: %+v", s)
+	}
+	req, _ := http.NewRequest("POST", w.url+"/v1/triggers", strings.NewReader(at("")))
+	req.Header["Idempotency-Key"] = []string{"one", "two"}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("two keys: %d", resp.StatusCode)
 	}
 }
 

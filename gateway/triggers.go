@@ -50,10 +50,22 @@ func (s *Server) registerCommand(r *request, fs fields) (*command, error) {
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
 		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
 	}
+	if err := nameable(id); err != nil {
+		return nil, err
+	}
 	if err := s.conditions(r, trigger.OpRegister, id, &fs); err != nil {
 		return nil, err
 	}
 	return s.command(r, trigger.OpRegister, id, fs)
+}
+
+// nameable refuses an id that many a client could not name: they resolve "."
+// and "..", encoded too, before they send a path (WHATWG URL, 4.4).
+func nameable(id string) error {
+	if id != "." && id != ".." {
+		return nil
+	}
+	return problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", quoted(id)+" is a part of a path with a meaning of its own: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.
@@ -68,6 +80,9 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	}
 	if id != "" && id != r.id() {
 		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
+	}
+	if err := nameable(r.id()); err != nil {
+		return err
 	}
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err

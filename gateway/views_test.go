@@ -125,7 +125,7 @@ func (l *eventLog) Events(_ context.Context, tenant string, key trigger.Key, aft
 func (l *eventLog) Next(context.Context, int32) (int64, error) { return l.next, l.err }
 
 func event(key string, us, seq int64, kind string) topics.Event {
-	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), EventUS: us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
+	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
 }
 
 func TestEvents(t *testing.T) {
@@ -142,7 +142,18 @@ func TestEvents(t *testing.T) {
 	if whole := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=2", ""); whole.get(t, "next_cursor") != "" || strings.Count(whole.body, "event_id") != 2 {
 		t.Errorf("all of them: %s", whole.body)
 	}
-	w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor=x", "")
+	for _, wrong := range []string{"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(), EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A"} {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor="+wrong, ""); a.get(t, "field") != "cursor" {
+			t.Errorf("cursor %s: %s", wrong, a.body)
+		}
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1&cursor="+wrong, ""); a.get(t, "field") != "cursor" {
+			t.Errorf("follow from cursor %s: %s", wrong, a.body)
+		}
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1", "", "Last-Event-ID", wrong); a.get(t, "field") != "Last-Event-ID" {
+			t.Errorf("Last-Event-ID %s: %s", wrong, a.body)
+		}
+	}
+	w.must(http.StatusOK, "GET", "/v1/triggers/e/events?cursor=", "") // the first page, for who asks for all pages alike
 	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/events", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/fresh", at(""))
 	if a := w.must(http.StatusOK, "GET", "/v1/triggers/fresh/events", ""); a.body != `{"items":[]}`+"\n" {

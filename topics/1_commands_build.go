@@ -31,6 +31,7 @@ func (d *draft) build(c *trigger.Command) {
 		d.buildRegister(c)
 	case trigger.OpReschedule:
 		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: d.string(fCorrelationID, maxText)}
+		c.Zone = d.idleZone(&c.Spec.When)
 	case trigger.OpSnooze:
 		d.buildSnooze(c)
 	case trigger.OpSkip:
@@ -60,7 +61,7 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	s.Expires = d.duration(fExpiresAfter)
 	s.Misfire = trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
 	s.FollowUser = d.bool(fFollowUser)
-	c.Spec, c.Patch = s, d.patch
+	c.Spec, c.Patch, c.Zone = s, d.patch, d.idleZone(&s.When)
 	c.IdempotencyKey = d.string(fIdempotencyKey, maxText)
 	c.IfAbsent = d.bool(fIfAbsent)
 	d.checkTogether(c)

@@ -92,7 +92,7 @@ func (d *draft) addHeaderField(name, value string) {
 		return
 	}
 	if hasPrefixFold(name, commandPrefix) {
-		d.refuse(trigger.CodeInvalid, "headers", "names that begin with wc- are commands': "+quoteForPerson(clip(name, 48)))
+		d.refuse(trigger.CodeInvalid, "headers", quoteForPerson(clip(name, 48))+" begins with wc-, as a command's own headers do: give it another name")
 		return
 	}
 	d.addHeader(name, []byte(value))

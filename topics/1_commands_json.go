@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -156,12 +157,24 @@ func (d *draft) readValue(dec *jsontext.Decoder, f field) error {
 	if err != nil {
 		return err
 	}
-	if kind == '"' {
-		raw = unquoted(raw)
-	}
-	d.text[f] = string(raw)
+	d.text[f] = d.scalar(f, kind, raw)
 	d.seen.set(f, true)
 	return nil
+}
+
+// scalar is a value as text: a string's, or a number without an exponent.
+func (d *draft) scalar(f field, kind jsontext.Kind, raw jsontext.Value) string {
+	switch kind {
+	case '"':
+		return string(unquoted(raw))
+	case '0':
+		plain, ok := calendar.PlainNumber(string(raw))
+		if !ok {
+			d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is out of range")
+		}
+		return plain
+	}
+	return string(raw)
 }
 
 func (k fieldKind) takes(kind jsontext.Kind) bool {
@@ -264,10 +277,7 @@ func (d *draft) readItem(dec *jsontext.Decoder, f field, want string) (text stri
 	if err != nil {
 		return "", false, err
 	}
-	if kind == '"' {
-		raw = unquoted(raw)
-	}
-	return string(raw), true, nil
+	return d.scalar(f, kind, raw), true, nil
 }
 
 // readTexts reads an object of strings, each name once.

@@ -106,3 +106,25 @@ func TestPayloadDepth(t *testing.T) {
 		}
 	}
 }
+
+// JSON knows a number by its value: 1e3 is 1000, and the same content.
+func TestNumbersWithExponents(t *testing.T) {
+	for _, c := range []struct{ name, exponent, plain string }{
+		{"a delay", `"delay":1e3`, `"delay":1000`},
+		{"a part of a second", `"delay":2.5E-1`, `"delay":0.25`},
+		{"nothing", `"delay":0e5`, `"delay":0`},
+		{"an instant in ms", `"fire_at":1.8e12`, `"fire_at":1800000000000`},
+		{"a count", `"recurrence":"FREQ=DAILY","count":1e1`, `"recurrence":"FREQ=DAILY","count":10`},
+		{"a wait", `"delay":"7m","callback":{"url":"https://x.example","retry":[1e1]}`, `"delay":"7m","callback":{"url":"https://x.example","retry":[10]}`},
+	} {
+		got, err := DecodeCommand(register(c.exponent), Limits{}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		want, err := DecodeCommand(register(c.plain), Limits{}, nil)
+		if err != nil || got.Hash != want.Hash {
+			t.Errorf("%s: %+v, want %+v, %v", c.name, got.Spec, want.Spec, err)
+		}
+	}
+}

@@ -107,7 +107,11 @@ func (d *draft) recurrence(w *trigger.When, zone string) {
 	w.Until = d.momentText(fUntil)
 	w.Include, w.Exclude = d.dates(fInclude, d.include), d.dates(fExclude, d.exclude)
 	if len(w.Include)+len(w.Exclude) > maxDates {
-		d.refuse(trigger.CodeInvalidRule, "include", "include and exclude have at most 512 dates together")
+		longer := fInclude
+		if len(w.Exclude) > len(w.Include) {
+			longer = fExclude
+		}
+		d.refuse(trigger.CodeInvalidRule, longer.path(), "include and exclude have at most 512 dates together")
 	}
 	if d.seen.has(fInclude) && len(w.Include) == 0 && w.Recurrence == "" {
 		d.refuse(trigger.CodeConflictingTime, "include", "include is empty, and there is no recurrence")
@@ -170,6 +174,15 @@ func (d *draft) zone() string {
 		d.refuse(trigger.CodeUnknownZone, "timezone", quoteForPerson(clip(s, 40))+" is no IANA name such as Europe/Berlin; an offset is not a zone")
 	}
 	return s
+}
+
+// idleZone is a timezone that says nothing about when. It must exist all the
+// same: who misspells it is wrong about more than this trigger.
+func (d *draft) idleZone(w *trigger.When) string {
+	if w.Zone != "" {
+		return ""
+	}
+	return d.text[fTimezone]
 }
 
 func zoneName(s string) bool {

@@ -131,6 +131,9 @@ func (d *decision) reschedule(c *Command) *Error {
 	if s.Status == InFlight {
 		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
 	}
+	if err := d.zoneExists(c.Zone); err != nil {
+		return err
+	}
 	spec := s.Spec
 	spec.When = c.Spec.When
 	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, d.past(&spec.When))

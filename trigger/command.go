@@ -66,7 +66,7 @@ type Command struct {
 	UntilLocal string        // snooze until a wall time; resolved in the trigger's zone
 	Occurrence string        // skip, ack
 	Note       string        // pause, resume
-	Zone       string        // rezone
+	Zone       string        // rezone; beside an instant or a delay: named, and of no use
 	Actor      string        // who asked, if the gateway said so
 }
 

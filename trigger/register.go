@@ -19,6 +19,9 @@ func (d *decision) register(c *Command) *Error {
 	if c.IfRevision != 0 && (s == nil || s.Revision != c.IfRevision) {
 		return revisionConflict(revisionOf(s))
 	}
+	if err := d.zoneExists(c.Zone); err != nil {
+		return err
+	}
 	if alive {
 		return d.replace(c)
 	}

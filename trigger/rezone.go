@@ -14,8 +14,8 @@ func (d *decision) rezone(c *Command) *Error {
 	case c.Zone == w.Zone:
 		return d.duplicate("same zone")
 	}
-	if _, err := d.m.Timetable.Zones.Lookup(c.Zone); err != nil {
-		return fromCalendar(err)
+	if err := d.zoneExists(c.Zone); err != nil {
+		return err
 	}
 	spec := s.Spec
 	spec.When.Zone = c.Zone
@@ -24,6 +24,17 @@ func (d *decision) rezone(c *Command) *Error {
 		return err
 	}
 	d.replan(spec, series, "rezone")
+	return nil
+}
+
+// zoneExists refuses a zone that the tz database in force does not have.
+func (d *decision) zoneExists(name string) *Error {
+	if name == "" {
+		return nil
+	}
+	if _, err := d.m.Timetable.Zones.Lookup(name); err != nil {
+		return fromCalendar(err)
+	}
 	return nil
 }
 

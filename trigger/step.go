@@ -150,6 +150,9 @@ func (d *decision) superseded(c *Command) bool {
 }
 
 func revisionConflict(have int64) *Error {
+	if have == 0 {
+		return &Error{Code: CodeConflict, Field: "if_revision", Msg: "there is no such trigger"}
+	}
 	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " + strconv.FormatInt(have, 10)}
 }
 
