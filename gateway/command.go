@@ -153,7 +153,7 @@ func (r *request) match() (string, error) {
 	match := strings.TrimSpace(strings.Join(values, ","))
 	for tag := range strings.SplitSeq(match, ",") {
 		if _, ok := parseETag(tag); !ok && match != "*" {
-			return "", badParameter(ifMatch, `If-Match takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`)
+			return "", preconditionFailed(`If-Match takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`)
 		}
 	}
 	return match, nil

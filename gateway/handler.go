@@ -226,12 +226,16 @@ var meanings = []struct{ header, instead string }{
 	{ifNoneMatch, "If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has if_absent"},
 }
 
-// unread refuses a write with a header that its route does not read.
+// unread refuses a write with a header that its route does not read. What is
+// safe to repeat anyway may have a key.
 func (r *route) unread(req *http.Request) error {
 	if r.role < Writer {
 		return nil
 	}
 	for _, m := range meanings {
+		if m.header == idempotencyKey && (r.method == http.MethodDelete || r.method == http.MethodPut) {
+			continue
+		}
 		if req.Header.Values(m.header) != nil && !slices.Contains(r.doc.headers, m.header) {
 			return badParameter(m.header, m.instead)
 		}

@@ -71,7 +71,7 @@ for so long, and memory is looked at.`,
 
 func (o *benchHTTPOptions) check() error {
 	return errors.Join(within("for", o.seconds, time.Second, time.Hour), within("connections", o.connections, 1, 10_000),
-		within("batches", o.batches, 1, 1000), within("rate", o.rate, 1, 100_000), within("pending", o.pending, 0, benchTriggers),
+		within("batches", o.batches, 0, 1000), within("rate", o.rate, 1, 100_000), within("pending", o.pending, 0, benchTriggers),
 		benchPayload(o.payload), within("steady", o.steady, 0, 24*time.Hour))
 }
 

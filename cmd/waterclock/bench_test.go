@@ -20,7 +20,7 @@ func TestBenchBounds(t *testing.T) {
 		{"bench fairness --payload -1", "--payload -1: write 0 to"},
 		{"bench http --for 0s", "--for 0s: write 1s to 1h0m0s"},
 		{"bench http --connections 0", "--connections 0: write 1 to"},
-		{"bench http --batches 0", "--batches 0: write 1 to"},
+		{"bench http --batches -1", "--batches -1: write 0 to"},
 		{"bench http --rate 0", "--rate 0: write 1 to"},
 		{"bench http --pending -1", "--pending -1: write 0 to"},
 		{"bench http --payload 524289", "--payload 524289: write 0 to"},
