@@ -95,7 +95,7 @@ func TestSilentWhenOpened(t *testing.T) {
 		}
 		openings := w.Heard("openings")
 		silent.Remove()
-		time.Sleep(2 * time.Minute)
+		time.Sleep(6 * time.Minute)
 		if n := fired(); n != 1 {
 			t.Errorf("fired %d times after it has answered", n)
 		}

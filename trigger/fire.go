@@ -183,10 +183,10 @@ func (d *decision) remember(f Firing) {
 
 // How long an occurrence whose due topic refuses it is tried again: 2 s, 4 s …
 // 5 min, about 20 minutes in all. A topic that does not answer is tried for
-// ever, half a minute apart.
+// ever, at last every four minutes: who waits costs a state at each.
 const (
 	maxEmitRetries   = 10
-	maxAnswerRetries = 4      // counted of those: what is left is for refusals
+	maxAnswerRetries = 7      // counted of those: what is left is for refusals
 	firstEmitRetry   = 2000   // ms
 	maxEmitRetry     = 300000 // ms
 )
