@@ -152,8 +152,8 @@ func (r *request) match() (string, error) {
 	}
 	match := strings.TrimSpace(strings.Join(values, ","))
 	for tag := range strings.SplitSeq(match, ",") {
-		if _, ok := parseETag(tag); !ok && match != "*" {
-			return "", preconditionFailed(`If-Match takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`)
+		if _, ok := parseETag(tag); !ok && !almostETag(tag) && match != "*" {
+			return "", badParameter(ifMatch, "If-Match "+ifMatchTakes)
 		}
 	}
 	return match, nil
@@ -210,7 +210,11 @@ func matched(header string, st *trigger.State, err error) (int64, error) {
 	if header == "*" || slices.ContainsFunc(strings.Split(header, ","), fits) {
 		return st.Revision, nil
 	}
-	return 0, preconditionFailed("the trigger is at revision " + strconv.FormatInt(st.Revision, 10))
+	detail := "the trigger is at revision " + strconv.FormatInt(st.Revision, 10)
+	if slices.ContainsFunc(strings.Split(header, ","), almostETag) {
+		detail += "; If-Match " + ifMatchTakes
+	}
+	return 0, preconditionFailed(detail)
 }
 
 func preconditionFailed(detail string) *Problem {
@@ -227,6 +231,17 @@ func unchanged(header, tag string) bool {
 }
 
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
+
+const ifMatchTakes = `takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`
+
+// almostETag says that a revision is meant that matches nothing: it is weak, or
+// has no quotes.
+func almostETag(s string) bool {
+	text := strings.TrimPrefix(strings.TrimSpace(s), "W/")
+	_, quoted := parseETag(text)
+	_, err := strconv.ParseInt(text, 10, 64)
+	return err == nil || quoted && text != strings.TrimSpace(s)
+}
 
 // parseETag reads a strong tag; a weak one never matches (RFC 9110 13.1.1).
 func parseETag(s string) (int64, bool) {
