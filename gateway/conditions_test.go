@@ -30,6 +30,8 @@ func TestConditions(t *testing.T) {
 		{"none left empty", "PUT", "c", at(""), "If-None-Match", ``, 400, "invalid"},
 		{"of nothing", "PUT", "none", at(""), "If-Match", `"1"`, 412, "conflict"},
 		{"verb of nothing", "POST", "none:pause", ``, "If-Match", `"1"`, 404, "not_found"},
+		{"a wrong body is said first", "POST", "none:skip", `{"occurrence":{}}`, "If-Match", "*", 422, "invalid"},
+		{"a wrong register is said first", "PUT", "c", `{"delay":"x"}`, "If-Match", `"7"`, 422, "invalid"},
 		{"patch stale", "PATCH", "c", `{"payload":5}`, "If-Match", `"7"`, 412, "conflict"},
 		{"delete stale", "DELETE", "c", "", "If-Match", `"7"`, 412, "conflict"},
 		{"any, of nothing", "PUT", "none", at(""), "If-Match", "*", 412, "conflict"},
