@@ -159,20 +159,6 @@ func (r *request) match() (string, error) {
 	return match, nil
 }
 
-// conditioned spells a wish under the conditions of the request's headers. A
-// body that would be refused without them is, whatever they say.
-func (s *Server) conditioned(r *request, op trigger.Op, id string, fs fields) (*command, error) {
-	unmet := s.conditions(r, op, id, &fs)
-	c, err := s.command(r, op, id, fs)
-	switch {
-	case err != nil:
-		return nil, err
-	case unmet != nil:
-		return nil, unmet
-	}
-	return c, nil
-}
-
 // conditions turns If-Match and If-None-Match into the command's own
 // conditions. An entity tag is the revision: "3".
 func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {

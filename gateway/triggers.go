@@ -53,7 +53,10 @@ func (s *Server) registerCommand(r *request, fs fields) (*command, error) {
 	if err := nameable(id); err != nil {
 		return nil, err
 	}
-	return s.conditioned(r, trigger.OpRegister, id, fs)
+	if err := s.conditions(r, trigger.OpRegister, id, &fs); err != nil {
+		return nil, err
+	}
+	return s.command(r, trigger.OpRegister, id, fs)
 }
 
 // nameable refuses an id that many a client could not name: they resolve "."
@@ -84,7 +87,10 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err
 	}
-	c, err := s.conditioned(r, trigger.OpRegister, r.id(), fs)
+	if err := s.conditions(r, trigger.OpRegister, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, trigger.OpRegister, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -118,7 +124,10 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.conditioned(r, trigger.OpCancel, r.id(), fs)
+	if err := s.conditions(r, trigger.OpCancel, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -145,7 +154,10 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 
 // change is the common part of verbs and their aliases.
 func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
-	c, err := s.conditioned(r, op, r.id(), fs)
+	if err := s.conditions(r, op, r.id(), &fs); err != nil {
+		return err
+	}
+	c, err := s.command(r, op, r.id(), fs)
 	if err != nil {
 		return err
 	}

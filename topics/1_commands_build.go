@@ -26,11 +26,12 @@ func (d *draft) build(c *trigger.Command) {
 	}
 	c.IfRevision = d.number(fIfRevision, 1<<53)
 	c.Actor = d.string(fActor, maxText)
+	correlation := d.string(fCorrelationID, maxText) // of a register and a reschedule alone it is kept
 	switch c.Op {
 	case trigger.OpRegister:
 		d.buildRegister(c)
 	case trigger.OpReschedule:
-		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: d.string(fCorrelationID, maxText)}
+		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: correlation}
 		c.Zone = d.idleZone(&c.Spec.When)
 	case trigger.OpSnooze:
 		d.buildSnooze(c)

@@ -178,6 +178,7 @@ func TestCommandRefused(t *testing.T) {
 		{"if_revision and if_absent", register(`"delay":"7m","if_revision":3,"if_absent":true`), trigger.CodeInvalid, "if_absent"},
 		{"if_absent by header", command("", "wc-delay=7m", "wc-if-absent=yes"), trigger.CodeInvalid, "if_absent"},
 		{"empty idempotency_key", register(`"delay":"7m","idempotency_key":""`), trigger.CodeInvalid, "idempotency_key"},
+		{"a verb's correlation_id", command(`{"op":"skip","correlation_id":"a\u0018b"}`), trigger.CodeInvalid, "correlation_id"},
 		{"long correlation_id", register(`"delay":"7m","correlation_id":"` + long + `"`), trigger.CodeInvalid, "correlation_id"},
 
 		// Callback.
