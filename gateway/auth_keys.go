@@ -47,6 +47,9 @@ func ReadKeys(from io.Reader) (*Keys, error) {
 	return k, nil
 }
 
+// Len is how many keys there are.
+func (k *Keys) Len() int { return len(k.by) }
+
 func (k *Keys) add(words []string) error {
 	if len(words) < 2 || len(words) > 4 {
 		return errors.New("write: tenant key [role [name]]")

@@ -141,13 +141,19 @@ func (s *Server) mayListen(addr net.Addr) error {
 	if isLoopback(addr) {
 		return nil
 	}
-	switch {
-	case s.opts.Auth == nil:
+	if s.opts.Auth == nil {
 		return fmt.Errorf("listen %s: without auth only loopback is served; set auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", addr)
-	case s.opts.TLS == nil && !s.opts.TLSElsewhere:
-		return fmt.Errorf("listen %s: credentials would travel in the clear; set up TLS, or listen on 127.0.0.1 behind a proxy that ends it", addr)
 	}
-	return nil
+	return InTheClear(addr, s.opts.TLS != nil || s.opts.TLSElsewhere)
+}
+
+// InTheClear refuses an address beyond loopback unless tls says that callers
+// speak it, to us or to a proxy in front.
+func InTheClear(addr net.Addr, tls bool) error {
+	if tls || isLoopback(addr) {
+		return nil
+	}
+	return fmt.Errorf("listen %s: credentials would travel in the clear: set http.tls.cert and http.tls.key, or http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", addr)
 }
 
 func isLoopback(addr net.Addr) bool {

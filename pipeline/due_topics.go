@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -188,7 +187,7 @@ func (d *dueTopics) all(ctx context.Context) ([]dueTopic, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	cl, err := kgo.NewClient(append(slices.Clone(d.opts.Kafka), kgo.DisableClientMetrics())...) // what a client hears it keeps: 20 MB of 50,000 partitions
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, d.opts.Kafka...)...) // what a client hears it keeps: 20 MB of 50,000 partitions
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (p *Partition) lookAround() error {
 			places = append(places, p.dueTopics.placesOf(topic, p.id)...)
 		}
 		go func() {
-			p.kafka.watch(places)
+			p.kafka.watch(places, openWithinTurn, lookoutAgain, mostLookoutAgain, func([]place) {})
 			if l.going.Store(false); l.due() {
 				l.rouse()
 			}
@@ -77,18 +77,30 @@ func (p *Partition) lookAround() error {
 	return nil
 }
 
-// watch looks until every partition that was written to has said that nothing
-// of ours is open, or one that something is. Where we may not ask whose it is,
+// watch looks until every place has said that nothing of ours is open there, of
+// which said hears, or one that something is. Where we may not ask whose it is,
 // it is let be: it may be somebody else's for ever.
-func (s *session) watch(places []place) {
-	for pause := lookoutAgain; len(places) > 0; pause = min(2*pause, mostLookoutAgain) {
-		unknown, over := s.seek(places, openWithinTurn)
+func (s *session) watch(places []place, within, pause, most time.Duration, said func([]place)) {
+	for ; ; pause = min(2*pause, most) {
+		unknown, over := s.seek(places, within)
 		if over {
 			return
 		}
-		if places = slices.DeleteFunc(places, func(at place) bool { return unknown[at] == nil }); len(places) > 0 {
-			sleep(s.life, pause)
+		var silent, heard []place
+		for _, at := range places {
+			if unknown[at] != nil {
+				silent = append(silent, at)
+			} else {
+				heard = append(heard, at)
+			}
 		}
+		if len(heard) > 0 {
+			said(heard)
+		}
+		if places = silent; len(places) == 0 {
+			return
+		}
+		sleep(s.life, pause)
 	}
 }
 
@@ -111,32 +123,20 @@ func (p *Partition) lookForUnsettled() {
 	l.asked = true
 	pause := min(unsettledAgain<<min(p.own.resettled, 9), mostLookoutAgain) // it may refuse to be settled
 	p.own.resettled++
-	go p.kafka.watchUnsettled(slices.SortedFunc(maps.Keys(p.own.unsettled), place.compare), pause)
+	places, most := slices.SortedFunc(maps.Keys(p.own.unsettled), place.compare), max(pause, leaderPause)
+	go func() {
+		sleep(p.kafka.life, pause)
+		p.kafka.watch(places, openWithin, min(2*pause, most), most, p.kafka.nothingOpen)
+	}()
 }
 
-func (s *session) watchUnsettled(places []place, pause time.Duration) {
-	for ; len(places) > 0; pause = max(pause, min(2*pause, leaderPause)) {
-		sleep(s.life, pause)
-		unknown, over := s.seek(places, openWithin)
-		if over {
-			return
-		}
-		var said, silent []place
-		for _, at := range places {
-			if unknown[at] == nil {
-				said = append(said, at)
-			} else {
-				silent = append(silent, at)
-			}
-		}
-		if places = silent; len(said) > 0 {
-			select {
-			case s.lookout.settled <- said:
-			case <-s.life.Done():
-			}
-			s.lookout.rouse()
-		}
+// nothingOpen tells the turns where they may write.
+func (s *session) nothingOpen(places []place) {
+	select {
+	case s.lookout.settled <- places:
+	case <-s.life.Done():
 	}
+	s.lookout.rouse()
 }
 
 // seek looks for what is left open of ours, and tells the turns if there is any:

@@ -261,13 +261,15 @@ func listen(setting, address string) (net.Listener, error) {
 }
 
 // mayListen refuses an API in the clear beyond loopback before anything else
-// starts, and names the settings, which the gateway does not know.
+// starts.
 func mayListen(c *config.Config, at net.Addr) error {
-	tcp, ok := at.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() || !c.HasRole("api") || c.HTTP.Cert != "" || c.HTTP.TLSElsewhere {
+	if !c.HasRole("api") {
 		return nil
 	}
-	return usagef("listen %s: credentials would travel in the clear: set http.tls.cert and http.tls.key, or http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", at)
+	if err := gateway.InTheClear(at, c.HTTP.Cert != "" || c.HTTP.TLSElsewhere); err != nil {
+		return usagef("%v", err)
+	}
+	return nil
 }
 
 // lifeOf runs roles until ctx ends or one of them fails; then all end, the

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -127,15 +126,16 @@ func (n *node) secretFor(stateID [16]byte) []byte {
 func (n *node) authenticator() (gateway.Authenticator, error) {
 	var list []gateway.Authenticator
 	if file := n.cfg.Auth.KeysFile; file != "" {
-		content, err := os.ReadFile(file)
+		f, err := os.Open(file)
 		if err != nil {
 			return nil, failf("auth.keys_file: %v", err)
 		}
-		keys, err := gateway.ReadKeys(bytes.NewReader(content))
+		defer f.Close()
+		keys, err := gateway.ReadKeys(f)
 		if err != nil {
 			return nil, failf("auth.keys_file %s: %v", file, err)
 		}
-		if !hasKeys(content) {
+		if keys.Len() == 0 {
 			n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
 		}
 		list = append(list, keys)
@@ -152,16 +152,6 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 		return nil, nil
 	}
 	return gateway.AnyOf(list...), nil
-}
-
-// hasKeys says whether there is more than blank lines and comments.
-func hasKeys(content []byte) bool {
-	for line := range bytes.Lines(content) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return true
-		}
-	}
-	return false
 }
 
 // admit refuses what only settings know, for callers over HTTP.

@@ -23,7 +23,6 @@ import (
 type Options struct {
 	Seed       uint64 // of everything random; printed when the test fails
 	Partitions int32  // 0 means 2
-	Brokers    int    // 0 means 1
 	// Change is applied to every node's engine options; name is the node's.
 	Change func(name string, o *pipeline.Options)
 	// Epsilon is how far a node's clock may be trusted to be right: a cancel
@@ -76,11 +75,7 @@ func New(t *testing.T, o Options) *World {
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
 		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, series: map[string]*promise{}, calendars: map[string]calendar.DateSet{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
 	var err error
-	var ports []int
-	for i := range max(1, o.Brokers) {
-		ports = append(ports, 9092+i)
-	}
-	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(len(ports)), kfake.Ports(ports...), kfake.ListenFn(w.network.Listen),
+	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to
 	if err != nil {
 		t.Fatalf("kfake: %v", err)
