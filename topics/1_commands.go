@@ -104,7 +104,7 @@ type draft struct {
 	from   trigger.Origin
 	err    *trigger.Error
 
-	unknown string              // the field at the top that err is about, if it is of this kind
+	unknown *string             // the field at the top that err is about, if it is of this kind
 	patch   bool                // HeaderPatch is there
 	seen    fieldSet            // given, and not null
 	text    [scalarCount]string // of the scalar fields seen
@@ -196,13 +196,13 @@ func (d *draft) notACommand(msg string) { d.err = fail(trigger.CodeNotACommand, 
 func (d *draft) op() trigger.Op {
 	op, ok := trigger.ParseOp(d.text[fOp])
 	if !ok && (d.err == nil || d.seen.has(fOp)) {
-		d.err = fail(trigger.CodeUnknownOp, "op", unknown("op", d.text[fOp], trigger.OpNames()))
+		d.err = fail(trigger.CodeUnknownOp, "op", unknownOp(d.text[fOp]))
 	}
 	if !ok {
 		return 0
 	}
-	if d.unknown != "" {
-		d.err.Msg = describeUnknown(d.unknown, op)
+	if d.unknown != nil {
+		d.err.Msg = describeUnknown(*d.unknown, op)
 	}
 	if extra := d.seen &^ fieldsOf[op]; extra != 0 {
 		name := extra.first().path()

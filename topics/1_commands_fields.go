@@ -242,6 +242,18 @@ func unknown(what, name string, known []string) string {
 	return msg + near.Hint(name, known)
 }
 
+// unknownOp names all ops, the nearest first: a producer that has the wrong one
+// is at the wrong page of the documentation, too.
+func unknownOp(name string) string {
+	name = clip(name, 48)
+	known := near.Sorted(name, trigger.OpNames())
+	list := "; the ops are "
+	if _, ok := near.Name(name, known); ok {
+		list = " The ops are "
+	}
+	return unknown("op", name, known) + list + strings.Join(known, ", ")
+}
+
 func quoteForPerson(s string) string { return string(appendString(nil, s)) }
 
 // unknownField refuses a field of an object: owner is fOp for the top, where
@@ -249,7 +261,7 @@ func quoteForPerson(s string) string { return string(appendString(nil, s)) }
 func (d *draft) unknownField(owner field, name string) {
 	if owner == fOp {
 		if d.err == nil {
-			d.unknown = name
+			d.unknown = &name
 		}
 		d.refuse(trigger.CodeUnknownField, clip(name, 64), "")
 		return

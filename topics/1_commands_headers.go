@@ -49,6 +49,8 @@ func (d *draft) unknownHeader(key string) {
 	name := strings.ReplaceAll(strings.ToLower(key[len(commandPrefix):]), "-", "_")
 	f, known := fieldsByName[fOp][name]
 	switch {
+	case name == "":
+		d.refuse(trigger.CodeUnknownField, clip(key, 64), "header "+quoteForPerson(key)+" names no field: write wc-op, wc-delay, wc-fire-at, wc-recurrence, …")
 	case known && fieldsByHeader[headerName(name)] == f && f < scalarCount && f != fPayloadBase64:
 		d.refuse(trigger.CodeUnknownField, clip(key, 64), "write the header "+headerName(name)+", in lower case and with '-'")
 	case known && (f == fPayload || f == fPayloadBase64):

@@ -30,7 +30,7 @@ func (d *draft) readObject(value []byte) bool {
 		d.notACommand("the value is no JSON object, and there is no wc- header")
 		return false
 	}
-	if d.tooDeep(value) {
+	if d.tooLong(value) || d.tooDeep(value) {
 		return false
 	}
 	r := objectReaders.Get().(*objectReader)
@@ -64,6 +64,19 @@ func syntaxFault(err error) string {
 		return fmt.Sprintf("at byte %d", fault.ByteOffset)
 	}
 	return err.Error()
+}
+
+// maxObject bounds a command in JSON: twice what the largest one can need,
+// everything escaped. A compressed batch may hold far more, and to parse it
+// takes memory of its size again.
+const maxObject = 4 << 20
+
+func (d *draft) tooLong(value []byte) bool {
+	if len(value) <= maxObject {
+		return false
+	}
+	d.refuse(trigger.CodeTooLarge, "", fmt.Sprintf("the value has %d bytes; a command in JSON has at most %d", len(value), maxObject))
+	return true
 }
 
 // tooDeep refuses a command whose fields, the payload above all, are nested

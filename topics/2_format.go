@@ -2,8 +2,5 @@
 
 package topics
 
-// The newest formats of State and Progress that this version writes and reads.
-const (
-	stateFormat    = 1
-	progressFormat = 1
-)
+// Newest is the newest format that this version reads.
+const Newest Format = 1

@@ -2,10 +2,7 @@
 
 package topics
 
-// The formats of the version after this one, for the test of a rolling
-// downgrade (test/e2e): a binary built with this tag writes what this version
-// must refuse.
-const (
-	stateFormat    = 2
-	progressFormat = 2
-)
+// Newest is that of the version after this one, for the tests of rolling
+// upgrades (test/e2e): this version must refuse what a binary built with this
+// tag writes once every member reads it.
+const Newest Format = 2

@@ -56,9 +56,12 @@ type TopicCount struct {
 
 // AppendProgress appends the value of the progress record. The same Progress
 // always gives the same bytes.
-func AppendProgress(b []byte, p *Progress) ([]byte, error) {
+func AppendProgress(b []byte, p *Progress) ([]byte, error) { return AppendProgressAs(b, p, Oldest) }
+
+// AppendProgressAs is AppendProgress in another format.
+func AppendProgressAs(b []byte, p *Progress, f Format) ([]byte, error) {
 	w := wire{b: b}
-	w.int(1, progressFormat)
+	w.int(1, int64(f))
 	w.int(2, p.NextCommand)
 	w.int(3, p.NextReceipt)
 	w.int(4, p.NextControl)
@@ -123,7 +126,7 @@ func DecodeProgress(b []byte) (*Progress, error) {
 		return decodeProgress(fv, p)
 	})
 	if err == nil {
-		err = checkFormat(format, progressFormat)
+		err = checkFormat(format, uint64(Newest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode progress: %w", err)
@@ -214,16 +217,18 @@ type Nonce struct {
 	Member string
 	Term   int64
 	At     trigger.Instant
+	Group  string // consumer group of the owner
 }
 
 // AppendNonce appends the value of the nonce record.
 func AppendNonce(b []byte, n *Nonce) ([]byte, error) {
 	w := wire{b: b}
-	w.int(1, progressFormat)
+	w.int(1, int64(Oldest))
 	w.id(2, n.ID)
 	w.str(3, n.Member)
 	w.int(4, n.Term)
 	w.int(5, int64(n.At))
+	w.str(6, n.Group)
 	if w.err != nil {
 		return b, fmt.Errorf("encode nonce: %w", w.err)
 	}
@@ -245,13 +250,15 @@ func DecodeNonce(b []byte) (*Nonce, error) {
 			n.Term = int64(fv.v)
 		case number | 5:
 			n.At = trigger.Instant(fv.v)
+		case data | 6:
+			return fv.text(&n.Group)
 		default:
 			return fv.unknown("nonce")
 		}
 		return nil
 	})
 	if err == nil {
-		err = checkFormat(format, progressFormat)
+		err = checkFormat(format, uint64(Newest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode nonce: %w", err)

@@ -15,11 +15,15 @@ const lastLiveKind = trigger.LiveRunNow
 // (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on
 // a State that Step cannot have made: an unknown status or enum, or a string
 // that is not UTF-8.
-func AppendState(b []byte, s *trigger.State) ([]byte, error) {
+func AppendState(b []byte, s *trigger.State) ([]byte, error) { return AppendStateAs(b, s, Oldest) }
+
+// AppendStateAs is AppendState in another format.
+func AppendStateAs(b []byte, s *trigger.State, f Format) ([]byte, error) {
 	if err := checkEnums(s); err != nil {
 		return b, fmt.Errorf("encode state of %q: %w", s.Key, err)
 	}
 	w := wire{b: b}
+	w.int(1, int64(f))
 	w.state(s)
 	if w.err != nil {
 		return b, fmt.Errorf("encode state of %q: %w", s.Key, w.err)
@@ -61,7 +65,6 @@ func checkSpecEnums(s *trigger.Spec) error {
 }
 
 func (w *wire) state(s *trigger.State) {
-	w.int(1, stateFormat)
 	w.int(2, int64(s.Status))
 	w.int(3, s.Revision)
 	w.int(4, s.Seq)

@@ -46,7 +46,7 @@ func decodeState(b []byte, s *trigger.State) error {
 	if err != nil {
 		return err
 	}
-	return checkFormat(format, stateFormat)
+	return checkFormat(format, uint64(Newest))
 }
 
 // checkFormat refuses format 0, which nothing ever wrote, and newer ones.

@@ -160,7 +160,7 @@ func TestStateOfANewerVersion(t *testing.T) {
 		name string
 		b    []byte
 	}{
-		{"format", add(1, stateFormat+1)},
+		{"format", add(1, uint64(Newest)+1)},
 		{"field of state", add(99, 1)},
 		{"field of state by another type", nest(3, 1)},
 		{"status", add(2, uint64(trigger.Erased)+1)},
@@ -410,7 +410,7 @@ func TestProgressSurvivesTheWire(t *testing.T) {
 }
 
 func TestNonceSurvivesTheWire(t *testing.T) {
-	want := &Nonce{ID: [16]byte{1, 2, 3}, Member: "node-1", Term: 7, At: 1_790_000_000_000}
+	want := &Nonce{ID: [16]byte{1, 2, 3}, Member: "node-1", Term: 7, At: 1_790_000_000_000, Group: "waterclock"}
 	b, err := AppendNonce(nil, want)
 	if err != nil {
 		t.Fatal(err)
@@ -427,7 +427,7 @@ func TestNonceSurvivesTheWire(t *testing.T) {
 }
 
 func TestReservedKeysAreNoTriggers(t *testing.T) {
-	for _, key := range [][]byte{KeyProgress, KeyNonce} {
+	for _, key := range [][]byte{KeyProgress, KeyNonce, KeyGuard} {
 		if _, err := trigger.ParseKey(key); err == nil || !IsReserved(key) {
 			t.Errorf("%q may be a trigger's key", key)
 		}

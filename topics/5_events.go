@@ -42,4 +42,5 @@ type Event struct {
 	Last              string            `json:"last,omitempty"`
 	PreviousScheduled string            `json:"previous_scheduled_at,omitempty"`
 	PreviousTZData    string            `json:"previous_tzdata,omitempty"`
+	Truncated         []string          `json:"truncated,omitempty"` // fields cut or left out, since the event did not fit its topic
 }

@@ -22,6 +22,8 @@ type EventEnv struct {
 	At          trigger.Instant // the turn's reading of the clock
 	Source      string          // Source of the command or receipt; "" for timers
 	WithPayload bool            // setting events.payload
+
+	Truncated []string // fields that AppendEventWithin has cut; its alone
 }
 
 // AppendEvent appends the JSON of one fact, as DecodeEvent and any JSON
@@ -47,6 +49,7 @@ func AppendEvent(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv) []byt
 	b = appendTime(b, "last", f.Last)
 	b = appendTime(b, "previous_scheduled_at", f.PreviousScheduled)
 	b = appendField(b, "previous_tzdata", f.PreviousTZData)
+	b = appendTruncated(b, env.Truncated)
 	return append(b, '}')
 }
 

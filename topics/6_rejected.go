@@ -1,9 +1,12 @@
 package topics
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -15,56 +18,81 @@ const (
 	headerErrorDetail  = errorPrefix + "detail"
 	headerErrorField   = errorPrefix + "field"
 	headerErrorChannel = errorPrefix + "channel"   // dead letters: where it was to go
-	headerErrorCut     = errorPrefix + "truncated" // rejected: bytes of the whole, where not all of it fitted
+	headerErrorCut     = errorPrefix + "truncated" // bytes of the whole, where not all of it fitted
 	headerSource       = commandPrefix + "source"
 	deadTargetKey      = enginePrefix + "target-key" // dead letters: the due record's key, if not the trigger's
+
+	headerErrorKeyLength = errorPrefix + "key-length" // rejected: of a key longer than a trigger's may be
+	headerErrorKeyHash   = errorPrefix + "key-hash"   // "sha256:" and hexadecimal digits
 )
 
-// MaxRecordBytes bounds what we write in one record, before compression: a
-// producer's batch, by default in Kafka and in its clients, holds about a
-// million bytes. A trigger whose State grows past it must be refused.
-const MaxRecordBytes = 1_000_000
+const maxErrorDetail = 1024 // of wc-error-detail, in bytes
 
-const (
-	maxErrorDetail = 1024    // of wc-error-detail, in bytes
-	maxRejectedHdr = 256_000 // of a rejected record's own headers, in bytes
-	errorRoom      = 4 << 10 // left for what was wrong
-)
+// RejectedRecord is RejectedWithin for a topic that takes MaxRecordBytes.
+func RejectedRecord(rec *Record, e *trigger.Error) (key, value []byte, headers []trigger.Header) {
+	return RejectedWithin(rec, e, MaxRecordBytes)
+}
 
-// RejectedRecord is what goes to topic rejected for a command that cannot be
+// RejectedWithin is what goes to topic rejected for a command that cannot be
 // obeyed: its bytes and headers as they were, and what was wrong. Headers of
 // an earlier rejection, and the engine's own, are not repeated. wc-source is
 // where rec says it stands: give a forwarded record its first append's.
 //
-// A compressed batch may hold a record far larger than we may write. Of that
-// one the beginning is kept, and wc-error-truncated says how large it was: a
-// refusal that cannot be written would stop the partition for ever.
-func RejectedRecord(rec *Record, e *trigger.Error) (key, value []byte, headers []trigger.Header) {
-	headers = make([]trigger.Header, 0, len(rec.Headers)+5)
-	whole, kept := len(rec.Key)+len(rec.Value), len(rec.Key)
+// A compressed batch may hold a record far larger than we may write, and a key
+// may be as large as a value. Of each the beginning is kept, so that the record
+// takes at most most bytes (RecordBytes), and wc-error-truncated says how large
+// it was: a refusal that cannot be written would stop the partition for ever.
+// most is at least MinRecordBytes.
+func RejectedWithin(rec *Record, e *trigger.Error, most int) (key, value []byte, headers []trigger.Header) {
+	room := most - errorRoom
+	key = clipBytes(rec.Key, min(maxRejectedKey, room/4))
+	headers = make([]trigger.Header, 0, min(len(rec.Headers), 100)+7)
+	whole, kept, cut := len(rec.Key)+len(rec.Value), len(key), len(key) < len(rec.Key)
 	for _, h := range rec.Headers {
 		size := len(h.Key) + len(h.Value) + headerOverhead
 		whole += size
-		if !ofRejection(h.Key) && kept+size <= maxRejectedHdr {
+		switch {
+		case ofRejection(h.Key):
+		case kept+size <= min(maxRejectedHdr, room/2):
 			headers, kept = append(headers, h), kept+size
+		default:
+			cut = true
 		}
 	}
 	value = rec.Value
-	if room := MaxRecordBytes - errorRoom - kept; len(value) > room {
-		value = value[:room]
+	if room -= kept; len(value) > room {
+		value, cut = value[:room], true
 	}
 	headers = append(headers, header(headerErrorCode, string(e.Code)), header(headerErrorDetail, clip(e.Msg, maxErrorDetail)))
 	if e.Field != "" {
 		headers = append(headers, header(headerErrorField, clip(e.Field, maxText)))
 	}
-	if whole > MaxRecordBytes-errorRoom || whole-len(rec.Value) > maxRejectedHdr {
+	if len(rec.Key) > trigger.MaxKeyBytes {
+		headers = append(headers, header(headerErrorKeyLength, strconv.Itoa(len(rec.Key))), header(headerErrorKeyHash, "sha256:"+sumOf(rec.Key)))
+	}
+	if cut {
 		headers = append(headers, header(headerErrorCut, strconv.Itoa(whole)))
 	}
-	return rec.Key, value, append(headers, header(headerSource, Source(rec.Topic, rec.Partition, rec.Offset)))
+	return key, value, append(headers, header(headerSource, Source(rec.Topic, rec.Partition, rec.Offset)))
 }
 
-// headerOverhead is the most a header's lengths take in a record.
-const headerOverhead = 10
+// RefusedKey is the name under which a refused record is told in topic events:
+// its key, of which only the beginning if it is no trigger's for its length. The
+// error then says how long the key is, and its hash.
+func RefusedKey(key []byte, e *trigger.Error) (about trigger.Key, told *trigger.Error) {
+	if len(key) <= trigger.MaxKeyBytes {
+		return trigger.Key(key), e
+	}
+	note := fmt.Sprintf("; it has %d bytes, sha256 %s", len(key), sumOf(key))
+	long := *e
+	long.Msg = clip(e.Msg, maxErrorDetail-len(note)) + note
+	return trigger.Key(clipBytes(key, trigger.MaxKeyBytes)), &long
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
 
 func ofRejection(key string) bool {
 	return strings.HasPrefix(key, errorPrefix) || key == headerSource || strings.HasPrefix(key, enginePrefix)
@@ -73,7 +101,15 @@ func ofRejection(key string) bool {
 // DeadLetterRecord is the due event nobody could deliver, under the trigger's
 // key, and why.
 func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, headers []trigger.Header) {
+	return DeadLetterWithin(d, env, MaxRecordBytes)
+}
+
+// DeadLetterWithin is DeadLetterRecord in at most most bytes (RecordBytes), at
+// least MinRecordBytes. The payload is cut first, then the user's headers go;
+// wc-error-truncated says how large the whole was.
+func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value []byte, headers []trigger.Header) {
 	_, value, headers = DueRecord(&d.Fire, env)
+	own := len(headers) - len(d.Fire.Spec.Headers) // those of ours come first
 	headers = append(headers, header(headerErrorCode, d.Code), header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
 	if d.Fire.Channel != "" {
 		headers = append(headers, header(headerErrorChannel, d.Fire.Channel))
@@ -81,7 +117,25 @@ func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, hea
 	if d.Fire.Spec.TargetKey != "" {
 		headers = append(headers, header(deadTargetKey, d.Fire.Spec.TargetKey))
 	}
-	return []byte(d.Fire.Key), value, headers
+	key = []byte(d.Fire.Key)
+	whole := RecordBytes(key, value, headers)
+	if whole <= most {
+		return key, value, headers
+	}
+	headers = append(headers, header(headerErrorCut, strconv.Itoa(whole)))
+	if rest := RecordBytes(key, nil, headers); rest > most {
+		headers = slices.Delete(headers, own, own+len(d.Fire.Spec.Headers))
+	}
+	if rest := RecordBytes(key, nil, headers); rest > most { // tags, 10 KB of them
+		headers = slices.DeleteFunc(headers, func(h trigger.Header) bool { return h.Key == dueTags })
+	}
+	return key, value[:max(0, min(len(value), most-RecordBytes(key, nil, headers)))], headers
+}
+
+// DeadLetterCut says that a dead letter is not the whole due event: it did not
+// fit, and must not be redriven.
+func DeadLetterCut(rec *Record) bool {
+	return slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == headerErrorCut })
 }
 
 // DecodeDeadLetter reads what DeadLetterRecord made.
@@ -104,15 +158,4 @@ func DecodeDeadLetter(rec *Record) (*trigger.DeadLetter, error) {
 
 func header(key, value string) trigger.Header {
 	return trigger.Header{Key: key, Value: []byte(value)}
-}
-
-// clip cuts s to at most n bytes, at a rune's end.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

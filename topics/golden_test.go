@@ -92,6 +92,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guard, err := AppendGuard(nil, someGuard())
+	if err != nil {
+		t.Fatal(err)
+	}
 	rejected := command("", "wc-dealy=7m", "a=1")
 	_, refusal := DecodeCommand(rejected, Limits{}, nil)
 	_, calendar, err := EncodeCalendar(Calendar{Name: "us-holidays", Dates: []string{"2026-07-04", "2026-12-25"}})
@@ -107,6 +111,7 @@ func goldens(t *testing.T) []golden {
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
+		golden{"guard", []byte(hex.EncodeToString(guard))},
 		golden{"due", recordText(DueRecord(fullFire(), dueEnv))},
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
@@ -164,6 +169,9 @@ func TestGoldenDecodes(t *testing.T) {
 	}
 	if n, err := DecodeNonce(readGoldenHex(t, "nonce")); err != nil || n.Term != 7 {
 		t.Errorf("nonce: %+v, %v", n, err)
+	}
+	if g, err := DecodeGuard(readGoldenHex(t, "guard")); err != nil || !reflect.DeepEqual(g, someGuard()) {
+		t.Errorf("guard: %+v, %v", g, err)
 	}
 	fact, env := goldenFact()
 	e, err := DecodeEvent(readGolden(t, "event-full"))

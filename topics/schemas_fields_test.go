@@ -156,8 +156,23 @@ func headerNames(hs []trigger.Header, without ...string) (out []string) {
 // What we write has every header of the schema, and no other.
 func TestHeaderSchemas(t *testing.T) {
 	_, _, due := DueRecord(fullFire(), dueEnv)
-	_, _, dead := DeadLetterRecord(&trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}, dueEnv)
 	_, _, rejected := RejectedRecord(&Record{Topic: "waterclock.commands", Key: []byte("k"), Value: make([]byte, MaxRecordBytes)}, &trigger.Error{Code: trigger.CodeTooLarge, Field: "payload", Msg: "m"})
+	_, _, keyed := RejectedRecord(&Record{Topic: "waterclock.commands", Key: make([]byte, trigger.MaxKeyBytes+1)}, &trigger.Error{Code: trigger.CodeInvalidKey})
+	batch := UnreadableBatch{Topic: "waterclock.commands", First: 81, Last: 83, Records: 3, Bytes: 2143, Codec: "zstd"}
+	for _, h := range append(keyed, RejectedBatch(&batch, batch.Refusal(trigger.CodeTooLarge, "too large"))...) {
+		if !slices.Contains(headerNames(rejected), h.Key) {
+			rejected = append(rejected, h)
+		}
+	}
+	big := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
+	_, _, cut := DeadLetterWithin(big, dueEnv, MinRecordBytes)
+	if DeadLetterCut(&Record{Headers: cut}) {
+		t.Error("what fits was cut")
+	}
+	spec := *big.Fire.Spec
+	spec.Payload = make([]byte, MinRecordBytes)
+	big.Fire.Spec = &spec
+	_, _, dead := DeadLetterWithin(big, dueEnv, MinRecordBytes)
 	_, _, tz, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte{1}, Carried: []string{"Europe/Kiev"}})
 	if err != nil {
 		t.Fatal(err)

@@ -1770,6 +1770,7 @@ type Nonce struct {
 	Member        string                 `protobuf:"bytes,3,opt,name=member,proto3" json:"member,omitempty"`
 	Term          int64                  `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`
+	Group         string                 `protobuf:"bytes,6,opt,name=group,proto3" json:"group,omitempty"` // consumer group of the owner
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1835,6 +1836,234 @@ func (x *Nonce) GetTerm() int64 {
 func (x *Nonce) GetAt() int64 {
 	if x != nil {
 		return x.At
+	}
+	return 0
+}
+
+func (x *Nonce) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+// Guard is the record under the key 0x00 "guard": what tells that this is the
+// log the owner has read, and that nobody else writes it. It stands before the
+// progress of a turn, whenever something in it has changed. A reader that does
+// not know it, or a field of it, checks less and forgets nothing: unknown
+// fields are let pass, so that older and newer versions can take turns.
+type Guard struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Seq        int64                  `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`    // turn it was written in
+	Group      string                 `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"` // consumer group of the owner: two groups cannot share a prefix
+	Commands   *LastRead              `protobuf:"bytes,3,opt,name=commands,proto3" json:"commands,omitempty"`
+	Receipts   *LastRead              `protobuf:"bytes,4,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	ReceiptsId []byte                 `protobuf:"bytes,5,opt,name=receipts_id,json=receiptsId,proto3" json:"receipts_id,omitempty"` // topic ids, 16 bytes
+	ControlId  []byte                 `protobuf:"bytes,6,opt,name=control_id,json=controlId,proto3" json:"control_id,omitempty"`
+	// When the command or receipt of Progress.applied was first appended, under
+	// the same keys: a later one at an offset below is of a log written anew.
+	Applied       []*AppliedOrigin `protobuf:"bytes,7,rep,name=applied,proto3" json:"applied,omitempty"` // ascending
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Guard) Reset() {
+	*x = Guard{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Guard) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Guard) ProtoMessage() {}
+
+func (x *Guard) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Guard.ProtoReflect.Descriptor instead.
+func (*Guard) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Guard) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Guard) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *Guard) GetCommands() *LastRead {
+	if x != nil {
+		return x.Commands
+	}
+	return nil
+}
+
+func (x *Guard) GetReceipts() *LastRead {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+func (x *Guard) GetReceiptsId() []byte {
+	if x != nil {
+		return x.ReceiptsId
+	}
+	return nil
+}
+
+func (x *Guard) GetControlId() []byte {
+	if x != nil {
+		return x.ControlId
+	}
+	return nil
+}
+
+func (x *Guard) GetApplied() []*AppliedOrigin {
+	if x != nil {
+		return x.Applied
+	}
+	return nil
+}
+
+// AppliedOrigin is an entry of Progress.applied with its first append.
+type AppliedOrigin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"` // as in Progress.applied: below 0 for receipts
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	Append        int64                  `protobuf:"varint,3,opt,name=append,proto3" json:"append,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AppliedOrigin) Reset() {
+	*x = AppliedOrigin{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AppliedOrigin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AppliedOrigin) ProtoMessage() {}
+
+func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
+func (*AppliedOrigin) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AppliedOrigin) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *AppliedOrigin) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *AppliedOrigin) GetAppend() int64 {
+	if x != nil {
+		return x.Append
+	}
+	return 0
+}
+
+// LastRead is the last record read of an input.
+type LastRead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	LeaderEpoch   int32                  `protobuf:"varint,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // of its batch; -1 if the broker has none
+	Sum           uint64                 `protobuf:"fixed64,3,opt,name=sum,proto3" json:"sum,omitempty"`                                   // xxhash64 over key, value and append time
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LastRead) Reset() {
+	*x = LastRead{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LastRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LastRead) ProtoMessage() {}
+
+func (x *LastRead) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
+func (*LastRead) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LastRead) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *LastRead) GetLeaderEpoch() int32 {
+	if x != nil {
+		return x.LeaderEpoch
+	}
+	return 0
+}
+
+func (x *LastRead) GetSum() uint64 {
+	if x != nil {
+		return x.Sum
 	}
 	return 0
 }
@@ -1994,13 +2223,32 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"TopicCount\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x18\n" +
 	"\arecords\x18\x02 \x01(\x03R\arecords\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\x06R\x06digest\"k\n" +
+	"\x06digest\x18\x03 \x01(\x06R\x06digest\"\x81\x01\n" +
 	"\x05Nonce\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\fR\x02id\x12\x16\n" +
 	"\x06member\x18\x03 \x01(\tR\x06member\x12\x12\n" +
 	"\x04term\x18\x04 \x01(\x03R\x04term\x12\x0e\n" +
-	"\x02at\x18\x05 \x01(\x03R\x02at*\xd3\x01\n" +
+	"\x02at\x18\x05 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05group\x18\x06 \x01(\tR\x05group\"\x91\x02\n" +
+	"\x05Guard\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x03R\x03seq\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\x123\n" +
+	"\bcommands\x18\x03 \x01(\v2\x17.waterclock.v1.LastReadR\bcommands\x123\n" +
+	"\breceipts\x18\x04 \x01(\v2\x17.waterclock.v1.LastReadR\breceipts\x12\x1f\n" +
+	"\vreceipts_id\x18\x05 \x01(\fR\n" +
+	"receiptsId\x12\x1d\n" +
+	"\n" +
+	"control_id\x18\x06 \x01(\fR\tcontrolId\x126\n" +
+	"\aapplied\x18\a \x03(\v2\x1c.waterclock.v1.AppliedOriginR\aapplied\"]\n" +
+	"\rAppliedOrigin\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06append\x18\x03 \x01(\x03R\x06append\"W\n" +
+	"\bLastRead\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12!\n" +
+	"\fleader_epoch\x18\x02 \x01(\x05R\vleaderEpoch\x12\x10\n" +
+	"\x03sum\x18\x03 \x01(\x06R\x03sum*\xd3\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTATUS_PENDING\x10\x01\x12\x11\n" +
@@ -2046,7 +2294,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2069,6 +2317,9 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*PartitionOffset)(nil), // 18: waterclock.v1.PartitionOffset
 	(*TopicCount)(nil),      // 19: waterclock.v1.TopicCount
 	(*Nonce)(nil),           // 20: waterclock.v1.Nonce
+	(*Guard)(nil),           // 21: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 22: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 23: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
@@ -2091,11 +2342,14 @@ var file_waterclock_v1_state_proto_depIdxs = []int32{
 	18, // 17: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
 	18, // 18: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
 	19, // 19: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	23, // 20: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	23, // 21: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	22, // 22: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2109,7 +2363,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

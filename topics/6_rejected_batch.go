@@ -1,0 +1,41 @@
+package topics
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// headerErrorLast is on a record of rejected that stands for a whole batch.
+const headerErrorLast = errorPrefix + "last-offset"
+
+// UnreadableBatch is a batch of records that no reader of ours can or may
+// decode. Its records are not known: it is refused as one.
+type UnreadableBatch struct {
+	Topic     string
+	Partition int32
+	First     int64 // offsets that are refused
+	Last      int64
+	Records   int    // as the batch's header says
+	Bytes     int    // as it lies in the topic
+	Codec     string // "none", "gzip", …
+}
+
+// Record is the batch as a record that is refused: without a key, where the
+// batch begins.
+func (u *UnreadableBatch) Record() *Record {
+	return &Record{Topic: u.Topic, Partition: u.Partition, Offset: u.First}
+}
+
+// Refusal says what is wrong with the batch, for a person.
+func (u *UnreadableBatch) Refusal(code trigger.Code, why string) *trigger.Error {
+	return &trigger.Error{Code: code, Msg: fmt.Sprintf("offsets %d to %d were not read: a batch of %d records in %d bytes, compression %s, %s",
+		u.First, u.Last, u.Records, u.Bytes, u.Codec, clip(why, maxErrorDetail/2))}
+}
+
+// RejectedBatch is what goes to topic rejected for the batch.
+func RejectedBatch(u *UnreadableBatch, e *trigger.Error) []trigger.Header {
+	_, _, headers := RejectedWithin(u.Record(), e, MinRecordBytes)
+	return append(headers, header(headerErrorLast, strconv.FormatInt(u.Last, 10)))
+}
