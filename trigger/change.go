@@ -71,6 +71,7 @@ func (d *decision) erase(c *Command) *Error {
 	if old != nil {
 		next.Revision, next.Seq, next.Life, next.CreatedAt, next.LastAppend = old.Revision, old.Seq, old.Life, old.CreatedAt, old.LastAppend
 	}
+	next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
 	next.Revision++
 	d.s = next
 	d.tell(Fact{Type: ErasedFact})

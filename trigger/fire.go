@@ -28,6 +28,16 @@ func (s *State) liveAt(t Timer) int {
 	})
 }
 
+// WaitsForReceipt says that a receipt read before t goes may decide otherwise: it
+// is a time-out or a retry.
+func (s *State) WaitsForReceipt(t Timer) bool {
+	if t.Kind != TimerLive {
+		return false
+	}
+	i := s.liveAt(t)
+	return i >= 0 && (s.Live[i].Kind == LiveInFlight || s.Live[i].Kind == LiveRetry)
+}
+
 // seriesDue fires the next occurrence of the plan, unless it is too late for
 // it, and plans the one after.
 func (d *decision) seriesDue() {

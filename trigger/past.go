@@ -26,10 +26,11 @@ func (d *decision) past(w *When) past {
 	old := &s.Spec.When
 	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone}
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
+		keep.after = min(keep.after, d.now) // what a skip or a rezone decided ahead was about the old rule
 		return keep
 	}
 	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
-	if w.Zone != old.Zone && s.Series.Local != "" && keep.after != 0 {
+	if decided := len(s.Done) > 0 || len(s.Series.Skip) > 0; decided && w.Zone != old.Zone && s.Series.Local != "" {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep

@@ -98,8 +98,11 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, err
 	}
 	after := from
-	if spec.When.Start != "" || before.goesOn {
-		after = minInstant // a start in the past: the misfire policy decides
+	switch {
+	case before.goesOn:
+		after = minInstant // the plan stands: what it was late with, it is still to decide
+	case spec.When.Start != "":
+		after = from - 1 // a start in the past is an anchor: what lies before the append is neither fired nor missed
 	}
 	o, ok, err := r.next(max(after, before.after, before.beyond))
 	for ok && err == nil && before.decided(o, life) {
@@ -113,8 +116,8 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, skipsFrom(before.leaveOut(spec.When.Zone), before.after)
-	if spec.When.Start == "" && !before.goesOn {
-		p.After = max(p.After, from)
+	if !before.goesOn {
+		p.After = max(p.After, after)
 	}
 	return p, nil
 }

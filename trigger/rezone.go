@@ -56,5 +56,6 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
 		before.beyond = at - 1
 	}
+	before.beyond = max(before.beyond, from-1) // what is over by the new zone's clocks is not made due by the move
 	return d.m.planRule(spec, s.Life, s.Key, from, before)
 }
