@@ -16,10 +16,20 @@ import (
 type Window struct {
 	From, To   map[int32]int64 // event_us of the first and the last event, by partition
 	Partitions int32           // of the topic: where a trigger is, if a table does not say
+	Ends       int64           // rows that end before it (seconds) are left out: one sink may be read before, one after
 }
 
-// side says where a row lies: -1 before the window, 0 in it, 1 behind it.
-func (w Window) side(r Row) int {
+// side is where a row lies.
+type side int8
+
+const (
+	within side = iota
+	before      // the window
+	behind      // it
+	ending      // within it, and of what ends while the sinks are compared
+)
+
+func (w Window) side(r Row) side {
 	p := r.Partition
 	if p < 0 {
 		p = topics.Partition([]byte(r.Trigger), max(1, w.Partitions))
@@ -27,11 +37,13 @@ func (w Window) side(r Row) int {
 	from, ok := w.From[p]
 	switch {
 	case !ok || r.EventUS < from:
-		return -1 // of a partition without events nothing is in the log any more
+		return before // of a partition without events nothing is in the log any more
 	case r.EventUS > w.To[p]:
-		return 1
+		return behind
+	case r.Until < w.Ends:
+		return ending
 	}
-	return 0
+	return within
 }
 
 // TableReport is what Compare found in one table.
@@ -40,6 +52,7 @@ type TableReport struct {
 	Old, New int64 // rows within the window
 	Before   int64 // rows of the old sink from before the log begins
 	Ahead    int64 // rows of the old sink that later events have changed since
+	Ending   int64 // rows of the old sink that end while the sinks are compared
 	Differ   []Difference
 	More     int64 // triggers that differ beyond those listed
 }
@@ -88,11 +101,13 @@ func compareTable(ctx context.Context, old, fresh Scanner, w Window, t Table) (r
 	r.Table = t
 	c := &comparison{w: w, t: t, ahead: map[uint64]struct{}{}}
 	a, b := make([]tally, buckets), make([]tally, buckets)
-	err = c.scanOld(ctx, old, func(side int, row Row) {
-		switch {
-		case side < 0:
+	err = c.scanOld(ctx, old, func(at side, row Row) {
+		switch at {
+		case before:
 			r.Before++
-		case side == 0:
+		case ending:
+			r.Ending++
+		case within:
 			r.Old++
 			a[bucketOf(row)].add(row)
 		}
@@ -131,23 +146,23 @@ type comparison struct {
 // maxAheadRows bounds what a comparison holds in memory.
 const maxAheadRows = 5_000_000
 
-func (c *comparison) scanOld(ctx context.Context, s Scanner, visit func(side int, r Row)) error {
+func (c *comparison) scanOld(ctx context.Context, s Scanner, visit func(at side, r Row)) error {
 	return s.Scan(ctx, c.t, func(r Row) error {
-		side := c.w.side(r)
-		if side > 0 && c.t != TableEvents { // an event's row is its own; others are changed by later events
+		at := c.w.side(r)
+		if at == behind && c.t != TableEvents { // an event's row is its own; others are changed by later events
 			c.ahead[rowKey(r)] = struct{}{}
 		}
 		if len(c.ahead) > maxAheadRows {
 			return fmt.Errorf("the old sink has more than %d rows of events that came after the rebuild began: run it again, with the old projector stopped", maxAheadRows)
 		}
-		visit(side, r)
+		visit(at, r)
 		return nil
 	})
 }
 
 func (c *comparison) scanNew(ctx context.Context, s Scanner, visit func(r Row)) error {
 	return s.Scan(ctx, c.t, func(r Row) error {
-		if _, ahead := c.ahead[rowKey(r)]; !ahead && c.w.side(r) == 0 {
+		if _, ahead := c.ahead[rowKey(r)]; !ahead && c.w.side(r) == within {
 			visit(r)
 		}
 		return nil
@@ -178,8 +193,8 @@ func (r *TableReport) name(ctx context.Context, c *comparison, old, fresh Scanne
 			all[k] = one
 		}
 	}
-	err := c.scanOld(ctx, old, func(side int, row Row) {
-		if side == 0 {
+	err := c.scanOld(ctx, old, func(at side, row Row) {
+		if at == within {
 			into(a, row)
 		}
 	})

@@ -22,8 +22,18 @@ const maxKey = 1024
 
 // maxAhead is how far an event may claim to be ahead of its append time. A
 // row's write timestamp is event_us, so one garbled event from the year 9999
-// could never be overwritten again.
+// could never be overwritten again. One whose event_id says the same was made by
+// an engine: event_us never goes back, so it is ahead for as long as a clock of
+// the brokers once was.
 const maxAhead = 24 * time.Hour
+
+// lastEventUS is the last that any clock may say: in 2286.
+const lastEventUS = 10_000_000_000_000_000
+
+// maxValue bounds what one event may put into a row: a quarter of what Cassandra
+// takes in one write by default (max_mutation_size, 16 MiB). It would refuse a
+// larger one for ever. An engine's event has a payload of 512 KiB at most.
+const maxValue = 4 << 20
 
 // DecodeEvent reads the value of one record of the events topic, appended at
 // the given time. Unknown fields are passed over: a newer engine may say more.
@@ -41,6 +51,9 @@ func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 // decodeEvent is DecodeEvent with the keys as they stand.
 func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	var e topics.Event
+	if len(value) > maxValue {
+		return e, fmt.Errorf("decode event: %d bytes are more than a row takes (%d)", len(value), maxValue)
+	}
 	if err := json.Unmarshal(value, &e, lenient); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
 	}
@@ -57,14 +70,31 @@ func checkEvent(e *topics.Event, appended time.Time) error {
 	switch {
 	case e.Type == "":
 		return errors.New("no type")
-	case e.EventUS <= 0:
+	case e.EventUS <= 0 || e.EventUS > lastEventUS:
 		return fmt.Errorf("event_us %d is not a time", e.EventUS)
-	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)):
+	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)) && !strings.HasSuffix(e.EventID, fmt.Sprintf("-%d", e.EventUS)):
 		return fmt.Errorf("event_us %d is more than a day after its append", e.EventUS)
 	case e.Seq < 0:
 		return fmt.Errorf("seq %d is negative", e.Seq)
 	}
-	return checkTimes(e)
+	return errors.Join(checkNumbers(e), checkTimes(e))
+}
+
+// checkNumbers refuses what a column of 32 bits does not hold.
+func checkNumbers(e *topics.Event) error {
+	step := 0
+	if e.Step != nil {
+		step = *e.Step
+	}
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"version", e.Version}, {"step", step}, {"attempt", e.Attempt}, {"count", e.Count}} {
+		if int(int32(f.value)) != f.value {
+			return fmt.Errorf("%s %d has more than 32 bits", f.name, f.value)
+		}
+	}
+	return nil
 }
 
 // shortenKeys says whether a key had to be cut.

@@ -27,8 +27,12 @@
 //     durable in the sink.
 //   - A record that is no event is counted, logged and passed; it never holds
 //     its partition up.
+//   - A row that the store refuses is not passed: its partition stands still, and
+//     is told to, until somebody has mended the store (stopped.go).
 //   - A row disappears at the instant its event's age reaches the retention,
 //     no matter when it was written: replay does not lengthen a life.
+//   - A word that has ended still hides the older ones, so tables built at any
+//     age show what tables that grew that old show.
 //   - trigger.erased blanks the content (user, tags, payload, detail,
 //     correlation id) of every earlier row of its trigger; the row itself, that
 //     something happened, stays.

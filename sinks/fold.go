@@ -198,7 +198,8 @@ func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, Min
 	}
 	if due != 0 {
 		at := stamp{e.EventUS, minuteUntil(e.EventUS, due, retention)}
-		row := MinuteRow{State: cell(at, state), Occurrence: said(at, e.Occurrence), Channel: said(at, e.Channel), UserID: said(at, e.UserID)}
+		row := MinuteRow{State: cell(at, state), Occurrence: said(at, e.Occurrence), Channel: said(at, e.Channel),
+			UserID: said(contentStamp(e.EventUS, retention), e.UserID)}
 		if state == "FIRED" {
 			row.FiredUS = cell(at, e.EventUS)
 		}
@@ -211,12 +212,25 @@ func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, Min
 }
 
 // MinuteErased blanks an entry's content as of an erase.
-func MinuteErased(erasedUS int64, k MinuteKey, retention time.Duration) MinuteRow {
-	return MinuteRow{UserID: cell(stamp{erasedUS, minuteUntil(erasedUS, k.Due, retention)}, "")}
+func MinuteErased(erasedUS int64, retention time.Duration) MinuteRow {
+	return MinuteRow{UserID: cell(contentStamp(erasedUS, retention), "")}
 }
 
+// contentStamp is the life of an entry's content: it ends with its event, also
+// where the entry waits for a due far ahead. An erase finds entries by their
+// events, and what outlived its event would be found by none.
+func contentStamp(us int64, retention time.Duration) stamp {
+	return stamp{us, EventUntil(us, retention).Unix()}
+}
+
+// afterDue is how long an entry planned far ahead is kept past its due_at.
+const afterDue = 7 * 24 * time.Hour
+
+// minuteUntil is when an event's word on an entry ends. A later event's word
+// never ends before an earlier one's, so that one that has ended leaves no other
+// standing. Nearly all words of an event end together: one statement writes them.
 func minuteUntil(us int64, due trigger.Instant, retention time.Duration) int64 {
-	return max(us/1e6, int64(due)/1000) + int64(retention/time.Second)
+	return max(EventUntil(us, retention).Unix(), int64(due)/1000+int64(min(retention, afterDue)/time.Second))
 }
 
 // MinuteOf is the minute since 1970 that an instant falls in.

@@ -52,6 +52,12 @@ type Reader interface {
 // projector waits and applies the batch again.
 var ErrUnavailable = errors.New("history store unavailable")
 
+// ErrRefused is wrapped by errors that time alone does not cure: the store has
+// understood what it was told and says no. Its schema, its rights or its limits
+// are not what the rows need, and somebody has to mend that. The projector stops
+// the partitions it concerns, tells, and tries again until then.
+var ErrRefused = errors.New("history store refuses")
+
 // EventRecord is one record of the events topic. Poison marks a record that is
 // no event: it has a position and nothing else. Raw, if it is there, is the JSON
 // that Event was read from and still says: whoever changes Event drops it.

@@ -41,8 +41,8 @@ type Options struct {
 	// 10 ms; negative means none.
 	Gather time.Duration
 
-	// RetryMin and RetryMax bound the wait before a refused batch is applied
-	// again; it doubles from one to the other. Default 200 ms and 10 s.
+	// RetryMin and RetryMax bound the wait before a batch that did not go through
+	// is applied again; it doubles from one to the other. Default 200 ms and 10 s.
 	RetryMin, RetryMax time.Duration
 
 	// Attempt bounds one try to apply a batch. Default 30 s.
@@ -60,7 +60,7 @@ type Options struct {
 }
 
 // Hooks let metrics and tests watch a projector. They must not block; Lag is
-// called from a goroutine of its own.
+// called from a goroutine of its own, and so is Stopped when a partition goes.
 type Hooks struct {
 	// Applied: a batch is durable and its offsets are committed.
 	Applied func(events int, took time.Duration)
@@ -69,8 +69,14 @@ type Hooks struct {
 	Lag func(partition int32, records int64)
 	// Skipped: a record was no event.
 	Skipped func(partition int32, offset int64, err error)
-	// Retry: the sink refused a batch for the n-th time.
+	// Retry: the sink did not take a batch, for the n-th time.
 	Retry func(n int, err error)
+	// Lost: the log has dropped that many records before they were projected.
+	Lost func(partition int32, records int64)
+	// Stopped: the sink refuses a partition's rows (ErrRefused), and nothing more
+	// of it is projected. Told at every try, and with nil once it goes on, here
+	// or elsewhere.
+	Stopped func(partition int32, err error)
 }
 
 func (o Options) withDefaults() Options {
@@ -98,6 +104,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Hooks.Retry == nil {
 		o.Hooks.Retry = func(int, error) {}
+	}
+	if o.Hooks.Lost == nil {
+		o.Hooks.Lost = func(int32, int64) {}
+	}
+	if o.Hooks.Stopped == nil {
+		o.Hooks.Stopped = func(int32, error) {}
 	}
 	return o
 }

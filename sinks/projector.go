@@ -22,8 +22,10 @@ type Projector struct {
 	sink   Writer
 	client *kgo.Client
 
-	mu    sync.Mutex
-	owned map[int32]int64 // the offset to apply next; unknown (-1) until something was
+	mu      sync.Mutex
+	owned   map[int32]int64 // the offset to apply next; unknown (-1) until something was
+	stopped map[int32]*stop // partitions whose rows the sink refuses
+	told    time.Time       // when the log last heard of them
 }
 
 // NewProjector joins nothing yet; Run does.
@@ -31,12 +33,13 @@ func NewProjector(sink Writer, opts Options) (*Projector, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return &Projector{opts: opts.withDefaults(), sink: sink, owned: map[int32]int64{}}, nil
+	return &Projector{opts: opts.withDefaults(), sink: sink, owned: map[int32]int64{}, stopped: map[int32]*stop{}}, nil
 }
 
 // Run projects until ctx ends; then it returns nil. While the sink is away it
-// holds one batch and what is fetched ahead of it, and tries on. It returns an
-// error only where trying on cannot help: bad options, refused credentials.
+// holds one batch and what is fetched ahead of it, and tries on. Partitions whose
+// rows the sink refuses stand still until it takes them (stopped.go). It returns
+// an error only where trying on cannot help: bad options, refused credentials.
 func (p *Projector) Run(ctx context.Context) error {
 	if err := p.connect(); err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -52,11 +55,9 @@ func (p *Projector) Run(ctx context.Context) error {
 			return fmt.Errorf("poll: %w", err)
 		}
 		for _, part := range b.split(p.opts.MaxRecords, p.opts.MaxBytes) {
-			if !p.apply(ctx, part.events) {
-				return nil // ctx ended; whoever is next applies it
-			}
-			p.commit(ctx, part)
+			p.deliver(ctx, part)
 		}
+		p.retryStopped(ctx)
 		if len(b.records) < p.opts.MaxRecords/2 {
 			sleep(ctx, p.opts.Gather)
 		}
@@ -78,9 +79,10 @@ func (p *Projector) connect() (err error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(p.opts.MaxBuffered), kgo.FetchMaxPartitionBytes(max(1, p.opts.MaxBuffered/4)),
 		kgo.OnPartitionsAssigned(p.assigned), kgo.OnPartitionsRevoked(p.revoked), kgo.OnPartitionsLost(p.revoked),
+		kgo.AdjustFetchOffsetsFn(p.begin),
 	)
 	if p.sink.OwnsOffsets() {
-		opts = append(opts, kgo.AdjustFetchOffsetsFn(p.resumeFromSink), kgo.AutoCommitMarks(), kgo.AutoCommitInterval(tellGroupEvery))
+		opts = append(opts, kgo.AutoCommitMarks(), kgo.AutoCommitInterval(tellGroupEvery))
 	} else {
 		opts = append(opts, kgo.DisableAutoCommit())
 	}
@@ -105,7 +107,30 @@ func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string]
 	for _, partition := range topics[p.opts.Topic] {
 		delete(p.owned, partition)
 		p.opts.Hooks.Lag(partition, 0)
+		if p.stopped[partition] != nil {
+			p.resume(partition) // it is the next owner's to stop at it
+		}
 	}
+}
+
+// begin is told where the group would go on. It notes from where we do.
+func (p *Projector) begin(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	if p.sink.OwnsOffsets() {
+		var err error
+		if offsets, err = p.resumeFromSink(ctx, offsets); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for partition, from := range offsets[p.opts.Topic] {
+		if at := from.EpochOffset().Offset; at >= 0 {
+			if _, ok := p.owned[partition]; ok {
+				p.owned[partition] = at
+			}
+		}
+	}
+	return offsets, nil
 }
 
 // resumeFromSink puts the sink's own position in the place of the group's. A
@@ -128,14 +153,20 @@ func (p *Projector) resumeFromSink(ctx context.Context, offsets map[string]map[i
 // poll waits for records. Errors that pass are logged and polled over.
 func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 	b := &fetched{}
-	f := p.client.PollRecords(ctx, p.opts.MaxRecords)
+	wait, cancel := p.untilRetry(ctx)
+	f := p.client.PollRecords(wait, p.opts.MaxRecords)
+	timeToRetry := wait.Err() != nil
+	cancel()
 	if f.IsClientClosed() || ctx.Err() != nil {
 		return b, nil
 	}
 	var fatal error
 	f.EachError(func(_ string, partition int32, err error) {
-		if isRefusal(err) {
+		switch {
+		case isRefusal(err):
 			fatal = errors.Join(fatal, err)
+			return
+		case timeToRetry && errors.Is(err, context.DeadlineExceeded):
 			return
 		}
 		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
@@ -153,6 +184,7 @@ func isRefusal(err error) bool {
 
 // take decodes one partition's records.
 func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
+	p.checkHole(fp)
 	for _, r := range fp.Records {
 		rec, err := recordOf(r)
 		if err != nil {
@@ -161,6 +193,21 @@ func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 		}
 		b.add(rec, r)
 	}
+}
+
+// checkHole tells of records that were dropped before they were projected. The
+// client goes on at the log's beginning without a word.
+func (p *Projector) checkHole(fp kgo.FetchPartition) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next, ok := p.owned[fp.Partition]
+	if !ok || next == unknown || p.stopped[fp.Partition] != nil || len(fp.Records) == 0 || fp.LogStartOffset <= next {
+		return
+	}
+	p.opts.Logger.Error("history: the log has dropped records that were not projected; the history has a hole",
+		"partition", fp.Partition, "from", next, "to", fp.LogStartOffset)
+	p.opts.Hooks.Lost(fp.Partition, fp.LogStartOffset-next)
+	p.owned[fp.Partition] = fp.LogStartOffset
 }
 
 // recordOf decodes a record; on an error, and for transaction markers, it is
@@ -186,10 +233,11 @@ func recordOf(r *kgo.Record) (rec EventRecord, err error) {
 // that within Attempt is away, not slow.
 const minChunk = 16
 
-// apply returns true once the batch is durable, false when ctx has ended first.
-// A refused batch is tried again in halves, so that a sink too slow for the
-// whole of it within Attempt still gets on.
-func (p *Projector) apply(ctx context.Context, events []EventRecord) bool {
+// apply returns nil once the batch is durable. It tries until then, unless ctx
+// ends, or the sink refuses the batch: trying on would hold up the partitions
+// that it would take. A batch that it does not take is tried again in halves, so
+// that a sink too slow for the whole of it within Attempt still gets on.
+func (p *Projector) apply(ctx context.Context, events []EventRecord) error {
 	wait, chunk, tries, started := p.opts.RetryMin, len(events), 0, time.Now()
 	for rest := events; len(rest) > 0; {
 		n := min(chunk, len(rest))
@@ -199,18 +247,21 @@ func (p *Projector) apply(ctx context.Context, events []EventRecord) bool {
 			continue
 		}
 		if ctx.Err() != nil {
-			return false
+			return ctx.Err()
 		}
 		tries++
 		p.opts.Hooks.Retry(tries, err)
+		if errors.Is(err, ErrRefused) {
+			return err
+		}
 		p.opts.Logger.Warn("history: apply; will try again", "attempt", tries, "wait", wait, "err", err)
 		if !sleep(ctx, wait) {
-			return false
+			return ctx.Err()
 		}
 		wait, chunk = min(2*wait, p.opts.RetryMax), max(minChunk, n/2)
 	}
 	p.opts.Hooks.Applied(len(events), time.Since(started))
-	return true
+	return nil
 }
 
 func (p *Projector) try(ctx context.Context, events []EventRecord) error {

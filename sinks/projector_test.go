@@ -14,6 +14,8 @@ import (
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/sinktest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // What is committed is projected, what was aborted is not, and what is no
@@ -74,6 +76,157 @@ func TestProjectorSinkAway(t *testing.T) {
 	if n := sinktest.Rows(t, s); n != l.Events {
 		t.Errorf("%d rows, want %d", n, l.Events)
 	}
+}
+
+// What the sink refuses stops its partition and no other, is told, and is there
+// once the sink takes it: in order, with all that came behind it.
+func TestProjectorRefused(t *testing.T) {
+	for _, groupOffsets := range []bool{true, false} {
+		l, s := sinktest.NewLog(t), newSink(t)
+		s.groupOffsets = groupOffsets
+		due := time.Now().Add(time.Hour)
+		l.Write(kgo.TryCommit, l.Lives("a", 40)...)
+		bad := l.Event("bad", trigger.Registered, trigger.Pending, due)
+		l.Write(kgo.TryCommit, bad)
+		l.Write(kgo.TryCommit, l.Lives("b", 40)...)
+		var mended atomic.Bool
+		s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+			for i := range batch {
+				if batch[i].Trigger == "bad" && !mended.Load() {
+					return fmt.Errorf("%w: the column is gone", sinks.ErrRefused)
+				}
+			}
+			return next(ctx, batch)
+		}
+		var mu sync.Mutex
+		stopped, tries := map[int32]error{}, 0
+		o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 30, Hooks: sinks.Hooks{Stopped: func(partition int32, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			stopped[partition] = err
+			tries++
+		}}}
+		held := topics.Partition([]byte("bad"), sinktest.LogPartitions)
+		stage, wrote := 0, 0
+		sinktest.Project(t, s, o, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case stage == 0 && tries > 5 && onOthers(t, s, held) == l.EventsOn(held, false):
+				l.Write(kgo.TryCommit, l.Lives("c", 40)...)
+				stage, wrote = 1, tries
+			case stage == 1 && tries > wrote+5 && onOthers(t, s, held) == l.EventsOn(held, false):
+				if err := stopped[held]; len(stopped) != 1 || !errors.Is(err, sinks.ErrRefused) {
+					t.Errorf("stopped: %v, want partition %d", stopped, held)
+				}
+				if _, ok, _ := s.Trigger(context.Background(), "default", "bad"); ok {
+					t.Error("what was refused is there")
+				}
+				mended.Store(true)
+				stage = 2
+			}
+			return stage == 2 && sinktest.Rows(t, s) == l.Events
+		})
+		if stopped[held] != nil {
+			t.Errorf("told to stand still when it goes on: %v", stopped)
+		}
+		s.apply = nil
+		requireFold(t, l, s)
+	}
+}
+
+// onOthers counts the events of all partitions but one.
+func onOthers(t *testing.T, s *sink, partition int32) (n int) {
+	t.Helper()
+	err := s.Scan(context.Background(), sinks.TableEvents, func(r sinks.Row) error {
+		if r.Partition != partition {
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Records that the log has dropped before they were projected are told: nothing
+// else shows that the history has a hole.
+func TestProjectorTellsOfAHole(t *testing.T) {
+	for _, groupOffsets := range []bool{true, false} {
+		l, s := sinktest.NewLog(t), newSink(t)
+		s.groupOffsets = groupOffsets
+		var lost atomic.Int64
+		o := sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Lost: func(_ int32, records int64) { lost.Add(records) }}}
+		l.Write(kgo.TryCommit, l.Lives("before", 30)...)
+		sinktest.Project(t, s, o, func() bool {
+			at, end := l.Committed("waterclock-history")
+			return at == end && sinktest.Rows(t, s) == l.Events
+		})
+		end := func() int64 { _, end := l.Committed("waterclock-history"); return end }
+		from := end()
+		if n := lost.Load(); n != 0 {
+			t.Errorf("%d records are told to be lost when none is", n)
+		}
+		l.Write(kgo.TryCommit, l.Lives("hole", 30)...)
+		hole := end() - from
+		l.Trim()
+		l.Write(kgo.TryCommit, l.Lives("after", 30)...)
+		sinktest.Project(t, s, o, func() bool { return sinktest.Rows(t, s) == l.Events-90 })
+		if n := lost.Load(); n != hole {
+			t.Errorf("group offsets %v: %d records are told to be lost, want %d", groupOffsets, n, hole)
+		}
+	}
+}
+
+// A partition that stands still, and goes to another projector, goes on there.
+func TestProjectorRefusedMoves(t *testing.T) {
+	l, s := sinktest.NewLog(t), newSink(t)
+	s.groupOffsets = true
+	l.Write(kgo.TryCommit, l.Lives("a", 60)...)
+	refuse := func(context.Context, []sinks.EventRecord, func(context.Context, []sinks.EventRecord) error) error {
+		return sinks.ErrRefused
+	}
+	broken := &sink{Store: s.Store, groupOffsets: true, apply: refuse}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	stopped := map[int32]bool{}
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 20, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond}
+	o.Hooks.Stopped = func(partition int32, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped[partition] = err != nil; err == nil {
+			delete(stopped, partition)
+		}
+	}
+	p, err := sinks.NewProjector(broken, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, left := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(leave) }()
+	all := func(n int) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return len(stopped) == n }
+	}
+	for !all(sinktest.LogPartitions)() && ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	moved := false
+	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool {
+		if mu.Lock(); !moved && len(stopped) < sinktest.LogPartitions {
+			moved = true // what was given away is told to be no longer stopped here
+			left()
+		}
+		mu.Unlock()
+		at, end := l.Committed("waterclock-history")
+		return at == end
+	})
+	if err := <-ended; err != nil || !moved {
+		t.Errorf("the first ended with %v; partitions moved: %v", err, moved)
+	}
+	requireFold(t, l, s)
 }
 
 // A sink that cannot take the whole batch in time gets it in parts.

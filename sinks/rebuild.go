@@ -44,6 +44,7 @@ type RebuildProgress struct {
 type Report struct {
 	RebuildProgress
 	Window Window
+	Since  time.Time       // the log has all events from then on; zero if it never had others
 	Ends   map[int32]int64 // the offsets up to which the log was replayed
 	Tables []TableReport   // empty if there was nothing to compare with
 }
@@ -65,7 +66,12 @@ func (r *Report) String() string {
 	if r.Poison > 0 {
 		fmt.Fprintf(&b, " (%d records were no events)", r.Poison)
 	}
-	b.WriteString("\n")
+	if r.Since.IsZero() {
+		b.WriteString("; that is the whole log\n")
+	} else {
+		fmt.Fprintf(&b, "\nthe log begins at %s: the new tables are whole from then on, and what only earlier events told is not in them\n",
+			r.Since.UTC().Format("2006-01-02T15:04:05Z"))
+	}
 	for _, t := range r.Tables {
 		t.print(&b)
 	}
@@ -83,6 +89,9 @@ func (t *TableReport) print(b *strings.Builder) {
 	}
 	if t.Ahead > 0 {
 		fmt.Fprintf(b, "; %d old rows have changed since", t.Ahead)
+	}
+	if t.Ending > 0 {
+		fmt.Fprintf(b, "; %d old rows end within %s", t.Ending, compareWithin)
 	}
 	b.WriteString("\n")
 	for _, d := range t.Differ {
@@ -108,10 +117,12 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	if err := b.replay(ctx); err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}
+	b.since()
 	if o.Old == nil || o.New == nil {
 		return b.report, nil
 	}
 	b.report.Comparing = true
+	b.report.Window.Ends = time.Now().Add(compareWithin).Unix()
 	o.Progress(b.report.RebuildProgress)
 	tables, err := Compare(ctx, o.Old, o.New, b.report.Window)
 	b.report.Tables = tables
@@ -121,11 +132,16 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	return b.report, nil
 }
 
+// compareWithin is how long a comparison may take before rows that were there
+// when it began have ended.
+const compareWithin = 6 * time.Hour
+
 type rebuild struct {
 	o       RebuildOptions
 	report  *Report
 	started time.Time
 	ends    map[int32]int64 // what is still to be read, up to these offsets
+	cut     []int32         // partitions whose first records are gone
 }
 
 func (b *rebuild) replay(ctx context.Context) error {
@@ -174,7 +190,11 @@ func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	b.ends, b.report.Window.Partitions = map[int32]int64{}, int32(len(ends[b.o.Topic]))
 	assign := map[int32]kgo.Offset{}
 	ends.Each(func(e kadm.ListedOffset) {
-		if start, ok := starts.Lookup(b.o.Topic, e.Partition); ok && start.Offset < e.Offset {
+		start, ok := starts.Lookup(b.o.Topic, e.Partition)
+		if ok && start.Offset > 0 {
+			b.cut = append(b.cut, e.Partition)
+		}
+		if ok && start.Offset < e.Offset {
 			b.ends[e.Partition] = e.Offset
 			b.report.Ends[e.Partition] = e.Offset
 			b.report.Records += e.Offset - start.Offset
@@ -183,6 +203,20 @@ func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	})
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{b.o.Topic: assign})
 	return nil
+}
+
+// since notes from when on the log has everything: the first event of that
+// partition which has lost most. Of one that has lost all it is now.
+func (b *rebuild) since() {
+	for _, partition := range b.cut {
+		from, ok := b.report.Window.From[partition]
+		if !ok {
+			from = b.started.UnixMicro()
+		}
+		if at := time.UnixMicro(from); at.After(b.report.Since) {
+			b.report.Since = at
+		}
+	}
 }
 
 // take applies what was fetched before the ends.

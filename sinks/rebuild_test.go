@@ -97,6 +97,64 @@ func TestRebuildCompares(t *testing.T) {
 	}
 }
 
+// Rows that end while two sinks are compared are no difference.
+func TestRebuildWhileRowsEnd(t *testing.T) {
+	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
+	all := l.Lives("a", 40)
+	for i := range all { // they end, at 30 days, 3 to 15 s from now
+		all[i].EventUS -= time.Duration(30*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
+		all[i].EventID = ""
+	}
+	l.Write(kgo.TryCommit, all...)
+	l.Write(kgo.TryCommit, l.Lives("b", 40)...)
+	if _, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: old}); err != nil {
+		t.Fatal(err)
+	}
+	if n := sinktest.Rows(t, old); n != l.Events {
+		t.Fatalf("%d of %d events are there", n, l.Events)
+	}
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old, New: slowScan{fresh, 4 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if events := r.Tables[0]; !r.Same() || events.Old != 120 || events.New != 120 || events.Ending != 120 {
+		t.Errorf("rows that have ended meanwhile are a difference:\n%s", r)
+	}
+}
+
+// slowScan begins late.
+type slowScan struct {
+	sinks.Scanner
+	after time.Duration
+}
+
+func (s slowScan) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) error) error {
+	time.Sleep(s.after)
+	return s.Scanner.Scan(ctx, t, visit)
+}
+
+// A rebuild says from when on it is whole: where the log begins, if it ever had
+// more.
+func TestRebuildSaysSince(t *testing.T) {
+	l := sinktest.NewLog(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 40)...)
+	if r := rebuildAgainst(t, l, func(*sink) {}); !r.Since.IsZero() || !strings.Contains(r.String(), "whole log") {
+		t.Errorf("of a log that has lost nothing: %s\n%s", r.Since, r)
+	}
+	l.Trim()
+	later := l.Lives("b", 40)
+	l.Write(kgo.TryCommit, later...)
+	fresh := newSink(t)
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := time.UnixMicro(later[0].EventUS), time.UnixMicro(later[len(later)-1].EventUS)
+	if r.Since.Before(first) || r.Since.After(last) || !strings.Contains(r.String(), r.Since.Format("2006-01-02T15:04:05Z")) {
+		t.Errorf("since %s, want the first event of %s to %s:\n%s", r.Since, first, last, r)
+	}
+}
+
 func TestRebuildOfAnEmptyLog(t *testing.T) {
 	if r := rebuildAgainst(t, sinktest.NewLog(t), func(*sink) {}); !r.Same() {
 		t.Errorf("nothing differs from nothing:\n%s", r)

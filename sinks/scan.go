@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"time"
 
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -33,6 +35,7 @@ type Row struct {
 	EventUS         int64
 	Partition       int32           // of the event; -1 where the table does not say
 	Due             trigger.Instant // triggers_by_minute: part of the row's key
+	Until           int64           // when it ends, in seconds, or some time before it does
 	Digest          [16]byte
 }
 
@@ -43,30 +46,31 @@ type Scanner interface {
 
 // EventDigest is the row of an event. The record's place on the topic is not
 // part of it: a topic that was made anew has others.
-func EventDigest(r *EventRecord) Row {
+func EventDigest(r *EventRecord, retention time.Duration) Row {
 	d := newDigest()
 	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
 		r.LocalTime, r.Timezone, r.TZData, r.Actor, r.Source, r.DueTopic, r.CorrelationID, r.PayloadBase64,
 		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData)
 	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(len(r.Tags)))
-	return Row{r.Tenant, r.Trigger, r.EventUS, r.Partition, 0, d.sum()}
+	return Row{r.Tenant, r.Trigger, r.EventUS, r.Partition, 0, EventUntil(r.EventUS, retention).Unix(), d.sum()}
 }
 
 // StateDigest is the row of a trigger's state: what its newest event said.
 // Older events' words in it may be from before the log begins.
-func StateDigest(s *TriggerState) Row {
+func StateDigest(s *TriggerState, retention time.Duration) Row {
 	d := newDigest()
 	d.text(s.State, s.PreviousState, s.Type, s.Reason)
 	d.number(s.Revision, s.Seq, s.EventUS)
-	return Row{s.Tenant, s.Trigger, s.EventUS, -1, 0, d.sum()}
+	until := StateUntil(&topics.Event{EventUS: s.EventUS, State: s.State}, retention)
+	return Row{s.Tenant, s.Trigger, s.EventUS, -1, 0, until.Unix(), d.sum()}
 }
 
 // MinuteDigest is the row of an entry: what the newest event said of it.
-func MinuteDigest(e *MinuteEntry) Row {
+func MinuteDigest(e *MinuteEntry, retention time.Duration) Row {
 	d := newDigest()
 	d.text(e.State)
 	d.number(int64(e.Due), e.EventUS)
-	return Row{e.Tenant, e.Trigger, e.EventUS, -1, e.Due, d.sum()}
+	return Row{e.Tenant, e.Trigger, e.EventUS, -1, e.Due, minuteUntil(e.EventUS, e.Due, retention), d.sum()}
 }
 
 // digest hashes fields with their lengths, so that none runs into the next.

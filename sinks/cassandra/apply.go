@@ -2,9 +2,9 @@ package cassandra
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,18 +16,30 @@ import (
 // Apply writes the batch's rows, many at a time and in no order: their write
 // timestamps are the order. Erasures come last, when what they blank is there.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
-	w := s.fold(batch)
 	return s.do(ctx, "apply", func(session *gocql.Session) error {
+		now, err := clock(ctx, session)
+		if err != nil {
+			return fmt.Errorf("ask for the time: %w", err)
+		}
+		w := s.fold(batch, now)
 		if err := s.runAll(ctx, session, w.statements); err != nil {
 			return err
 		}
 		for _, e := range w.erased {
-			if err := s.erase(ctx, session, e); err != nil {
+			if err := s.erase(ctx, session, e, now); err != nil {
 				return fmt.Errorf("erase: %w", err)
 			}
 		}
 		return s.runAll(ctx, session, w.progress(s.opts.Topic))
 	})
+}
+
+// clock is Cassandra's: by it cells end, so TTLs are counted from it. This
+// process's own may be wrong, and what it took for expired would be lost.
+func clock(ctx context.Context, session *gocql.Session) (seconds int64, err error) {
+	var ms int64
+	err = session.Query(`SELECT toUnixTimestamp(now()) FROM system.local`).WithContext(ctx).Scan(&ms)
+	return ms / 1000, err
 }
 
 // statement is one prepared write.
@@ -55,30 +67,24 @@ func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statem
 	return context.Cause(ctx)
 }
 
-// run executes one statement. A row that the server refuses for what is in it
-// is logged and left out, or it would hold its partition up for ever; but only
-// once the same statement has worked for other rows, as else it is the schema
-// that is wrong.
+// run executes one statement. No answer lets a row be left out: what an event
+// may be at fault for was refused before it came here (sinks.DecodeEvent).
 func (s *Store) run(ctx context.Context, session *gocql.Session, st statement) error {
 	q := session.Query(st.cql, st.args...).WithContext(ctx)
 	defer q.Release()
-	err := q.Exec()
-	if err == nil {
-		s.proven.LoadOrStore(st.cql, true)
-		return nil
+	if err := q.Exec(); err != nil {
+		return fmt.Errorf("%s: %w", st.row(), err)
 	}
-	if _, proven := s.proven.Load(st.cql); proven && refused(err) {
-		s.opts.Logger.Error("history: Cassandra refuses a row; left out", "err", err, "key", st.args[len(st.args)-2:])
-		s.opts.Refused(err)
-		return nil
-	}
-	return err
+	return nil
 }
 
-// refused says that the server has read the statement and calls it invalid.
-func refused(err error) bool {
-	var request gocql.RequestError
-	return errors.As(err, &request) && request.Code() == gocql.ErrCodeInvalid
+// row is which row a statement writes, for the log: no content.
+func (st statement) row() string {
+	words, key := strings.Fields(st.cql), st.args[len(st.args)-2:] // UPDATE table …, its key last
+	if words[0] == "INSERT" {                                      // INTO table (…), its key first
+		words, key = words[1:], st.args[:2]
+	}
+	return fmt.Sprintf("write %s %v", words[1], key)
 }
 
 // writes is a batch put into statements.
@@ -92,8 +98,8 @@ type writes struct {
 
 // fold merges what the events of a batch say about one row, and then writes
 // only the cells that are left: older ones would lose against them anyway.
-func (s *Store) fold(batch []sinks.EventRecord) *writes {
-	w := &writes{s: s, now: s.opts.Now().Unix(), heads: map[int32]sinks.Progress{}}
+func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
+	w := &writes{s: s, now: now, heads: map[int32]sinks.Progress{}}
 	states := map[[2]string]*sinks.StateRow{}
 	minutes := map[sinks.MinuteKey]*sinks.MinuteRow{}
 	for i := range batch {
@@ -203,62 +209,79 @@ const updateState = `UPDATE trigger_state USING TIMESTAMP ? AND TTL ? SET
  attempt = ?, tags = ?, erased_us = ?, eras = eras + ?
  WHERE tenant = ? AND trigger = ?`
 
+// forgetState is updateState for an event whose words have ended. They hide the
+// older ones all the same: a finished trigger's end before those of the plan.
+const forgetState = `UPDATE trigger_state USING TIMESTAMP ? SET
+ state = ?, previous_state = ?, type = ?, reason = ?, revision = ?, seq = ?, event_us = ?,
+ scheduled_at = ?, occurrence = ?, local_time = ?, timezone = ?, channel = ?, user_id = ?, correlation_id = ?,
+ attempt = ?, tags = ?, erased_us = ?, eras = eras - ?
+ WHERE tenant = ? AND trigger = ?`
+
 // putState writes a row with one statement for every event that still has a
 // word in it; nearly always one.
 func (w *writes) putState(tenant, key string, row *sinks.StateRow) {
-	for us, until := range stamps(row) {
-		ttl, ok := w.ttl(until)
+	for at := range stateStamps(row) {
+		ttl, ok := w.ttl(at.until)
 		if !ok {
+			w.add(forgetState, append(append([]any{at.us}, stateCells(row, at, gone)...), erasAt(row, at), tenant, key)...)
 			continue
 		}
-		eventUS := row.State
-		w.add(updateState, us, ttl,
-			of(row.State, us), of(row.PreviousState, us), of(row.Type, us), of(row.Reason, us), of(row.Revision, us), of(row.Seq, us),
-			of(sinks.Cell[int64]{US: eventUS.US, V: eventUS.US}, us),
-			of(row.ScheduledAt, us), of(row.Occurrence, us), of(row.LocalTime, us), of(row.Timezone, us),
-			of(row.Channel, us), of(row.UserID, us), of(row.CorrelationID, us), of(row.Attempt, us), of(row.Tags, us), of(row.ErasedUS, us),
-			erasAt(row, us), tenant, key)
-		if row.ErasedUS.US == us {
-			w.erased = append(w.erased, erasure{tenant, key, us})
+		w.add(updateState, append(append([]any{at.us, ttl}, stateCells(row, at, native)...), erasAt(row, at), tenant, key)...)
+		if row.ErasedUS.US == at.us {
+			w.erased = append(w.erased, erasure{tenant, key, at.us})
 		}
 	}
 }
 
-// stamps are the events that have a word in a row, with when their words end.
-func stamps(row *sinks.StateRow) map[int64]int64 {
-	all := map[int64]int64{}
-	note := func(us, until int64) {
-		if us != 0 {
-			all[us] = until
-		}
+// stateCells binds the cells that an event wrote, as they are or as they end.
+func stateCells(row *sinks.StateRow, at stamp, as func(any) any) []any {
+	eventUS := sinks.Cell[int64]{US: row.State.US, Until: row.State.Until, V: row.State.US}
+	return []any{
+		of(row.State, at, as), of(row.PreviousState, at, as), of(row.Type, at, as), of(row.Reason, at, as), of(row.Revision, at, as), of(row.Seq, at, as),
+		of(eventUS, at, as), of(row.ScheduledAt, at, as), of(row.Occurrence, at, as), of(row.LocalTime, at, as), of(row.Timezone, at, as),
+		of(row.Channel, at, as), of(row.UserID, at, as), of(row.CorrelationID, at, as), of(row.Attempt, at, as), of(row.Tags, at, as), of(row.ErasedUS, at, as),
 	}
+}
+
+// gone is a cell that has ended: null, with the event's timestamp.
+func gone(any) any { return nil }
+
+// stamp is which event wrote a cell, and when its word ends: what one statement
+// can write.
+type stamp struct{ us, until int64 }
+
+func stampOf[T any](c sinks.Cell[T]) stamp { return stamp{c.US, c.Until} }
+
+// stateStamps are those of all cells that were written.
+func stateStamps(row *sinks.StateRow) map[stamp]bool {
+	all := map[stamp]bool{}
 	for _, c := range []sinks.Cell[string]{row.State, row.PreviousState, row.Type, row.Reason, row.Occurrence, row.LocalTime,
 		row.Timezone, row.Channel, row.UserID, row.CorrelationID} {
-		note(c.US, c.Until)
+		all[stampOf(c)] = true
 	}
 	for _, c := range []sinks.Cell[int64]{row.Revision, row.Seq, row.Attempt, row.ErasedUS} {
-		note(c.US, c.Until)
+		all[stampOf(c)] = true
 	}
-	note(row.ScheduledAt.US, row.ScheduledAt.Until)
-	note(row.Tags.US, row.Tags.Until)
+	all[stampOf(row.ScheduledAt)], all[stampOf(row.Tags)] = true, true
 	for _, c := range row.Eras {
-		note(c.US, c.Until)
+		all[stampOf(c)] = true
 	}
+	delete(all, stamp{})
 	return all
 }
 
-// of binds a cell in the statement of the event that wrote it.
-func of[T any](c sinks.Cell[T], us int64) any {
-	if c.US != us {
+// of binds a cell in the statement that writes it.
+func of[T any](c sinks.Cell[T], at stamp, as func(any) any) any {
+	if stampOf(c) != at {
 		return gocql.UnsetValue
 	}
-	return native(c.V)
+	return as(c.V)
 }
 
-func erasAt(row *sinks.StateRow, us int64) any {
+func erasAt(row *sinks.StateRow, at stamp) any {
 	var eras []int
 	for era, c := range row.Eras {
-		if c.US == us {
+		if stampOf(c) == at {
 			eras = append(eras, era)
 		}
 	}
@@ -272,20 +295,21 @@ const updateMinute = `UPDATE triggers_by_minute USING TIMESTAMP ? AND TTL ? SET
  occurrence = ?, state = ?, channel = ?, user_id = ?, fired_us = ?, event_us = ?
  WHERE minute = ? AND shard = ? AND due_at = ? AND tenant = ? AND trigger = ?`
 
+// putMinute leaves out what has ended: what is older has ended too.
 func (w *writes) putMinute(k sinks.MinuteKey, row *sinks.MinuteRow) {
-	all := map[int64]int64{}
+	all := map[stamp]bool{stampOf(row.FiredUS): true}
 	for _, c := range []sinks.Cell[string]{row.State, row.Occurrence, row.Channel, row.UserID} {
-		all[c.US] = c.Until
+		all[stampOf(c)] = true
 	}
-	all[row.FiredUS.US] = row.FiredUS.Until
-	delete(all, 0)
-	for us, until := range all {
-		ttl, ok := w.ttl(until)
+	delete(all, stamp{})
+	eventUS := sinks.Cell[int64]{US: row.State.US, Until: row.State.Until, V: row.State.US}
+	for at := range all {
+		ttl, ok := w.ttl(at.until)
 		if !ok {
 			continue
 		}
-		w.add(updateMinute, us, ttl, of(row.Occurrence, us), of(row.State, us), of(row.Channel, us), of(row.UserID, us), of(row.FiredUS, us),
-			of(sinks.Cell[int64]{US: row.State.US, V: row.State.US}, us),
+		w.add(updateMinute, at.us, ttl, of(row.Occurrence, at, native), of(row.State, at, native), of(row.Channel, at, native),
+			of(row.UserID, at, native), of(row.FiredUS, at, native), of(eventUS, at, native),
 			int32(sinks.MinuteOf(k.Due)), int8(sinks.ShardOf(k.Trigger)), int64(k.Due), k.Tenant, k.Trigger)
 	}
 }

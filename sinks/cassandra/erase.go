@@ -29,19 +29,19 @@ const (
 
 // erase blanks the content of every row of a trigger written before it was
 // erased: its events, era by era, and the minutes they speak of.
-func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure) error {
+func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure, now int64) error {
 	eras, _, err := s.erasOf(ctx, session, e.tenant, e.key)
 	if err != nil {
 		return err
 	}
 	for _, era := range eras {
-		w := &writes{s: s, now: s.opts.Now().Unix()}
+		w := &writes{s: s, now: now}
 		minutes := map[sinks.MinuteKey]bool{}
 		if err := w.blankEra(ctx, session, e, era, minutes); err != nil {
 			return err
 		}
 		for k := range minutes {
-			row := sinks.MinuteErased(e.us, k, s.opts.Retention)
+			row := sinks.MinuteErased(e.us, s.opts.Retention)
 			w.putMinute(k, &row)
 		}
 		if err := s.runAll(ctx, session, w.statements); err != nil {

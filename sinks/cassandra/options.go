@@ -58,10 +58,6 @@ type Options struct {
 	// Otherwise a schema that is behind is refused until somebody migrates.
 	Migrate bool
 
-	// Refused is told of a row that the server called invalid and that was left
-	// out. It may be nil, and is called from many goroutines.
-	Refused func(error)
-
 	// Logger gets connections and migrations. Default: none.
 	Logger *slog.Logger
 
@@ -81,9 +77,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
-	}
-	if o.Refused == nil {
-		o.Refused = func(error) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/gocql/gocql"
 
@@ -21,7 +22,7 @@ func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) e
 	return s.do(ctx, fmt.Sprintf("scan %s", t), func(session *gocql.Session) error {
 		for i := range scanRanges {
 			from, to := tokenRange(i)
-			if err := scanRange(ctx, session, t, from, to, visit); err != nil {
+			if err := s.scanRange(ctx, session, t, from, to, visit); err != nil {
 				return err
 			}
 		}
@@ -43,7 +44,7 @@ const (
 	scanMinute = `SELECT due_at, tenant, trigger, state, event_us FROM triggers_by_minute WHERE token(minute, shard) >= ? AND token(minute, shard) <= ?`
 )
 
-func scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64, visit func(sinks.Row) error) error {
+func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64, visit func(sinks.Row) error) error {
 	cql, next := scanEvents, nextEvent
 	switch t {
 	case sinks.TableState:
@@ -53,7 +54,7 @@ func scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from,
 	}
 	it := session.Query(cql, from, to).WithContext(ctx).PageSize(1000).Iter()
 	for {
-		row, there, more := next(it)
+		row, there, more := next(it, s.opts.Retention)
 		if !more {
 			return it.Close()
 		}
@@ -67,28 +68,28 @@ func scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from,
 	}
 }
 
-func nextEvent(it *gocql.Iter) (row sinks.Row, there, more bool) {
+func nextEvent(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
 	var e eventRow
 	var tenant, key string
 	if !it.Scan(append([]any{&tenant, &key}, e.dest()...)...) {
 		return row, false, false
 	}
 	r := e.record(tenant, key)
-	return sinks.EventDigest(&r), r.Type != "", true
+	return sinks.EventDigest(&r, retention), r.Type != "", true
 }
 
-func nextState(it *gocql.Iter) (row sinks.Row, there, more bool) {
+func nextState(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
 	var t sinks.TriggerState
 	if !it.Scan(&t.Tenant, &t.Trigger, &t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS) {
 		return row, false, false
 	}
-	return sinks.StateDigest(&t), t.State != "", true
+	return sinks.StateDigest(&t, retention), t.State != "", true
 }
 
-func nextMinute(it *gocql.Iter) (row sinks.Row, there, more bool) {
+func nextMinute(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
 	var e sinks.MinuteEntry
 	if !it.Scan((*int64)(&e.Due), &e.Tenant, &e.Trigger, &e.State, &e.EventUS) {
 		return row, false, false
 	}
-	return sinks.MinuteDigest(&e), e.State != "", true
+	return sinks.MinuteDigest(&e, retention), e.State != "", true
 }

@@ -186,13 +186,34 @@ func splitHosts(in []string) (hosts []string, port int, err error) {
 	return hosts, port, nil
 }
 
-// unavailable marks what another try may cure: everything but a statement the
-// server did not understand, which no release of ours should send.
+// unavailable marks errors: another try may cure them, or somebody has to mend
+// the store first.
 func unavailable(err error) error {
-	if err == nil || errors.Is(err, errClosed) {
+	switch {
+	case err == nil || errors.Is(err, errClosed):
 		return err
+	case refused(err):
+		return fmt.Errorf("%w: %w", sinks.ErrRefused, err)
 	}
 	return fmt.Errorf("%w: %w", sinks.ErrUnavailable, err)
+}
+
+// refused says that Cassandra has read what we sent and says no, or that what it
+// says of its columns is not what we bind. It is never the event's fault.
+func refused(err error) bool {
+	var bind gocql.MarshalError
+	var request gocql.RequestError
+	if errors.Is(err, ErrSchema) || errors.As(err, &bind) {
+		return true
+	}
+	if !errors.As(err, &request) {
+		return false
+	}
+	switch request.Code() {
+	case gocql.ErrCodeSyntax, gocql.ErrCodeUnauthorized, gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeCredentials:
+		return true
+	}
+	return false
 }
 
 type driverLog struct{ log *slog.Logger }

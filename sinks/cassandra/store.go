@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/gocql/gocql"
 
@@ -15,8 +14,6 @@ import (
 type Store struct {
 	opts Options
 	link link[*gocql.Session]
-
-	proven sync.Map // statements that have worked
 }
 
 var _ sinks.History = (*Store)(nil)

@@ -185,7 +185,7 @@ func (c *change) putErased(r *sinks.EventRecord, us int64) error {
 		if k.Due == 0 {
 			continue
 		}
-		row := sinks.MinuteErased(us, k, c.s.retention())
+		row := sinks.MinuteErased(us, c.s.retention())
 		if err := c.mergeRow(minuteKey(k), &row); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/waterclock/waterclock/internal/pace/pacetest"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -120,6 +121,34 @@ func TestSweepBySize(t *testing.T) {
 		if err != nil || len(page.Events) != 1 || page.Events[0].EventUS != e.EventUS {
 			t.Fatalf("event %d of the newest %d is gone: %v", i, left, err)
 		}
+	}
+}
+
+// What an entry has of an event's content goes with the event, also where the
+// size sends it off before its time: an erase finds entries by their events.
+func TestSweepBySizeThenErase(t *testing.T) {
+	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+	due := trigger.At(start.Add(300 * 24 * time.Hour))
+	e := sinks.EventRecord{Event: topics.Event{Type: "trigger.registered", Version: 1, Trigger: "ann's", Tenant: "default", Seq: 1, State: "PENDING",
+		EventUS: start.Add(-time.Hour).UnixMicro(), ScheduledAt: due.String(), UserID: "ann", Channel: "push"}}
+	apply(t, s, e)
+	applyNoise(t, s, 400)
+	if err := s.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Events(context.Background(), sinks.EventQuery{Tenant: "default", Trigger: "ann's"})
+	if err != nil || len(page.Events) != 0 {
+		t.Fatalf("the oldest event is still there: %+v, %v", page.Events, err)
+	}
+	e.Type, e.State, e.Seq, e.EventUS, e.UserID, e.ScheduledAt = "trigger.erased", "ERASED", 2, start.Add(500*time.Minute).UnixMicro(), "", ""
+	e.Offset = 1000
+	apply(t, s, e)
+	minute, err := s.ByMinute(context.Background(), sinks.MinuteQuery{Minute: sinks.MinuteOf(due)})
+	if err != nil || len(minute.Entries) != 1 || minute.Entries[0].UserID != "" || minute.Entries[0].Channel != "push" {
+		t.Errorf("after the erase: %+v, %v", minute.Entries, err)
 	}
 }
 

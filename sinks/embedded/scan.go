@@ -37,7 +37,7 @@ func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) e
 
 func (s *Store) eventDigest(_, v []byte) (sinks.Row, bool, error) {
 	r, err := decodeEvent(v)
-	return sinks.EventDigest(&r), sinks.EventUntil(r.EventUS, s.retention()).After(s.opts.Now()), err
+	return sinks.EventDigest(&r, s.retention()), sinks.EventUntil(r.EventUS, s.retention()).After(s.opts.Now()), err
 }
 
 func (s *Store) stateDigest(k, v []byte) (sinks.Row, bool, error) {
@@ -50,10 +50,10 @@ func (s *Store) stateDigest(k, v []byte) (sinks.Row, bool, error) {
 		return sinks.Row{}, false, err
 	}
 	state, ok := row.At(s.opts.Now(), tenant, key)
-	return sinks.StateDigest(&state), ok, nil
+	return sinks.StateDigest(&state, s.retention()), ok, nil
 }
 
 func (s *Store) minuteDigest(k, v []byte) (sinks.Row, bool, error) {
 	e, ok, err := decodeMinute(k, v, s.opts.Now(), nil)
-	return sinks.MinuteDigest(&e), ok, err
+	return sinks.MinuteDigest(&e, s.retention()), ok, err
 }

@@ -43,7 +43,7 @@ func (s *Store) Sweep() error {
 
 func (s *Store) sweep() error {
 	cutoff := s.opts.Now().Add(-s.retention()).UnixMicro()
-	if err := s.dropEvents(func(us int64, _ int) bool { return us <= cutoff }); err != nil {
+	if err := s.dropEvents(func(us int64, _ int) bool { return us <= cutoff }, nil); err != nil {
 		return fmt.Errorf("sweep events: %w", err)
 	}
 	if err := s.dropExpiredRows(); err != nil {
@@ -52,8 +52,9 @@ func (s *Store) sweep() error {
 	return wrap("sweep to size", s.dropToSize())
 }
 
-// dropEvents removes events from the oldest on, while more says so.
-func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
+// dropEvents removes events from the oldest on, while more says so. What else
+// goes with one is up to also, if it is there.
+func (s *Store) dropEvents(more func(us int64, dropped int) bool, also func(d *drops, event []byte) error) error {
 	d := s.newDrops()
 	prefix := []byte{tableByAge}
 	err := s.sweepOver(prefix, after(prefix), func(k, _ []byte) error {
@@ -65,7 +66,13 @@ func (s *Store) dropEvents(more func(us int64, dropped int) bool) error {
 			return errStop
 		}
 		d.n++
-		return d.drop(k, eventKey(tenant, key, at))
+		event := eventKey(tenant, key, at)
+		if also != nil {
+			if err := also(d, event); err != nil {
+				return err
+			}
+		}
+		return d.drop(k, event)
 	})
 	if err != nil {
 		return err
@@ -180,10 +187,35 @@ func (s *Store) dropToSize() error {
 	}
 	drop := count - int(float64(count)*0.9*float64(s.opts.MaxBytes)/float64(used))
 	s.opts.Logger.Info("history: over its size; dropping the oldest events", "bytes", used, "events", drop)
-	if err := s.dropEvents(func(_ int64, dropped int) bool { return dropped < drop }); err != nil {
+	if err := s.dropEvents(func(_ int64, dropped int) bool { return dropped < drop }, (*drops).content); err != nil {
 		return err
 	}
 	return s.db.Compact(context.Background(), lo, hi, false)
+}
+
+// content blanks what the minutes have of an event that goes before its time: an
+// erase finds them by their events. The blank is a microsecond newer; where that
+// is another event's word, which was there before it, that one stays.
+func (d *drops) content(event []byte) error {
+	v, closer, err := d.s.db.Get(event)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := decodeEvent(v)
+	if err := errors.Join(err, closer.Close()); err != nil || r.UserID == "" {
+		return err
+	}
+	sinks.MinutesOf(&r.Event, d.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {
+		if said.UserID.US == 0 {
+			return
+		}
+		blank := sinks.MinuteErased(r.EventUS+1, d.s.retention())
+		err = errors.Join(err, d.out.Merge(minuteKey(k), encodeRow(&blank), nil))
+	})
+	return err
 }
 
 // drops deletes in batches.

@@ -35,6 +35,7 @@ type Log struct {
 	clock   int64
 	seq     map[string]int64
 	Events  int // committed and decodable
+	on      [LogPartitions]int
 }
 
 // NewLog starts a broker for one test.
@@ -94,8 +95,19 @@ func (l *Log) Write(end kgo.TransactionEndTry, events ...topics.Event) {
 	}
 	if end == kgo.TryCommit {
 		l.Events += len(events)
+		for _, e := range events {
+			l.on[topics.Partition([]byte(e.Trigger), LogPartitions)]++
+		}
 	}
 	l.WriteRaw(end, records...)
+}
+
+// EventsOn counts the events on a partition, or those on all others.
+func (l *Log) EventsOn(partition int32, there bool) int {
+	if there {
+		return l.on[partition]
+	}
+	return l.Events - l.on[partition]
 }
 
 // WriteRaw is Write for records that need not be events.
@@ -108,6 +120,19 @@ func (l *Log) WriteRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	}
 	if err == nil {
 		err = producer.EndTransaction(ctx, l.client, end, records...)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// Trim removes all that was written so far, as the topic's retention does.
+func (l *Log) Trim() {
+	l.t.Helper()
+	admin := kadm.NewClient(l.client)
+	ends, err := admin.ListEndOffsets(context.Background(), topic)
+	if err == nil {
+		_, err = admin.DeleteRecords(context.Background(), ends.Offsets())
 	}
 	if err != nil {
 		l.t.Fatal(err)

@@ -48,6 +48,7 @@ func Run(t *testing.T, open Open) {
 		{"EraseAndNewLife", testEraseThenNewLife},
 		{"Expiry", testExpiry},
 		{"LivingStateOutlivesRetention", testLivingState},
+		{"Ages", testAges},
 		{"Progress", testProgress},
 		{"Cancelled", testCancelled},
 	} {

@@ -1,0 +1,151 @@
+package cassandra
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/sinktest"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// A statement that has worked and that the server then calls invalid: it is the
+// schema. Nothing is passed over, and once it is mended everything is there.
+func TestSchemaBroken(t *testing.T) {
+	for _, c := range []struct {
+		name, breaks, mends string // mends "": apply the migrations' statements
+	}{
+		{"state dropped", `DROP TABLE trigger_state`, ""},
+		{"events dropped", `DROP TABLE events_by_trigger`, ""},
+		{"minutes dropped", `DROP TABLE triggers_by_minute`, ""},
+		{"column dropped", `ALTER TABLE events_by_trigger DROP previous_tzdata`, `ALTER TABLE events_by_trigger ADD previous_tzdata text`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := newKeyspace(t)
+			l, s := sinktest.NewLog(t), openTest(t, o)
+			l.Write(kgo.TryCommit, l.Lives("before", 50)...)
+			stage, proven, broken := 0, int64(0), time.Time{}
+			told := newTold()
+			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Stopped: told.stopped}}, func() bool {
+				at, end := l.Committed("waterclock-history")
+				switch {
+				case stage == 0 && at == end:
+					change(t, o, c.breaks)
+					l.Write(kgo.TryCommit, l.Lives("during", 50)...)
+					stage, proven, broken = 1, at, time.Now()
+				case stage == 1 && time.Since(broken) > 3*time.Second:
+					if at != proven {
+						t.Errorf("offsets went on from %d to %d while rows were refused", proven, at)
+					}
+					if n := told.now(); n != sinktest.LogPartitions {
+						t.Errorf("%d partitions are told to stand still, want %d", n, sinktest.LogPartitions)
+					}
+					mend(t, o, c.mends)
+					stage = 2
+				}
+				return stage == 2 && at == end
+			})
+			requireLives(t, s, "during", 50)
+			if n := told.now(); n != 0 {
+				t.Errorf("%d partitions are told to stand still when all is mended", n)
+			}
+		})
+	}
+}
+
+// told is which partitions are told to stand still.
+type told struct {
+	mu  sync.Mutex
+	why map[int32]error
+}
+
+func newTold() *told { return &told{why: map[int32]error{}} }
+
+func (s *told) stopped(partition int32, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why[partition] = err; err == nil {
+		delete(s.why, partition)
+	}
+}
+
+func (s *told) now() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.why)
+}
+
+// The largest event that DecodeEvent lets pass is not too large for Cassandra.
+func TestLargestEvent(t *testing.T) {
+	s := openTest(t, newKeyspace(t))
+	e := topics.Event{Type: "trigger.registered", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING", EventUS: time.Now().UnixMicro(),
+		PayloadBase64: strings.Repeat("x", 4<<20)}
+	if err := s.Apply(context.Background(), []sinks.EventRecord{{Event: e}}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Events(context.Background(), sinks.EventQuery{Tenant: "default", Trigger: "k"})
+	if err != nil || len(page.Events) != 1 || len(page.Events[0].PayloadBase64) != 4<<20 {
+		t.Errorf("%d events, %v", len(page.Events), err)
+	}
+}
+
+func mend(t *testing.T, o Options, cql string) {
+	t.Helper()
+	if cql != "" {
+		change(t, o, cql)
+		return
+	}
+	change(t, o, known(t)[0].statements...)
+}
+
+func change(t *testing.T, o Options, cql ...string) {
+	t.Helper()
+	session, err := oneNode(o.withDefaults(), o.Keyspace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for _, one := range cql {
+		if err := ddl(context.Background(), session, one); err != nil {
+			t.Fatal(one, err)
+		}
+	}
+}
+
+// requireLives: n triggers of a Log have all their rows.
+func requireLives(t *testing.T, s *Store, prefix string, n int) {
+	t.Helper()
+	missing := map[string]int{}
+	for i := range n {
+		key := fmt.Sprintf("%s-%d", prefix, i)
+		page, err := s.Events(context.Background(), sinks.EventQuery{Tenant: "default", Trigger: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Events) != 3 {
+			missing["events"]++
+		}
+		if state, ok, err := s.Trigger(context.Background(), "default", key); err != nil || !ok || state.State != "FIRED" {
+			missing["states"]++
+		}
+	}
+	entries := 0
+	err := s.Scan(context.Background(), sinks.TableMinute, func(r sinks.Row) error {
+		if len(r.Trigger) > len(prefix) && r.Trigger[:len(prefix)] == prefix {
+			entries++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing["entries"] = n - entries; missing["events"] != 0 || missing["states"] != 0 || entries != n {
+		t.Errorf("rows of %d triggers are missing: %v", n, missing)
+	}
+}

@@ -1,0 +1,185 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// stop is a partition whose rows the sink refuses. What was fetched of it waits
+// here, in order; nothing more is fetched.
+type stop struct {
+	waiting []batch
+	wait    time.Duration // before the next try
+	next    time.Time
+}
+
+// deliver applies a batch and commits it. Where the sink refuses it, it is
+// applied partition by partition: those it refuses are stopped, the others go
+// on. After ctx has ended it does nothing; whoever is next applies the batch.
+func (p *Projector) deliver(ctx context.Context, whole batch) {
+	running := p.withoutStopped(whole)
+	if len(running.events) == 0 || ctx.Err() != nil {
+		return
+	}
+	err := p.apply(ctx, running.events)
+	if err == nil {
+		p.commit(ctx, running)
+		return
+	}
+	if !errors.Is(err, ErrRefused) {
+		return // ctx has ended
+	}
+	parts := running.byPartition()
+	for _, partition := range slices.Sorted(maps.Keys(parts)) {
+		part := parts[partition]
+		if len(parts) > 1 {
+			err = p.apply(ctx, part.events)
+		}
+		switch {
+		case err == nil:
+			p.commit(ctx, part)
+		case errors.Is(err, ErrRefused):
+			p.stop(partition, part, err)
+		}
+	}
+}
+
+// byPartition is a batch cut into one for each of its partitions.
+func (b batch) byPartition() map[int32]batch {
+	parts := map[int32]batch{}
+	for _, e := range b.events {
+		part, ok := parts[e.Partition]
+		if !ok {
+			part.heads = map[int32]*kgo.Record{e.Partition: b.heads[e.Partition]}
+		}
+		part.events = append(part.events, e)
+		parts[e.Partition] = part
+	}
+	return parts
+}
+
+// withoutStopped puts what is of stopped partitions behind what waits there:
+// it was fetched before they stopped.
+func (p *Projector) withoutStopped(b batch) batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.stopped) == 0 {
+		return b
+	}
+	running := batch{heads: maps.Clone(b.heads)}
+	for partition, part := range b.byPartition() {
+		if s := p.stopped[partition]; s != nil {
+			s.waiting = append(s.waiting, part)
+			delete(running.heads, partition)
+		}
+	}
+	running.events = slices.DeleteFunc(slices.Clone(b.events), func(e EventRecord) bool { return p.stopped[e.Partition] != nil })
+	return running
+}
+
+// stop fetches no more of a partition, unless it was given away meanwhile.
+func (p *Projector) stop(partition int32, part batch, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.owned[partition]; !ok {
+		return
+	}
+	p.stopped[partition] = &stop{waiting: []batch{part}, wait: p.opts.RetryMin, next: time.Now().Add(p.opts.RetryMin)}
+	p.client.PauseFetchPartitions(map[string][]int32{p.opts.Topic: {partition}})
+	p.tell(partition, err)
+}
+
+// tellEvery is how often the log hears that partitions stand still.
+const tellEvery = time.Minute
+
+// tell needs the lock.
+func (p *Projector) tell(partition int32, err error) {
+	p.opts.Hooks.Stopped(partition, err)
+	if now := time.Now(); now.Sub(p.told) >= tellEvery {
+		p.told = now
+		p.opts.Logger.Error("history: the store refuses rows; these partitions stand still until that is mended, and nothing is left out",
+			"partitions", slices.Sorted(maps.Keys(p.stopped)), "err", err)
+	}
+}
+
+// resume fetches a partition again. It needs the lock.
+func (p *Projector) resume(partition int32) {
+	delete(p.stopped, partition)
+	p.client.ResumeFetchPartitions(map[string][]int32{p.opts.Topic: {partition}})
+	p.opts.Hooks.Stopped(partition, nil)
+}
+
+// pollAtLeast is how long a poll may take while a partition is to be tried again:
+// one whose time is over already looks at nothing, and the others would starve.
+const pollAtLeast = 5 * time.Millisecond
+
+// untilRetry bounds a poll by the next try of a stopped partition.
+func (p *Projector) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var first time.Time
+	for _, s := range p.stopped {
+		if first.IsZero() || s.next.Before(first) {
+			first = s.next
+		}
+	}
+	if first.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, max(pollAtLeast, time.Until(first)))
+}
+
+// retryStopped tries those partitions whose wait is over.
+func (p *Projector) retryStopped(ctx context.Context) {
+	p.mu.Lock()
+	due := map[int32]*stop{}
+	for partition, s := range p.stopped {
+		if !s.next.After(time.Now()) {
+			due[partition] = s
+		}
+	}
+	p.mu.Unlock()
+	for partition, s := range due {
+		p.retry(ctx, partition, s)
+	}
+}
+
+// retry applies what waits of a partition; it goes on once all of it is durable.
+func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
+	for len(s.waiting) > 0 && p.isStopped(partition, s) {
+		err := p.apply(ctx, s.waiting[0].events)
+		if errors.Is(err, ErrRefused) {
+			p.mu.Lock()
+			s.wait = min(2*s.wait, p.opts.RetryMax)
+			s.next = time.Now().Add(s.wait)
+			if p.stopped[partition] == s {
+				p.tell(partition, err)
+			}
+			p.mu.Unlock()
+			return
+		}
+		if err != nil || !p.isStopped(partition, s) {
+			return // ctx has ended, or it is another's now
+		}
+		p.commit(ctx, s.waiting[0])
+		s.waiting = s.waiting[1:]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped[partition] == s {
+		p.resume(partition)
+		p.opts.Logger.Info("history: the store takes rows again", "partition", partition)
+	}
+}
+
+// isStopped: it may have been given away, and come back, while we tried.
+func (p *Projector) isStopped(partition int32, s *stop) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopped[partition] == s
+}
