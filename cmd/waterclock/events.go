@@ -11,7 +11,7 @@ import (
 )
 
 func newEvents(a *app) *cobra.Command {
-	return parent("events", "Read the event log", newEventsTail(a))
+	return parent("events", "Read the event log, record all topics, check them", newEventsTail(a), newEventsRecord(a), newEventsVerify(a))
 }
 
 type eventsFlags struct {

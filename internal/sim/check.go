@@ -28,7 +28,7 @@ func (w *World) CheckInvariants() {
 // Violations is CheckInvariants for tests that expect some.
 func (w *World) Violations() []string {
 	w.T.Helper()
-	c := &check{w: w}
+	c := &look{w: w}
 	c.due = w.Dump(w.Names.Due("default"))
 	c.readEvents()
 	c.wishes()
@@ -37,27 +37,28 @@ func (w *World) Violations() []string {
 		c.transactions()
 	}
 	c.stores()
+	c.found = append(c.found, w.verified()...)
 	if len(c.found) > 20 {
 		c.found = append(c.found[:20], fmt.Sprintf("and %d more", len(c.found)-20))
 	}
 	return c.found
 }
 
-// check is one look at all topics.
-type check struct {
+// look is one look at all topics.
+type look struct {
 	w      *World
 	due    []*kgo.Record
 	events map[string][]topics.Event // by trigger, in order
 	found  []string
 }
 
-func (c *check) violation(format string, args ...any) {
+func (c *look) violation(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
 // readEvents decodes the history; per trigger seq has no gap, per partition
 // event_us increases (C8).
-func (c *check) readEvents() {
+func (c *look) readEvents() {
 	c.events = map[string][]topics.Event{}
 	last := map[int32]int64{}
 	for _, r := range c.w.Dump(c.w.Names.Events()) {
@@ -79,7 +80,7 @@ func (c *check) readEvents() {
 }
 
 // wishes compares what was acknowledged with what came out (C2-C5, C7).
-func (c *check) wishes() {
+func (c *look) wishes() {
 	fired := map[string][]*kgo.Record{}
 	for _, r := range c.due {
 		fired[string(r.Key)] = append(fired[string(r.Key)], r)
@@ -100,7 +101,7 @@ func (c *check) wishes() {
 
 // evidence is what the topics know of a trigger: its commands, which of them a
 // reader of committed records sees, and what was told.
-func (c *check) evidence(key string) string {
+func (c *look) evidence(key string) string {
 	var out []string
 	visible := map[[2]int64]bool{}
 	for _, r := range c.w.Dump(c.w.Names.Commands()) {
@@ -118,7 +119,7 @@ func (c *check) evidence(key string) string {
 	return strings.Join(out, "; ")
 }
 
-func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
+func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
 	eps := c.w.opts.Epsilon
 	for _, r := range fired {
 		if early := x.due.Sub(r.Timestamp); early > eps {
@@ -147,7 +148,7 @@ func (c *check) wish(key string, x *wish, fired []*kgo.Record) {
 	}
 }
 
-func (c *check) told(key string, what trigger.FactType) bool {
+func (c *look) told(key string, what trigger.FactType) bool {
 	for _, e := range c.events[key] {
 		if e.Type == string(what) {
 			return true
@@ -157,7 +158,7 @@ func (c *check) told(key string, what trigger.FactType) bool {
 }
 
 // unique: one committed record per ce_id and attempt (C4).
-func (c *check) unique() {
+func (c *look) unique() {
 	seen := map[string]bool{}
 	for _, r := range c.due {
 		id := pipelinetest.Header(r, "ce_id") + " attempt " + pipelinetest.Header(r, "ce_wcattempt")
@@ -169,17 +170,21 @@ func (c *check) unique() {
 }
 
 // transactions holds turns against their manifests (C10, C11).
-func (c *check) transactions() {
+func (c *look) transactions() {
 	n := c.w.Names
 	dumps := map[string][]*kgo.Record{}
-	for _, topic := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Due("default")} {
+	written := []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Due("default")}
+	for _, channel := range c.w.opts.Channels {
+		written = append(written, n.Due(channel))
+	}
+	for _, topic := range written {
 		dumps[topic] = c.w.Dump(topic)
 	}
 	c.found = append(c.found, Turns(n, dumps)...)
 }
 
 // stores compares every owner's store with the fold of topic state (C9).
-func (c *check) stores() {
+func (c *look) stores() {
 	fold := map[int32]map[string][]byte{}
 	for _, r := range c.w.Dump(c.w.Names.State()) {
 		if topics.IsReserved(r.Key) {
@@ -201,7 +206,7 @@ func (c *check) stores() {
 	}
 }
 
-func (c *check) store(n *Node, partition int32, want map[string][]byte) {
+func (c *look) store(n *Node, partition int32, want map[string][]byte) {
 	ctx, cancel := c.w.context()
 	defer cancel()
 	found := 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/check"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -67,6 +68,7 @@ func (w *World) Send(r *kgo.Record) {
 		cancel()
 		if err == nil {
 			*r = copied
+			w.acknowledged(r)
 			return
 		}
 		next := w.Client()
@@ -79,18 +81,40 @@ func (w *World) Send(r *kgo.Record) {
 	w.T.Fatalf("send %s: never acknowledged", r.Key)
 }
 
+// acknowledged notes a command for the checker.
+func (w *World) acknowledged(r *kgo.Record) {
+	if r.Topic != w.Names.Commands() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acks = append(w.acks, check.Ack{Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Value: r.Value})
+}
+
 // Flood registers many without waiting for each; due and cancels are as for
 // Register. It must not be used while the broker fails.
 func (w *World) Flood(n int, register func(i int) (key string, at time.Time)) {
 	w.T.Helper()
+	w.FloodOn(-1, n, register)
+}
+
+// FloodOn is Flood on a partition of the caller's choice; -1 is each key's own.
+func (w *World) FloodOn(partition int32, n int, register func(i int) (key string, at time.Time)) {
+	w.T.Helper()
 	for i := range n {
 		key, at := register(i)
 		at = at.Truncate(time.Millisecond)
-		w.client.Produce(context.Background(), &kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
+		on := partition
+		if on < 0 {
+			on = topics.Partition([]byte(key), w.P)
+		}
+		w.client.Produce(context.Background(), &kgo.Record{Topic: w.Names.Commands(), Partition: on, Key: []byte(key),
 			Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}, func(r *kgo.Record, err error) {
 			if err != nil {
 				w.T.Errorf("flood %s: %v", r.Key, err)
+				return
 			}
+			w.acknowledged(r)
 		})
 		w.wishes[key] = &wish{due: at}
 	}

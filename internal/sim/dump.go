@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,6 +37,12 @@ func (w *World) dump(topic string, level kgo.IsolationLevel) []*kgo.Record {
 
 func (w *World) dumpPartition(topic string, partition int32, start, end int64, level kgo.IsolationLevel) []*kgo.Record {
 	w.T.Helper()
+	return slices.DeleteFunc(w.readPartition(topic, partition, start, end, level), func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+}
+
+// readPartition is dumpPartition with the markers of transactions.
+func (w *World) readPartition(topic string, partition int32, start, end int64, level kgo.IsolationLevel) []*kgo.Record {
+	w.T.Helper()
 	cl := w.Client(kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(start)}}))
 	defer cl.Close()
@@ -50,9 +57,7 @@ func (w *World) dumpPartition(topic string, partition int32, start, end int64, l
 		for it := fs.RecordIter(); !it.Done(); {
 			r := it.Next()
 			at = r.Offset + 1
-			if !r.Attrs.IsControl() {
-				out = append(out, r)
-			}
+			out = append(out, r)
 		}
 	}
 	return out

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,8 +21,9 @@ type gate struct {
 	mu    sync.Mutex
 	open  chan struct{} // closed: traffic flows
 	gone  bool
-	away  bool          // until heal, every attempt fails at once
-	muted chan struct{} // heartbeats wait until it is closed; nil: they pass
+	away  bool                       // until heal, every attempt fails at once
+	muted chan struct{}              // heartbeats wait until it is closed; nil: they pass
+	slow  map[kmsg.Key]time.Duration // by how much answers are late
 	conns map[net.Conn]struct{}
 }
 
@@ -88,6 +91,17 @@ func (g *gate) mute() {
 	}
 }
 
+// delay makes the answers to requests of a kind arrive late, as the broker gave
+// them in time. 0 ends it for requests to come.
+func (g *gate) delay(key kmsg.Key, by time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.slow == nil {
+		g.slow = map[kmsg.Key]time.Duration{}
+	}
+	g.slow[key] = by
+}
+
 func (g *gate) heal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -137,9 +151,17 @@ type conn struct {
 	g      *gate
 	once   sync.Once
 	closed chan struct{}
+	late   atomic.Int64 // of the answer on its way, in ns
 }
 
 func (c *conn) Write(b []byte) (int, error) {
+	if len(b) >= 6 {
+		c.g.mu.Lock()
+		if by := c.g.slow[kmsg.Key(binary.BigEndian.Uint16(b[4:]))]; by > 0 {
+			c.late.Store(int64(by))
+		}
+		c.g.mu.Unlock()
+	}
 	if isHeartbeat(b) {
 		c.g.mu.Lock()
 		muted := c.g.muted
@@ -170,6 +192,12 @@ func isHeartbeat(b []byte) bool {
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if by := c.late.Swap(0); by > 0 {
+		select {
+		case <-time.After(time.Duration(by)):
+		case <-c.closed:
+		}
+	}
 	if err == nil {
 		err = c.g.pass(c.closed)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline"
@@ -49,6 +50,7 @@ func (w *World) Start(name string) *Node {
 	if w.opts.Change != nil {
 		w.opts.Change(name, &o)
 	}
+	w.misfireAfter, w.catchUp = o.Machine.MisfireAfter, o.Machine.MaxCatchUp
 	e, err := pipeline.New(o)
 	if err != nil {
 		w.T.Fatalf("engine %s: %v", name, err)
@@ -172,6 +174,10 @@ func (n *Node) Hang() { n.gate.hang() }
 // node has lost its partitions and does not know. Heal ends it.
 func (n *Node) Mute() { n.gate.mute() }
 
+// Delay makes answers to one kind of request reach the node late, as the broker
+// gave them in time; 0 ends it.
+func (n *Node) Delay(key kmsg.Key, by time.Duration) { n.gate.delay(key, by) }
+
 // Refuse breaks every connection of the node and lets none be made, as if no
 // broker listened, until Heal.
 func (n *Node) Refuse() { n.gate.refuse() }
@@ -189,9 +195,9 @@ type listener struct {
 	node *Node
 }
 
-func (l listener) Step(partition int32, step string) {
+func (l listener) Step(partition int32, step pipeline.Step) {
 	if f := l.node.w.step; f != nil {
-		f(l.node.Name, partition, step)
+		f(l.node.Name, partition, string(step))
 	}
 	l.node.Await()
 }

@@ -75,8 +75,8 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 		return nil, err
 	}
 	body["after"], body["n"] = now.Format(time.RFC3339Nano), previewed
-	if s.Start != "" { // a start may be the first, however old
-		body["after"] = "1970-01-01T00:00:00Z"
+	if s.Start != "" { // it may be the first, unless it lies before the register
+		body["after"] = now.Add(-time.Millisecond).Format(time.RFC3339Nano)
 	}
 	if b, err = json.Marshal(body); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (w *World) calendar(name string) (calendar.DateSet, bool) {
 
 // promises holds every series against what preview printed: the same
 // occurrences, wall times and instants, in that order, and nothing else (C6).
-func (c *check) promises(fired map[string][]*kgo.Record) {
+func (c *look) promises(fired map[string][]*kgo.Record) {
 	for key, p := range c.w.series {
 		for _, v := range p.broken(key, fired[key], time.Now()) {
 			c.violation("%s", v)

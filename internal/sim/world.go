@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/check"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -23,6 +24,9 @@ import (
 type Options struct {
 	Seed       uint64 // of everything random; printed when the test fails
 	Partitions int32  // 0 means 2
+	// Brokers there are; 0 means 1. The first leads all partitions, until the
+	// test moves one.
+	Brokers int32
 	// Change is applied to every node's engine options; name is the node's.
 	Change func(name string, o *pipeline.Options)
 	// Epsilon is how far a node's clock may be trusted to be right: a cancel
@@ -33,6 +37,8 @@ type Options struct {
 	MaxLate time.Duration
 	// Tombstones is how long topic state keeps them. 0: a day.
 	Tombstones time.Duration
+	// Channels are more than default that triggers of the world use.
+	Channels []string
 	// Verbose logs what the engines say.
 	Verbose bool
 }
@@ -63,6 +69,10 @@ type World struct {
 	misfires  map[string][]topics.Event   // as topic events had them when first asked
 
 	compacted bool
+
+	acks         []check.Ack   // commands that Kafka has acknowledged
+	misfireAfter time.Duration // of the engines, for the checker; 0: the default
+	catchUp      int
 }
 
 // New makes a world. It must be called inside a synctest bubble and ends with
@@ -74,8 +84,13 @@ func New(t *testing.T, o Options) *World {
 	}
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
 		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, series: map[string]*promise{}, calendars: map[string]calendar.DateSet{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
+	ports := []int{9092}
+	for len(ports) < int(o.Brokers) {
+		ports = append(ports, ports[len(ports)-1]+1)
+	}
 	var err error
-	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
+	w.Cluster, err = kfake.NewCluster(kfake.NumBrokers(len(ports)), kfake.Ports(ports...),
+		kfake.ListenFn(w.network.Listen),
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "1000000000000"})) // tests compact when they mean to
 	if err != nil {
 		t.Fatalf("kfake: %v", err)
@@ -87,6 +102,11 @@ func New(t *testing.T, o Options) *World {
 		}
 		if err := w.Cluster.CreateTopic(topic.Name, topic.Partitions, topic.Configs); err != nil {
 			t.Fatalf("create %s: %v", topic.Name, err)
+		}
+		for p := range topic.Partitions {
+			if err := w.Cluster.MoveTopicPartition(topic.Name, p, 0); o.Brokers > 1 && err != nil {
+				t.Fatalf("move %s/%d: %v", topic.Name, p, err)
+			}
 		}
 	}
 	w.client = w.Client()

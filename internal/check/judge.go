@@ -1,0 +1,412 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// judge replays the trigger's records through the model.
+func (t *life) judge() {
+	t.w.triggers++
+	t.lineUp()
+	t.orderDues()
+	for i := range t.events {
+		t.now = t.events[i].append
+		t.event(&t.events[i])
+	}
+	t.now = 0
+	t.restOfCommands()
+	t.restOfDues()
+	t.restOfRefusals()
+	t.restOfReceipts()
+	t.overdue()
+	t.fold()
+	if t.waits() {
+		t.w.live++
+	}
+}
+
+// complete says that whatever speaks of a record appended then must be there.
+func (t *life) complete(at int64) bool { return at <= t.v.full }
+
+// lineUp makes of the commands those that count, in their order: of copies of a
+// forwarded one the first, and no claims that are not true.
+func (t *life) lineUp() {
+	originals := map[place]*command{}
+	for _, c := range t.strays {
+		originals[c.at] = c
+	}
+	taken := map[place]bool{}
+	kept := t.commands[:0]
+	for _, c := range t.commands {
+		if c.claims && !t.copied(c, originals) {
+			c.claims, c.first, c.appended = false, c.at, c.append
+		}
+		if c.claims && taken[c.first] {
+			continue // the engine had it already
+		}
+		taken[c.first] = true
+		kept = append(kept, c)
+	}
+	t.commands = kept
+	for _, c := range t.strays {
+		if !taken[c.at] && t.complete(c.append+t.o.Grace.Milliseconds()) && !t.answered(c) {
+			t.fail(LostAck, t.commandRecord(c), "this command stands on partition %d and was never forwarded to %d",
+				c.at.partition, t.home)
+		}
+	}
+}
+
+// copied says whether a claim to be forwarded is true, as far as the dump
+// reaches.
+func (t *life) copied(c *command, originals map[place]*command) bool {
+	if c.first.partition == t.home || int(c.first.partition) >= len(t.v.parts) {
+		return false
+	}
+	if originals[c.first] != nil {
+		c.copy = true
+		return true
+	}
+	return c.first.offset < t.v.parts[c.first.partition].from
+}
+
+// answered says whether anything tells of a command where it landed.
+func (t *life) answered(c *command) bool {
+	if keyFault([]byte(t.key)) {
+		return true
+	}
+	source := t.commandRecord(c)[0]
+	return slices.ContainsFunc(t.events, func(e event) bool { return e.source == source }) ||
+		slices.ContainsFunc(t.refused, func(x refusal) bool { return x.source == source })
+}
+
+func (t *life) commandRecord(c *command) []string {
+	return []string{t.v.h.Prefix + "commands/" + c.at.String()}
+}
+
+func (t *life) eventRecord(e *event) []string {
+	return []string{t.v.h.Prefix + "events/" + e.at.String()}
+}
+
+func dueRecord(d *due) []string { return []string{d.topic + "/" + d.at.String()} }
+
+// emission tells one due record from another: exactly one may stand for each.
+type emission struct {
+	id                 string
+	attempt, postponed int
+}
+
+// orderDues finds duplicates (C4) and what one look at a record shows (C3).
+func (t *life) orderDues() {
+	if len(t.dues) == 0 {
+		return
+	}
+	t.w.fired += int64(len(t.dues))
+	sort.SliceStable(t.dues, func(i, j int) bool { return t.dues[i].append < t.dues[j].append })
+	seen := make(map[emission]*due, len(t.dues))
+	kept := t.dues[:0]
+	for _, d := range t.dues {
+		k := emission{d.id, d.attempt, d.postponed}
+		if other := seen[k]; other != nil {
+			t.fail(Duplicate, append(dueRecord(other), dueRecord(&d)...), "%s, attempt %d, is there twice", d.id, d.attempt)
+			continue
+		}
+		kept = append(kept, d)
+		seen[k] = &kept[len(kept)-1]
+		t.early(&kept[len(kept)-1])
+	}
+	t.dues = kept
+	t.emitted = seen
+}
+
+// early: nothing goes out before its nominal time, by its own account to the
+// millisecond, by the broker's clock to within Epsilon (C3).
+func (t *life) early(d *due) {
+	if d.attempt == 1 && d.postponed == 0 {
+		t.w.late.note(d.append - d.scheduled)
+	}
+	switch {
+	case d.fired != 0 && d.fired < d.scheduled:
+		t.fail(Early, dueRecord(d), "emitted %d ms before its time, %s, by its own account", d.scheduled-d.fired,
+			spell(d.scheduled))
+	case d.append < d.scheduled-t.o.Epsilon.Milliseconds():
+		t.fail(Early, dueRecord(d), "appended %d ms before its time, %s", d.scheduled-d.append, spell(d.scheduled))
+	}
+}
+
+// event replays one event.
+func (t *life) event(e *event) {
+	if e.kind == evRejected && e.seq == 0 {
+		t.strange(e)
+		return
+	}
+	t.sequence(e)
+	topic, at, sourced := sourceOf(e.source)
+	kind := kindOther
+	if sourced {
+		kind = kindOf(t.v.h.Prefix, topic)
+	}
+	switch kind {
+	case kindCommands:
+		t.byCommand(e, at)
+	case kindReceipts:
+		t.byReceipt(e, at)
+	default:
+		t.byTimer(e)
+	}
+	t.seq, t.loose = e.seq, false
+}
+
+// loosen: from here on the model may be off. What an event says of the trigger is
+// believed once, and of the plan until it says something.
+func (m *model) loosen() { m.loose, m.drift = true, true }
+
+// strange is a refusal about a key of which nothing is remembered: it has no
+// seq, and leaves nothing behind.
+func (t *life) strange(e *event) {
+	if t.status != none && t.known && !t.loose {
+		if !t.mayBeForgotten(e.occurred) {
+			t.fail(Illegal, t.eventRecord(e), "a refusal without seq, although the trigger is remembered as %s", t.status)
+			return
+		}
+		t.reset()
+	}
+	_, at, ok := sourceOf(e.source)
+	if ok {
+		t.byCommand(e, at)
+	}
+}
+
+// sequence: seq has no gaps; it begins anew when the trigger was forgotten (C8).
+func (t *life) sequence(e *event) {
+	switch {
+	case e.seq == t.seq+1:
+	case e.seq == 1 && (t.mayBeForgotten(e.occurred) || !t.known):
+		t.reset()
+	case t.seq == 0 && !t.part.begun:
+		t.known, t.status = false, e.prior
+		t.loosen()
+		if t.status == none {
+			t.status = e.state
+		}
+		t.w.skip("triggers from before the dump, until their next register")
+	case e.seq > t.seq+1:
+		t.missing += int(e.seq - t.seq - 1)
+		t.loosen()
+		t.fail(Illegal, t.eventRecord(e), "seq %d follows %d: %d events are missing", e.seq, t.seq, e.seq-t.seq-1)
+	default:
+		t.loosen()
+		t.fail(Illegal, t.eventRecord(e), "seq %d follows %d", e.seq, t.seq)
+	}
+}
+
+// mayBeForgotten says whether the horizon of a finished trigger may have ended
+// before an instant.
+func (t *life) mayBeForgotten(at int64) bool {
+	if !finished(t.status) {
+		return false
+	}
+	if t.status == none || at-t.changed >= t.o.Horizon.Milliseconds() {
+		return true
+	}
+	for _, tomb := range t.tombs {
+		if tomb >= t.changed && tomb <= at+t.o.Epsilon.Milliseconds() {
+			return true
+		}
+	}
+	return false
+}
+
+// restOfCommands: those behind the last event. What was decided on without a
+// word must be of the kind that needs none.
+func (t *life) restOfCommands() {
+	for t.next < len(t.commands) && t.commands[t.next].at.offset < t.part.applied {
+		t.silent(t.commands[t.next])
+		t.next++
+	}
+}
+
+// silent is a command of which no event tells.
+func (t *life) silent(c *command) {
+	if !t.known {
+		return
+	}
+	allowed := t.expect(c)
+	if slices.Contains(allowed, "") {
+		t.effectSilent(c)
+		return
+	}
+	if t.missing > 0 { // its event is what is missing
+		t.missing--
+		t.effect(c, &event{kind: firstKind(allowed), occurred: c.append, revision: -1})
+		t.loosen()
+		return
+	}
+	if !t.complete(c.append) {
+		return
+	}
+	t.fail(LostAck, t.commandRecord(c), "%s was passed over: no event tells of it, and the contract wants %s",
+		c.describe(), spellAllowed(allowed))
+}
+
+func firstKind(allowed []string) string {
+	if len(allowed) == 0 || len(allowed[0]) > len(evRejected) && allowed[0][:len(evRejected)] == evRejected {
+		return evRejected
+	}
+	return allowed[0]
+}
+
+// restOfDues: due records that no event tells of.
+func (t *life) restOfDues() {
+	for i := range t.dues {
+		d := &t.dues[i]
+		if d.matched || !t.complete(d.append) {
+			continue
+		}
+		if t.missing > 0 { // the event that is missing
+			t.missing--
+			continue
+		}
+		t.blameDue(d)
+	}
+}
+
+// blameDue says what is wrong with a due record that no event tells of.
+func (t *life) blameDue(d *due) {
+	stop := t.stoppedBefore(d)
+	switch {
+	case len(t.commands) == 0 && t.part.begun:
+		t.fail(Phantom, dueRecord(d), "nobody ever registered this trigger")
+	case !t.part.begun && len(t.events) == 0:
+		t.w.skip("due events of triggers from before the dump")
+	case stop != nil:
+		t.fail(AfterStop, append(dueRecord(d), t.commandRecord(stop)...),
+			"%s went out although everything before offset %d had been applied, its %s at %d too",
+			d.id, d.basis.commands, stop.op, stop.at.offset)
+	default:
+		t.fail(Phantom, dueRecord(d), "no event tells of %s, attempt %d", d.id, d.attempt)
+	}
+}
+
+// stoppedBefore is the cancel or erase that a due record's basis says was
+// applied, if nothing came behind it.
+func (t *life) stoppedBefore(d *due) (stop *command) {
+	for _, c := range t.commands {
+		if c.at.offset >= d.basis.commands {
+			break
+		}
+		switch c.op {
+		case "cancel", "erase":
+			stop = c
+		case "register", "snooze":
+			stop = nil
+		}
+	}
+	return stop
+}
+
+func (t *life) restOfRefusals() {
+	for i := range t.refused {
+		x := &t.refused[i]
+		if !x.used && t.complete(x.append) && (t.part.begun || t.known) && t.missing == 0 && !keyFault([]byte(t.key)) {
+			t.fail(Illegal, []string{t.v.h.Prefix + "rejected/" + x.at.String()},
+				"no event tells of the refusal of %s (%s)", x.source, x.code)
+		}
+	}
+}
+
+// restOfReceipts: every receipt that was read is answered by an event.
+func (t *life) restOfReceipts() {
+	for i := range t.receipts {
+		r := &t.receipts[i]
+		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) {
+			continue
+		}
+		if t.missing > 0 {
+			t.missing--
+			continue
+		}
+		if t.known && t.status != none {
+			t.fail(Illegal, []string{t.v.h.Prefix + "receipts/" + r.at.String()}, "no event tells of the receipt %s of %s",
+				r.outcome, r.dueID)
+		}
+	}
+}
+
+// overdue: what should have gone out by the end, and did not (C2). Where the
+// whole partition stands still that is said once, as C12.
+func (t *life) overdue() {
+	if !t.known || t.drift || t.part.stuck {
+		return
+	}
+	until := t.v.end - t.o.Grace.Milliseconds() - t.o.Settle.Milliseconds()
+	if p := &t.plan; p.has && !p.open && t.status == pending {
+		if due := p.next.at + t.jitter(); due <= until {
+			t.fail(LostFire, nil, "%s was due at %s and has not fired %d ms later", p.next.name, spell(due), t.v.end-due)
+			return
+		}
+	}
+	for name, l := range t.live {
+		if t.status == paused && strings.HasPrefix(name, "snz-") {
+			continue // it waits for the resume
+		}
+		if l.gone || l.due == 0 || l.due > until || t.status == cancelled || t.status == erased || t.status == failed {
+			continue
+		}
+		t.fail(LostFire, nil, "%s was due at %s and has not gone out %d ms later", name, spell(l.due), t.v.end-l.due)
+		return
+	}
+}
+
+// jitter bounds how much later than nominal an occurrence may be due.
+func (t *life) jitter() int64 {
+	if t.reg == nil {
+		return 0
+	}
+	j := t.reg.what.jitter
+	if t.reg.what.priority == "low" && j == 0 {
+		return 3600_000 // channels.<name>.jitter_low, which only the engine's settings know
+	}
+	return j
+}
+
+// fold holds the newest state against the model (C9).
+func (t *life) fold() {
+	if t.states == 0 || !t.known || t.drift || t.failed > 0 {
+		return
+	}
+	s := t.lastState()
+	if s == nil {
+		if t.lastRaw == nil && !finished(t.status) {
+			t.fail(NotTheFold, t.stateRecord(), "topic state has forgotten it, and it is %s", t.status)
+		}
+		return
+	}
+	if len(t.events) > 0 && !t.complete(t.events[len(t.events)-1].append) {
+		return
+	}
+	say := func(what string, has, want any) {
+		t.fail(NotTheFold, t.stateRecord(), "topic state has %s %v, what happened makes it %v", what, has, want)
+	}
+	status := statusName(s.Status)
+	switch {
+	case s.Seq != t.seq && t.status != none:
+		say("seq", s.Seq, t.seq)
+	case s.Revision != t.revision:
+		say("revision", s.Revision, t.revision)
+	case status != t.status:
+		say("status", status, t.status)
+	case s.Series != nil && t.plan.has && !t.plan.open && s.Series.At != t.plan.next.at:
+		say("the next occurrence at", spell(s.Series.At), spell(t.plan.next.at))
+	case s.Series == nil && t.plan.has && !t.plan.open && (status == pending || status == paused):
+		say("no next occurrence, and", "none", spell(t.plan.next.at))
+	case s.Spec != nil && !s.Trimmed && t.reg != nil && status == pending &&
+		string(s.Spec.Payload) != string(t.reg.what.payload):
+		say("a payload of", fmt.Sprint(len(s.Spec.Payload), " bytes"), fmt.Sprintf("the registered one of %d",
+			len(t.reg.what.payload)))
+	case s.Spec != nil && !s.Trimmed && t.reg != nil && status == pending && s.Spec.Channel != t.reg.what.channel:
+		say("channel", s.Spec.Channel, t.reg.what.channel)
+	}
+}

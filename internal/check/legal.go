@@ -1,0 +1,95 @@
+package check
+
+import (
+	"slices"
+	"strings"
+)
+
+// after is what states an event may leave a trigger in; "=" is the one it was
+// in. Of CONTRACT section 5.
+var after = map[string][]string{
+	evRegistered:     {pending},
+	evReplaced:       {pending, paused, inFlight},
+	evRescheduled:    {"=", pending},
+	evPaused:         {paused},
+	evResumed:        {pending, inFlight},
+	evCancelled:      {cancelled},
+	evCompleted:      {fired},
+	evFailed:         {failed},
+	evErased:         {erased},
+	evTooLate:        {"=", cancelled, unknown},
+	evSnoozed:        {"=", pending},
+	evSkipped:        {"="},
+	evFired:          {"=", fired, inFlight},
+	evExpired:        {"=", expired},
+	evMisfired:       {"="},
+	evAccepted:       {"=", fired},
+	evDelivered:      {"=", fired},
+	evSuppressed:     {"=", fired},
+	evDeliveryFailed: {"=", failed},
+	evRetried:        {"="},
+	evPostponed:      {"="},
+	evDeadLettered:   {"=", failed},
+	evRedriven:       {"=", inFlight},
+	evAdvanced:       {"="},
+	evStopped:        {"=", fired, cancelled},
+	evDuplicate:      {"="},
+	evRejected:       {"=", unknown, erased},
+}
+
+// legal holds an event against the state machine: previous state, state,
+// revision (C8).
+func (t *life) legal(e *event) {
+	if !t.known || t.loose {
+		return
+	}
+	allowed, kindKnown := after[e.kind]
+	if !kindKnown {
+		t.w.skip("events of types the checker does not know")
+		return
+	}
+	was := t.status
+	switch {
+	case e.prior != "" && e.prior != was:
+		t.fail(Illegal, t.eventRecord(e), "%s: previous_state is %s, it was %s", e.kind, e.prior, or(was, "not known"))
+	case e.state != "" && !t.mayBe(allowed, e, was):
+		t.fail(Illegal, t.eventRecord(e), "%s leads from %s to %s", e.kind, or(was, "nothing"), e.state)
+	case e.revision != t.revision && !(e.kind == evRescheduled && e.revision == t.revision+1 && e.source == "") &&
+		e.revision != -1:
+		t.fail(Illegal, t.eventRecord(e), "%s has revision %d, accepted changes make it %d", e.kind, e.revision, t.revision)
+	}
+}
+
+func (t *life) mayBe(allowed []string, e *event, was string) bool {
+	if e.kind == evTooLate && e.reason != "in_flight" && was != none && e.state == cancelled {
+		return was == cancelled
+	}
+	if e.kind == evFired && t.when.kind == whenSeries && e.state != was {
+		return e.state == fired && !t.plan.has || t.plan.open
+	}
+	if slices.Contains(allowed, e.state) {
+		return e.kind != evRejected || e.state == was || was == none && e.state == unknown
+	}
+	return slices.Contains(allowed, "=") && (e.state == was || was == none && e.state == unknown)
+}
+
+// adopt takes over what an event says of the trigger's state. What it may not
+// say was reported.
+func (t *life) adopt(e *event) {
+	if e.state != "" && !(e.kind == evRejected && t.status == none) {
+		if e.state != t.status || finished(e.state) && !strings.HasPrefix(e.kind, "command.") {
+			t.changed = e.occurred
+		}
+		t.status = e.state
+	}
+	if e.revision > 0 {
+		t.revision = e.revision
+	}
+}
+
+// adoptFired is a firing of a trigger that the model does not know from its
+// beginning.
+func (t *life) adoptFired(e *event, name string, d *due) {
+	l := &live{attempt: 1, revision: e.revision, nominal: e.scheduled, first: d}
+	t.live[name] = l
+}

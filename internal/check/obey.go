@@ -1,0 +1,360 @@
+package check
+
+import (
+	"slices"
+	"strings"
+)
+
+// byCommand is an event that a command caused: those before it that tell
+// nothing are applied, then it.
+func (t *life) byCommand(e *event, at place) {
+	if !strings.HasPrefix(e.source, t.v.h.Prefix+"commands/") {
+		return
+	}
+	i := t.find(at)
+	switch {
+	case i < 0:
+		t.unfounded(e, at)
+		return
+	case i < t.next: // one more event of a command that was applied
+		t.follow(e, t.commands[i])
+		return
+	}
+	for ; t.next < i; t.next++ {
+		t.silent(t.commands[t.next])
+	}
+	t.next++
+	t.obey(t.commands[i], e)
+}
+
+// find is the command an event names: by where it stands, or by its first
+// append.
+func (t *life) find(at place) int {
+	match := func(c *command) bool { return c.at == at || c.claims && c.first == at }
+	for i := t.next; i < len(t.commands); i++ {
+		if match(t.commands[i]) {
+			return i
+		}
+	}
+	return slices.IndexFunc(t.commands[:t.next], match)
+}
+
+// unfounded is an event that names a command which is not there.
+func (t *life) unfounded(e *event, at place) {
+	if int(at.partition) >= len(t.v.parts) || at.offset < t.v.parts[at.partition].from || !t.part.begun || t.isStray(at) {
+		t.follow(e, nil)
+		return
+	}
+	if e.append > t.v.full {
+		return
+	}
+	t.fail(LostAck, append(t.eventRecord(e), e.source), "%s tells of a command that is not in the log", e.kind)
+	t.known = false
+	t.follow(e, nil)
+}
+
+// isStray: told of where it landed.
+func (t *life) isStray(at place) bool {
+	return slices.ContainsFunc(t.strays, func(c *command) bool { return c.at == at })
+}
+
+// follow believes an event that the model cannot work out, or one of several
+// that a command caused: what it says must still be legal.
+func (t *life) follow(e *event, c *command) {
+	if e.kind == evRejected {
+		t.checkRefusal(e, c)
+		return
+	}
+	t.legal(e)
+	if e.kind == evSkipped {
+		t.skipped(e)
+	}
+	t.adopt(e)
+}
+
+// obey holds what became of a command against the contract, and goes on from
+// there.
+func (t *life) obey(c *command, e *event) {
+	restored := !t.known
+	if t.known && !t.loose {
+		allowed := t.expect(c)
+		if !fits(allowed, e) {
+			told := e.kind
+			if e.kind == evRejected {
+				told += " " + e.reason
+			}
+			t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
+				"%s while the trigger is %s: the contract wants %s, told is %s",
+				c.describe(), or(t.status, "unknown"), spellAllowed(allowed), told)
+			t.loosen()
+		}
+	}
+	if e.kind == evRejected {
+		if onTrust[e.reason] && c.fault != e.reason {
+			t.w.trusted[e.reason]++
+		}
+		t.checkRefusal(e, c)
+	}
+	t.effect(c, e)
+	t.legal(e)
+	t.adopt(e)
+	t.told(e, c)
+	if e.kind == evRegistered || e.kind == evReplaced {
+		t.known = true
+	}
+	if restored && t.known { // a register says all there is to know, but for what an earlier life left
+		t.decided = 0
+	}
+	if e.kind != evRejected && e.kind != evDuplicate {
+		t.newest = max(t.newest, c.appended)
+	}
+}
+
+// checkRefusal: there is one record on rejected for each, with the command's
+// bytes and the same code.
+func (t *life) checkRefusal(e *event, c *command) {
+	for i := range t.refused {
+		x := &t.refused[i]
+		if x.used || x.source != e.source && (c == nil || x.source != t.commandRecord(c)[0] &&
+			x.source != t.v.h.Prefix+"commands/"+c.first.String()) {
+			continue
+		}
+		x.used = true
+		if x.code != e.reason {
+			t.fail(Illegal, append(t.eventRecord(e), t.v.h.Prefix+"rejected/"+x.at.String()),
+				"the event refuses it as %s, the record as %s", e.reason, x.code)
+		}
+		return
+	}
+	if t.v.topics[t.v.h.Prefix+"rejected"] && t.complete(e.append) && strings.HasPrefix(e.source,
+		t.v.h.Prefix+"commands/") {
+		t.fail(Illegal, t.eventRecord(e), "the refusal (%s) has no record on rejected", e.reason)
+	}
+}
+
+// raises says whether an event about a command is a change of the trigger.
+func raises(e *event) bool {
+	switch e.kind {
+	case evRegistered, evReplaced, evRescheduled, evPaused, evResumed, evCancelled, evSnoozed, evSkipped, evErased:
+		return true
+	}
+	return e.kind == evTooLate && e.reason == "in_flight"
+}
+
+// effect changes the model as a command does that was answered by e.
+func (t *life) effect(c *command, e *event) {
+	if raises(e) {
+		t.revision++
+	}
+	switch e.kind {
+	case evRegistered:
+		t.register(c)
+	case evReplaced:
+		t.replace(c, e)
+	case evRescheduled:
+		t.reschedule(c)
+	case evCancelled, evErased:
+		t.forgetPlan()
+		t.dropLive()
+		if e.kind == evErased {
+			t.reg, t.idem = nil, nil
+		}
+	case evTooLate:
+		if e.reason == "in_flight" {
+			t.forgetPlan()
+			t.dropLive()
+		}
+	case evSnoozed:
+		t.snooze(c, e)
+	case evSkipped:
+		t.skipped(e)
+	case evDuplicate:
+		t.remember(c)
+	}
+	if e.kind == evRegistered || e.kind == evReplaced {
+		t.remember(c)
+	}
+}
+
+func (t *life) register(c *command) {
+	later := t.status != none && t.status != unknown
+	was := t.model
+	t.reset()
+	t.seq, t.revision, t.status, t.changed = was.seq, was.revision, was.status, was.changed
+	t.idem, t.newest = was.idem, was.newest
+	t.begun, t.later = c.first, later
+	t.reg, t.when, t.appended = c, c.when, c.appended
+	t.setPlan(c.appended)
+}
+
+// replace: other content in the same life. A rule in the same words keeps its
+// phase, unless a start is given (docs/decisions/0009); the gateway's patch goes on
+// where the series is.
+func (t *life) replace(c *command, e *event) {
+	same := t.when.kind == whenSeries && c.when.kind == whenSeries &&
+		t.when.recurrence.text == c.when.recurrence.text && c.when.start == ""
+	from := c.appended
+	if !same {
+		t.anchor = nil
+	}
+	if same && c.patch && t.plan.has && !t.plan.open {
+		from = t.plan.next.at
+	}
+	if !same || c.when.zone != t.when.zone {
+		t.skips = map[string]bool{}
+	}
+	t.reg, t.when, t.appended, t.moved = c, c.when, c.appended, false
+	t.run = misfireRun{}
+	t.setPlan(from)
+}
+
+func (t *life) reschedule(c *command) {
+	if c.op == "rezone" {
+		t.rezone(c)
+		return
+	}
+	same := t.when.kind == whenSeries && c.when.kind == whenSeries &&
+		t.when.recurrence.text == c.when.recurrence.text && c.when.start == ""
+	if !same {
+		t.anchor = nil
+	}
+	gap, overlap := t.when.gap, t.when.overlap
+	t.when, t.appended, t.moved = c.when, c.appended, true
+	t.when.gap, t.when.overlap = or(c.when.gap, gap), or(c.when.overlap, overlap)
+	t.run = misfireRun{}
+	t.setPlan(c.appended)
+}
+
+// rezone keeps wall times, that of the phase included.
+func (t *life) rezone(c *command) {
+	t.when.zone, t.moved = c.zone, true
+	t.run = misfireRun{}
+	before := t.plan.next
+	t.setPlan(c.appended)
+	for t.plan.has && !t.plan.open && !t.plan.oneShot && before.named && t.plan.next.named &&
+		t.plan.next.local < before.local {
+		t.advance() // its wall time was decided in the old zone
+	}
+}
+
+// snooze moves a one-shot that waits; of everything else it makes one more
+// occurrence.
+func (t *life) snooze(c *command, e *event) {
+	name, _ := base(e.occurrence)
+	at := c.appended + c.wait
+	if c.until != "" {
+		at = e.scheduled
+		if ms, ok := instantText(c.until); ok {
+			at = ms
+		}
+	}
+	if e.scheduled != 0 && e.scheduled != at && t.known {
+		t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...), "snoozed to %s, the command means %s",
+			spell(e.scheduled), spell(at))
+		at = e.scheduled
+	}
+	if t.plan.has && t.plan.oneShot && !strings.HasPrefix(name, "snz-") {
+		t.plan.next, t.plan.open, t.plan.snoozed = occurrence{at: at, name: spell(at)}, false, true
+		t.moved = true
+		return
+	}
+	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
+}
+
+// skipped leaves out an occurrence: the next, one further ahead, or what a
+// replacement took away.
+func (t *life) skipped(e *event) {
+	name, _ := base(e.occurrence)
+	if l := t.live[name]; l != nil && l.due != 0 {
+		l.gone = true
+		return
+	}
+	switch {
+	case t.plan.open || !t.plan.has:
+	case t.plan.next.name == name:
+		t.decide(t.plan.next)
+		t.advance()
+	default:
+		t.skips[name] = true
+	}
+}
+
+// effectSilent is a command that tells nothing by itself.
+func (t *life) effectSilent(c *command) {
+	if c.op == "run_now" {
+		t.live[commandMark("run", c)] = &live{due: c.append, nominal: c.appended, content: t.reg}
+	}
+}
+
+// told holds the plan an event names against the model's.
+func (t *life) told(e *event, c *command) {
+	switch e.kind {
+	case evRegistered, evReplaced, evRescheduled, evResumed:
+	default:
+		return
+	}
+	name, mark := base(e.occurrence)
+	p := &t.plan
+	switch {
+	case e.scheduled == 0 || p.open:
+		if p.open && e.scheduled != 0 {
+			p.has, p.next = true, occurrence{at: e.scheduled, name: name}
+		}
+		return
+	case p.has && p.next.at == e.scheduled && p.next.name == name && mark == t.lifeMark():
+		t.localTold(e)
+		return
+	case p.has && p.next.at == e.scheduled && p.next.name == name:
+		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence, t.lifeMark())
+		return
+	case t.jitter() > 0 && t.within(e.scheduled, c.appended-t.jitter(), name): // its jitter is yet to pass
+	case t.drift || !t.known:
+		t.drift = false
+	default:
+		next := "nothing"
+		if p.has {
+			next = p.next.name + " at " + spell(p.next.at)
+		}
+		t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...), "next is %s at %s, the rule means %s",
+			e.occurrence, spell(e.scheduled), next)
+	}
+	t.believe(name, e.scheduled)
+}
+
+// within says whether the series has an occurrence, looking from an instant on.
+func (t *life) within(at, from int64, name string) bool {
+	if t.plan.series == nil {
+		return false
+	}
+	it := t.plan.series.later(from - 1)
+	for range 10_000 {
+		o, ok := it.next()
+		if !ok || o.at > at {
+			return false
+		}
+		if o.at == at && o.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// localTold: local_time is what the zone's clocks show then (C6).
+func (t *life) localTold(e *event) {
+	if e.local == "" || !t.plan.next.named {
+		return
+	}
+	if want := t.localTime(t.plan.next.at); want != "" && e.local != want {
+		t.fail(Recurrence, t.eventRecord(e), "local_time is %s, clocks show %s", e.local, want)
+	}
+}
+
+// localTime is an instant as events spell it in the trigger's zone.
+func (t *life) localTime(at int64) string {
+	loc, ok := t.o.Zones.location(t.when.zone)
+	if !ok {
+		return ""
+	}
+	w := t.w.clock(t.when.zone, loc).show(floorDiv(at, 1000))
+	return wallName(w, at-floorDiv(at, 1000)*1000, false) + "[" + or(t.when.zone, "UTC") + "]"
+}

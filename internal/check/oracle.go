@@ -1,0 +1,281 @@
+package check
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+)
+
+// recurrence is the time part of a series as a command has it, un-spelled.
+type recurrence struct {
+	text             string // RRULE:…, FREQ=…, cron:…, every:…; empty: dates alone
+	start            string // as given; empty: the append
+	zone             string // empty: UTC
+	until            string
+	count            int
+	include, exclude []string
+	gap, overlap     string
+	calendars        bool // names some: dates the oracle does not have
+}
+
+// series is a recurrence that can be asked. It belongs to one goroutine.
+type series struct {
+	clock        *clockwork
+	gap, overlap string
+
+	rule  *rrule
+	cron  *cronRule
+	every int64 // ms
+
+	start     wall  // phase, and first time it may fire
+	frac      int64 // milliseconds within the second, of every wall time
+	startAt   int64 // ms
+	strict    bool  // no start was given: strictly after it
+	count     int   // 0: no end
+	untilAt   int64 // ms; 0: none
+	untilWall wall
+	hasWall   bool // untilWall counts
+
+	include     []occurrence
+	outDays     map[int64]bool
+	outWalls    map[wall]bool
+	outInstants map[int64]bool
+}
+
+// occurrence is one instant of a series: its name within the life, and the
+// wall time if it has one.
+type occurrence struct {
+	at    int64 // ms
+	name  string
+	local wall
+	named bool // by a wall time
+}
+
+// newSeries compiles a recurrence whose command was first appended at appended
+// (ms). anchor, if not zero, is a start that was settled by an earlier command
+// (docs/decisions/0009).
+func newSeries(r *recurrence, zones *Zones, appended int64, anchor *settled) (*series, error) {
+	loc, ok := zones.location(r.zone)
+	if !ok {
+		return nil, fmt.Errorf("%w: zone %q", errRule, r.zone)
+	}
+	s := &series{clock: newClockwork(loc), gap: r.gap, overlap: r.overlap, count: r.count,
+		outDays: map[int64]bool{}, outWalls: map[wall]bool{}, outInstants: map[int64]bool{}}
+	if err := s.begin(r, appended, anchor); err != nil {
+		return nil, err
+	}
+	if err := s.setText(r.text); err != nil {
+		return nil, err
+	}
+	if err := s.end(r.until); err != nil {
+		return nil, err
+	}
+	return s, s.dates(r)
+}
+
+// settled is where a series without a start began.
+type settled struct {
+	wall wall
+	frac int64
+	at   int64
+}
+
+// begin finds the start. A start that is the append has whole seconds, but for
+// every:, whose phase is the millisecond.
+func (s *series) begin(r *recurrence, appended int64, anchor *settled) error {
+	every := strings.HasPrefix(r.text, "every:")
+	switch {
+	case r.start == "" && anchor != nil:
+		s.start, s.frac, s.startAt, s.strict = anchor.wall, anchor.frac, anchor.at, true
+		if elapsedText(r.text) { // real time has no zone
+			s.start = s.clock.show(floorDiv(s.startAt, 1000))
+		} else { // a wall time stays where clocks move
+			if p := s.clock.resolve(s.start, "shift", "first"); len(p) > 0 && s.clock.show(floorDiv(s.startAt,
+				1000)) != s.start {
+				s.startAt = p[0].at * 1000
+			}
+		}
+	case r.start == "":
+		s.startAt, s.strict = appended, true
+		if !every {
+			s.startAt = floorDiv(appended, 1000) * 1000
+		}
+		s.start = s.clock.show(floorDiv(s.startAt, 1000))
+		s.frac = s.startAt - floorDiv(s.startAt, 1000)*1000
+	default:
+		if w, frac, ok := localTime(r.start); ok {
+			s.start, s.frac = w, frac
+			p := s.clock.resolve(w, "shift", s.overlap)
+			s.startAt = p[0].at*1000 + frac
+			return nil
+		}
+		at, ok := instantText(r.start)
+		if !ok {
+			return fmt.Errorf("%w: start %q", errRule, r.start)
+		}
+		s.startAt, s.frac = at, at-floorDiv(at, 1000)*1000
+		s.start = s.clock.show(floorDiv(at, 1000))
+	}
+	return nil
+}
+
+// elapsedText says that a rule counts real time.
+func elapsedText(text string) bool {
+	if strings.HasPrefix(text, "every:") {
+		return true
+	}
+	r, err := parseRRule(text)
+	return err == nil && r.freq >= hourly
+}
+
+// localTime reads a wall time, with up to nine digits of a second.
+func localTime(s string) (w wall, frac int64, ok bool) {
+	if whole, f, cut := strings.Cut(s, "."); cut && len(whole) == 19 && f != "" && len(f) <= 9 {
+		_, fine := digits([]byte(f))
+		n, _ := digits([]byte((f + "000")[:3]))
+		w, date, ok := parseWall(whole)
+		return w, int64(n), ok && fine && !date
+	}
+	w, date, ok := parseWall(s)
+	return w, 0, ok && !date
+}
+
+// instantText reads RFC 3339, or 10 or 13 digits.
+func instantText(s string) (int64, bool) {
+	if len(s) == 10 || len(s) == 13 {
+		if n, ok := number([]byte(s)); ok && n >= 0 {
+			if len(s) == 10 {
+				n *= 1000
+			}
+			return n, true
+		}
+	}
+	s = strings.ToUpper(s)
+	for _, layout := range instantLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UnixMilli(), true
+		}
+	}
+	return 0, false
+}
+
+// instantLayouts: RFC 3339, also without seconds, and offsets without a colon.
+var instantLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04Z0700"}
+
+func (s *series) setText(text string) (err error) {
+	switch {
+	case text == "":
+		return nil
+	case strings.HasPrefix(text, "every:"):
+		d, ok := duration(text[len("every:"):])
+		if !ok || d < time.Millisecond {
+			return fmt.Errorf("%w: %q", errRule, text)
+		}
+		s.every = d.Milliseconds()
+	case strings.HasPrefix(text, "cron:"):
+		s.cron, err = parseCron(text[len("cron:"):])
+	default:
+		if s.rule, err = parseRRule(text); err != nil {
+			return err
+		}
+		s.rule.fill(s.start)
+		if s.rule.count > 0 {
+			s.count = s.rule.count
+		}
+		if s.rule.hasUntil && s.rule.untilUTC {
+			s.untilAt = int64(s.rule.until)*1000 + 999
+		} else if s.rule.hasUntil {
+			s.untilWall, s.hasWall = s.rule.until, true
+		}
+	}
+	return err
+}
+
+func (s *series) end(until string) error {
+	if until == "" {
+		return nil
+	}
+	if w, _, ok := localTime(until); ok {
+		s.untilWall, s.hasWall = w, true
+		return nil
+	}
+	at, ok := instantText(until)
+	if !ok {
+		return fmt.Errorf("%w: until %q", errRule, until)
+	}
+	s.untilAt = at
+	return nil
+}
+
+// elapsed says whether a series is counted on the line of real time: its
+// occurrences are named by instants.
+func (s *series) elapsed() bool { return s.every > 0 || s.rule != nil && s.rule.freq >= hourly }
+
+// dates reads include and exclude. A bare date in include takes the time of day
+// of a start that was given.
+func (s *series) dates(r *recurrence) error {
+	for _, text := range r.exclude {
+		if w, date, ok := parseWall(text); ok && date {
+			s.outDays[w.day()] = true
+		} else if w, _, ok := localTime(text); ok {
+			s.outWalls[w] = true
+		} else if at, ok := instantText(text); ok {
+			s.outInstants[at] = true
+		} else {
+			return fmt.Errorf("%w: exclude %q", errRule, text)
+		}
+	}
+	for _, text := range r.include {
+		w, date, ok := parseWall(text)
+		frac := int64(0)
+		if date && r.start != "" {
+			w, frac = wall(w.day()*86400+int64(s.start)-s.start.day()*86400), s.frac
+		} else if !date {
+			w, frac, ok = localTime(text)
+		}
+		if ok {
+			s.include = append(s.include, s.atWall(w, frac)...)
+			continue
+		}
+		at, ok := instantText(text)
+		if !ok {
+			return fmt.Errorf("%w: include %q", errRule, text)
+		}
+		s.include = append(s.include, occurrence{at: at, name: spell(at), local: s.clock.show(floorDiv(at, 1000))})
+	}
+	sort.SliceStable(s.include, func(i, j int) bool { return s.include[i].at < s.include[j].at })
+	return nil
+}
+
+// atWall is what a wall time means under the trigger's policies.
+func (s *series) atWall(w wall, frac int64) (out []occurrence) {
+	for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
+		out = append(out, occurrence{at: p.at*1000 + frac, name: wallName(w, frac, p.second && s.overlap == "both"),
+			local: w, named: true})
+	}
+	return out
+}
+
+func wallName(w wall, frac int64, second bool) string {
+	name := w.String()
+	if frac > 0 {
+		name += fmt.Sprintf(".%03d", frac)
+	}
+	if second {
+		name += "+f1"
+	}
+	return name
+}
+
+// excluded is asked last, of what the rule or include yields.
+func (s *series) excluded(o *occurrence) bool {
+	w := o.local
+	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.at]
+}
+
+// past says whether an occurrence of the rule lies behind its end.
+func (s *series) past(o *occurrence) bool {
+	return s.untilAt != 0 && o.at > s.untilAt || s.hasWall && o.local > s.untilWall
+}

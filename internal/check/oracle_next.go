@@ -1,0 +1,352 @@
+package check
+
+// searchYears bounds how far a search goes without finding anything.
+const searchYears = 400
+
+// steps walks the occurrences of a series in the order of their instants.
+type steps struct {
+	s       *series
+	after   int64                       // ms: only later ones
+	pull    func() ([]occurrence, bool) // the rule's, in the order of the search; false: no more
+	pending []occurrence                // pulled, not given out
+	reached int64                       // ms: nothing the search has not seen yet is earlier
+	include []occurrence                // those left
+	counted int                         // candidates of the rule so far
+	ended   bool
+}
+
+// later walks what lies strictly after an instant (ms). The start bounds the
+// rule, not the dates of include.
+func (s *series) later(after int64) *steps {
+	it := &steps{s: s, after: after, include: s.include}
+	switch {
+	case s.every > 0:
+		it.pull = it.pullEvery()
+	case s.rule != nil && s.rule.freq >= hourly:
+		it.pull = it.pullUnits()
+	case s.rule != nil:
+		it.pull = it.pullPeriods()
+	case s.cron != nil && s.cron.live:
+		it.pull = it.pullLive()
+	case s.cron != nil:
+		it.pull = it.pullDays()
+	default:
+		it.pull = func() ([]occurrence, bool) { return nil, false }
+	}
+	return it
+}
+
+// slack is how far apart the order of wall times and the order of instants can
+// be: no transition moves clocks by more than a day.
+const slack = 27 * 3600 * 1000
+
+// next is the next occurrence; false: there is none.
+func (it *steps) next() (occurrence, bool) {
+	for {
+		o, ok := it.pick()
+		if !ok {
+			return occurrence{}, false
+		}
+		if o.at > it.after && !it.s.excluded(&o) {
+			it.after = o.at
+			return o, true
+		}
+	}
+}
+
+// pick takes the earliest of what is pending and what include has left, all of
+// the same instant at once, under the later name.
+func (it *steps) pick() (occurrence, bool) {
+	for !it.ended && (len(it.pending) == 0 || it.earliest() > it.reached-slack) {
+		found, more := it.pull()
+		it.ended = !more
+		for _, o := range found {
+			if it.s.past(&o) {
+				continue
+			}
+			it.pending = append(it.pending, o)
+		}
+	}
+	var best occurrence
+	ok := false
+	take := func(o occurrence) {
+		if !ok || o.at < best.at || o.at == best.at && o.local > best.local {
+			best, ok = o, true
+		}
+	}
+	for _, o := range it.pending {
+		take(o)
+	}
+	if len(it.include) > 0 {
+		take(it.include[0])
+	}
+	if !ok {
+		return best, false
+	}
+	kept := it.pending[:0]
+	for _, o := range it.pending {
+		if o.at != best.at {
+			kept = append(kept, o)
+		}
+	}
+	it.pending = kept
+	for len(it.include) > 0 && it.include[0].at <= best.at {
+		it.include = it.include[1:]
+	}
+	return best, true
+}
+
+func (it *steps) earliest() int64 {
+	first := it.pending[0].at
+	for _, o := range it.pending {
+		first = min(first, o.at)
+	}
+	return first
+}
+
+// candidate counts a wall time of the rule against COUNT: false says that the
+// rule had ended before it.
+func (it *steps) candidate() bool {
+	it.counted++
+	return it.s.count == 0 || it.counted <= it.s.count
+}
+
+// seek says that the search may begin near the instant asked for: nothing has
+// to be counted from the start.
+func (it *steps) seek() bool { return it.s.count == 0 }
+
+// before says whether a wall time lies before the first that may fire.
+func (s *series) before(w wall) bool {
+	if s.strict {
+		return w <= s.start
+	}
+	return w < s.start
+}
+
+// pullEvery: start, start + every, start + 2 every …
+func (it *steps) pullEvery() func() ([]occurrence, bool) {
+	s := it.s
+	k := int64(0)
+	if s.strict {
+		k = 1
+	}
+	first := k
+	if at := floorDiv(it.after-s.startAt, s.every); at > k { // arithmetic, also with a count
+		k = at
+	}
+	return func() ([]occurrence, bool) {
+		if s.count > 0 && k-first >= int64(s.count) {
+			return nil, false
+		}
+		at := s.startAt + k*s.every
+		k++
+		it.reached = at + slack + 1
+		o := s.instant(at)
+		return []occurrence{o}, !s.past(&o)
+	}
+}
+
+// instant is an occurrence that is named by its instant.
+func (s *series) instant(at int64) occurrence {
+	return occurrence{at: at, name: spell(at), local: s.clock.show(floorDiv(at, 1000))}
+}
+
+// pullPeriods: FREQ DAILY and above, a period of the rule at a time, each day
+// of it looked at.
+func (it *steps) pullPeriods() func() ([]occurrence, bool) {
+	s, times := it.s, it.s.rule.times()
+	n := int64(0)
+	if s.rule.byWeekNo != nil {
+		n = -1 // the start may lie in the last week of the year before
+	}
+	from := s.clock.show(floorDiv(it.after, 1000)).day() - 3
+	if it.seek() && from > s.start.day() {
+		k := int64(s.rule.interval)
+		n = max(n, floorDiv(s.rule.periodOf(s.start, from), k)*k)
+		if s.rule.byWeekNo != nil {
+			n = max(-1, n-1)
+		}
+	}
+	limit := max(from, s.start.day()) + searchYears*366
+	return func() ([]occurrence, bool) {
+		_, to := s.rule.span(s.start, n)
+		var out []occurrence
+		for _, w := range s.rule.candidates(s.start, n, times) {
+			if s.before(w) {
+				continue
+			}
+			if !it.candidate() {
+				return out, false
+			}
+			out = append(out, s.atWall(w, s.frac)...)
+			limit = max(limit, w.day()+searchYears*366)
+		}
+		n += int64(s.rule.interval)
+		it.reached = to * 86400 * 1000
+		return out, to < limit && !s.ends(wall(to*86400))
+	}
+}
+
+// ends says that no wall time from w on is before the end of the rule.
+func (s *series) ends(w wall) bool {
+	return s.hasWall && w > s.untilWall || s.untilAt != 0 && int64(w)*1000 > s.untilAt+slack
+}
+
+// pullDays: cron with fixed hours and minutes, day by day.
+func (it *steps) pullDays() func() ([]occurrence, bool) {
+	s, times := it.s, it.s.cron.times()
+	day := s.start.day()
+	if it.seek() {
+		day = max(day, s.clock.show(floorDiv(it.after, 1000)).day()-3)
+	}
+	limit := day + searchYears*366
+	return func() ([]occurrence, bool) {
+		var out []occurrence
+		if s.cron.matches(day) {
+			for _, t := range times {
+				w := wall(day*86400 + t)
+				if s.before(w) || !s.strict && w == s.start && s.frac > 0 {
+					continue
+				}
+				if !it.candidate() {
+					return out, false
+				}
+				out = append(out, s.atWall(w, 0)...)
+			}
+			limit = day + searchYears*366
+		}
+		day++
+		it.reached = day * 86400 * 1000
+		return out, day < limit && !s.ends(wall(day*86400))
+	}
+}
+
+// pullLive: cron whose minute or hour begins with a star, minute by minute of
+// real time. Whole quarters of an hour are passed over where the day or the
+// hour does not fit: offsets of zones are multiples of that since 1972.
+func (it *steps) pullLive() func() ([]occurrence, bool) {
+	s := it.s
+	t := floorDiv(s.startAt, 60_000) * 60
+	if it.seek() {
+		t = max(t, floorDiv(it.after, 60_000)*60)
+	}
+	limit := t + searchYears*366*86400
+	return func() ([]occurrence, bool) {
+		for ; t < limit; t += 60 {
+			w := s.clock.show(t)
+			h, m, _ := w.clock()
+			if !s.cron.hours[h] || !s.cron.matches(w.day()) {
+				t += 900 - 60 - t%900
+				continue
+			}
+			if !s.cron.minutes[m] || t*1000 < s.startAt || s.strict && t*1000 <= s.startAt {
+				continue
+			}
+			if !it.candidate() {
+				return nil, false
+			}
+			at := t
+			t += 60
+			limit = t + searchYears*366*86400
+			it.reached = t*1000 + slack
+			return []occurrence{{at: at * 1000, name: s.liveName(at, w), local: w, named: true}}, !s.ends(w - 86400)
+		}
+		return nil, false
+	}
+}
+
+// liveName marks the second pass of an overlap.
+func (s *series) liveName(at int64, w wall) string {
+	ts := s.clock.instants(w)
+	return wallName(w, 0, len(ts) > 1 && ts[0] < at)
+}
+
+// pullUnits: HOURLY, MINUTELY and SECONDLY, one unit of elapsed time after the
+// other from the start.
+func (it *steps) pullUnits() func() ([]occurrence, bool) {
+	s, r := it.s, it.s.rule
+	unit := map[frequency]int64{hourly: 3600, minutely: 60, secondly: 1}[r.freq]
+	step := unit * int64(r.interval)
+	expands := r.freq == hourly && (r.givenMinute || r.givenSecond) || r.freq == minutely && r.givenSecond
+	begin := floorDiv(s.startAt, 1000)
+	if expands {
+		begin -= (int64(s.start)%unit + unit) % unit
+	}
+	k := int64(0)
+	if it.seek() {
+		k = max(0, floorDiv(floorDiv(it.after, 1000)-begin, step)-1)
+	}
+	limit := begin + k*step + searchYears*366*86400
+	return func() ([]occurrence, bool) {
+		for ; begin+k*step < limit; k++ {
+			t := begin + k*step
+			if jump := r.skip(s.clock.show(t)); jump > 0 { // to the end of a day that does not fit, or nearly
+				k += max(0, jump/step-1)
+				continue
+			}
+			var found []int64
+			if expands {
+				for at := t; at < t+unit; at++ {
+					if r.fits(s.clock.show(at)) {
+						found = append(found, at)
+					}
+				}
+			} else if r.fitsUnit(s.clock.show(t)) {
+				found = []int64{t}
+			}
+			var out []occurrence
+			for _, at := range setPos(found, r.bySetPos) {
+				ms := at*1000 + s.frac
+				if ms < s.startAt || s.strict && ms <= s.startAt {
+					continue
+				}
+				if !it.candidate() {
+					return out, false
+				}
+				out = append(out, s.instant(ms))
+			}
+			if len(out) > 0 {
+				k++
+				it.reached = (begin+k*step)*1000 + slack + 1
+				limit = max(limit, t+searchYears*366*86400)
+				return out, !s.ends(out[0].local - 86400)
+			}
+			if s.ends(s.clock.show(t) - 86400) {
+				return nil, false
+			}
+		}
+		return nil, false
+	}
+}
+
+// skip is how many seconds may be passed over because the date does not fit: up
+// to two hours before the day ends, so that no transition is jumped.
+func (r *rrule) skip(w wall) int64 {
+	if r.matches(w.day()) {
+		return 0
+	}
+	return max(0, (w.day()+1)*86400-int64(w)-7200)
+}
+
+// fitsUnit holds the parts that limit against the local reading.
+func (r *rrule) fitsUnit(w wall) bool {
+	h, m, s := w.clock()
+	return r.matches(w.day()) && (!r.givenHour || has(r.byHour, h)) && (!r.givenMinute || has(r.byMinute, m)) &&
+		(!r.givenSecond || has(r.bySecond, s))
+}
+
+// fits holds all parts, those that expand included.
+func (r *rrule) fits(w wall) bool {
+	h, m, s := w.clock()
+	return r.matches(w.day()) && (!r.givenHour || has(r.byHour, h)) && (r.byMinute == nil || has(r.byMinute, m)) &&
+		(r.bySecond == nil || has(r.bySecond, s))
+}
+
+func has(list []int, n int) bool {
+	for _, v := range list {
+		if v == n {
+			return true
+		}
+	}
+	return false
+}

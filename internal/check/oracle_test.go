@@ -1,0 +1,102 @@
+package check
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"testing"
+)
+
+// oracleCase is a line of the files that package calendar is held to: instants
+// on which two evaluators agree that are neither ours nor rrule-go.
+type oracleCase struct {
+	ID       string   `json:"id"`
+	Start    string   `json:"dtstart_local"`
+	Zone     string   `json:"tz"`
+	Rule     string   `json:"rrule"`
+	After    string   `json:"after"`
+	Limit    int      `json:"limit"`
+	Never    bool     `json:"never"`
+	Expected []string `json:"expected_utc"`
+}
+
+// TestOracleTimeCases: 395 cases of libical, dateutil, lib-recur, ical4j and
+// rrule.js.
+func TestOracleTimeCases(t *testing.T) {
+	f, err := os.Open("../../calendar/testdata/time-cases.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	holdOracle(t, f, 395)
+}
+
+// TestOracleLikeDateutil: 1,500 random rules by python-dateutil
+// (calendar/testdata/gen_rules.py).
+func TestOracleLikeDateutil(t *testing.T) { holdOracleZipped(t, "rules.jsonl.gz", 1500) }
+
+// TestOracleCronByDefinition: 700 random expressions
+// (calendar/testdata/gen_crons.py).
+func TestOracleCronByDefinition(t *testing.T) { holdOracleZipped(t, "crons.jsonl.gz", 700) }
+
+func holdOracleZipped(t *testing.T, name string, want int) {
+	f, err := os.Open("../../calendar/testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zr, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holdOracle(t, zr, want)
+}
+
+func holdOracle(t *testing.T, r io.Reader, want int) {
+	n := 0
+	for sc := bufio.NewScanner(r); sc.Scan(); n++ {
+		var c oracleCase
+		if err := json.Unmarshal(sc.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(c.ID, func(t *testing.T) { holdOracleTo(t, &c) })
+	}
+	if n != want {
+		t.Fatalf("%d cases, want %d", n, want)
+	}
+}
+
+func holdOracleTo(t *testing.T, c *oracleCase) {
+	after, ok := instantText(c.After)
+	if !ok {
+		t.Fatalf("after %q", c.After)
+	}
+	s, err := newSeries(&recurrence{text: c.Rule, start: c.Start, zone: c.Zone}, nil, after, nil)
+	if err != nil {
+		if c.Never {
+			return
+		}
+		t.Fatal(err)
+	}
+	var got []string
+	for it := s.later(after); len(got) < c.Limit; {
+		o, ok := it.next()
+		if !ok {
+			break
+		}
+		got = append(got, spell(o.at))
+	}
+	same := len(got) == len(c.Expected)
+	for i := range got {
+		if !same {
+			break
+		}
+		at, _ := instantText(c.Expected[i])
+		same = got[i] == spell(at)
+	}
+	if !same {
+		t.Errorf("%s from %s %s after %s\n got %v\nwant %v", c.Rule, c.Start, c.Zone, c.After, got, c.Expected)
+	}
+}

@@ -1,0 +1,265 @@
+package check
+
+import (
+	"bytes"
+	"slices"
+)
+
+// postponedAgain: an emission that follows a postponement has the attempt of
+// the one before.
+func (t *life) postponedAgain(name string) bool {
+	l := t.live[name]
+	return l != nil && l.postponed > 0 && l.due != 0 && !l.gone && l.first != nil
+}
+
+// again is a further emission of an occurrence: announced before, not before
+// its time, and with the same content (C3, C7, C8).
+func (t *life) again(e *event, name string, d *due) {
+	l := t.live[name]
+	if l == nil || l.due == 0 || l.gone {
+		if t.known && !t.drift {
+			t.fail(Illegal, t.eventRecord(e), "attempt %d of %s went out, and no retry was told", e.attempt, e.occurrence)
+		}
+		return
+	}
+	if e.attempt != l.attempt {
+		t.fail(Illegal, t.eventRecord(e), "attempt %d of %s went out, attempt %d was told", e.attempt, e.occurrence,
+			l.attempt)
+	}
+	t.ready(e, l.due)
+	l.due = 0
+	if d == nil || l.first == nil {
+		return
+	}
+	if !bytes.Equal(d.payload, l.first.payload) || d.revision != l.first.revision || d.scheduled != l.first.scheduled ||
+		d.user != l.first.user {
+		t.fail(Phantom, append(dueRecord(d), dueRecord(l.first)...),
+			"attempt %d differs from attempt 1 in payload, revision, user or nominal time", d.attempt)
+	}
+	if d.expiry != 0 && d.fired > d.expiry {
+		t.fail(Recurrence, dueRecord(d), "emitted at %s, after it had expired at %s", spell(d.fired), spell(d.expiry))
+	}
+}
+
+// misfire is a run of missed occurrences: it begins with the next one, has
+// neither holes nor extras, and is late (C6).
+func (t *life) misfire(e *event) {
+	p := &t.plan
+	if !t.known || p.open || !p.has {
+		if t.known && !t.drift && !p.open {
+			t.fail(Recurrence, t.eventRecord(e), "missed %d from %s on, and nothing is planned", e.count, spell(e.first))
+		}
+		return
+	}
+	if t.drift {
+		t.believe(p.next.name, e.first)
+		t.drift = false
+	}
+	policy := or(t.reg.what.misfire, "fire_once")
+	switch {
+	case p.next.at != e.first:
+		t.fail(Recurrence, t.eventRecord(e), "a run of missed occurrences begins at %s, the next one is %s",
+			spell(e.first), spell(p.next.at))
+		t.believe(spell(e.first), e.first)
+	case p.snoozed:
+		t.fail(Recurrence, t.eventRecord(e), "a snooze is told as missed, and snoozes never misfire")
+	case e.reason != policy:
+		t.fail(Recurrence, t.eventRecord(e), "missed occurrences are treated by %s, registered is %s", e.reason, policy)
+	case e.occurred-e.last < t.o.MisfireAfter.Milliseconds()-t.o.Epsilon.Milliseconds():
+		t.fail(Recurrence, t.eventRecord(e), "%s is told as missed %d ms after its time", spell(e.last), e.occurred-e.last)
+	}
+	if p.oneShot {
+		if e.count != 1 || e.last != e.first {
+			t.fail(Recurrence, t.eventRecord(e), "%d occurrences of a one-shot are told as missed", e.count)
+		}
+		return
+	}
+	t.passRun(e, policy)
+}
+
+// passRun walks the run in the rule and moves the plan to what may still fire.
+func (t *life) passRun(e *event, policy string) {
+	p := &t.plan
+	leave := int64(0) // how many of the run do not fire
+	switch policy {
+	case "fire_once":
+		leave = e.count - 1
+	case "skip":
+		leave = e.count
+	case "fire_all":
+		leave = max(0, e.count-int64(t.o.CatchUp))
+		t.run = misfireRun{left: e.count - leave, last: e.last, policy: policy}
+	}
+	start := p.next
+	n, last := int64(1), start
+	for it := p.series.later(start.at); n < e.count; {
+		o, ok := it.next()
+		if !ok {
+			break
+		}
+		if t.done[o.name] || t.skips[o.name] {
+			continue
+		}
+		n, last = n+1, o
+	}
+	if n != e.count || last.at != e.last {
+		t.fail(Recurrence, t.eventRecord(e), "%d missed from %s to %s: number %d of the rule is %s", e.count,
+			spell(e.first), spell(e.last), n, spell(last.at))
+		t.believe(spell(e.last), e.last)
+		return
+	}
+	for ; leave > 0 && p.has; leave-- {
+		t.decide(p.next)
+		t.advance()
+	}
+	t.wholeRun(e, policy, last)
+}
+
+// wholeRun: what follows the run must not have been missed, too.
+func (t *life) wholeRun(e *event, policy string, last occurrence) {
+	if policy == "fire_all" || t.plan.series == nil {
+		return
+	}
+	o, ok := t.plan.series.later(last.at).next()
+	if ok && !t.done[o.name] && !t.skips[o.name] &&
+		e.occurred-o.at > t.o.MisfireAfter.Milliseconds()+t.jitter()+misfireSlack {
+		t.fail(Recurrence, t.eventRecord(e), "%s was missed as well, and the run ends at %s", spell(o.at), spell(e.last))
+	}
+}
+
+// expire is an occurrence that came too late to be of use.
+func (t *life) expire(e *event) {
+	name, _ := base(e.occurrence)
+	if l := t.live[name]; l != nil && l.due != 0 && !l.gone {
+		l.gone = true
+		return
+	}
+	p := &t.plan
+	switch {
+	case !t.known || p.open:
+		p.has = p.has && !p.oneShot
+		return
+	case t.drift:
+		t.believe(name, e.scheduled)
+		t.drift = false
+	case !p.has || p.next.name != name || p.next.at != e.scheduled:
+		if p.oneShot || t.when.kind != whenSeries || !t.done[name] { // fire_once: the run's last one may have been too late
+			t.fail(Recurrence, t.eventRecord(e), "%s for %s has expired, and next is %s", e.occurrence, spell(e.scheduled),
+				spell(p.next.at))
+		}
+		return
+	}
+	after := t.reg.what.expires
+	if e.reason == "expires_after" && (after == 0 || e.occurred < e.scheduled+after-t.o.Epsilon.Milliseconds()) {
+		t.fail(Recurrence, t.eventRecord(e), "%s is told as expired %d ms after its time, expires_after is %d ms",
+			e.occurrence, e.occurred-e.scheduled, after)
+	}
+	t.decide(p.next)
+	p.has = false
+	t.advance()
+}
+
+// seriesDone: a series ends when its rule does (C6).
+func (t *life) seriesDone(e *event) {
+	if t.known && !t.drift && t.plan.has && !t.plan.open {
+		t.fail(Recurrence, t.eventRecord(e), "the series is told to have ended, and its rule has %s", spell(t.plan.next.at))
+	}
+	t.plan.has = false
+}
+
+// replanned: another tz database or calendar is in force. The oracle goes on
+// with the one it was given, so the rest of the life is not judged.
+func (t *life) replanned(e *event) {
+	t.w.skip("recurrences after another tz database or calendar came into force")
+	name, _ := base(e.occurrence)
+	t.plan.open, t.plan.has, t.plan.next = true, e.scheduled != 0, occurrence{at: e.scheduled, name: name}
+}
+
+// byReceipt is an event that a receipt caused.
+func (t *life) byReceipt(e *event, at place) {
+	i := slices.IndexFunc(t.receipts, func(r receipt) bool { return r.at == at })
+	if i < 0 {
+		if t.part.begun && t.v.topics[t.v.h.Prefix+"receipts"] && t.known && t.complete(e.append) && !t.expiredReceipt(at) {
+			t.fail(Illegal, append(t.eventRecord(e), e.source), "%s tells of a receipt that is not in the log", e.kind)
+		}
+	} else {
+		t.receipts[i].answered = true
+		t.outcome(e, &t.receipts[i])
+	}
+	if e.kind == evRejected {
+		t.checkRefusal(e, nil)
+	} else {
+		t.delivery(e, nil)
+	}
+	t.legal(e)
+	t.adopt(e)
+}
+
+// expiredReceipt: receipts are kept for a week.
+func (t *life) expiredReceipt(at place) bool {
+	for _, f := range t.v.h.files {
+		if f.kind == kindReceipts && f.Partition == at.partition {
+			return at.offset < f.Start
+		}
+	}
+	return true
+}
+
+// answers is what may be told of a receipt's outcome.
+var answers = map[string][]string{
+	"delivered":  {evDelivered},
+	"accepted":   {evAccepted},
+	"failed":     {evDeliveryFailed, evDeadLettered, evFailed, evAdvanced},
+	"retry":      {evRetried, evDeliveryFailed, evDeadLettered, evFailed, evAdvanced, evExpired},
+	"postponed":  {evPostponed, evDeliveryFailed, evDeadLettered, evFailed, evAdvanced, evExpired},
+	"suppressed": {evSuppressed, evAdvanced},
+}
+
+func (t *life) outcome(e *event, r *receipt) {
+	allowed, known := answers[r.outcome]
+	if !known || r.garbled || e.kind == evRejected || e.kind == evStopped || e.kind == evCompleted ||
+		slices.Contains(allowed, e.kind) {
+		return
+	}
+	t.fail(Illegal, append(t.eventRecord(e), t.v.h.Prefix+"receipts/"+r.at.String()), "a receipt %s is told as %s",
+		r.outcome, e.kind)
+}
+
+// delivery is what became of an emission.
+func (t *life) delivery(e *event, _ *receipt) {
+	name, _ := base(e.occurrence)
+	l := t.live[name]
+	if e.kind == evDeadLettered {
+		t.buried(e)
+	}
+	if l == nil || e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown" {
+		return
+	}
+	switch e.kind {
+	case evRetried:
+		if e.attempt != 0 && e.attempt != l.attempt+1 && t.known && !t.drift {
+			t.fail(Illegal, t.eventRecord(e), "attempt %d of %s is told to follow attempt %d", e.attempt, e.occurrence,
+				l.attempt)
+		}
+		l.attempt, l.due = e.attempt, e.scheduled
+	case evPostponed:
+		l.postponed++
+		l.due = e.occurred
+	case evDeliveryFailed, evDeadLettered, evAccepted, evDelivered, evSuppressed, evFailed:
+		l.gone = true
+	}
+}
+
+// buried: there is one dead letter for each delivery.dead_lettered.
+func (t *life) buried(e *event) {
+	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
+	for i := range t.dead {
+		if d := &t.dead[i]; !d.matched && d.id == id {
+			d.matched = true
+			return
+		}
+	}
+	if t.v.topics[t.v.h.Prefix+"dead-letter"] && t.complete(e.append) {
+		t.fail(Illegal, t.eventRecord(e), "%s is told as dead-lettered, and its dead letter is not there", id)
+	}
+}

@@ -1,0 +1,156 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// marker is the end of a producer's transaction in a topic partition.
+type marker struct {
+	offset, at int64
+	commit     bool
+}
+
+// fates says what became of the transactions of one file.
+type fates struct {
+	markers map[int64][]marker // by producer id, ascending
+	holes   [][2]int64         // offsets that are not there: [from, to)
+	records int64
+	last    int64 // newest append
+	first   int64 // offset of the first record, -1: none
+	next    int64 // offset behind the last one
+	end     int   // bytes that are whole
+}
+
+// readFates goes through a file once: sums, order of offsets, markers.
+func (f *File) readFates() (*fates, error) {
+	out := &fates{markers: map[int64][]marker{}, first: -1, next: f.Start}
+	var r Record
+	for pos := 0; pos < len(f.bytes); {
+		body, after, err := frameAt(f.bytes, pos)
+		if err == errCut {
+			break
+		}
+		if err == nil {
+			err = decodeBody(body, &r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s/%d: %w", f.Topic, f.Partition, err)
+		}
+		if out.first >= 0 && r.Offset < out.next {
+			return nil, fmt.Errorf("%s/%d: offset %d stands behind %d", f.Topic, f.Partition, r.Offset, out.next-1)
+		}
+		if out.first < 0 {
+			out.first = r.Offset
+		}
+		if r.Offset > out.next {
+			out.holes = append(out.holes, [2]int64{out.next, r.Offset})
+		}
+		if r.Kind == CommitMarker || r.Kind == AbortMarker {
+			out.markers[r.ProducerID] = append(out.markers[r.ProducerID], marker{r.Offset, r.Timestamp, r.Kind == CommitMarker})
+		}
+		out.next, out.last, pos = r.Offset+1, max(out.last, r.Timestamp), after
+		out.records++
+		out.end = pos
+	}
+	return out, nil
+}
+
+// cursor walks the records of a file that readers of committed records see.
+type cursor struct {
+	f       *File
+	fates   *fates
+	at      map[int64]int // next marker of each producer
+	pos     int
+	loc     int // where the record begins
+	rec     Record
+	settled int64 // when its transaction was committed; else its append
+}
+
+func newCursor(f *File, fates *fates) *cursor {
+	return &cursor{f: f, fates: fates, at: map[int64]int{}}
+}
+
+// next moves to the next visible record; false: there is none.
+func (c *cursor) next() bool {
+	for c.pos < c.fates.end {
+		body, after, err := unchecked(c.f.bytes, c.pos)
+		if err != nil || decodeBody(body, &c.rec) != nil {
+			return false // readFates has read the same bytes
+		}
+		c.loc, c.pos = c.pos, after
+		if c.visible() {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *cursor) visible() bool {
+	r := &c.rec
+	c.settled = r.Timestamp
+	switch r.Kind {
+	case Data:
+		return true
+	case InTxn:
+	default:
+		return false
+	}
+	ms := c.fates.markers[r.ProducerID]
+	i := c.at[r.ProducerID]
+	for i < len(ms) && ms[i].offset < r.Offset {
+		i++
+	}
+	c.at[r.ProducerID] = i
+	if i == len(ms) { // its marker was compacted away, or it has not ended
+		return r.Offset < c.f.Stable
+	}
+	c.settled = ms[i].at
+	return ms[i].commit
+}
+
+// unchecked is frameAt for bytes whose sums were right.
+func unchecked(b []byte, pos int) (body []byte, next int, err error) {
+	d := decoder{b: b[pos:]}
+	n := int(d.uvarint())
+	if d.bad || n+4 > len(d.b) {
+		return nil, 0, errCut
+	}
+	return d.b[:n:n], len(b) - len(d.b) + n + 4, nil
+}
+
+// recordAt reads the record at a place of the index.
+func (f *File) recordAt(pos int, r *Record) error {
+	body, _, err := unchecked(f.bytes, pos)
+	if err != nil {
+		return err
+	}
+	return decodeBody(body, r)
+}
+
+// entry is a record of the index: 16 bytes.
+type entry struct {
+	hash uint64 // of the trigger key
+	loc  uint64 // number of the file, 16 bits; where in it, 48 bits
+}
+
+func (e entry) file() int { return int(e.loc >> 48) }
+func (e entry) pos() int  { return int(e.loc & (1<<48 - 1)) }
+
+// triggerKey is whose record it is: of a due event the subject, since its key
+// may be a target key.
+func triggerKey(kind topicKind, r *Record) []byte {
+	if kind == kindDue || kind == kindDeadLetter {
+		for i := range r.Headers {
+			if r.Headers[i].Key == "ce_subject" {
+				return r.Headers[i].Value
+			}
+		}
+	}
+	return r.Key
+}
+
+func reservedKey(key []byte) bool { return len(key) > 0 && key[0] == 0 }
+
+func hashKey(key []byte) uint64 { return xxhash.Sum64(key) }

@@ -1,0 +1,156 @@
+package check_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/check"
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+)
+
+var zones = sync.OnceValue(func() *check.Zones {
+	z, err := check.LoadZones(calendar.EmbeddedZip())
+	if err != nil {
+		panic(err)
+	}
+	return z
+})
+
+// story is a world in which everything happens that a trigger can go through.
+func story(t *testing.T) (h *check.History, end int64) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC))) // the day before New York's clocks change
+		w := sim.New(t, sim.Options{Seed: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		tell(w)
+		w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(2 * time.Minute)
+		h, end = w.History(), time.Now().UnixMilli()
+	})
+	return h, end
+}
+
+// tell sends the commands and receipts of the story.
+func tell(w *sim.World) {
+	o := func(key, body string) { w.Order(key, body); time.Sleep(50 * time.Millisecond) }
+	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
+	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
+	o("other", `{"op":"register","delay":"1m","payload":{"b":2}}`)
+	o("moved", `{"op":"register","delay":"1h","idempotency_key":"k1"}`)
+	o("moved", `{"op":"register","delay":"2h","idempotency_key":"k2"}`)
+	o("moved", `{"op":"register","delay":"3h","idempotency_key":"k2"}`)
+	o("moved", `{"op":"snooze","for":"30m"}`)
+	o("moved", `{"op":"pause","note":"away"}`)
+	o("moved", `{"op":"reschedule","delay":"5m"}`)
+	o("gone", `{"op":"register","delay":"10m"}`)
+	o("gone", `{"op":"cancel"}`)
+	o("gone", `{"op":"cancel"}`)
+	o("gone", `{"op":"register","delay":"9m"}`)
+	o("stopped", `{"op":"register","delay":"10m"}`)
+	o("stopped", `{"op":"cancel"}`)
+	o("never", `{"op":"cancel"}`)
+	o("never", `{"op":"register","delay":1}`)
+	o("series", `{"op":"register","recurrence":"every:10m","jitter":"1m","expires_after":"1h"}`)
+	o("series", `{"op":"run_now"}`)
+	o("series", `{"op":"snooze","for":"3m"}`)
+	o("series", `{"op":"skip"}`)
+	o("twice", `{"op":"register","recurrence":"every:5m","count":2,"misfire":"fire_all"}`)
+	o("dst", `{"op":"register","recurrence":"FREQ=DAILY;BYHOUR=2;BYMINUTE=30","start":"2026-03-07T08:00","timezone":"America/New_York"}`)
+	o("cron", `{"op":"register","recurrence":"cron:*/10 * * * *","timezone":"Europe/Berlin"}`)
+	o("zoned", `{"op":"register","recurrence":"cron:*/20 * * * *","timezone":"Europe/Berlin"}`)
+	o("zoned", `{"op":"rezone","timezone":"America/New_York"}`)
+	o("zoned", `{"op":"rezone","timezone":"America/New_York"}`)
+	o("once", `{"op":"register","fire_at":"2026-03-08T02:30","timezone":"America/New_York","payload":"x"}`)
+	o("bad", `{"op":"register","delay":2,"zzz":1}`)
+	o("bad", `{"op":"resume"}`)
+	o("bad", `{"op":"register","delay":2,"fire_at":"2026-03-08T02:30Z"}`)
+	o("erased", `{"op":"register","delay":"1h","payload":"secret"}`)
+	o("erased", `{"op":"erase"}`)
+	o("erased", `{"op":"register","delay":"30m","if_revision":9}`)
+	o("erased", `{"op":"register","delay":"30m"}`)
+	o("erased", `{"op":"register","delay":"40m","if_absent":true}`)
+	o("flown", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("failed", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("late", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("halted", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("gonemad", `not a command`)
+	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
+		Key: []byte("headers"), Value: []byte("raw"),
+		Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: []byte("90s")}, {Key: "mine", Value: []byte("1")}}})
+	for i := range 4 {
+		key := fmt.Sprint("stray", i)
+		w.RegisterOn(1-topics.Partition([]byte(key), w.P), key, time.Now().Add(time.Minute))
+	}
+	time.Sleep(30 * time.Second)
+	receipts(w)
+	o("halted", `{"op":"cancel"}`)
+	time.Sleep(5 * time.Minute)
+	o("moved", `{"op":"resume"}`)
+	o("plain", `{"op":"snooze","for":"1m"}`)
+	o("plain", `{"op":"cancel"}`)
+	o("other", `{"op":"cancel"}`)
+	o("never", `{"op":"register","fire_at":"2026-03-07T12:00:02Z","payload":7}`)
+	time.Sleep(20 * time.Minute)
+	o("series", `{"op":"register","recurrence":"every:10m","payload":"edited"}`)
+	o("series", `{"op":"pause"}`)
+	time.Sleep(35 * time.Minute)
+	o("series", `{"op":"resume"}`)
+	time.Sleep(30 * time.Minute)
+	w.Kill("a")
+	time.Sleep(20 * time.Hour)
+}
+
+// receipts answers what channel r-push got.
+func receipts(w *sim.World) {
+	say := func(key, id, body string) {
+		w.Send(&kgo.Record{Topic: w.Names.Receipts(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
+			Value: fmt.Appendf(nil, `{"due_id":%q,%s}`, id, body)})
+		time.Sleep(time.Second)
+	}
+	ids := map[string]string{}
+	for _, r := range w.Dump(w.Names.Due("r-push")) {
+		ids[string(r.Key)] = pipelinetest.Header(r, "ce_id")
+	}
+	say("flown", ids["flown"], `"outcome":"retry","retry_after":"5s"`)
+	say("failed", ids["failed"], `"outcome":"failed","code":"gone"`)
+	say("late", ids["late"], `"outcome":"retry","retry_after":"10s"`)
+	time.Sleep(20 * time.Second)
+	say("flown", ids["flown"], `"outcome":"delivered"`)
+	say("late", ids["late"], `"outcome":"accepted"`)
+	say("late", ids["late"], `"outcome":"retry"`)
+}
+
+func verify(t *testing.T, h *check.History, end int64) *check.Report {
+	t.Helper()
+	r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Settle: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestStory: nothing is wrong with a world in which nothing went wrong.
+func TestStory(t *testing.T) {
+	r := verify(t, first(story(t)), 0)
+	for i := range r.Violations {
+		v := &r.Violations[i]
+		t.Error(v.String())
+		for _, line := range v.Timeline {
+			t.Log("    ", line)
+		}
+	}
+	t.Logf("%d records, %d triggers, skipped %v, trusted %v, notes %q", r.Records, r.Triggers, r.Skipped, r.Trusted,
+		r.Notes)
+}
+
+func first(h *check.History, _ int64) *check.History { return h }

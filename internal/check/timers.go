@@ -1,0 +1,306 @@
+package check
+
+import "strings"
+
+// byTimer is an event that no command and no receipt caused.
+func (t *life) byTimer(e *event) {
+	switch e.kind {
+	case evFired:
+		t.fire(e)
+	case evMisfired:
+		t.misfire(e)
+	case evExpired:
+		t.expire(e)
+	case evSkipped:
+		t.skipped(e)
+	case evCompleted:
+		t.seriesDone(e)
+	case evRetried, evPostponed, evDeliveryFailed, evDeadLettered, evAccepted, evDelivered, evSuppressed:
+		t.delivery(e, nil)
+	case evRescheduled: // another tz database or calendar
+		t.replanned(e)
+	case evPaused, evFailed, evStopped, evAdvanced, evRedriven:
+	default:
+		if t.known && !t.loose {
+			t.fail(Illegal, t.eventRecord(e), "%s without a command that caused it", e.kind)
+		}
+	}
+	t.legal(e)
+	t.adopt(e)
+}
+
+// fire replays an occurrence.fired: what went out must be due by the model, and
+// there must be exactly one record of it.
+func (t *life) fire(e *event) {
+	name, mark := base(e.occurrence)
+	d := t.emission(e)
+	if d != nil {
+		t.catchUpTo(d.basis.commands)
+	}
+	switch {
+	case e.attempt > 1:
+		t.again(e, name, d)
+	case t.postponedAgain(name):
+		t.again(e, name, d)
+	default:
+		t.first(e, name, mark, d)
+	}
+}
+
+// emission finds the due record of an event.
+func (t *life) emission(e *event) *due {
+	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
+	name, _ := base(e.occurrence)
+	n := 0
+	if l := t.live[name]; l != nil {
+		n = l.postponed
+	}
+	d := t.emitted[emission{id, e.attempt, n}]
+	if d == nil {
+		if t.v.topics[e.dueTopic] && t.complete(e.append) {
+			t.fail(LostFire, t.eventRecord(e), "the event says that %s, attempt %d, went out to %s/%d, and it is not there",
+				id, e.attempt, e.dueTopic, e.dueAt)
+		} else if !t.v.topics[e.dueTopic] {
+			t.w.skip("firings into topics that are not in the dump")
+		}
+		return nil
+	}
+	d.matched = true
+	switch {
+	case d.topic != e.dueTopic || d.at.partition != e.dueAt:
+		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "the event says that it went to %s/%d", e.dueTopic,
+			e.dueAt)
+	case d.scheduled != e.scheduled:
+		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_time is %s, the event says %s",
+			spell(d.scheduled), spell(e.scheduled))
+	case d.local != "" && d.local != e.local:
+		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_wclocaltime is %s, the event says %s", d.local,
+			or(e.local, "nothing"))
+	case d.revision != e.revision && e.attempt == 1:
+		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "ce_wcrevision is %d, the event says %d", d.revision,
+			e.revision)
+	}
+	return d
+}
+
+// catchUpTo applies commands that were applied when something was decided, and
+// of which nothing was told.
+func (t *life) catchUpTo(offset int64) {
+	for t.next < len(t.commands) && t.commands[t.next].at.offset < offset {
+		c := t.commands[t.next]
+		if t.toldLater(c) {
+			return // held against the basis in based
+		}
+		t.silent(c)
+		t.next++
+	}
+}
+
+// toldLater says whether some event speaks of a command.
+func (t *life) toldLater(c *command) bool {
+	a := t.commandRecord(c)[0]
+	b := t.v.h.Prefix + "commands/" + c.first.String()
+	for i := range t.events {
+		if s := t.events[i].source; s == a || c.claims && s == b {
+			return true
+		}
+	}
+	return false
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return spellInt(n)
+}
+
+// first is the first emission of an occurrence.
+func (t *life) first(e *event, name, mark string, d *due) {
+	p := &t.plan
+	switch l := t.live[name]; {
+	case !t.known:
+		t.adoptFired(e, name, d)
+	case l != nil && l.due != 0 && !l.gone:
+		t.ready(e, l.due)
+		l.due = 0
+		switch { // of a run_now that was edited before it went out, the contract does not say
+		case strings.HasPrefix(name, "snz-"): // with the content in force
+			l.content = t.reg
+		case l.content != t.reg:
+			l.content = nil
+		}
+		t.emitFirst(e, l, d)
+	case t.status == cancelled || t.status == erased:
+		records := t.eventRecord(e)
+		if d != nil {
+			records = append(records, dueRecord(d)...)
+		}
+		t.fail(AfterStop, records, "%s fired although the trigger is %s", e.occurrence, t.status)
+	case p.has && p.next.name == name && p.next.at == e.scheduled:
+		t.onPlan(e, mark, d)
+	case p.has && p.open:
+		t.decide(occurrence{at: e.scheduled, name: name})
+		t.went[name] = true
+		t.emitFirst(e, t.newLive(name), d)
+		p.has = !p.oneShot
+	case t.drift && e.scheduled != 0:
+		t.believe(name, e.scheduled)
+		t.drift = false
+		t.onPlan(e, mark, d)
+	case t.done[name]:
+		t.fail(Duplicate, t.eventRecord(e), "%s has fired before in this life", e.occurrence)
+	default:
+		t.offPlan(e, name, d)
+	}
+}
+
+// offPlan fired what the model has not planned.
+func (t *life) offPlan(e *event, name string, d *due) {
+	class, want := Phantom, "nothing is planned"
+	if t.plan.has {
+		want = "next is " + t.plan.next.name + " at " + spell(t.plan.next.at)
+	}
+	if t.plan.has && t.plan.next.name == name || t.when.kind == whenSeries && !strings.HasPrefix(name, "run-") &&
+		!strings.HasPrefix(name, "snz-") {
+		class = Recurrence
+	}
+	records := t.eventRecord(e)
+	if d != nil {
+		records = append(records, dueRecord(d)...)
+	}
+	t.fail(class, records, "%s fired for %s, and %s", e.occurrence, spell(e.scheduled), want)
+	t.emitFirst(e, t.newLive(name), nil)
+	if class == Recurrence {
+		t.believe(name, e.scheduled)
+		t.decide(occurrence{at: e.scheduled, name: name})
+		t.advance()
+	}
+}
+
+func (t *life) newLive(name string) *live {
+	l := &live{content: t.reg}
+	t.live[name] = l
+	return l
+}
+
+// onPlan fired the next occurrence.
+func (t *life) onPlan(e *event, mark string, d *due) {
+	o := t.plan.next
+	if mark != t.lifeMark() && t.known {
+		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence, t.lifeMark())
+	}
+	if d != nil {
+		t.onTime(e, d, o)
+	}
+	if t.status == paused {
+		t.fail(Recurrence, t.eventRecord(e), "%s fired while the trigger is paused", e.occurrence)
+	}
+	t.decide(o)
+	t.went[o.name] = true
+	if t.run.left > 0 {
+		t.run.left--
+	}
+	t.emitFirst(e, t.newLive(o.name), d)
+	t.plan.has = false
+	t.advance()
+}
+
+// onTime holds an emission of the plan against policies: wall time, expiry,
+// misfire.
+func (t *life) onTime(e *event, d *due, o occurrence) {
+	records := append(t.eventRecord(e), dueRecord(d)...)
+	w := &t.reg.what
+	if o.named {
+		if want := t.localTime(o.at); want != "" && d.local != want {
+			t.fail(Recurrence, records, "ce_wclocaltime is %q, clocks show %s then", d.local, want)
+		}
+	}
+	offset := int64(0) // of jitter; ce_expirytime tells it exactly
+	if w.expires > 0 {
+		offset = d.expiry - o.at - w.expires
+		if d.expiry == 0 || offset < 0 || offset > 0 && offset >= t.jitter() {
+			t.fail(Recurrence, records,
+				"ce_expirytime is %s: nominal time, jitter and expires_after make it %s or up to %d ms more", spell(d.expiry),
+				spell(o.at+w.expires), t.jitter())
+			offset = 0
+		}
+		if d.fired > d.expiry && d.expiry != 0 {
+			t.fail(Recurrence, records, "emitted at %s, after it had expired at %s", spell(d.fired), spell(d.expiry))
+		}
+	}
+	if d.fired < o.at+offset && d.fired >= o.at {
+		t.fail(Early, records, "emitted %d ms before nominal time and jitter", o.at+offset-d.fired)
+	}
+	late := d.fired - o.at - t.jitter()
+	if w.misfire == "skip" && !t.plan.snoozed && late > t.o.MisfireAfter.Milliseconds()+misfireSlack {
+		t.fail(Recurrence, records, "emitted %d ms late under misfire skip", late)
+	}
+}
+
+// misfireSlack is what a turn may take between its reading of the clock and
+// what it decides by it.
+const misfireSlack = 5000
+
+// ready: an occurrence off the plan goes out when it is due, not before (C3).
+func (t *life) ready(e *event, due int64) {
+	if e.occurred < due-t.o.Epsilon.Milliseconds() {
+		t.fail(Early, t.eventRecord(e), "%s went out at %s, it was due at %s", e.occurrence, spell(e.occurred), spell(due))
+	}
+}
+
+// emitFirst holds the first record of an occurrence against what was registered
+// and what had been applied.
+func (t *life) emitFirst(e *event, l *live, d *due) {
+	l.attempt, l.revision, l.nominal = 1, e.revision, e.scheduled
+	if d == nil {
+		return
+	}
+	l.first = d
+	t.based(e, d)
+	t.mixed(e, d, l.content)
+}
+
+// based: ce_wcbasis must say what the order of events says: everything told
+// before was applied, and nothing told later (C5, C7).
+func (t *life) based(e *event, d *due) {
+	records := append(t.eventRecord(e), dueRecord(d)...)
+	if t.reg != nil && d.basis.commands <= t.reg.at.offset {
+		t.fail(Phantom, append(records, t.commandRecord(t.reg)...),
+			"its basis is commands before %d, but it stands on the register at %d", d.basis.commands, t.reg.at.offset)
+		return
+	}
+	if t.next > 0 && d.basis.commands <= t.commands[t.next-1].at.offset {
+		c := t.commands[t.next-1]
+		t.fail(AfterStop, append(records, t.commandRecord(c)...),
+			"its basis is commands before %d, and the %s at %d had been applied", d.basis.commands, c.op, c.at.offset)
+		return
+	}
+	if t.next < len(t.commands) && d.basis.commands > t.commands[t.next].at.offset {
+		c := t.commands[t.next]
+		class := Illegal
+		if c.op == "cancel" || c.op == "erase" {
+			class = AfterStop
+		}
+		t.fail(class, append(records, t.commandRecord(c)...),
+			"its basis is commands before %d, but the %s at %d is told of later", d.basis.commands, c.op, c.at.offset)
+		return
+	}
+	t.promised(e, d)
+}
+
+// promised: a cancel that was acknowledged before the due time wins (C5).
+func (t *life) promised(e *event, d *due) {
+	for i := t.next; i < len(t.commands); i++ {
+		c := t.commands[i]
+		if c.op != "cancel" || c.fault != "" || c.ifRev > 0 {
+			return
+		}
+		if c.inTxn || c.append+t.o.Epsilon.Milliseconds() >= d.scheduled || t.v.stalled(t.home, c.at.offset, d.scheduled) {
+			return
+		}
+		t.fail(AfterStop, append(append(t.eventRecord(e), dueRecord(d)...), t.commandRecord(c)...),
+			"it fired although its cancel was appended %d ms before its time, %s", d.scheduled-c.append, spell(d.scheduled))
+		return
+	}
+}

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/check"
+)
+
+// zones is the tz database that engines have, as the checker reads it.
+var zones = sync.OnceValues(func() (*check.Zones, error) { return check.LoadZones(calendar.EmbeddedZip()) })
+
+// Verify dumps every topic and runs the history checker on it: what it finds,
+// and how far it could judge. All must be at rest.
+func (w *World) Verify() *check.Report {
+	w.T.Helper()
+	z, err := zones()
+	if err != nil {
+		w.T.Fatalf("verify: %v", err)
+	}
+	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Settle: -1, Acks: w.acks, MisfireAfter: w.misfireAfter,
+		CatchUp: w.catchUp}
+	r, err := check.Verify(w.History(), o)
+	if err != nil {
+		w.T.Fatalf("verify: %v", err)
+	}
+	return r
+}
+
+// History is all topics as they are now.
+func (w *World) History() *check.History {
+	w.T.Helper()
+	return check.NewHistory(w.Names.Prefix, w.P, w.dumpFiles())
+}
+
+// dumpFiles is every topic partition with all records and markers, as `events
+// record` would write it.
+func (w *World) dumpFiles() (files []*check.File) {
+	ctx, cancel := w.context()
+	defer cancel()
+	cl := w.Client()
+	defer cl.Close()
+	listed, err := kadm.NewClient(cl).ListTopics(ctx)
+	if err != nil {
+		w.T.Fatalf("verify: list topics: %v", err)
+	}
+	for _, topic := range listed.Names() {
+		for _, p := range w.Cluster.PartitionInfos(topic) {
+			f := check.NewFile(check.FileMeta{Topic: topic, Partition: p.Partition, Start: p.LogStartOffset,
+				End: p.HighWatermark, Stable: p.LastStableOffset})
+			if p.HighWatermark > p.LogStartOffset {
+				for _, r := range w.readPartition(topic, p.Partition, p.LogStartOffset, p.HighWatermark, kgo.ReadUncommitted()) {
+					f.Append(check.FromKafka(r))
+				}
+			}
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// verified is what the checker found, a line each.
+func (w *World) verified() (found []string) {
+	r := w.Verify()
+	for i := range r.Violations {
+		v := &r.Violations[i]
+		text := "checker: " + v.String()
+		for _, line := range v.Timeline {
+			text += "\n    " + line
+		}
+		found = append(found, text)
+	}
+	if n := int(r.Total()) - len(found); n > 0 {
+		found = append(found, fmt.Sprintf("checker: and %d more", n))
+	}
+	return found
+}
