@@ -75,12 +75,21 @@ func (c *cleaner) survey() error {
 		if b.control() || c.p.isAborted(b) {
 			return true, nil
 		}
-		return true, eachRecord(b, func(rec record) {
+		return true, kept(eachRecord(b, func(rec record) {
 			if rec.key != nil {
 				c.latest[hashKey(rec.key)] = b.base() + int64(rec.delta)
 			}
-		})
+		}))
 	})
+}
+
+// kept passes over a batch that an older version let in, although it is too
+// large to be read: it stays as it is, and no start fails for it.
+func kept(err error) error {
+	if errors.Is(err, errTooLarge) {
+		return nil
+	}
+	return err
 }
 
 func (p *part) isAborted(b batch) bool {
@@ -166,15 +175,17 @@ func (c *cleaner) clean(b batch) (batch, error) {
 	if b.control() {
 		return nil, nil
 	}
-	var kept []byte
+	var left []byte
 	count := int32(0)
 	err := eachRecord(b, func(rec record) {
 		if c.survives(b, rec) {
-			kept = append(kept, rec.raw...)
+			left = append(left, rec.raw...)
 			count++
 		}
 	})
 	switch {
+	case errors.Is(err, errTooLarge):
+		return plain(b), nil
 	case err != nil || count == 0:
 		return nil, err
 	case count == b.count():
@@ -191,7 +202,7 @@ func (c *cleaner) clean(b batch) (batch, error) {
 		ProducerEpoch:        b.producerEpoch(),
 		FirstSequence:        b.baseSeq(),
 		NumRecords:           count,
-		Records:              kept,
+		Records:              left,
 	}), nil
 }
 

@@ -50,6 +50,8 @@
 //     Transactional ids are forgotten after 24.8 idle days, not 7.
 //   - A producer epoch above the known one is accepted and becomes the known
 //     one, also for transactions.
+//   - A batch that takes more than 64 MiB decompressed is refused,
+//     MESSAGE_TOO_LARGE. Kafka lets it in.
 //   - A transaction that times out in epoch 32766 leaves the last stable
 //     offset standing until the broker restarts.
 //   - DeleteRecords answers at once, but disk space comes back by whole

@@ -32,7 +32,7 @@ type partCall struct {
 // refusal is an answer we give in kfake's place.
 type refusal struct {
 	code   int16
-	record int32
+	record int32 // -1: the batch as a whole
 	why    string
 }
 
@@ -109,6 +109,8 @@ func refuse(bt batch, t *topic) *refusal {
 	switch {
 	case errors.Is(err, errNullKey):
 		return &refusal{kerr.InvalidRecord.Code, int32(bad), "Compacted topic cannot accept message without key in topic partition."}
+	case errors.Is(err, errTooLarge):
+		return &refusal{kerr.MessageTooLarge.Code, -1, err.Error()}
 	case err != nil:
 		return &refusal{kerr.CorruptMessage.Code, int32(bad), err.Error()}
 	}
@@ -206,9 +208,11 @@ func (r *refusal) appendTo(resp *kmsg.ProduceResponse, p *partCall) {
 	rp.ErrorCode = r.code
 	rp.BaseOffset, rp.LogAppendTime, rp.LogStartOffset = -1, -1, -1
 	rp.ErrorMessage = &r.why
-	re := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-	re.RelativeOffset = r.record
-	re.ErrorMessage = &r.why
-	rp.ErrorRecords = append(rp.ErrorRecords, re)
+	if r.record >= 0 {
+		re := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+		re.RelativeOffset = r.record
+		re.ErrorMessage = &r.why
+		rp.ErrorRecords = append(rp.ErrorRecords, re)
+	}
 	rt.Partitions = append(rt.Partitions, rp)
 }

@@ -4,13 +4,24 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/decompress"
 )
+
+// bound is what a batch may decompress to. Kafka has no such bound; but it reads
+// batches as they come out of the decompressor, and we all at once.
+var bound = sync.OnceValues(func() (*decompress.Bound, error) { return decompress.New(maxDecompressed) })
+
+const maxDecompressed = decompress.DefaultBatch
 
 var (
 	errNullKey = errors.New("compacted topic cannot accept message without key")
 	errRecord  = errors.New("record is malformed")
+
+	errTooLarge = fmt.Errorf("the batch takes more than %d bytes decompressed", maxDecompressed)
 )
 
 // records returns the batch's records, decompressed.
@@ -19,8 +30,15 @@ func (b batch) records() ([]byte, error) {
 	if codec == 0 {
 		return b[batchHeader:], nil
 	}
-	raw, err := kgo.DefaultDecompressor().Decompress(b[batchHeader:], codec)
+	bound, err := bound()
 	if err != nil {
+		return nil, err
+	}
+	raw, err := bound.Decompress(b[batchHeader:], codec)
+	switch {
+	case errors.Is(err, kgo.ErrMaxDecompress):
+		return nil, errTooLarge
+	case err != nil:
 		return nil, fmt.Errorf("%w: %v", errRecord, err)
 	}
 	return raw, nil

@@ -2,6 +2,7 @@
 package near
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -29,6 +30,15 @@ func Name(word string, known []string) (name string, ok bool) {
 		}
 	}
 	return name, ok
+}
+
+// Sorted is the known names, the nearest to a word first; those equally near
+// stay in their order.
+func Sorted(word string, known []string) []string {
+	word = plain(word)
+	out := slices.Clone(known)
+	slices.SortStableFunc(out, func(a, b string) int { return distance(word, plain(a)) - distance(word, plain(b)) })
+	return out
 }
 
 func distance(word, known string) int {

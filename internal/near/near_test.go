@@ -20,3 +20,10 @@ func TestName(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestSorted(t *testing.T) {
+	known := []string{"register", "cancel", "redrive"}
+	if got := Sorted("CANCLE", known); got[0] != "cancel" || len(got) != 3 || known[0] != "register" {
+		t.Error(got, known)
+	}
+}

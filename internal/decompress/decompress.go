@@ -1,0 +1,244 @@
+// Package decompress bounds what fetched batches of records take in memory. A
+// batch of a few KB may decompress to GBs, by mistake or on purpose, and kgo's
+// own bound, 1 GiB for each batch, is more than a container has.
+//
+// # What is bounded
+//
+//	a batch      Options.Batch: its bytes decompressed, and what its records and headers take as Go values
+//	a fetch      Options.Batch for all batches that a client (Reader) has decompressed and still uses; one may always be
+//	the process  four times Options.Batch for those above 1 MiB; and one such batch is decompressed at a time
+//
+// A batch beyond the first bound is kgo.ErrMaxDecompress: no try will help. One
+// beyond the others is ErrLater: kgo returns what it has, and fetches again.
+//
+// # What it relies on
+//
+// The codecs are kgo's. A client's option WithDecompressor gives back the ones
+// that it has bounded with MaxDecompressBatchBytes, so a client without brokers
+// is made for them. TestCodecs fails if that is no longer so.
+package decompress
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// DefaultBatch is what one batch may take.
+const DefaultBatch = 64 << 20
+
+// small batches are nearly all there are: they pass without a look at the
+// process.
+const small = 1 << 20
+
+// shares is how many of the largest batches the process may hold.
+const shares = 4
+
+// ErrLater says that other batches take the memory now.
+var ErrLater = errors.New("too much is decompressed already; this batch has to wait")
+
+// Bound is one for a process.
+type Bound struct {
+	batch        int
+	small, large kgo.Decompressor
+
+	gate sync.Mutex // of large and room
+	room room
+	mu   sync.Mutex
+	held int // by batches that are not small
+}
+
+// New makes a bound of so many bytes for a batch; 0 means DefaultBatch.
+func New(batch int) (*Bound, error) {
+	if batch == 0 {
+		batch = DefaultBatch
+	}
+	b := &Bound{batch: batch}
+	var err error
+	if b.small, err = codecs(min(small, batch)); err != nil {
+		return nil, err
+	}
+	b.room.size = batch + slack
+	b.large, err = codecs(batch, kgo.WithPools(&b.room))
+	return b, err
+}
+
+// codecs are kgo's, bounded.
+func codecs(most int, opts ...kgo.Opt) (kgo.Decompressor, error) {
+	cl, err := kgo.NewClient(append(opts, kgo.MaxDecompressBatchBytes(most), kgo.DisableClientMetrics())...)
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	defer cl.Close()
+	d, ok := cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
+	if !ok {
+		return nil, errors.New("decompress: the client does not tell its decompressor")
+	}
+	return d, nil
+}
+
+// Batch is what one batch may take.
+func (b *Bound) Batch() int { return b.batch }
+
+// Decompress implements kgo.Decompressor for clients that read little: it
+// bounds each batch by itself.
+func (b *Bound) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	out, _, err := b.decompress(src, codec)
+	return out, err
+}
+
+// decompress also returns what the records take, decoded.
+func (b *Bound) decompress(src []byte, codec kgo.CompressionCodecType) (out []byte, takes int, err error) {
+	if codec == kgo.CodecNone {
+		return src, 0, nil
+	}
+	if out, err = b.small.Decompress(src, codec); errors.Is(err, kgo.ErrMaxDecompress) && b.batch > small {
+		out, err = b.decompressLarge(src, codec)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if takes = len(out) + decoded(out); takes > b.batch {
+		return nil, 0, kgo.ErrMaxDecompress
+	}
+	return out, takes, nil
+}
+
+// decompressLarge works in memory that is used again: gzip and lz4 do not say
+// how long their output is, and a buffer that grows takes three times as much.
+func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	b.gate.Lock()
+	defer b.gate.Unlock()
+	b.room.open()
+	defer b.room.close()
+	out, err := b.large.Decompress(src, codec)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(out), nil
+}
+
+// room is memory for one large batch, which the garbage collector may take. It
+// implements kgo.PoolDecompressBytes.
+type room struct {
+	size  int
+	spare sync.Pool // of *[]byte
+	buf   *[]byte
+}
+
+// slack is what a bytes.Buffer wants free before it reads on.
+const slack = 4 << 10
+
+func (r *room) open() {
+	var ok bool
+	if r.buf, ok = r.spare.Get().(*[]byte); !ok {
+		buf := make([]byte, r.size)
+		r.buf = &buf
+	}
+}
+
+func (r *room) close() {
+	r.spare.Put(r.buf)
+	r.buf = nil
+}
+
+func (r *room) GetDecompressBytes([]byte, kgo.CompressionCodecType) []byte { return *r.buf }
+func (r *room) PutDecompressBytes([]byte)                                  {}
+
+// take reserves n bytes of the process; a batch that finds nothing reserved
+// may always have them.
+func (b *Bound) take(n int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held > 0 && b.held+n > shares*b.batch {
+		return false
+	}
+	b.held += n
+	return true
+}
+
+func (b *Bound) give(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= n
+}
+
+// Reader is the bound for one client that reads much. Its records must not be
+// used beyond the next Begin.
+type Reader struct {
+	bound *Bound
+	pause time.Duration
+
+	mu          sync.Mutex
+	used, ahead share // of what was polled; and of what is fetched since
+}
+
+// share is what batches take: all of them, and of those not small.
+type share struct{ all, large int }
+
+// Reader makes one; Close it with its client.
+func (b *Bound) Reader() *Reader { return &Reader{bound: b, pause: 5 * time.Millisecond} }
+
+// Begin says that records polled before are not in use any more.
+func (r *Reader) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bound.give(r.used.large)
+	r.used = share{}
+}
+
+// End says that a poll has returned: what is fetched from here on is fetched
+// ahead.
+func (r *Reader) End() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used.all += r.ahead.all
+	r.used.large += r.ahead.large
+	r.ahead = share{}
+}
+
+// Close gives back what the client still held.
+func (r *Reader) Close() { r.End(); r.Begin() }
+
+// Decompress implements kgo.Decompressor.
+func (r *Reader) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if codec == kgo.CodecNone {
+		return src, nil
+	}
+	if !r.full() {
+		out, takes, err := r.bound.decompress(src, codec)
+		if err != nil || r.reserve(takes) {
+			return out, err
+		}
+	}
+	time.Sleep(r.pause) // kgo would fetch again at once
+	return nil, ErrLater
+}
+
+// full says that so much is held that the next batch may not fit: to know, it
+// would have to be decompressed for nothing.
+func (r *Reader) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used.all+r.ahead.all > r.bound.batch/2
+}
+
+func (r *Reader) reserve(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if held := r.used.all + r.ahead.all; held > 0 && held+n > r.bound.batch {
+		return false
+	}
+	if n > small {
+		if !r.bound.take(n) {
+			return false
+		}
+		r.ahead.large += n
+	}
+	r.ahead.all += n
+	return true
+}
