@@ -67,6 +67,7 @@ type PartitionStatus struct {
 	RestoreTotal   int64  // of so many
 	Ready          bool   // restored and firing
 	Doing          string // step of opening, or of the turn
+	Refused        string // why it must not be opened; "": nothing is known against it
 
 	// Standbys are the warm copies elsewhere. What one instance says of itself
 	// has its own standby alone, and no Owner where it is nothing but that.

@@ -22,6 +22,8 @@ type Partition struct {
 	RestoreTotal         int64   `json:"restore_total,omitempty" doc:"Records the restore has to read"`
 	Doing                string  `json:"doing,omitempty" doc:"What the owner does now: a step of opening, or of its turn"`
 
+	Refused string `json:"refused,omitempty" doc:"Why its owner must not open it: somebody has to decide"`
+
 	Standbys []Standby `json:"standbys,omitempty" doc:"Warm copies on other instances"`
 }
 
@@ -63,7 +65,7 @@ func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
 		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset, CommandsLag: p.CommandsLag,
 		Pending: p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
 		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
-		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Standbys: standbys,
+		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Refused: p.Refused, Standbys: standbys,
 	}
 }
 

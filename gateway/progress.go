@@ -196,18 +196,30 @@ func stableEnd(ctx context.Context, cl *kgo.Client, topic string, partition int3
 	rt.Topic = topic
 	rp := kmsg.NewListOffsetsRequestTopicPartition()
 	rp.Partition, rp.Timestamp = partition, -1 // latest
+	if leader, epoch, err := cl.PartitionLeader(topic, partition); err == nil && leader >= 0 {
+		rp.CurrentLeaderEpoch = epoch // one that was deposed, and that we know to be, does not answer (KIP-320)
+	}
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, cl)
+	end, err := askEnd(ctx, cl, req)
+	if errors.Is(err, kerr.FencedLeaderEpoch) || errors.Is(err, kerr.UnknownLeaderEpoch) {
+		req.Topics[0].Partitions[0].CurrentLeaderEpoch = -1 // what we know is old: the client asks who leads
+		end, err = askEnd(ctx, cl, req)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
 	}
+	return end, nil
+}
+
+func askEnd(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRequest) (int64, error) {
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, err
+	}
 	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, fmt.Errorf("end of %s/%d: empty answer", topic, partition)
+		return 0, errors.New("empty answer")
 	}
 	p := &resp.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
-	}
-	return p.Offset, nil
+	return p.Offset, kerr.ErrorForCode(p.ErrorCode)
 }

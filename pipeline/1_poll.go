@@ -13,9 +13,10 @@ import (
 
 // input is what a turn begins with.
 type input struct {
-	records []*kgo.Record
-	fire    trigger.Instant // timers up to here may go; 0: none may
-	beat    bool            // commit although nothing happened
+	records    []*kgo.Record
+	unreadable map[*kgo.Record]*unreadable // what some of them stand for
+	fire       trigger.Instant             // timers up to here may go; 0: none may
+	beat       bool                        // commit although nothing happened
 }
 
 func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !in.beat }
@@ -23,7 +24,7 @@ func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !
 // poll waits for commands, receipts, or the next due time whose read barrier
 // has passed. An empty input means: come again.
 func (p *Partition) poll(ctx context.Context) (input, error) {
-	p.opts.Listener.Step(p.id, "poll")
+	p.step(StepPoll)
 	if err := p.pace.wait(ctx); err != nil {
 		return input{}, err
 	}
@@ -36,11 +37,12 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 		return input{}, err
 	}
 	now := p.now()
-	if p.dueBy(now) {
+	if p.dueBy(now) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
 		}
 	}
+	p.checkClaims(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
 		p.settled()
@@ -48,20 +50,20 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	return in, nil
 }
 
-// read polls, for wait at most, but not while more waits to be forwarded than
-// may: what comes in then stays in Kafka.
+// read polls, for wait at most.
 func (p *Partition) read(ctx context.Context, in *input, wait time.Duration) error {
-	if p.forward.full() {
-		sleep(ctx, 10*time.Millisecond)
-		return ctx.Err()
-	}
 	records, err := p.kafka.poll(ctx, wait, p.opts.MaxTurnRecords-len(in.records))
 	if err != nil {
 		return err
 	}
-	p.barrier.read(records, p)
+	p.barrier.read(records)
+	for _, r := range records {
+		if r.Topic == p.opts.Names.Control() {
+			p.controlAt = r.Offset + 1
+		}
+	}
 	in.records = append(in.records, records...)
-	return nil
+	return p.passUnreadable(ctx, in)
 }
 
 // readOnFor bounds how long commands that are read already wait for those that
@@ -72,11 +74,12 @@ const readOnFor = 5 * time.Millisecond
 // is due goes in this turn. Were the question asked and the turn begun, newer
 // commands would be at the end by the next one, and it would go a turn later.
 func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
+	p.suspectStanding()
 	for start := time.Now(); ; {
-		if in.fire, err = p.barrier.passed(ctx, p); err != nil || in.fire != 0 {
+		if in.fire, err = p.passed(ctx); err != nil || in.fire != 0 {
 			return err
 		}
-		if len(in.records) >= p.opts.MaxTurnRecords || time.Since(start) >= readOnFor || p.forward.full() {
+		if len(in.records) >= p.opts.MaxTurnRecords || time.Since(start) >= readOnFor {
 			return nil
 		}
 		if err := p.read(ctx, in, p.barrier.patience()); err != nil {
@@ -88,7 +91,11 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 // now is the time that decides what is due.
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
-func (p *Partition) dueBy(now trigger.Instant) bool {
+// dueBy says that something is due, though it may have to wait for receipts.
+func (p *Partition) dueBy(now trigger.Instant) bool { return p.ready.held.n() > 0 || p.anyReady(now) }
+
+// anyReady says that something may go as soon as commands are read.
+func (p *Partition) anyReady(now trigger.Instant) bool {
 	at, ok := p.wake(now)
 	return ok && at <= now
 }
@@ -97,7 +104,7 @@ func (p *Partition) dueBy(now trigger.Instant) bool {
 // the due index, the next done record to forget, or the heartbeat.
 func (p *Partition) patience() time.Duration {
 	now := p.now()
-	wait := time.Until(p.committed.Add(p.opts.Heartbeat))
+	wait := p.forwardPatience(time.Until(p.committed.Add(p.opts.Heartbeat)))
 	if p.mustBeat(now) {
 		if p.dueBy(now) { // a replan goes on: the barrier's answer is on its way
 			return p.barrier.patience()
@@ -105,7 +112,7 @@ func (p *Partition) patience() time.Duration {
 		return 0
 	}
 	next := p.hydrated.Due
-	if p.wheel.Len() < wheelEntries { // else the next look waits for a timer to go
+	if p.wheel.Len() < p.opts.wheelEntries { // else the next look waits for a timer to go
 		next -= trigger.Instant(hydrateAhead.Milliseconds())
 	}
 	if at, ok := p.wake(now); ok {
@@ -114,8 +121,14 @@ func (p *Partition) patience() time.Duration {
 	if herd, ok := p.wheel.NextHerd(); ok {
 		next = min(next, trigger.Instant(herd-herdAhead.Milliseconds()))
 	}
+	if p.clock.held {
+		return min(max(wait, 0), time.Second) // then the clocks are compared again
+	}
 	if next <= now {
 		return p.barrier.patience()
+	}
+	if p.ready.held.n() > 0 {
+		wait = min(wait, p.barrier.patience())
 	}
 	wait = min(wait, next.Sub(now))
 	if forget := p.forgetDue(); forget != 0 {
@@ -125,9 +138,14 @@ func (p *Partition) patience() time.Duration {
 }
 
 // mustBeat says that a turn is owed although nothing happened: the first of a
-// new owner, which tells others where to ask, the heartbeat of an idle partition, a clock that must be compared, records to forget.
+// new owner, which tells others where to ask, the heartbeat of an idle
+// partition, a clock that must be compared, records to forget, or a note of what
+// was forwarded.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
 	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone || time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
+		return true
+	}
+	if !p.forwardNoted() {
 		return true
 	}
 	forget := p.forgetDue()
@@ -138,9 +156,15 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 // single look stalls the turn, and well ahead of the hand.
 const (
 	hydrateAhead = 2 * time.Minute
-	hydrateChunk = 20_000
 	wheelEntries = 1 << 20
 )
+
+// hydrateChunk is how much of the due index one look reads.
+func (o *Options) hydrateChunk() int { return max(1, o.wheelEntries/50) }
+
+// pacedEntries bounds the timers that wait for the pacer in memory: 70 B each.
+// Those beyond it stay in the store until half of them have gone.
+const pacedEntries = 1 << 18
 
 // herdAhead is how long before its time a herd is put in order.
 const herdAhead = time.Second
@@ -150,8 +174,13 @@ const everything = "\xff"
 
 // hydrate copies the near part of the due index into the wheel.
 func (p *Partition) hydrate() error {
+	if p.left != nil && p.ready.paced.n <= p.opts.pacedEntries/2 {
+		if err := p.hydrateLeft(); err != nil {
+			return err
+		}
+	}
 	now := int64(p.now())
-	if p.wheel.Len()+p.ready.n >= wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
+	if p.wheel.Len()+p.ready.unpaced() >= p.opts.wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
 		return nil
 	}
 	p.wheel.Advance(min(now, p.handBefore()), func(int64, string) bool { return false })
@@ -159,8 +188,8 @@ func (p *Partition) hydrate() error {
 	n := 0
 	stopped := false
 	err := p.store.ScanDue(p.hydrated, func(due trigger.Instant, ref string) bool {
-		if int64(due) > end || n == hydrateChunk {
-			stopped = n == hydrateChunk
+		if int64(due) > end || n == p.opts.hydrateChunk() {
+			stopped = n == p.opts.hydrateChunk()
 			return false
 		}
 		p.wheel.Add(int64(due), ref)
@@ -175,6 +204,43 @@ func (p *Partition) hydrate() error {
 		p.hydrated = statestore.DueKey{Due: trigger.Instant(end), Ref: everything}
 	}
 	return nil
+}
+
+// paceTimer lets a timer go at the pacer's rate. One that finds no room, and all
+// that are due after it, stay in the store until there is some.
+func (p *Partition) paceTimer(d statestore.DueKey) {
+	if p.left != nil && before(p.left, &d) {
+		return
+	}
+	if p.left == nil && p.ready.paced.n >= p.opts.pacedEntries {
+		p.left = &statestore.DueKey{Due: d.Due}
+		return
+	}
+	p.ready.pace(d)
+}
+
+// hydrateLeft reads a chunk of what found no room with the pacer. Only timers of
+// a series that are late can be among them; one that is read twice is stale when
+// it goes for the second time.
+func (p *Partition) hydrateLeft() error {
+	late := p.now().Add(-p.machine.MisfireAfter)
+	from, n := *p.left, 0
+	p.left = nil
+	return p.store.ScanDue(from, func(due trigger.Instant, ref string) bool {
+		d := statestore.DueKey{Due: due, Ref: ref}
+		if due > late || before(&p.hydrated, &d) {
+			return false
+		}
+		if n == p.opts.hydrateChunk() {
+			p.left = &from
+			return false
+		}
+		if _, _, kind, _, ok := statestore.ParseRef(ref); ok && kind == trigger.TimerSeries {
+			p.ready.push(d, true)
+		}
+		from, n = d, n+1
+		return true
+	})
 }
 
 // handBefore is the newest time the wheel's hand can move to without passing

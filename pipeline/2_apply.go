@@ -12,9 +12,14 @@ import (
 
 // apply obeys commands and receipts in the order of their logs.
 func (p *Partition) apply(t *turn, in input) error {
-	p.opts.Listener.Step(p.id, "apply")
+	p.step(StepApply)
+	p.rejectLost(t)
 	commands, receipts := p.opts.Names.Commands(), p.opts.Names.Receipts()
 	for _, r := range in.records {
+		if u := in.unreadable[r]; u != nil {
+			p.applyUnreadable(t, u)
+			continue
+		}
 		var err error
 		switch r.Topic {
 		case commands:
@@ -29,6 +34,7 @@ func (p *Partition) apply(t *turn, in input) error {
 		}
 	}
 	t.source = ""
+	p.guardInputs(t, in.records)
 	return nil
 }
 
@@ -43,15 +49,13 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 		return nil
 	}
 	t.commands++
-	if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
-		p.forward.push(r, home)
-		p.opts.Listener.Forwarded(1)
-		return nil
+	if home, misplaced := p.home(r); misplaced {
+		return p.forwardOrRefuse(t, r, home)
 	}
 	rec := p.scratch.input(r)
-	origin, again, err := p.origin(t, rec)
-	if err != nil || again {
-		return err
+	origin, again := p.origin(t, rec)
+	if again {
+		return nil
 	}
 	if origin != nil { // facts and refusals name where it first stood
 		rec.Partition, rec.Offset = origin.Partition, origin.Offset
@@ -67,23 +71,46 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	return p.obey(t, rec, cmd)
 }
 
+// forwardOrRefuse brings a record to its right partition, if it fits there with
+// where it comes from; else it is refused here and now.
+func (p *Partition) forwardOrRefuse(t *turn, r *kgo.Record, home int32) error {
+	if recordBytes(r) > maxForwarded {
+		rec := p.scratch.input(r)
+		t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
+		p.refuseStranger(t, rec, errNotForwarded)
+		return nil
+	}
+	p.forward.push(r, home)
+	p.opts.Listener.Forwarded(1)
+	return nil
+}
+
 // origin says where a forwarded command first stood; nil for a direct one.
 // again is true for a copy of one that was applied already.
-func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, again bool, err error) {
-	f, ok, err := topics.Forwarded(rec)
-	if err != nil || !ok || f.Partition == p.id || f.Partition < 0 || f.Partition >= p.opts.Partitions {
-		return nil, false, nil // no or impossible headers: a direct command
-	}
-	genuine, err := p.genuine(t.ctx, rec.Topic, f, rec.Timestamp)
-	if err != nil || !genuine {
-		return nil, false, err
+func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, again bool) {
+	f, ok := claimed(rec, p.id, p.opts.Partitions)
+	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
+		return nil, false
 	}
 	source := p.mapKey(rec.Topic, f.Partition)
-	if f.Offset <= applied(t.progress.Applied, source) {
-		return nil, true, nil
+	if f.Offset <= applied(t.progress.Applied, source) && !p.writtenAnew(t, source, f) {
+		return nil, true
 	}
 	t.progress.Applied = with(t.progress.Applied, source, f.Offset)
-	return f.Origin(), false, nil
+	t.guard.Applied = with(t.guard.Applied, source, topics.AppliedOrigin{Offset: f.Offset, Append: f.Append})
+	return f.Origin(), false
+}
+
+// writtenAnew says that the source's log lost its end, and that f stands where
+// another record was applied from: it was appended later than that one. A copy
+// of what was applied never is, but for the clocks of its leaders.
+func (p *Partition) writtenAnew(t *turn, source int32, f topics.Forward) bool {
+	last, known := t.guard.Applied[source]
+	if !known || last.Offset != applied(t.progress.Applied, source) || f.Append <= last.Append.Add(maxClockError) {
+		return false
+	}
+	p.log.Warn("another partition's log lost its end: what was forwarded from there is new", "partition", f.Partition, "offset", f.Offset)
+	return true
 }
 
 func applied(m map[int32]int64, partition int32) int64 {
@@ -95,8 +122,8 @@ func applied(m map[int32]int64, partition int32) int64 {
 
 // with copies a small map and sets one element: the committed progress is not
 // touched by a turn that may still fail.
-func with(m map[int32]int64, k int32, v int64) map[int32]int64 {
-	next := make(map[int32]int64, len(m)+1)
+func with[V any](m map[int32]V, k int32, v V) map[int32]V {
+	next := make(map[int32]V, len(m)+1)
 	for a, b := range m {
 		next[a] = b
 	}
@@ -131,19 +158,6 @@ func isDuplicate(out *trigger.Outcome) bool {
 	return len(out.Facts) == 1 && out.Facts[0].Type == trigger.Duplicate
 }
 
-// tooLarge refuses a change whose record would not fit into topic state, as
-// 128 occurrences in flight with different contents can make it.
-func tooLarge(out *trigger.Outcome) *trigger.Error {
-	if out.State == nil || len(out.State.Live) == 0 {
-		return nil // contents are bounded by limits.payload
-	}
-	b, err := topics.AppendState(nil, out.State)
-	if err != nil || len(b) > topics.MaxRecordBytes {
-		return &trigger.Error{Code: trigger.CodeTooLarge, Msg: "the trigger with what is in flight of it would not fit into a record"}
-	}
-	return nil
-}
-
 // admit checks what only the engine knows: the record's size, channels and
 // limits. It judges what was decided, so that a repeat stays a duplicate and a
 // replacement is no addition, however full it is.
@@ -151,7 +165,7 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	if out.Rejected != nil || !out.Changed {
 		return nil
 	}
-	if err := tooLarge(out); err != nil {
+	if err := p.tooLarge(out); err != nil {
 		return err
 	}
 	if cmd.Op != trigger.OpRegister || isDuplicate(out) {
@@ -189,7 +203,8 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 // refuse rejects a record that could not be decoded, or that a gateway has
 // refused already. op is 0 where it is not known.
 func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error, actor string) error {
-	e := &entry{key: trigger.Key(rec.Key)}
+	about, refusal := topics.RefusedKey(rec.Key, refusal)
+	e := &entry{key: about}
 	if key, err := trigger.ParseKey(rec.Key); err == nil {
 		if e, err = p.load(t, key); err != nil {
 			return err
@@ -204,9 +219,20 @@ func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *
 	return nil
 }
 
+// refuseStranger rejects a record of a trigger that this partition does not have.
+func (p *Partition) refuseStranger(t *turn, rec *topics.Record, refusal *trigger.Error) {
+	about, refusal := topics.RefusedKey(rec.Key, refusal)
+	out := p.machine.Reject(nil, refusal, "")
+	e := &entry{key: about}
+	p.perform(t, e, &out)
+	p.reject(t, rec, refusal)
+	p.opts.Listener.Command("", string(refusal.Code))
+	p.answer(t, rec, e, &out)
+}
+
 // reject writes the original bytes to topic rejected.
 func (p *Partition) reject(t *turn, rec *topics.Record, refusal *trigger.Error) {
-	key, value, headers := topics.RejectedRecord(rec, refusal)
+	key, value, headers := topics.RejectedWithin(rec, refusal, p.most(p.opts.Names.Rejected()))
 	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }
 
@@ -219,14 +245,12 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	if r.Attrs.IsControl() {
 		return nil
 	}
-	if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
-		p.forward.push(r, home)
-		p.opts.Listener.Forwarded(1)
-		return nil
+	if home, misplaced := p.home(r); misplaced {
+		return p.forwardOrRefuse(t, r, home)
 	}
 	rec := p.scratch.input(r)
-	if _, again, err := p.origin(t, rec); err != nil || again {
-		return err
+	if _, again := p.origin(t, rec); again {
+		return nil
 	}
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
 	receipt, err := topics.DecodeReceipt(rec)

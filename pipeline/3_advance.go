@@ -11,13 +11,13 @@ import (
 // takes a turn's worth of what is due, fairly (ready.go). What this turn's own
 // commands armed is in the wheel already.
 func (p *Partition) advance(t *turn, in input) taken {
-	p.opts.Listener.Step(p.id, "advance")
+	p.step(StepAdvance)
 	if in.fire == 0 {
 		return taken{}
 	}
 	p.wheel.Advance(int64(min(in.fire, t.now)), func(at int64, ref string) bool {
 		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, isOverdue(trigger.Instant(at), t.now))
-		return p.ready.n < wheelEntries
+		return p.ready.unpaced() < p.opts.wheelEntries
 	})
 	due := p.ready.take(p.batch.size(p.opts.MaxTurnRecords), t.now)
 	t.taken = len(due.due)
@@ -31,13 +31,16 @@ const overdueAfter = time.Second
 
 func isOverdue(due, now trigger.Instant) bool { return now.Sub(due) > overdueAfter }
 
-// earliest is the due time of the next timer to fire, in the wheel or already
-// out of it.
+// earliest is the due time of the next timer to fire, in the wheel, already out
+// of it, or left in the store for want of room.
 func (p *Partition) earliest() (trigger.Instant, bool) {
 	due, ok := p.wheel.Next()
 	next := trigger.Instant(due)
 	if first, some := p.ready.first(); some && (!ok || first < next) {
-		return first, true
+		next, ok = first, true
+	}
+	if p.left != nil && (!ok || p.left.Due < next) {
+		next, ok = p.left.Due, true
 	}
 	return next, ok
 }

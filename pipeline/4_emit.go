@@ -19,7 +19,7 @@ const emitTime = turnTarget
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
 func (p *Partition) emit(t *turn, in taken) error {
-	p.opts.Listener.Step(p.id, "emit")
+	p.step(StepEmit)
 	begin := time.Now()
 	free := len(in.due) - in.paced
 	for i, d := range in.due {
@@ -38,7 +38,7 @@ func (p *Partition) emit(t *turn, in taken) error {
 func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 	for i, d := range rest {
 		if i+paced >= 0 {
-			p.ready.pace(d)
+			p.paceTimer(d)
 		} else {
 			p.ready.push(d, isOverdue(d.Due, t.now))
 		}
@@ -57,14 +57,22 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 		return err
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
+	if d.Due > p.barrier.receipts.through && e.state.WaitsForReceipt(tm) {
+		p.ready.held.add(d)
+		return nil
+	}
 	if !paced && p.paces(e.state, tm, t.now) {
-		p.ready.pace(d)
+		p.paceTimer(d)
 		return nil
 	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
 		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
 			out = p.putOff(e.state, tm, t.now, s)
+		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
+			return err
+		} else if reason != "" {
+			out = p.machine.Postpone(e.state, tm, t.now, reason)
 		}
 	}
 	p.perform(t, e, &out)
@@ -138,6 +146,6 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 // bury writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
 func (p *Partition) bury(t *turn, d *trigger.DeadLetter) {
-	key, value, headers := topics.DeadLetterRecord(d, topics.DueEnv{Cluster: p.opts.Cluster})
+	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster}, p.most(p.opts.Names.DeadLetter()))
 	p.produce(t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -21,16 +22,16 @@ func (p *Partition) commit(t *turn) error {
 	if err != nil {
 		return fmt.Errorf("write progress: %w", err)
 	}
-	p.opts.Listener.Step(p.id, "flush")
+	p.step(StepFlush)
 	if err := p.kafka.flush(t.ctx, p.isDueTopic); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if p.opts.flaw == applyBeforeCommit {
+	if p.opts.hooks.storeBeforeCommit() {
 		if err := p.remember(t, last); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
-	p.opts.Listener.Step(p.id, "end")
+	p.step(StepEnd)
 	start := time.Now()
 	acknowledged, wall := start, p.opts.Now()
 	p.view.end()
@@ -38,15 +39,20 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	t.traced.end(t, "")
-	p.opts.Listener.Step(p.id, "committed")
+	p.step(StepCommitted)
 	if err := p.remember(t, last); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	p.opts.Listener.Step(p.id, "stored")
-	p.progress, p.announced = t.progress, true
+	p.step(StepStored)
+	p.progress, p.guard, p.announced = t.progress, t.guard, true
+	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil {
+		return err
+	}
+	p.unknown.add(t)
 	p.healed(t)
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
+		p.own.step(stepCompareClock)
 		if err := p.compareClock(t.ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
@@ -60,6 +66,7 @@ func (p *Partition) commit(t *turn) error {
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}
+	p.warnLost(t)
 	for _, d := range t.delivered {
 		p.opts.Listener.Delivered(d.channel, d.outcome)
 	}
@@ -82,7 +89,7 @@ func (p *Partition) writeState(t *turn) error {
 			}
 			continue
 		}
-		value, err := p.scratch.encode(func(b []byte) ([]byte, error) { return topics.AppendState(b, e.state) })
+		value, err := p.scratch.encode(func(b []byte) ([]byte, error) { return topics.AppendStateAs(b, e.state, p.opts.writes()) })
 		if err != nil {
 			return fmt.Errorf("encode state of %q: %w", e.key, err)
 		}
@@ -97,22 +104,27 @@ func (p *Partition) writeState(t *turn) error {
 // last of the turn, so whoever sees it has seen all of the turn.
 func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 	t.progress.EventUS = t.micros
-	t.progress.At = t.now
+	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
 	t.progress.Forwarded = p.owed()
 	t.progress.Manifest = t.manifest.counts()
-	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
+	if t.encoded, err = topics.AppendProgressAs(nil, &t.progress, p.opts.writes()); err != nil {
+		return nil, err
+	}
+	if err := p.writeGuard(t); err != nil {
 		return nil, err
 	}
 	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
+	t.firstState = cmp.Or(t.firstState, r)
 	p.kafka.produce(t.ctx, r)
 	return r, nil
 }
 
 // Meta names in the store.
 const (
-	metaProgress = "progress"
-	metaPosition = "position" // next offset of topic state to read
-	metaCursor   = "cursor"   // no timer lies below it
+	metaProgress   = "progress"
+	metaProgressAt = "progress_at" // its offset
+	metaPosition   = "position"    // next offset of topic state to read
+	metaCursor     = "cursor"      // no timer lies below it
 
 	metaPartition = "partition" // whose store it is
 )
@@ -120,6 +132,10 @@ const (
 // remember applies the turn to the store. No fsync: Kafka is the log.
 func (p *Partition) remember(t *turn, last *kgo.Record) error {
 	p.changes.SetMeta(metaProgress, t.encoded)
+	p.changes.SetMeta(metaProgressAt, number(last.Offset))
+	if t.encodedGuard != nil {
+		p.changes.SetMeta(metaGuard, t.encodedGuard)
+	}
 	p.changes.SetMeta(metaPosition, number(last.Offset+1))
 	p.changes.SetMeta(metaCursor, number(int64(p.cursor())))
 	return p.changes.Commit()

@@ -11,161 +11,190 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // barrier keeps the promise that an acknowledged cancel wins: before anything
-// due at T fires, everything that Kafka had in commands and receipts when
-// asked at or after T has been read. One answer serves everything due up to
-// the moment it was asked at.
+// due at T fires, everything that Kafka had in commands when asked at or after
+// T has been read. What waits for receipts (retries, steps, time-outs) waits
+// for the same of receipts as well; nothing else does, so a transaction left
+// open on receipts holds up no one-shot.
 //
 // The end asked for is the high watermark, not the last stable offset: behind
 // a foreign producer's open transaction an acknowledged cancel is invisible.
 // Such a transaction holds firing back for at most BarrierMaxHold, once per
 // stable offset; a mere backlog is read, however long it is.
-type barrier struct {
-	asked trigger.Instant
-	ends  positions // high watermarks when asked
-	at    positions // next offset to read
+//
+// It only keeps the books: poll asks Kafka and tells it the answers.
+type barrier struct{ commands, receipts inputBarrier }
 
-	moved   [2]time.Time // when commands and receipts last brought something
-	held    time.Time    // since when an open transaction holds us; zero: it does not
-	pardon  positions    // stable offsets that were waited for long enough
-	checked time.Time
+// inputBarrier is how far one topic has been read, and how far it must be.
+type inputBarrier struct {
+	topic   string
+	at      int64           // next offset to read
+	end     int64           // high watermark when asked
+	asked   trigger.Instant // when that was, before the question
+	through trigger.Instant // all that was acknowledged up to here has been read
+
+	moved     time.Time // when it last brought something
+	checked   time.Time // when it was last found out why it brings nothing
+	held      time.Time // since when an open transaction holds it; zero: none does
+	tolerated int64     // stable offset that was waited for long enough
 }
 
-// positions are offsets of commands and receipts.
-type positions struct{ commands, receipts int64 }
-
-func (b *barrier) start(at positions) {
+func (b *barrier) start(n topics.Names, commands, receipts int64) {
 	now := time.Now() // a fetch that has only begun is no hidden tail
-	*b = barrier{at: at, pardon: positions{-1, -1}, moved: [2]time.Time{now, now}}
+	b.commands = inputBarrier{topic: n.Commands(), at: commands, moved: now, tolerated: -1}
+	b.receipts = inputBarrier{topic: n.Receipts(), at: receipts, moved: now, tolerated: -1}
 }
 
 // read notes what was polled.
-func (b *barrier) read(records []*kgo.Record, p *Partition) {
-	commands, receipts, now := p.opts.Names.Commands(), p.opts.Names.Receipts(), time.Now()
+func (b *barrier) read(records []*kgo.Record) {
+	now := time.Now()
 	for _, r := range records {
 		switch r.Topic {
-		case commands:
-			b.at.commands, b.moved[0] = r.Offset+1, now
-		case receipts:
-			b.at.receipts, b.moved[1] = r.Offset+1, now
+		case b.commands.topic:
+			b.commands.at, b.commands.moved = r.Offset+1, now
+		case b.receipts.topic:
+			b.receipts.at, b.receipts.moved = r.Offset+1, now
 		}
 	}
 }
 
+// answered takes the high watermarks that Kafka gave to a question put at
+// asked. Those of receipts are not moved while the last ones are still to be
+// reached: under a steady flow they never would be.
+func (b *barrier) answered(asked trigger.Instant, commands, receipts int64) {
+	b.commands.asked, b.commands.end = asked, commands
+	if b.receipts.reached() {
+		b.receipts.asked, b.receipts.end = asked, receipts
+	}
+}
+
+func (i *inputBarrier) reached() bool { return i.at >= i.end }
+
+// pass notes that the end was reached, and since when an open transaction held
+// it back, if one did.
+func (i *inputBarrier) pass() (held time.Time, ok bool) {
+	if !i.reached() {
+		return time.Time{}, false
+	}
+	i.through = max(i.through, i.asked)
+	held, i.held = i.held, time.Time{}
+	return held, true
+}
+
 // patience is how long a poll may wait while something is due.
 func (b *barrier) patience() time.Duration {
-	if b.reached() {
+	if b.commands.reached() && b.receipts.reached() {
 		return 0
 	}
 	return 2 * time.Millisecond
 }
 
-func (b *barrier) reached() bool {
-	return b.at.commands >= b.ends.commands && b.at.receipts >= b.ends.receipts
+// hiddenAfter is how long an input may bring nothing before it is found out
+// why, and how often that is asked.
+const hiddenAfter = 25 * time.Millisecond
+
+// stalled says that nothing comes although the end is not reached.
+func (i *inputBarrier) stalled(now time.Time) bool {
+	return !i.reached() && now.Sub(i.moved) >= hiddenAfter && now.Sub(i.checked) >= hiddenAfter
+}
+
+// hold waits at a stable offset for a foreign open transaction, but not for
+// ever: then only this end is given up. The position stays, and what the
+// transaction commits later is read as always. It says whether it gave up.
+func (i *inputBarrier) hold(stable int64, now time.Time, most time.Duration) bool {
+	if i.at < stable || i.reached() {
+		return false
+	}
+	if i.held.IsZero() {
+		i.held = now
+	}
+	if stable > i.tolerated && now.Sub(i.held) < most {
+		return false
+	}
+	i.tolerated, i.end = stable, i.at
+	return true
 }
 
 // passed returns the instant up to which timers may fire now; 0 if they have
 // to wait for what is still to be read.
-func (b *barrier) passed(ctx context.Context, p *Partition) (trigger.Instant, error) {
-	// What the wheel has let go has passed; what is still in it may not have,
-	// however old the rest is that waits to be caught up with.
-	if due, ok := p.wheel.Next(); ok && b.asked < trigger.Instant(due) && trigger.Instant(due) <= p.now() {
-		if err := b.ask(ctx, p); err != nil {
+func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
+	b := &p.barrier
+	if p.mustAsk(p.now()) {
+		if err := p.askEnds(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if !b.reached() {
-		if err := b.look(ctx, p); err != nil {
-			return 0, err
+	for _, in := range []*inputBarrier{&b.commands, &b.receipts} {
+		if in.stalled(time.Now()) {
+			if err := p.findHidden(ctx, in); err != nil {
+				return 0, err
+			}
+		}
+		if held, ok := in.pass(); ok && !held.IsZero() {
+			p.opts.Listener.BarrierHeld(p.id, time.Since(held))
 		}
 	}
-	if !b.reached() {
+	p.ready.release(b.receipts.through, p.now())
+	if !b.commands.reached() || !p.anyReady(p.now()) {
 		return 0, nil
 	}
-	if !b.held.IsZero() {
-		p.opts.Listener.BarrierHeld(p.id, time.Since(b.held))
-		b.held = time.Time{}
-	}
-	return b.asked, nil
+	return b.commands.through, nil
 }
 
-// ask takes the high watermarks. The clock is read before the question: what
-// was acknowledged until then is below the answer.
-func (b *barrier) ask(ctx context.Context, p *Partition) error {
-	now := p.now()
-	ends, err := listOffsets(ctx, p.kafka.cl, []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}, p.id, readUncommitted, latest)
+// mustAsk says that something is due by now that the last answer does not
+// cover. What the wheel has let go is covered; what is still in it may not be,
+// however old the rest is that waits to be caught up with, nor what came to be
+// ready without passing the wheel.
+func (p *Partition) mustAsk(now trigger.Instant) bool {
+	b := &p.barrier
+	due, ok := p.wheel.Next()
+	return ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
+		b.commands.asked < p.ready.newest ||
+		b.receipts.reached() && b.receipts.asked < p.ready.held.newest
+}
+
+// askEnds takes the high watermarks. The clock is read before the question:
+// what was acknowledged until then is below the answer.
+func (p *Partition) askEnds(ctx context.Context) error {
+	asked := p.now()
+	ends, err := p.kafka.ends(ctx, p.opts.Names.Commands(), p.opts.Names.Receipts())
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	b.asked, b.ends = now, positions{ends[0], ends[1]}
+	p.barrier.answered(asked, ends[0], ends[1])
 	return nil
 }
 
-// lookInterval bounds how often a partition that waits asks why, and how long
-// it waits before it first does.
-const lookInterval = 25 * time.Millisecond
-
-// look finds out why nothing comes although the end is not reached: the rest
-// is compacted or aborted and will never be delivered, or a foreign
-// transaction is open.
-func (b *barrier) look(ctx context.Context, p *Partition) error {
-	if time.Since(b.checked) < lookInterval {
-		return nil
-	}
-	b.checked = time.Now()
-	if time.Since(b.moved[0]) >= lookInterval {
-		if err := b.lookAt(ctx, p, p.opts.Names.Commands(), &b.at.commands, b.ends.commands, &b.pardon.commands); err != nil {
-			return err
-		}
-	}
-	if time.Since(b.moved[1]) < lookInterval {
-		return nil
-	}
-	return b.lookAt(ctx, p, p.opts.Names.Receipts(), &b.at.receipts, b.ends.receipts, &b.pardon.receipts)
+// ends are the high watermarks of topics.
+func (s *session) ends(ctx context.Context, names ...string) ([]int64, error) {
+	return listOffsets(ctx, s.cl, names, s.part, readUncommitted, latest)
 }
 
-func (b *barrier) lookAt(ctx context.Context, p *Partition, topic string, at *int64, end int64, pardon *int64) error {
-	if *at >= end {
-		return nil
-	}
-	stable, err := p.kafka.listOffset(ctx, topic, p.id, readCommitted, latest)
+// findHidden finds out why nothing comes although the end is not reached: the
+// rest is compacted or aborted and will never be delivered, or a foreign
+// transaction is open.
+func (p *Partition) findHidden(ctx context.Context, in *inputBarrier) error {
+	in.checked = time.Now()
+	stable, err := p.kafka.listOffset(ctx, in.topic, p.id, readCommitted, latest)
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
-	if *at < stable {
-		next, err := p.kafka.skipHidden(ctx, topic, p.id, *at)
+	if in.at < stable {
+		next, err := p.kafka.skipHidden(ctx, in.topic, p.id, in.at)
 		if err != nil {
 			return fmt.Errorf("barrier: %w", err)
 		}
-		*at = max(*at, min(next, stable))
+		in.at = max(in.at, min(next, stable))
 	}
-	if *at < stable || *at >= end {
-		return nil
+	held := in.held
+	if end := in.end; in.hold(stable, time.Now(), p.opts.BarrierMaxHold) {
+		p.log.Warn("firing past a foreign open transaction", "topic", in.topic, "stable_offset", stable,
+			"high_watermark", end, "held", time.Since(held))
 	}
-	return b.hold(p, stable, end, at, pardon)
-}
-
-// hold waits for a foreign open transaction, but not for ever: then firing
-// goes on behind its back, and it is counted.
-func (b *barrier) hold(p *Partition, stable, end int64, at, pardon *int64) error {
-	if b.held.IsZero() {
-		b.held = time.Now()
-	}
-	if stable > *pardon && time.Since(b.held) < p.opts.BarrierMaxHold {
-		return nil
-	}
-	*pardon = stable
-	// Only this answer is forgiven: the position stays, and what the
-	// transaction commits later is read as always.
-	if at == &b.at.commands {
-		b.ends.commands = *at
-	} else {
-		b.ends.receipts = *at
-	}
-	p.log.Warn("firing past a foreign open transaction", "stable_offset", stable, "high_watermark", end, "held", time.Since(b.held))
 	return nil
 }
 

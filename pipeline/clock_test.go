@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // skewed is a world whose nodes have clocks that can be set wrong. The broker's
@@ -18,10 +20,11 @@ type skewed struct {
 	off map[string]*atomic.Int64
 }
 
-func newSkewed(t *testing.T) *skewed {
+func newSkewed(t *testing.T, maxOffset time.Duration) *skewed {
 	s := &skewed{off: map[string]*atomic.Int64{"a": {}, "b": {}}}
 	s.World = sim.New(t, sim.Options{Seed: 7, Epsilon: time.Second, MaxLate: 3 * time.Second,
 		Change: func(name string, o *pipeline.Options) {
+			o.MaxClockOffset = maxOffset
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
 		}})
 	return s
@@ -93,7 +96,7 @@ func TestClocks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSkewed(t)
+				s := newSkewed(t, 2*time.Hour) // the operator trusts the broker
 				c.run(s)
 				time.Sleep(10 * time.Second)
 				s.CheckInvariants()
@@ -106,4 +109,69 @@ func TestClocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClocksFarApart: a leader whose clock is a month ahead of the node's fires
+// nothing, until the clock is right again. What is written meanwhile does not
+// come from that future.
+func TestClocksFarApart(t *testing.T) {
+	for _, off := range []time.Duration{-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second, 30 * 24 * time.Hour} {
+		t.Run(off.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSkewed(t, 0)
+				n := s.Start("a")
+				s.AwaitOwners()
+				s.Register("before", time.Now().Add(5*time.Second))
+				s.Register("month", time.Now().Add(29*24*time.Hour))
+				time.Sleep(10 * time.Second)
+				s.RequireDelivered("before", 1)
+				s.set("a", off) // the node is right, and the broker is not: all is relative
+				time.Sleep(15 * time.Second)
+				s.Register("held", time.Now().Add(5*time.Second))
+				time.Sleep(30 * time.Second)
+				s.RequireDelivered("held", 0)
+				why := fmt.Sprint(n.Engine.Unready())
+				if !strings.Contains(why, "holds firing") || !strings.Contains(why, "clock") {
+					t.Errorf("not ready: %v", why)
+				}
+				if turns := s.Heard("turns"); turns > 200 {
+					t.Errorf("%d turns: it spins", turns)
+				}
+				s.set("a", 0)
+				time.Sleep(10 * time.Second)
+				s.RequireDelivered("held", 1)
+				s.RequireDelivered("month", 0)
+				if n.Engine.Unready() != nil {
+					t.Errorf("not ready: %v", n.Engine.Unready())
+				}
+				for _, r := range s.Dump(s.Names.Events()) {
+					e, err := topics.DecodeEvent(r.Value)
+					if err != nil || time.UnixMicro(e.EventUS).After(r.Timestamp.Add(2*time.Second)) {
+						t.Errorf("event_us %v in a record of %v, %v", time.UnixMicro(e.EventUS), r.Timestamp, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOpensFarApart: a partition that opens under such a leader holds at once.
+func TestOpensFarApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSkewed(t, 0)
+		s.Start("a")
+		s.AwaitOwners()
+		s.Register("soon", time.Now().Add(time.Minute))
+		time.Sleep(time.Second)
+		_ = s.Stop("a")
+		s.set("b", -30*24*time.Hour)
+		s.Start("b")
+		time.Sleep(2 * time.Minute)
+		s.RequireDelivered("soon", 0)
+		_ = s.Stop("b")
+		s.Start("a")
+		s.AwaitOwners()
+		time.Sleep(10 * time.Second)
+		s.RequireDelivered("soon", 1)
+	})
 }

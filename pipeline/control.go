@@ -36,6 +36,7 @@ func (p *Partition) openControl(ctx context.Context) error {
 		p.progress.NextControl = max(p.progress.NextControl, end)
 	}
 	p.kafka.plan(topic, 0, end)
+	p.controlAt = end
 	return nil
 }
 

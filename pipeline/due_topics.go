@@ -26,6 +26,9 @@ type dueTopics struct {
 	mu    sync.RWMutex
 	known map[string]int32 // partitions of topics that are as they must be
 
+	sizes  *topicSizes
+	asking atomic.Bool // what a topic takes
+
 	byKey map[string]bool // topics configured; true: of any partition
 
 	listing chan struct{} // held by who lists
@@ -57,7 +60,7 @@ func (t *dueTopic) places(partition int32) []place {
 const ensureWithin = 2 * time.Second
 
 func newDueTopics(o *Options, adm *kadm.Client) *dueTopics {
-	d := &dueTopics{opts: o, adm: adm, known: map[string]int32{}, byKey: map[string]bool{}, listing: make(chan struct{}, 1)}
+	d := &dueTopics{opts: o, adm: adm, sizes: newTopicSizes(adm), known: map[string]int32{}, byKey: map[string]bool{}, listing: make(chan struct{}, 1)}
 	for _, channel := range o.Channels.Configured() {
 		s := o.Channels.Settings(channel)
 		d.byKey[s.Topic] = d.byKey[s.Topic] || s.ByKey
@@ -91,11 +94,21 @@ func (d *dueTopics) ensure(ctx context.Context, name string, byKey bool) (partit
 	if n < d.opts.Partitions && !byKey {
 		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, or set partitioning: by_key for the channel", name, n, d.opts.Partitions)
 	}
+	if err := d.sizes.learn(ctx, sizesFor, name); err != nil {
+		d.opts.Logger.Debug("what a topic takes is not known; going by Kafka's default", "topic", name, "error", err)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known[name] = n
 	d.stale.Store(true)
 	return n, nil
+}
+
+// knows says that ensure has found a topic, and would not ask again.
+func (d *dueTopics) knows(name string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.known[name] > 0
 }
 
 func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -47,6 +49,10 @@ func New(o Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine options: %w", err)
 	}
 	e := &Engine{opts: o, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{}, filling: make(chan struct{}, 1), ends: map[int32]int64{}, told: map[int32]int64{}, opener: make(chan struct{}, o.OpenAtOnce), fatal: make(chan error, 1)}
+	e.opts.clocks = &clocks{}
+	e.opts.format = &atomic.Uint64{}
+	e.opts.format.Store(uint64(topics.Oldest))
+	e.opts.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(e.opts.decompressor()))
 	e.opts.timetable = &atomic.Pointer[trigger.Timetable]{}
 	e.opts.timetable.Store(o.Machine.Timetable.Fork())
 	if o.Cache == nil {
@@ -90,6 +96,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	bctx, halt := context.WithCancel(ctx)
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
+	if topics.Newest > topics.Oldest {
+		beside.Go(func() { every(bctx, standbyLook, func() { e.agreeOnFormat(bctx) }) })
+	}
 	if e.opts.Standby > 0 {
 		beside.Go(func() { e.standBy(bctx) })
 	}
@@ -188,7 +197,8 @@ func (e *Engine) Partitions() []Status {
 		if known {
 			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
 		}
-		s.Doing = own.doing()
+		s.Doing = string(own.doing())
+		s.Refused, s.RefusedBecause = own.refusal()
 		out = append(out, s)
 	}
 	return out
@@ -205,6 +215,10 @@ func (e *Engine) Unready() error {
 	for _, s := range parts {
 		switch {
 		case s.Ready:
+		case s.Held:
+			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
+		case s.Refused != "":
+			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
 		case s.RestoreTotal > 0:
 			errs = append(errs, fmt.Errorf("partition %d: %s, %d of %d records", s.Partition, s.Doing, s.Restored, s.RestoreTotal))
 		default:

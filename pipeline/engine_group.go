@@ -30,7 +30,7 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.lose(r[o.Names.Commands()]) }),
 	}, o.Kafka...)
 	if o.ServerAssigns {
-		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()), kgo.ClientID(readsInClientID()))
 	}
 	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth)))
 	if o.InstanceID != "" {

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/waterclock/waterclock/statestore"
-	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -27,9 +26,9 @@ type ownership struct {
 	unsettled map[place]ending // due topics that have not yet said whether the last transaction is open there
 	resettled int              // how often it was opened again for those
 
-	at     atomic.Pointer[string] // step of opening, or of the turn
-	moves  atomic.Int64           // counts steps
-	read   atomic.Int64           // records of topic state, while restoring
+	at     atomic.Pointer[Step] // step of opening, or of the turn
+	moves  atomic.Int64         // counts steps
+	read   atomic.Int64         // records of topic state, while restoring
 	toRead atomic.Int64
 
 	mu      sync.Mutex
@@ -37,6 +36,7 @@ type ownership struct {
 	last    Status     // of the one before it, as it was left
 	next    trigger.Instant
 	failure error
+	refused string            // why the partition must not be opened; "": nothing is known against it
 	warm    *statestore.Store // left open by our standby
 }
 
@@ -62,10 +62,11 @@ func (e *Engine) take(partitions []int32) {
 	}
 }
 
-// release closes partitions and waits until their last turn is over: only
-// then may the rebalance go on.
+// release ends the turns of partitions and waits for that: only then may the
+// rebalance go on. It does not wait for stores to close: a disk that takes long
+// would outlast the rebalance timeout, and cost us our membership.
 func (e *Engine) release(partitions []int32) {
-	e.await(e.give(partitions), (*ownership).end, nil)
+	e.await(e.give(partitions), (*ownership).lastTurn, nil)
 }
 
 // lose releases what the group has taken from us unheard: nearly always since
@@ -148,17 +149,32 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, ErrGap) || errors.Is(err, ErrPartitions) || errors.Is(err, topics.ErrNewer) {
+		if endsProcess(err) {
 			e.end(err)
 		}
 		wait := pause.next(err, time.Since(began))
+		reason := refusal(err)
+		own.refuse(reason, err)
+		if reason != "" {
+			own.step(stepRefused)
+			log.Error("this partition is refused; the others go on", "reason", reason, "error", err)
+			if reason == refusedWriter {
+				<-ctx.Done() // each try would be another owner beside the other
+				return
+			}
+			sleep(ctx, refusedRetry)
+			continue
+		}
 		if time.Since(taken) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
 			log.Debug("the brokers do not all know our topics yet; opening the partition again", "error", err)
 			wait = 200 * time.Millisecond
+		} else if errors.Is(err, statestore.ErrInUse) {
+			log.Debug("its store is still being closed; opening the partition again", "error", err)
+			wait = 50 * time.Millisecond
 		} else {
 			log.Warn("partition failed; opening it again", "error", err)
 		}
-		own.step("wait before it is opened again")
+		own.step(stepWaitToReopen)
 		sleep(ctx, wait)
 	}
 }
@@ -202,7 +218,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 }
 
 func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*Partition, error) {
-	own.step("wait for others to open")
+	own.step(stepWaitToOpen)
 	select {
 	case e.opener <- struct{}{}:
 	case <-ctx.Done():
@@ -225,6 +241,9 @@ func (o *ownership) set(p *Partition, err error) {
 		o.last, o.next = last, next
 	}
 	o.current, o.failure = p, err
+	if p != nil {
+		o.refused = ""
+	}
 }
 
 // left is what the partition was when it was last open: what waits there waits
@@ -245,16 +264,16 @@ func (o *ownership) get() (*Partition, error) {
 }
 
 // step notes what the partition does now.
-func (o *ownership) step(what string) {
+func (o *ownership) step(what Step) {
 	o.at.Store(&what)
 	o.moves.Add(1)
 }
 
-func (o *ownership) doing() string {
+func (o *ownership) doing() Step {
 	if at := o.at.Load(); at != nil {
 		return *at
 	}
-	return "begin"
+	return stepTaken
 }
 
 // restoring notes how far reading topic state is.
@@ -279,17 +298,6 @@ func (o *ownership) closeWarm() {
 	}
 }
 
-// stepper lets an ownership hear the steps of its partition's turns.
-type stepper struct {
-	Listener
-	own *ownership
-}
-
-func (s stepper) Step(partition int32, step string) {
-	s.own.step(step)
-	s.Listener.Step(partition, step)
-}
-
 // backoff spaces the openings of a partition that keeps failing. A fenced
 // owner waits for the group to decide, or two owners would ping-pong.
 type backoff struct{ tries int }
@@ -302,8 +310,6 @@ func (b *backoff) next(err error, ran time.Duration) time.Duration {
 	switch {
 	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
 		return 3 * time.Second
-	case errors.Is(err, ErrGap), errors.Is(err, ErrPartitions):
-		return time.Minute
 	}
 	return min(50*time.Millisecond<<min(b.tries-1, 7), 5*time.Second)
 }

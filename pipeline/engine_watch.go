@@ -12,10 +12,6 @@ import (
 // takes its partitions over.
 var errHangs = errors.New("a partition hangs")
 
-// Steps of a turn that wait for nothing but this machine: its processor, its
-// memory, its disk. All others wait for Kafka, which may be away for hours.
-var ownSteps = map[string]bool{"begin": true, "apply": true, "advance": true, "emit": true, "committed": true, "stored": true, "open the store": true}
-
 // watchTell is how often a partition that does not move is told of.
 const watchTell = 30
 
@@ -61,11 +57,11 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 }
 
 // judge says what a partition that has not moved for so many seconds is worth.
-func (e *Engine) judge(id int32, step string, looks int) {
+func (e *Engine) judge(id int32, step Step, looks int) {
 	switch {
-	case ownSteps[step] && time.Duration(looks)*time.Second >= e.opts.HangAfter:
+	case step.local() && time.Duration(looks)*time.Second >= e.opts.HangAfter:
 		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the disk well?", errHangs, id, step, looks))
-	case looks > 0 && looks%watchTell == 0 && step != "poll":
+	case looks > 0 && looks%watchTell == 0 && step != StepPoll:
 		e.opts.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", looks)
 	}
 }

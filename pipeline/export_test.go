@@ -1,13 +1,15 @@
 package pipeline
 
-// Flaws are the broken engines that the suite must catch, by name.
-var Flaws = map[string]func(*Options){}
-
-func init() {
-	for name, f := range flaws {
-		Flaws[name] = func(o *Options) { o.flaw = f }
-	}
-}
+import "time"
 
 // RestoreInChunks makes batches of a restore so small that a test has many.
 func RestoreInChunks(o *Options, keys int) { o.restoreChunk = keys }
+
+// HoldTimers makes so little room for timers that a test can fill it.
+func HoldTimers(o *Options, wheel, paced int) { o.wheelEntries, o.pacedEntries = wheel, paced }
+
+// RememberUnknown bounds what is remembered of keys that nothing is known of.
+func RememberUnknown(o *Options, n int) { o.maxUnknown = n }
+
+// DamagedFor sets how long a damaged batch is fetched again.
+func DamagedFor(o *Options, d time.Duration) { o.damaged = d }

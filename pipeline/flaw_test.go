@@ -1,3 +1,5 @@
+//go:build failpoints || flaws
+
 package pipeline_test
 
 import (

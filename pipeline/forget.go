@@ -14,9 +14,9 @@ const (
 )
 
 // forget drops done records whose horizon has passed, and the oldest ones
-// beyond the bound.
-func (p *Partition) forget(t *turn) error {
-	over := p.store.DoneCount() - p.opts.MaxDone
+// beyond the bound. gone are those that the turn has dropped already.
+func (p *Partition) forget(t *turn, gone int64) error {
+	over := p.store.DoneCount() - gone - p.opts.MaxDone
 	until := t.now
 	if over > 0 {
 		until = maxInstant

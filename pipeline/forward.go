@@ -27,34 +27,21 @@ import (
 // Therefore order per target must hold, and nothing may be left out: at the
 // first error everything from there on is sent again.
 type forwarder struct {
-	rejected string // topic
-	log      *slog.Logger
-	kafka    *producer.Producer
+	opts  *Options
+	id    int32 // our partition
+	log   *slog.Logger
+	kafka *producer.Producer
+	ids   map[string][16]byte // topic ids of commands and receipts
 
 	closed sync.Once
 
-	mu     sync.Mutex
-	ids    map[string][16]byte // topic ids of commands and receipts
-	queues map[route][]*kgo.Record
-	queued int
-	wake   chan struct{}
+	mu   sync.Mutex
+	out  outbox
+	wake chan struct{}            // a route may have records that nobody sends
+	room map[string]chan struct{} // of a topic: the log may have to be read again
 }
 
-// route is one ordered stream: a source topic and a target partition. Commands
-// and receipts have offsets of their own.
-type route struct {
-	topic  string
-	target int32
-}
-
-// Bounds of what waits to be forwarded.
-const (
-	forwardQueue = 20_000 // records; beyond it the partition stops reading
-	forwardBatch = 100    // records sent before the next are
-	forwardBytes = 700 << 10
-)
-
-func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
+func newForwarder(o *Options, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
 	kafka, err := producer.New(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -66,7 +53,12 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forwarder: %w", err)
 	}
-	return &forwarder{kafka: kafka, log: log, rejected: o.Names.Rejected(), ids: map[string][16]byte{}, queues: map[route][]*kgo.Record{}, wake: make(chan struct{}, 1)}, nil
+	f := &forwarder{opts: o, id: id, log: log, kafka: kafka, ids: ids, out: newOutbox(o.ForwardMemory, o.Partitions),
+		wake: make(chan struct{}, 1), room: map[string]chan struct{}{}}
+	for topic := range ids {
+		f.room[topic] = make(chan struct{}, 1)
+	}
+	return f, nil
 }
 
 // close fails what is being sent: an idempotent producer does not let go of a
@@ -74,55 +66,41 @@ func newForwarder(o *Options, log *slog.Logger) (*forwarder, error) {
 // broker cannot be reached. What was cut off is sent again by the next owner.
 func (f *forwarder) close() { f.closed.Do(f.kafka.Close) }
 
-// push queues a record of our own partition for its right one.
-func (f *forwarder) push(r *kgo.Record, target int32) {
+// push takes a record of our own partition for its right one.
+func (f *forwarder) push(r *kgo.Record, home int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := route{r.Topic, target}
-	f.queues[key] = append(f.queues[key], r)
-	f.queued++
+	f.out.add(r, home)
+	f.changed(r.Topic)
+}
+
+// changed wakes who may have something to do now. The caller holds the lock.
+func (f *forwarder) changed(topic string) {
+	signal(f.wake)
+	if _, ok := f.out.wanted(topic); ok {
+		signal(f.room[topic])
+	}
+}
+
+// signal does not wait: one that nobody has taken yet will do.
+func signal(c chan struct{}) {
 	select {
-	case f.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// full says that reading must wait for forwarding.
-func (f *forwarder) full() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.queued >= forwardQueue
-}
-
-// outstanding is, for every target with commands still to be sent, the offset
-// before the first of them: where a successor must begin again.
-func (f *forwarder) outstanding(topic string) map[int32]int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var out map[int32]int64
-	for key, q := range f.queues {
-		if key.topic == topic && len(q) > 0 {
-			if out == nil {
-				out = map[int32]int64{}
-			}
-			out[key.target] = q[0].Offset - 1
-		}
-	}
-	return out
-}
-
 // run sends until ctx ends, every route on its own: a target without a leader
-// holds up nobody else's.
+// holds up nobody else's. A route without records has no goroutine.
 func (f *forwarder) run(ctx context.Context) {
-	var routes sync.WaitGroup
-	defer routes.Wait()
-	running := map[route]bool{}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	for topic := range f.ids {
+		beside.Go(func() { f.readAgain(ctx, topic) })
+	}
 	for ctx.Err() == nil {
-		for _, key := range f.routes() {
-			if !running[key] {
-				running[key] = true
-				routes.Go(func() { f.runRoute(ctx, key) })
-			}
+		for _, key := range f.idle() {
+			beside.Go(func() { f.sendRoute(ctx, key) })
 		}
 		select {
 		case <-f.wake:
@@ -131,15 +109,10 @@ func (f *forwarder) run(ctx context.Context) {
 	}
 }
 
-// runRoute sends one ordered stream, a batch after the other.
-func (f *forwarder) runRoute(ctx context.Context, key route) {
-	for ctx.Err() == nil {
-		batch := f.head(key)
-		if len(batch) == 0 {
-			sleep(ctx, 5*time.Millisecond)
-			continue
-		}
-		n, err := f.send(ctx, key, batch)
+// sendRoute sends what is in memory of a route, a batch after the other.
+func (f *forwarder) sendRoute(ctx context.Context, key route) {
+	for batch := f.head(key); len(batch) > 0 && ctx.Err() == nil; batch = f.head(key) {
+		n, err := f.sendPatiently(ctx, key, batch)
 		f.done(key, n)
 		if err != nil && ctx.Err() == nil {
 			f.log.Warn("forwarding failed, trying again", "error", err)
@@ -148,49 +121,47 @@ func (f *forwarder) runRoute(ctx context.Context, key route) {
 	}
 }
 
-func (f *forwarder) routes() []route {
+func (f *forwarder) idle() []route {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make([]route, 0, len(f.queues))
-	for key := range f.queues {
-		out = append(out, key)
-	}
-	return out
+	return f.out.idle()
 }
 
 func (f *forwarder) head(key route) []*kgo.Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q := f.queues[key]
-	n, size := 0, 0
-	for n < len(q) && n < forwardBatch && (n == 0 || size < forwardBytes) {
-		size += len(q[n].Key) + len(q[n].Value) + 200*len(q[n].Headers)
-		n++
-	}
-	return q[:n:n]
+	return f.out.head(key)
 }
 
 func (f *forwarder) done(key route, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.queues[key] = f.queues[key][n:]
-	f.queued -= n
-	if len(f.queues[key]) == 0 {
-		delete(f.queues, key)
-	}
+	f.out.done(key, n)
+	f.changed(key.topic)
 }
 
-// send returns how many from the front are settled: acknowledged, or rejected
+// forwardWarn is how often the log names a target that takes nothing.
+const forwardWarn = 30 * time.Second
+
+// sendPatiently is send, and says so while it lasts: where a partition has no
+// leader the producer tries for ever, without an error.
+func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
+	sent, stop := context.WithCancel(ctx)
+	defer stop()
+	go every(sent, forwardWarn, func() {
+		f.log.Warn("records wait to be forwarded: their right partition takes none",
+			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
+	})
+	return f.send(ctx, key, batch)
+}
+
+// send returns how many from the front are dealt with: acknowledged, or rejected
 // because with its origin it is too large for the topic.
 func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
-	id, err := f.id(ctx, key.topic)
-	if err != nil {
-		return 0, err
-	}
 	out := make([]*kgo.Record, len(batch))
 	at := make(map[*kgo.Record]int, len(batch))
 	for i, r := range batch {
-		out[i] = forwardRecord(r, id, key.target)
+		out[i] = forwardRecord(r, f.ids[key.topic], key.target)
 		at[out[i]] = i
 	}
 	errs := make([]error, len(batch)) // results come in another order than they were sent
@@ -224,28 +195,12 @@ func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Reco
 func (f *forwarder) reject(ctx context.Context, r *kgo.Record) (int, error) {
 	key, value, headers := topics.RejectedRecord(record(r), &trigger.Error{Code: trigger.CodeTooLarge,
 		Msg: "the record stands on another partition than its key's, and is too large to be forwarded"})
-	out := &kgo.Record{Topic: f.rejected, Partition: r.Partition, Key: key, Value: value, Headers: kgoHeaders(headers)}
+	out := &kgo.Record{Topic: f.opts.Names.Rejected(), Partition: r.Partition, Key: key, Value: value,
+		Headers: kgoHeaders(headers)}
 	if err := f.kafka.ProduceSync(ctx, out).FirstErr(); err != nil {
 		return 0, fmt.Errorf("reject %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
 	}
 	return 1, nil
-}
-
-// id is a topic's id; asked for once.
-func (f *forwarder) id(ctx context.Context, topic string) ([16]byte, error) {
-	f.mu.Lock()
-	id, ok := f.ids[topic]
-	f.mu.Unlock()
-	if ok {
-		return id, nil
-	}
-	id, err := topicID(ctx, f.kafka.Client(), topic)
-	if err == nil {
-		f.mu.Lock()
-		f.ids[topic] = id
-		f.mu.Unlock()
-	}
-	return id, err
 }
 
 // forwardRecord is r with where it first stood.

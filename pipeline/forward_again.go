@@ -2,56 +2,41 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// maxForwardAge is the compaction lag of commands: an older claim cannot be
-// checked against the source any more.
-const maxForwardAge = 7 * 24 * time.Hour
-
-// genuine says whether a claim of having been forwarded can be true: our
-// topic, an offset that exists, a time that is not longer ago than anything
-// that waits.
-func (p *Partition) genuine(ctx context.Context, topic string, f topics.Forward, appended trigger.Instant) (bool, error) {
-	id, err := p.forward.id(ctx, topic)
-	if err != nil {
-		return false, err
-	}
-	if f.TopicID != id || appended.Sub(f.Append) > maxForwardAge || f.Append.Sub(appended) > maxForwardAge {
-		return false, nil
-	}
-	source := route{topic, f.Partition}
-	if f.Offset < p.sourceEnds[source] {
-		return true, nil
-	}
-	end, err := listOffset(ctx, p.kafka.cl, topic, f.Partition, readUncommitted, latest)
-	if err != nil {
-		return true, nil // its leader is away: topic and age must do, or we would stand still with it
-	}
-	p.sourceEnds[source] = end
-	return f.Offset < end, nil
+// home is the partition that a record of ours belongs to, where that is another.
+func (p *Partition) home(r *kgo.Record) (partition int32, misplaced bool) {
+	return homeOf(r, p.id, p.opts.Partitions)
 }
 
-// reforward queues what an earlier owner had read but not yet seen
-// acknowledged on its right partition: misrouted records in [from, next).
-func (p *Partition) reforward(ctx context.Context, topic string, start, next int64) error {
-	through, from := p.unforwarded(topic, next)
-	from = max(from, start)
-	if from >= next {
-		return nil
+func homeOf(r *kgo.Record, on, partitions int32) (partition int32, misplaced bool) {
+	partition = topics.Partition(r.Key, partitions)
+	return partition, partition != on && len(r.Key) > 0
+}
+
+// reforward notes what an earlier owner had read of a topic that begins at start
+// and is read on at next, but not yet seen acknowledged on its right partition.
+// The forwarder reads it again beside the turns.
+func (p *Partition) reforward(topic string, start, next int64) {
+	through, _ := p.unforwarded(topic, next)
+	f := p.forward
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for target, last := range through {
+		f.out.owe(route{topic, target}, offsets{last + 1, next})
 	}
-	return p.readRange(ctx, topic, p.id, from, next, func(r *kgo.Record) {
-		if home := topics.Partition(r.Key, p.opts.Partitions); home != p.id && len(r.Key) > 0 {
-			if last, owed := through[home]; owed && r.Offset > last {
-				p.forward.push(r, home)
-			}
-		}
-	})
+	f.out.begins(topic, start)
+	f.changed(topic)
 }
 
 // unforwarded is the part of progress.Forwarded about one topic, and the
@@ -85,15 +70,136 @@ func (p *Partition) fromKey(key int32) (topic string, partition int32) {
 }
 
 // owed is what progress says of forwarding.
-func (p *Partition) owed() map[int32]int64 {
-	var out map[int32]int64
-	for _, topic := range []string{p.opts.Names.Commands(), p.opts.Names.Receipts()} {
-		for target, last := range p.forward.outstanding(topic) {
-			if out == nil {
-				out = map[int32]int64{}
+func (p *Partition) owed() (owed map[int32]int64) {
+	f := p.forward
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.owed(func(key route, before int64) {
+		if owed == nil {
+			owed = map[int32]int64{}
+		}
+		owed[p.mapKey(key.topic, key.target)] = before
+	})
+	return owed
+}
+
+// forwardInterval is how often progress takes note of what was forwarded, where
+// nothing else makes a turn. A successor sends again at most what was forwarded
+// since.
+const forwardInterval = 5 * time.Second
+
+// forwardNoted says whether progress is to take note of what was forwarded.
+func (p *Partition) forwardNoted() bool {
+	return time.Since(p.committed) < forwardInterval || maps.Equal(p.owed(), p.progress.Forwarded)
+}
+
+// forwardPatience is how long poll may wait before it asks forwardNoted again.
+func (p *Partition) forwardPatience(wait time.Duration) time.Duration {
+	if len(p.progress.Forwarded) == 0 { // what was owed since is in the turn that has read it
+		return wait
+	}
+	return min(wait, forwardInterval-time.Since(p.committed)%forwardInterval)
+}
+
+// rejectLost puts on record what can never be forwarded: the log has dropped it,
+// by retention or by DeleteRecords. The records are gone, so only their offsets
+// are left to name. It is part of the turn, like the position behind them.
+func (p *Partition) rejectLost(t *turn) {
+	f := p.forward
+	f.mu.Lock()
+	lost := f.out.takeLost()
+	f.mu.Unlock()
+	for _, l := range lost {
+		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of partition %d "+
+			"was not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)
+		at := &topics.Record{Topic: l.topic, Partition: p.id, Offset: l.from}
+		p.reject(t, at, &trigger.Error{Code: trigger.CodeMisrouted, Msg: msg})
+	}
+	t.lost = append(t.lost, lost...)
+}
+
+// warnLost says the same to the operator, once the turn is committed.
+func (p *Partition) warnLost(t *turn) {
+	for _, l := range t.lost {
+		p.log.Warn("records were dropped from the log before they could be forwarded to their right partition",
+			"topic", l.topic, "target", l.target, "first_offset", l.from, "last_offset", l.to-1)
+		p.opts.Listener.Command(trigger.Op(0).String(), string(trigger.CodeMisrouted))
+	}
+}
+
+// readAgain reads what memory had no room for, and what an earlier owner left,
+// from the source log until ctx ends. It sleeps while there is nothing to read.
+func (f *forwarder) readAgain(ctx context.Context, topic string) {
+	s := &session{}
+	for ctx.Err() == nil {
+		from, ok := f.wanted(topic)
+		if !ok {
+			select {
+			case <-f.room[topic]:
+			case <-ctx.Done():
 			}
-			out[p.mapKey(topic, target)] = last
+			continue
+		}
+		if cl := f.kafka.Client(); s.ask != cl {
+			s = newReader(cl, f.id, f.out.bytes)
+		}
+		if err := f.refill(ctx, s, topic, from); err != nil && ctx.Err() == nil {
+			f.log.Warn("reading records that are still to be forwarded failed, trying again",
+				"topic", topic, "offset", from, "error", err)
+			sleep(ctx, time.Second)
 		}
 	}
-	return out
+}
+
+func (f *forwarder) wanted(topic string) (int64, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.wanted(topic)
+}
+
+// refill reads one piece of the log.
+func (f *forwarder) refill(ctx context.Context, s *session, topic string, from int64) error {
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	fs, next, err := s.readFrom(ctx, f.opts, topic, f.id, from)
+	if errors.Is(err, kerr.OffsetOutOfRange) {
+		return f.skipLost(ctx, topic, from, err)
+	}
+	if at := (place{topic, f.id}); err != nil && ctx.Err() == nil && s.suspect(at, err) {
+		if _, past, unread := s.unreadableFrom(ctx, f.opts, at, from); unread == nil && past > from {
+			fs, next, err = nil, past, nil // it was refused in the turn that passed it
+			delete(s.suspects, at)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var records []misplaced
+	for it := fs.RecordIter(); !it.Done(); {
+		r := it.Next()
+		if home, ok := homeOf(r, f.id, f.opts.Partitions); ok && !r.Attrs.IsControl() && recordBytes(r) <= maxForwarded {
+			records = append(records, misplaced{r, home})
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.fill(topic, offsets{from, next}, records)
+	f.changed(topic)
+	return nil
+}
+
+// skipLost goes on where the log begins now.
+func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, cause error) error {
+	start, err := listOffset(ctx, f.kafka.Client(), topic, f.id, readUncommitted, earliest)
+	if err != nil {
+		return err
+	}
+	if start <= from {
+		return cause // the log ends before it
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.begins(topic, start)
+	f.changed(topic)
+	return nil
 }

@@ -26,7 +26,7 @@ type Listener interface {
 	// the refusal is committed.
 	QuotaRejected(limit string)
 	// Step is called at every named step of the turn: failpoints in tests.
-	Step(partition int32, step string)
+	Step(partition int32, step Step)
 }
 
 // NoListener hears nothing.
@@ -43,4 +43,4 @@ func (NoListener) DoneEvicted(int)                               {}
 func (NoListener) Misfired(string, int)                          {}
 func (NoListener) Delivered(string, trigger.ReceiptOutcome)      {}
 func (NoListener) QuotaRejected(string)                          {}
-func (NoListener) Step(int32, string)                            {}
+func (NoListener) Step(int32, Step)                              {}

@@ -33,6 +33,13 @@ func (s *session) look(ctx context.Context, topic string, partition int32, offse
 	return nil, err
 }
 
+// newReader is a session that only looks, in pieces of so many bytes: it must not
+// be in the way of a partition's own.
+func newReader(cl *kgo.Client, partition int32, piece int) *session {
+	known := map[string]*kmsg.MetadataResponseTopic{}
+	return &session{ask: cl, part: partition, known: known, suspects: map[place]*suspicion{}, piece: int32(min(piece, 4<<20))}
+}
+
 // know remembers who leads the partitions of topics.
 func (s *session) know(topics ...*kmsg.MetadataResponseTopic) {
 	for _, t := range topics {
@@ -62,7 +69,7 @@ func (s *session) readFrom(ctx context.Context, o *Options, topic string, partit
 		if p != nil {
 			fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 				KeepControlRecords: true, Offset: offset, IsolationLevel: o.isolation(), Topic: topic, Partition: partition,
-			}, p, kgo.DefaultDecompressor(), nil)
+			}, p, o.decompressor(), nil)
 			if fp.Err != nil {
 				return nil, 0, &fetchError{topic, partition, fp.Err}
 			}
@@ -88,7 +95,11 @@ func (s *session) peek(ctx context.Context, topic string, partition int32, offse
 // fetch asks the leader for what lies at an offset, without waiting.
 func (s *session) fetch(ctx context.Context, t *kmsg.MetadataResponseTopic, leader *kmsg.MetadataResponseTopicPartition, offset int64, isolation int8) (*kmsg.FetchResponseTopicPartition, error) {
 	topic := *t.Topic
-	resp, err := fetchRequest(topic, t.TopicID, leader, offset, isolation).RequestWith(ctx, s.ask.Broker(int(leader.Leader)))
+	req := fetchRequest(topic, t.TopicID, leader, offset, isolation)
+	if s.piece > 0 {
+		req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = s.piece, s.piece
+	}
+	resp, err := req.RequestWith(ctx, s.ask.Broker(int(leader.Leader)))
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s/%d: %w", topic, leader.Partition, err)
 	}

@@ -91,24 +91,31 @@ func offsetsOf(topic string, timestamp int64, partitions ...int32) kmsg.ListOffs
 // usual, kgo wants metadata first unless what it has is of this moment: another
 // round trip before everything that fires. A leader that is none any more says
 // so, and then the usual way finds out who is.
+//
+// The leader epochs that the client knows go with the question (KIP-320): a
+// leader that was deposed, and that the client knows to be, does not answer.
 func requestOffsets(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
 	if leader := leaderOfAll(cl, req); leader >= 0 {
 		if resp, err := req.RequestWith(ctx, cl.Broker(int(leader))); err == nil && answered(resp) {
 			return resp, nil
 		}
 	}
+	for i := range req.Topics { // as the client finds out anew
+		req.Topics[i].Partitions[0].CurrentLeaderEpoch = -1
+	}
 	return req.RequestWith(ctx, cl)
 }
 
-// leaderOfAll is negative unless one broker leads every partition asked about.
+// leaderOfAll is negative unless one broker leads every partition asked about. It
+// puts the epochs into the request.
 func leaderOfAll(cl *kgo.Client, req *kmsg.ListOffsetsRequest) int32 {
 	all := int32(-1)
 	for i, t := range req.Topics {
-		leader, _, err := cl.PartitionLeader(t.Topic, t.Partitions[0].Partition)
+		leader, epoch, err := cl.PartitionLeader(t.Topic, t.Partitions[0].Partition)
 		if err != nil || i > 0 && leader != all {
 			return -1
 		}
-		all = leader
+		all, t.Partitions[0].CurrentLeaderEpoch = leader, epoch
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -30,9 +31,13 @@ type Options struct {
 	Cache   *statestore.Cache // shared by all partitions; nil makes one
 	StoreFS vfs.FS            // nil is the disk; tests bring a memory that can crash
 
-	Limits   topics.Limits
-	Machine  trigger.Machine // settings of every decision; its DuePartition is set per partition
-	Channels Channels
+	Limits topics.Limits
+	// BatchBytes is what one batch of records may take in memory once it is
+	// decompressed; setting limits.batch_bytes. One that takes more is passed
+	// over and refused as a whole. 0 means 64 MiB.
+	BatchBytes int
+	Machine    trigger.Machine // settings of every decision; its DuePartition is set per partition
+	Channels   Channels
 
 	ManageTopics bool  // create missing due topics
 	Replication  int16 // of topics it creates; -1 the broker's default
@@ -51,12 +56,21 @@ type Options struct {
 	// BarrierMaxHold is how long a foreign producer's open transaction on
 	// commands may hold firing back, once per stable offset. 0 means 10 s.
 	BarrierMaxHold time.Duration
+	// MaxClockOffset is how far this node's clock and a broker's may be apart.
+	// Beyond it the partition holds, until they are not, or a second broker
+	// agrees with the first. 0 means 30 s.
+	MaxClockOffset time.Duration
 	// MaxPending bounds the triggers one partition will hold; registers beyond
 	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
 	MaxPending int64
 	// MaxDone bounds the done records of one partition, oldest out first;
 	// dedup.max_per_partition. 0 means 5,000,000.
 	MaxDone int64
+	// ForwardMemory bounds, in bytes, what one partition keeps in memory of the
+	// records that it forwards to their right partitions; what is beyond is read
+	// from Kafka again. It is divided between the routes, each of which has at
+	// least 256 KiB and may always hold one record. 0 means 16 MiB.
+	ForwardMemory int
 	// CatchUpRate is how many missed occurrences of triggers under fire_all
 	// fire a second, over all partitions: each keeps to its P-th share. 0 means
 	// 10,000; negative no bound.
@@ -64,9 +78,12 @@ type Options struct {
 	// MaxAway is how old a local store may be before it is rebuilt rather than
 	// resumed: half of delete.retention.ms of topic state. 0 means 12 h.
 	MaxAway time.Duration
-	// AcceptGap lets a partition resume although commands were lost to
-	// retention or compaction since it last ran.
-	AcceptGap bool
+	// AcceptGaps lets partitions resume from these offsets although commands
+	// before them were lost to retention or compaction.
+	AcceptGaps []Gap
+	// TakeOverGroup is a group whose partitions this one takes for good: its
+	// owners are fenced.
+	TakeOverGroup string
 	// OpenAtOnce bounds the partitions opened side by side. 0 means 4.
 	OpenAtOnce int
 	// Standby is how many copies of each partition other members keep warm, so
@@ -93,6 +110,8 @@ type Options struct {
 	// means 500 ms, as in Kafka.
 	FetchMaxWait time.Duration
 
+	format    *atomic.Uint64                     // of topic state, as it is written
+	clocks    *clocks                            // of the brokers
 	timetable *atomic.Pointer[trigger.Timetable] // the one in force, for readers
 
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
@@ -100,8 +119,14 @@ type Options struct {
 	Listener Listener
 	Tracing  *tracing.Tracer // spans of sampled commands and what fires of them; nil is off
 
-	flaw         flaw // none, but in tests of the tests
-	restoreChunk int  // 0: as it should be
+	batches *decompress.Bound // of the process
+
+	hooks        hooks // they do nothing, but in tests of the tests
+	restoreChunk int   // 0: as it should be
+	wheelEntries int
+	pacedEntries int
+	maxUnknown   int
+	damaged      time.Duration // 0: damagedFor
 
 	// asker fetches single records. A client that follows a partition has one
 	// connection for fetches, and what it asks besides would wait there behind
@@ -133,8 +158,10 @@ func (o Options) withDefaults() Options {
 	def(&o.Cluster, "default")
 	def(&o.MaxTurnRecords, 5000)
 	def(&o.BarrierMaxHold, 10*time.Second)
+	def(&o.MaxClockOffset, 30*time.Second)
 	def(&o.MaxPending, 5_000_000)
 	def(&o.MaxDone, 5_000_000)
+	def(&o.ForwardMemory, 16<<20)
 	def(&o.CatchUpRate, 10_000)
 	def(&o.MaxAway, 12*time.Hour)
 	def(&o.OpenAtOnce, 4)
@@ -144,6 +171,9 @@ func (o Options) withDefaults() Options {
 	def(&o.TransactionTimeout, 10*time.Second)
 	def(&o.Heartbeat, time.Hour)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
+	def(&o.wheelEntries, wheelEntries)
+	def(&o.pacedEntries, pacedEntries)
+	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {
 		o.InstanceID = "" // leaving would reserve our partitions for us until the session time-out
 	}
@@ -194,8 +224,37 @@ func (o Options) Validate() error {
 	if o.Standby < 0 {
 		errs = append(errs, fmt.Errorf("standby: %d, must not be negative", o.Standby))
 	}
+	if o.ForwardMemory < 0 {
+		errs = append(errs, fmt.Errorf("forward memory: %d bytes, must not be negative", o.ForwardMemory))
+	}
 	if o.MaxTurnRecords < 1 {
 		errs = append(errs, fmt.Errorf("turn.max_records: %d, must be at least 1", o.MaxTurnRecords))
 	}
 	return errors.Join(errs...)
+}
+
+// transactionalID is the lock of a partition: whoever initialises it last is
+// the owner.
+func (o *Options) transactionalID(partition int32) string {
+	return o.hooks.transactionalID(fmt.Sprintf("%s-%d", o.Group, partition))
+}
+
+func (o *Options) isolation() kgo.IsolationLevel { return o.hooks.isolation() }
+
+// decompressor bounds what a client decompresses, batch by batch.
+func (o *Options) decompressor() kgo.Decompressor { return o.bound() }
+
+// batchReader bounds what a client decompresses that reads much.
+func (o *Options) batchReader() *decompress.Reader { return o.bound().Reader() }
+
+// bound is the process's; tests that make no engine get one of their own.
+func (o *Options) bound() *decompress.Bound {
+	if o.batches == nil {
+		b, err := decompress.New(o.BatchBytes)
+		if err != nil {
+			panic("pipeline: " + err.Error()) // it depends on kgo's version alone
+		}
+		o.batches = b
+	}
+	return o.batches
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -26,29 +27,36 @@ type Partition struct {
 	machine trigger.Machine
 
 	wheel    *wheel.Wheel
-	hydrated statestore.DueKey // every timer up to here is in the wheel
-	ready    ready             // due, and waiting for its turn
+	hydrated statestore.DueKey  // every timer up to here is in the wheel
+	ready    ready              // due, and waiting for its turn
+	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
 	batch    batch
 	scratch  scratch           // memory of the turn under way
 	changes  *statestore.Batch // what the turn does to the store; its memory too
 
 	progress  topics.Progress // as committed
+	guard     topics.Guard    // as committed
+	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
 	announced bool            // progress names us as owner
 	barrier   barrier
+	controlAt int64     // next offset to read of topic control
+	stood     time.Time // when an input was last suspected of standing still
 	forward   *forwarder
 	clock     clock
+	heldTold  time.Time            // when it was last said that clocks are too far apart
 	committed time.Time            // when the last turn was
 	sick      map[string]*sickness // due topics that refuse records
 	channels  map[string]bool      // channels in use
+	unknown   unknowns             // keys that are remembered though nothing is known of them
 
 	oldest trigger.Instant // when the oldest done record ends, as of looked
 	looked time.Time
 
-	dueTopics  *dueTopics
-	sourceEnds map[route]int64 // how far other partitions' commands are known to reach
-	pace       pace
-	replan     *replan // nil: everything is planned by the timetable in force
-	quotas     *quotas // nil: nobody is bounded
+	dueTopics *dueTopics
+	claims    claims
+	pace      pace
+	replan    *replan // nil: everything is planned by the timetable in force
+	quotas    *quotas // nil: nobody is bounded
 
 	own  *ownership // as long as the group says that it is ours
 	view view       // what readers may see
@@ -76,7 +84,13 @@ type turn struct {
 	manifest manifest
 	encoded  []byte // progress
 
+	guard                    topics.Guard
+	encodedGuard             []byte      // nil: it has not changed
+	firstState               *kgo.Record // first record of topic state
+	lastCommand, lastReceipt *kgo.Record
+
 	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
+	lost      []lostRange
 	delivered []delivery
 	traced    traced
 }
@@ -138,11 +152,15 @@ func (p *Partition) decide(t *turn, in input) error {
 	if err := p.replanSome(t); err != nil { // control.go    after a tz update or a calendar's edit
 		return fmt.Errorf("replan: %w", err)
 	}
-	return p.forget(t)
+	evicted, err := p.forgetUnknown(t)
+	if err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	return p.forget(t, evicted)
 }
 
 func (p *Partition) begin(ctx context.Context) (*turn, error) {
-	p.opts.Listener.Step(p.id, "begin")
+	p.step(StepBegin)
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
@@ -152,6 +170,7 @@ func (p *Partition) begin(ctx context.Context) (*turn, error) {
 		now:      now,
 		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
 		progress: p.progress,
+		guard:    p.guard,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
 	}
@@ -215,7 +234,7 @@ func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	switch {
 	case tm.Due > p.hydrated.Due || (tm.Due == p.hydrated.Due && ref > p.hydrated.Ref):
 	case paced:
-		p.ready.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
+		p.paceTimer(statestore.DueKey{Due: tm.Due, Ref: ref})
 	case !p.wheel.Add(int64(tm.Due), ref):
 		p.hydrated = statestore.DueKey{Due: min(p.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
 	}
@@ -226,9 +245,9 @@ func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 	t.micros++
 	r := p.record(p.names.events, key)
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
-		return topics.AppendEvent(b, key, f, topics.EventEnv{
+		return topics.AppendEventWithin(b, key, f, topics.EventEnv{
 			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
-		}), nil
+		}, p.most(p.names.events)), nil
 	})
 	p.produce(t, r)
 	if f.Type == trigger.Misfired {
@@ -245,6 +264,9 @@ func (p *Partition) record(topic string, key trigger.Key) *kgo.Record {
 
 func (p *Partition) produce(t *turn, r *kgo.Record) {
 	t.records++
+	if r.Topic == p.names.state {
+		t.firstState = cmp.Or(t.firstState, r)
+	}
 	t.manifest.add(r)
 	p.kafka.produce(t.ctx, r)
 }

@@ -29,7 +29,10 @@ type Status struct {
 	RestoreTotal   int64  // of so many
 	Doing          string // step of opening, or of the turn
 	Ready          bool
-	StoreBytes     int64 // on disk
+	Held           bool   // clocks are too far apart to fire
+	Refused        string // why it must not be opened: gap, newer_format, second_writer; "" if nothing is known against it
+	RefusedBecause string // in words
+	StoreBytes     int64  // on disk
 	Turns          int64
 	ControlOffset  int64 // settings below it are applied
 	Replanning     bool  // triggers are being resolved again after a setting changed
@@ -38,13 +41,17 @@ type Status struct {
 
 // Decided is what became of one command: what a gateway answers a caller.
 type Decided struct {
-	State    *trigger.State // as the command left it; nil for an unknown key
+	State    *trigger.State // its Summary, as the command left it; nil for an unknown key
 	Rejected *trigger.Error
 	Facts    []trigger.FactType
 }
 
-// keepDecided bounds how many outcomes a partition remembers for gateways.
-const keepDecided = 1 << 14
+// What a partition remembers of outcomes for gateways: those of the last minute,
+// and no more than 8 MiB of them. A gateway asks within seconds.
+const (
+	keepDecided      = time.Minute
+	keepDecidedBytes = 8 << 20
+)
 
 // decided remembers the outcomes of the latest commands by their first
 // append. It is a convenience with a bound: what it lost can be read from the
@@ -52,7 +59,15 @@ const keepDecided = 1 << 14
 type decided struct {
 	mu    sync.Mutex
 	by    map[origin]Decided
-	order []origin
+	order []remembered // oldest first
+	bytes int
+}
+
+// remembered is an outcome in the order they came.
+type remembered struct {
+	at    origin
+	since time.Time
+	bytes int
 }
 
 // origin is where a command was first appended: what its producer knows.
@@ -67,17 +82,33 @@ type outcome struct {
 	decided Decided
 }
 
-func (d *decided) add(outcomes []outcome) {
+func (d *decided) add(outcomes []outcome, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, o := range outcomes {
-		if len(d.order) >= keepDecided {
-			delete(d.by, d.order[0])
-			d.order = d.order[1:]
-		}
+		r := remembered{o.at, now, o.decided.size()}
 		d.by[o.at] = o.decided
-		d.order = append(d.order, o.at)
+		d.order, d.bytes = append(d.order, r), d.bytes+r.bytes
 	}
+	n := 0
+	for n < len(d.order) && (d.bytes > keepDecidedBytes || now.Sub(d.order[n].since) > keepDecided) {
+		delete(d.by, d.order[n].at)
+		d.bytes -= d.order[n].bytes
+		n++
+	}
+	d.order = d.order[n:]
+}
+
+// size is about what an outcome takes in memory, with its place in the map.
+func (d *Decided) size() int {
+	n := 256 + 16*len(d.Facts)
+	if d.State != nil {
+		n += d.State.SummarySize()
+	}
+	if d.Rejected != nil {
+		n += len(d.Rejected.Field) + len(d.Rejected.Msg)
+	}
+	return n
 }
 
 func (d *decided) get(at origin) (Decided, bool) {
@@ -98,8 +129,7 @@ func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.O
 	}
 	d := Decided{Rejected: out.Rejected}
 	if e.state != nil {
-		s := *e.state
-		d.State = &s
+		d.State = e.state.Summary()
 	}
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
@@ -140,7 +170,7 @@ func (v *view) shut() {
 
 // publish shows a committed turn to readers.
 func (p *Partition) publish(t *turn) {
-	p.view.decided.add(t.outcomes)
+	p.view.decided.add(t.outcomes, time.Now())
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
 	p.view.fill(p)
@@ -162,8 +192,8 @@ func (v *view) end() {
 func (p *Partition) settled() {
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
-	if p.view.read < p.barrier.at.commands {
-		p.view.read = p.barrier.at.commands
+	if p.view.read < p.barrier.commands.at {
+		p.view.read = p.barrier.commands.at
 		close(p.view.changed)
 		p.view.changed = make(chan struct{})
 	}
@@ -171,11 +201,11 @@ func (p *Partition) settled() {
 }
 
 func (v *view) fill(p *Partition) {
-	v.read = max(v.read, p.progress.NextCommand, p.barrier.at.commands)
+	v.read = max(v.read, p.progress.NextCommand, p.barrier.commands.at)
 	v.status = Status{
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
-		ClockOffset: p.clock.offset, Ready: true,
+		ClockOffset: p.clock.offset, Held: p.clock.held, Ready: !p.clock.held,
 		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
 	}
 	v.next = p.nextDue()

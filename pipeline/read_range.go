@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/decompress"
 )
 
 // readRangeWithin bounds a look back at a log while a partition opens.
@@ -19,26 +21,33 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 	if from >= to {
 		return nil
 	}
+	batches := p.opts.batchReader()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
 		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
-	}, p.opts.Kafka...)...)
+	}, append(p.opts.Kafka[:len(p.opts.Kafka):len(p.opts.Kafka)], kgo.WithDecompressor(batches))...)...)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	defer batches.Close()
 	ctx, cancel := context.WithTimeout(ctx, readRangeWithin)
 	defer cancel()
 	for at := from; at < to; {
 		pctx, done := context.WithTimeout(ctx, time.Second)
+		batches.Begin()
 		fs := cl.PollFetches(pctx)
+		batches.End()
 		done()
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("read %s/%d from %d to %d, at %d: %w", topic, partition, from, to, at, err)
 		}
 		for _, fe := range fs.Errors() {
-			if !errors.Is(fe.Err, context.DeadlineExceeded) {
+			if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, decompress.ErrLater) {
+				continue
+			}
+			if !p.kafka.suspect(place{fe.Topic, fe.Partition}, fe.Err) {
 				return &fetchError{fe.Topic, fe.Partition, fe.Err}
 			}
 		}
@@ -53,6 +62,9 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 			if !r.Attrs.IsControl() && r.Offset < to {
 				f(r)
 			}
+		}
+		if at, err = p.passInRange(ctx, cl, place{topic, partition}, at); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -13,14 +13,53 @@ import (
 // at 09:00:00.000 hold back another's of 09:00:00.001 by one turn, not by the
 // million. With one tenant and priority it is the due index's order.
 //
-// It holds keys alone, no payloads, and at most what the wheel held.
+// It holds keys alone, no payloads, and at most what the wheel held, and
+// pacedEntries beside it.
 type ready struct {
 	onTime  lanes
 	overdue lanes // later than overdueAfter when the wheel let them go
 	paced   lanes // of runs under fire_all
 	pacer   pacer
-	n       int
+	held    heldTimers      // for receipts that are still to be read
+	n       int             // without held
+	newest  trigger.Instant // latest due time that came here without passing the wheel
 }
+
+// heldTimers are due, but a receipt may decide otherwise.
+type heldTimers struct {
+	due    []statestore.DueKey
+	first  trigger.Instant
+	newest trigger.Instant
+}
+
+func (h *heldTimers) n() int { return len(h.due) }
+
+func (h *heldTimers) add(d statestore.DueKey) {
+	if len(h.due) == 0 || d.Due < h.first {
+		h.first = d.Due
+	}
+	h.due, h.newest = append(h.due, d), max(h.newest, d.Due)
+}
+
+// release lets go what was due up to an instant before which all receipts have
+// been read.
+func (r *ready) release(through, now trigger.Instant) {
+	if r.held.n() == 0 || r.held.first > through {
+		return
+	}
+	all := r.held.due
+	r.held = heldTimers{}
+	for _, d := range all {
+		if d.Due > through {
+			r.held.add(d)
+		} else {
+			r.push(d, isOverdue(d.Due, now))
+		}
+	}
+}
+
+// unpaced is how many timers are here but those that wait for the pacer.
+func (r *ready) unpaced() int { return r.n - r.paced.n + r.held.n() }
 
 // lanes are timers by priority, and by tenant inside.
 type lanes struct {
@@ -55,6 +94,7 @@ func (r *ready) push(d statestore.DueKey, overdue bool) {
 // pace adds a timer that goes at the pacer's rate.
 func (r *ready) pace(d statestore.DueKey) {
 	r.n++
+	r.newest = max(r.newest, d.Due)
 	r.paced.push(d)
 }
 
@@ -76,8 +116,16 @@ func (r *ready) take(n int, now trigger.Instant) taken {
 	return taken{out, len(out) - free}
 }
 
-// first is the earliest due time held; ok is false without any.
+// first is the earliest due time here; ok is false without any.
 func (r *ready) first() (due trigger.Instant, ok bool) {
+	due, ok = r.firstOfLanes()
+	if r.held.n() > 0 && (!ok || r.held.first < due) {
+		due, ok = r.held.first, true
+	}
+	return due, ok
+}
+
+func (r *ready) firstOfLanes() (due trigger.Instant, ok bool) {
 	for _, l := range []*lanes{&r.onTime, &r.overdue, &r.paced} {
 		if at, some := l.first(); some && (!ok || at < due) {
 			due, ok = at, true
@@ -86,14 +134,14 @@ func (r *ready) first() (due trigger.Instant, ok bool) {
 	return due, ok
 }
 
-// wake is when the next timer held may go: in the past, or when the pacer lets
+// wake is when the next timer may go, those held for receipts aside: in the past, or when the pacer lets
 // it; ok is false without any.
 func (r *ready) wake(now trigger.Instant) (at trigger.Instant, ok bool) {
 	switch {
 	case r.n == 0:
 		return 0, false
 	case r.n > r.paced.n:
-		return r.first()
+		return r.firstOfLanes()
 	}
 	return r.pacer.next(r.paced.n, now), true
 }

@@ -18,10 +18,6 @@ import (
 	"github.com/waterclock/waterclock/wheel"
 )
 
-// ErrGap says that commands were lost to retention or compaction while nobody
-// ran the partition. Only an operator can decide to go on (--accept-gap).
-var ErrGap = errors.New("commands are missing")
-
 // ErrPartitions says that topics have another number of partitions than the
 // engine is set to. Keys would hash elsewhere: growing is a migration.
 var ErrPartitions = errors.New("the number of partitions does not fit")
@@ -39,12 +35,9 @@ var ErrPartitions = errors.New("the number of partitions does not fit")
 func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *ownership) (*Partition, error) {
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
-		channels: map[string]bool{}, sourceEnds: map[route]int64{}, wheel: wheel.New(wheel.Options{MaxEntries: wheelEntries}, o.Now().UnixMilli()),
-		pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
+		channels: map[string]bool{}, wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
+		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
 	}
-	po := *o
-	po.Listener = stepper{o.Listener, own}
-	p.opts = &po
 	p.machine.DuePartition = id
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := p.open(ctx); err != nil {
@@ -56,32 +49,41 @@ func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *owners
 }
 
 func (p *Partition) open(ctx context.Context) (err error) {
-	p.own.step("connect")
+	p.own.step(stepConnect)
 	if p.kafka, err = openSession(p.opts, p.id); err != nil {
 		return err
 	}
+	p.kafka.sizes.all = p.dueTopics.sizes
 	own, err := ownTopics(ctx, p.opts, p.kafka.ask)
 	if err != nil {
 		return err
 	}
+	if err := p.learnSizes(ctx); err != nil {
+		return err
+	}
 	p.kafka.know(own...)
 	ids := idsOf(own)
+	p.claims = newClaims(map[string][16]byte{*own[0].Topic: own[0].TopicID, *own[2].Topic: own[2].TopicID})
 	ended := p.learnEnding(ctx)
-	p.own.step("open the store")
+	p.own.step(stepAskGroup)
+	if err := p.askGroup(ctx); err != nil {
+		return fmt.Errorf("ask whose it is: %w", err)
+	}
+	p.own.step(stepOpenStore)
 	if err := p.openStore(); err != nil {
 		return err
 	}
-	p.own.step("take ownership")
+	p.own.step(stepTakeOwnership)
 	nonce, err := p.fence(ctx, ended)
 	if err != nil {
 		return err
 	}
-	p.own.step("restore")
+	p.own.step(StepRestore)
 	if err := p.restore(ctx, nonce, ids); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	p.own.step("resume")
-	if p.forward, err = newForwarder(p.opts, p.log); err != nil {
+	p.own.step(stepResume)
+	if p.forward, err = newForwarder(p.opts, p.id, p.log, p.claims.ids); err != nil {
 		return err
 	}
 	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
@@ -104,17 +106,17 @@ func (p *Partition) close() {
 	}
 }
 
-// ownTopics are commands, state and receipts as the brokers have them. It
+// ownTopics are commands, state, receipts and control as the brokers have them. It
 // refuses topics to which partitions were added.
 func ownTopics(ctx context.Context, o *Options, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts()}
+	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts(), o.Names.Control()}
 	found, err := topicsMetadata(ctx, cl, names...)
 	if err != nil {
 		return nil, err
 	}
-	for i, t := range found {
+	for i, t := range found[:3] { // control has one partition
 		if have := len(t.Partitions); have != int(o.Partitions) {
 			return nil, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, o.Partitions)
 		}
@@ -122,10 +124,12 @@ func ownTopics(ctx context.Context, o *Options, cl *kgo.Client) ([]*kmsg.Metadat
 	return found, nil
 }
 
-// idsOf are the ids of commands and state: a topic that was deleted and made
-// again has another one, and nothing we hold belongs to it.
-func idsOf(own []*kmsg.MetadataResponseTopic) [2][16]byte {
-	return [2][16]byte{own[0].TopicID, own[1].TopicID}
+// topicIDs are the ids of what we read: a topic that was deleted and made again
+// has another one, and nothing we hold belongs to it.
+type topicIDs struct{ commands, state, receipts, control [16]byte }
+
+func idsOf(own []*kmsg.MetadataResponseTopic) topicIDs {
+	return topicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
 }
 
 func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
@@ -202,7 +206,7 @@ func (p *Partition) fence(ctx context.Context, ended <-chan learned) (nonce []by
 // writeNonce commits a record nobody has written before. Reading topic state
 // up to it is reading all that any earlier owner can have committed.
 func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
-	n := topics.Nonce{Member: p.opts.InstanceID, At: trigger.At(p.opts.Now())}
+	n := topics.Nonce{Member: p.opts.InstanceID, Group: p.opts.Group, At: trigger.At(p.opts.Now())}
 	rand.Read(n.ID[:])
 	nonce, err := topics.AppendNonce(nil, &n)
 	if err != nil {
@@ -219,6 +223,6 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := p.kafka.commit(ctx); err != nil {
 		return nil, err
 	}
-	p.committed = time.Now()
+	p.committed, p.stateNext = time.Now(), r.Offset+2
 	return nonce, p.compareClock(ctx, r.Offset, p.committed, p.opts.Now())
 }

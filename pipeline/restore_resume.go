@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // resume goes on where progress says.
-func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
+func (p *Partition) resume(ctx context.Context, ids topicIDs) error {
 	if p.progress.Seq == 0 { // a quiet store: nothing new was in topic state
 		raw, err := p.store.Meta(metaProgress)
 		if err != nil {
@@ -27,21 +28,30 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 			p.progress = *pr
 		}
 	}
+	if err := p.openGuard(); err != nil {
+		return err
+	}
 	if err := p.sameTopics(ids); err != nil {
 		return err
 	}
-	if away := p.now().Sub(p.progress.At); p.progress.Seq > 0 && away > compactionLag && !p.opts.AcceptGap {
-		return fmt.Errorf("%w: nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): registers may be gone under later commands. Start with --accept-gap to go on", ErrGap, p.id, away.Round(time.Hour), p.opts.Names.Commands())
+	if away := p.now().Sub(p.progress.At); p.progress.Seq > 0 && away > compactionLag {
+		err := p.opts.gap(p.id, p.progress.NextCommand, "nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
+			"registers may be gone under later commands", p.id, away.Round(time.Hour), p.opts.Names.Commands())
+		if err != nil {
+			return err
+		}
 	}
 	p.progress.Term++
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
-	p.progress.CommandsID, p.progress.StateID = ids[0], ids[1]
+	p.progress.CommandsID, p.progress.StateID = ids.commands, ids.state
+	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.receipts, ids.control, p.opts.Group
 	for _, name := range p.progress.Channels {
 		p.channels[name] = true
 	}
 	if err := p.followInputs(ctx); err != nil {
 		return err
 	}
+	p.guard.Seq = 0 // the first turn writes it, whatever it changes
 	if err := p.openQuotas(); err != nil {
 		return err
 	}
@@ -52,7 +62,7 @@ func (p *Partition) resume(ctx context.Context, ids [2][16]byte) error {
 	beside.Go(func() { p.kafka.follow(ctx) })
 	err := p.startWheel()
 	beside.Wait()
-	p.barrier.start(positions{p.progress.NextCommand, p.progress.NextReceipt})
+	p.barrier.start(p.opts.Names, p.progress.NextCommand, p.progress.NextReceipt)
 	return err
 }
 
@@ -62,18 +72,52 @@ const compactionLag = 7 * 24 * time.Hour
 
 // sameTopics refuses a commands topic that was deleted and made again: its
 // offsets mean something else.
-func (p *Partition) sameTopics(ids [2][16]byte) error {
-	if p.progress.Seq > 0 && p.progress.CommandsID != ids[0] && !p.opts.AcceptGap {
-		return fmt.Errorf("%w: topic %s was deleted and made again; commands in the old one are lost. Start with --accept-gap to go on", ErrGap, p.opts.Names.Commands())
-	}
-	if p.progress.CommandsID != ids[0] {
+func (p *Partition) sameTopics(ids topicIDs) error {
+	if p.progress.CommandsID != ids.commands {
+		if p.progress.Seq > 0 {
+			err := p.opts.gap(p.id, 0, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			if err != nil {
+				return err
+			}
+		}
 		p.progress.NextCommand, p.progress.Applied, p.progress.Forwarded = 0, nil, nil
+		p.guard.Commands, p.guard.Applied = topics.LastRead{}, nil
+	}
+	return p.sameSideTopics(ids)
+}
+
+// sameSideTopics is sameTopics for receipts and control: their offsets begin
+// anew, too. What a receipts topic held that was deleted is lost, which the
+// operator has to know; settings that are gone are put again.
+func (p *Partition) sameSideTopics(ids topicIDs) error {
+	was := &p.guard
+	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.receipts {
+		err := p.opts.gap(p.id, 0, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+		if err != nil {
+			return err
+		}
+		p.progress.NextReceipt, was.Receipts = 0, topics.LastRead{}
+		p.forgetReceiptOrigins()
+	}
+	if was.ControlID != ([16]byte{}) && was.ControlID != ids.control {
+		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them", "topic", p.opts.Names.Control())
+		p.progress.NextControl = 0
 	}
 	return nil
 }
 
-// followInputs plans to read commands and receipts from progress on, and sends
-// again what had not been forwarded when progress was written.
+// forgetReceiptOrigins drops what was known of offsets of receipts elsewhere.
+func (p *Partition) forgetReceiptOrigins() {
+	forget := func(m map[int32]int64) map[int32]int64 {
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
+		return m
+	}
+	p.progress.Applied, p.progress.Forwarded = forget(p.progress.Applied), forget(p.progress.Forwarded)
+}
+
+// followInputs plans to read commands and receipts from progress on, and has
+// sent again what had not been forwarded when progress was written.
 func (p *Partition) followInputs(ctx context.Context) error {
 	inputs := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
 	starts, err := listOffsets(ctx, p.kafka.cl, inputs, p.id, readUncommitted, earliest)
@@ -84,8 +128,12 @@ func (p *Partition) followInputs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	last := []*topics.LastRead{&p.guard.Commands, &p.guard.Receipts}
 	for i, next := range []*int64{&p.progress.NextCommand, &p.progress.NextReceipt} {
-		if err := p.followFrom(ctx, inputs[i], next, starts[i], ends[i]); err != nil {
+		if err := p.sameLog(ctx, inputs[i], last[i], next, starts[i]); err != nil {
+			return err
+		}
+		if err := p.followFrom(inputs[i], next, starts[i], ends[i]); err != nil {
 			return err
 		}
 	}
@@ -93,22 +141,23 @@ func (p *Partition) followInputs(ctx context.Context) error {
 }
 
 // followFrom is followInputs for a topic that is there from start to end.
-func (p *Partition) followFrom(ctx context.Context, topic string, next *int64, start, end int64) error {
+func (p *Partition) followFrom(topic string, next *int64, start, end int64) error {
 	if *next < start {
-		if p.progress.Seq > 0 && *next > 0 && !p.opts.AcceptGap {
-			return fmt.Errorf("%w: %s/%d begins at %d, but was read only up to %d. Start with --accept-gap to go on without what is lost", ErrGap, topic, p.id, start, *next)
+		if p.progress.Seq > 0 && *next > 0 {
+			if err := p.opts.gap(p.id, start, "%s/%d begins at %d, but was read only up to %d", topic, p.id, start, *next); err != nil {
+				return err
+			}
 		}
 		*next = start
 	}
 	if *next > end {
-		if !p.opts.AcceptGap {
-			return fmt.Errorf("%w: %s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end. Start with --accept-gap to go on from its end", ErrGap, topic, p.id, end, *next)
+		err := p.opts.gap(p.id, end, "%s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end", topic, p.id, end, *next)
+		if err != nil {
+			return err
 		}
 		*next = end
 	}
-	if err := p.reforward(ctx, topic, start, *next); err != nil {
-		return fmt.Errorf("forward again: %w", err)
-	}
+	p.reforward(topic, start, *next)
 	p.kafka.plan(topic, p.id, *next)
 	return nil
 }

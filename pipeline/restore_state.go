@@ -22,6 +22,8 @@ type replica struct {
 	id       int32
 	store    *statestore.Store
 	progress topics.Progress // the newest read; Seq 0: none yet
+	at       int64           // where it stands
+	guard    topics.Guard    // likewise
 	began    reading         // of a store that was empty
 	since    trigger.Instant // by the brokers' clock: what was deleted before is known, what was deleted later can still be read
 
@@ -63,16 +65,19 @@ const (
 )
 
 // restore replays topic state from the stored position until the nonce.
-func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) error {
+func (p *Partition) restore(ctx context.Context, nonce []byte, ids topicIDs) error {
 	r := newReplica(p.opts, p.id, p.store)
-	if err := r.distrust(ids, p.now()); err != nil {
+	if err := r.distrust(ids, p.clock.latest(p.opts.Now())); err != nil {
 		return err
 	}
-	if p.opts.flaw == skipRestore {
+	if p.opts.hooks.skipRestore() {
 		return nil
 	}
 	begin := time.Now()
 	r.nonce = nonce
+	if err := p.sameState(ctx, r); err != nil {
+		return err
+	}
 	end, err := r.begin(ctx, p.kafka.cl, p.now())
 	if err != nil {
 		return err
@@ -105,7 +110,7 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids [2][16]byte) 
 	if err := errors.Join(r.flush(), r.store.Filled()); err != nil {
 		return err
 	}
-	p.progress = r.progress
+	p.progress, p.guard = r.progress, r.guard
 	p.opts.Listener.Restored(p.id, r.records, time.Since(begin))
 	return nil
 }
@@ -236,7 +241,13 @@ func (r *replica) take(rec *kgo.Record) error {
 		if err != nil {
 			return fmt.Errorf("progress at %d: %w", rec.Offset, err)
 		}
-		r.progress, r.since = *pr, max(r.since, pr.At)
+		r.progress, r.at, r.since = *pr, rec.Offset, max(r.since, pr.At)
+	case bytes.Equal(rec.Key, topics.KeyGuard):
+		g, err := topics.DecodeGuard(rec.Value)
+		if err != nil {
+			return fmt.Errorf("guard at %d: %w", rec.Offset, err)
+		}
+		r.guard = *g
 	case topics.IsReserved(rec.Key):
 	default:
 		key := trigger.Key(rec.Key)
@@ -261,6 +272,14 @@ func (r *replica) flush() error {
 			return err
 		}
 		r.batch.SetMeta(metaProgress, value)
+		r.batch.SetMeta(metaProgressAt, number(r.at))
+	}
+	if r.guard.Seq > 0 {
+		value, err := topics.AppendGuard(nil, &r.guard)
+		if err != nil {
+			return err
+		}
+		r.batch.SetMeta(metaGuard, value)
 	}
 	if r.began.at > 0 {
 		r.batch.SetMeta(metaReading, r.began.encode())
@@ -271,7 +290,7 @@ func (r *replica) flush() error {
 	r.batch.SetMeta(metaPartition, number(int64(r.id)))
 	r.reset()
 	err := r.batch.Commit()
-	r.opts.Listener.Step(r.id, "restore")
+	r.opts.Listener.Step(r.id, StepRestore)
 	return err
 }
 

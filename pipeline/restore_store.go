@@ -80,9 +80,9 @@ func (r *replica) position() (int64, error) {
 
 // distrust wipes a store that must not be resumed: of other topics, of another
 // partition, or older than tombstones are kept.
-func (r *replica) distrust(ids [2][16]byte, now trigger.Instant) error {
+func (r *replica) distrust(ids topicIDs, now trigger.Instant) error {
 	reason, err := r.stale(ids, now)
-	r.began = reading{topic: ids[1]}
+	r.began = reading{topic: ids.state}
 	if err != nil || reason == "" {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *replica) wipe(reason string) error {
 // when its reading of topic state began, and when the newest turn it has seen
 // was written. One half of that time a store may lie, the other is there to
 // read what it lacks (apply).
-func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
+func (r *replica) stale(ids topicIDs, now trigger.Instant) (string, error) {
 	began, err := r.store.Meta(metaReading)
 	if err != nil {
 		return "", err
@@ -129,11 +129,15 @@ func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
 	if err != nil {
 		return "its progress cannot be read", nil
 	}
-	if pr.StateID != ids[1] && !r.opts.AcceptGap {
-		return "", fmt.Errorf("%w: topic %s was deleted and made again, and all pending triggers with it. Start with --accept-gap to obey again what topic %s still holds", ErrGap, r.opts.Names.State(), r.opts.Names.Commands())
+	if pr.StateID != ids.state {
+		err := r.opts.gap(r.id, 0, "topic %s was deleted and made again, and all pending triggers with it; what topic %s still holds would be decided again",
+			r.opts.Names.State(), r.opts.Names.Commands())
+		if err != nil {
+			return "", err
+		}
 	}
 	since := decodeReading(began)
-	if pr.CommandsID != ids[0] || pr.StateID != ids[1] || (since.at > 0 && since.topic != ids[1]) {
+	if pr.CommandsID != ids.commands || pr.StateID != ids.state || (since.at > 0 && since.topic != ids.state) {
 		return "a topic was deleted and made again", nil
 	}
 	r.since = max(pr.At, since.at)
@@ -142,14 +146,14 @@ func (r *replica) stale(ids [2][16]byte, now trigger.Instant) (string, error) {
 
 // staleFilling is stale for a store that has seen no progress yet: its filling
 // was broken off, or nobody ever turned the partition.
-func (r *replica) staleFilling(began reading, ids [2][16]byte, now trigger.Instant) (string, error) {
+func (r *replica) staleFilling(began reading, ids topicIDs, now trigger.Instant) (string, error) {
 	position, err := r.position()
 	switch {
 	case err != nil || position == 0:
 		return "", err
 	case began.at == 0:
 		return "its restore was broken off, and nobody knows when it began", nil
-	case began.topic != ids[1]:
+	case began.topic != ids.state:
 		return "a topic was deleted and made again", nil
 	}
 	r.since = began.at

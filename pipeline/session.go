@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/producer"
 )
 
@@ -26,9 +27,14 @@ type session struct {
 
 	planned map[string]map[int32]kgo.Offset        // what follow reads
 	known   map[string]*kmsg.MetadataResponseTopic // of look
+	piece   int32                                  // bytes that look asks for; 0: 4 MiB
 
 	met map[string]*written // topics that records were committed to, or are about to be
 	new []*kgo.Record       // where the first record of each topic met in this transaction goes
+
+	sizes    sizes // of records, by topic
+	batches  *decompress.Reader
+	suspects map[place]*suspicion // where kgo could not go on
 
 	lookout lookout
 	life    context.Context // until it is closed
@@ -51,7 +57,7 @@ func retryBackoff(tries int) time.Duration {
 }
 
 func openSession(o *Options, partition int32) (*session, error) {
-	s := &session{ask: o.asker, part: partition, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]*written{}}
+	s := &session{ask: o.asker, part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(), suspects: map[place]*suspicion{}, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]*written{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.lookout.settled = make(chan []place, 1)
 	opts := append([]kgo.Opt{
@@ -65,7 +71,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.FetchMaxPartitionBytes(4 << 20),
 		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(1 << 20),
-		kgo.ProducerBatchMaxBytes(1 << 20),
+		kgo.ProducerBatchMaxBytesFn(s.sizes.forKgo),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.RetryBackoffFn(retryBackoff),
 		kgo.MetadataMaxAge(5 * time.Second),
@@ -75,6 +81,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.UnknownTopicRetries(2),
 		kgo.DisableClientMetrics(),
 	}, o.Kafka...)
+	opts = append(opts, kgo.WithDecompressor(s.batches))
 	var err error
 	if s.cl, err = kgo.NewClient(opts...); err != nil {
 		s.end()
@@ -86,6 +93,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 func (s *session) close() {
 	s.end()
 	s.cl.Close()
+	s.batches.Close()
 }
 
 // plan notes that a partition is to be read from an offset on.
@@ -129,6 +137,8 @@ func (s *session) knows(all map[string][]int32) bool {
 
 // poll returns what there is, waiting until the deadline for the first record.
 func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kgo.Record, error) {
+	s.batches.Begin() // the records of the last poll have had their turn
+	defer s.batches.End()
 	var fs kgo.Fetches
 	if wait <= 0 {
 		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
@@ -145,12 +155,19 @@ func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kg
 		return nil, err
 	}
 	for _, fe := range fs.Errors() {
-		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) {
+		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) || errors.Is(fe.Err, decompress.ErrLater) {
 			continue
+		}
+		if s.suspect(place{fe.Topic, fe.Partition}, fe.Err) {
+			continue // unreadable.go finds out
 		}
 		return nil, &fetchError{fe.Topic, fe.Partition, fe.Err}
 	}
-	return fs.Records(), nil
+	records := fs.Records()
+	if len(records) == 0 && len(s.suspects) > 0 {
+		sleep(ctx, 10*time.Millisecond) // kgo may say the same thing at once, and again
+	}
+	return records, nil
 }
 
 // fetchError says where a fetch failed.

@@ -30,7 +30,7 @@ var refusals = []error{kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFail
 // what concerns the transaction rather than the topic, is no sickness.
 func (p *Partition) diagnose(err error) {
 	var refused *produceError
-	if !errors.As(err, &refused) || !p.isDueTopic(refused.topic) {
+	if !errors.As(err, &refused) || p.resize(refused) || !p.isDueTopic(refused.topic) {
 		return
 	}
 	cause := refused.err
@@ -95,6 +95,11 @@ func (p *Partition) ailing(ctx context.Context, f *trigger.Fire) *sickness {
 	if s != nil && time.Now().Before(s.until) {
 		return s
 	}
+	if s == nil && p.dueTopics.knows(topic) {
+		return nil
+	}
+	p.own.step(stepDueTopic)
+	defer p.own.step(StepEmit)
 	_, err := p.dueTopics.ensure(ctx, topic, settings.ByKey)
 	if err == nil && s != nil && s.silent {
 		err = p.dueTopics.led(ctx, topic, p.id, settings.ByKey)

@@ -91,6 +91,7 @@ func TestStandbyWithAClockAhead(t *testing.T) {
 			o.Standby, o.MaxAway = 1, 30*time.Minute
 			if name == "b" {
 				o.Now = func() time.Time { return time.Now().Add(30 * time.Hour) }
+				o.MaxClockOffset = 100 * time.Hour
 			}
 		}})
 		w.Start("a")

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // A standby is a store of a partition that somebody else owns, kept near the
@@ -44,8 +45,9 @@ func (e *Engine) standBy(ctx context.Context) {
 // member is what the group says of one: its name is the static one, if it has
 // one, which outlives its process.
 type member struct {
-	name string
-	owns []int32
+	name  string
+	owns  []int32
+	reads topics.Format // newest of topic state
 }
 
 // lookAtGroup returns the members and our name among them; none while the group
@@ -79,7 +81,7 @@ func (e *Engine) lookAtGroup(ctx context.Context) (me string, members []member, 
 }
 
 func (e *Engine) memberOf(m *kadm.DescribedGroupMember) member {
-	out := member{name: m.MemberID}
+	out := member{name: m.MemberID, reads: readsOf(m)}
 	if m.InstanceID != nil {
 		out.name = *m.InstanceID
 	}
@@ -104,7 +106,7 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 		return nil, g.Err
 	}
 	for _, m := range g.Members {
-		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.opts.Names.Commands()]))})
+		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.opts.Names.Commands()])), readsOfClient(m.ClientID)})
 	}
 	return members, nil
 }

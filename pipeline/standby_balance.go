@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/binary"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,7 +44,12 @@ func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	if m.ReadFrom(raw) != nil {
 		return raw
 	}
-	m.UserData = appendWarmth(slices.Clip(m.UserData), w.have())
+	have := maps.Clone(w.have())
+	if have == nil {
+		have = map[int32]warmth{}
+	}
+	have[formatsAt] = newestFormat
+	m.UserData = appendWarmth(slices.Clip(m.UserData), have)
 	return m.AppendTo(nil)
 }
 
@@ -72,7 +80,7 @@ func (w *warmBalancer) Balance(b *kgo.ConsumerBalancer, topics map[string]int32)
 }
 
 // warmMagic ends with the layout's version; n pairs of partition (4, big
-// endian) and warmth follow.
+// endian) and warmth follow, and among them the format that the member reads.
 const warmMagic = "waterclock\x01"
 
 func appendWarmth(b []byte, have map[int32]warmth) []byte {
@@ -89,19 +97,21 @@ func appendWarmth(b []byte, have map[int32]warmth) []byte {
 }
 
 // readWarmth reads what follows the sticky balancer's own user data; nothing
-// of a member without it.
+// of a member without it. It looks for the magic: of a member that joins for the
+// first time the sticky balancer leaves out the generation, so that its own data
+// cannot be told by reading it.
 func readWarmth(userData []byte) map[int32]warmth {
+	out := readMember(userData)
+	delete(out, formatsAt)
+	return out
+}
+
+// readMember is readWarmth with the format that the member reads.
+func readMember(userData []byte) map[int32]warmth {
 	out := map[int32]warmth{}
-	var s kmsg.StickyMemberMetadata
-	if s.ReadFrom(userData) != nil {
-		return out
-	}
-	own := s.AppendTo(nil)
-	if len(own) > len(userData) || len(userData)-len(own) < len(warmMagic) || string(userData[len(own):len(own)+len(warmMagic)]) != warmMagic {
-		return out
-	}
-	for rest := userData[len(own)+len(warmMagic):]; len(rest) >= 5; rest = rest[5:] {
-		out[int32(rest[0])<<24|int32(rest[1])<<16|int32(rest[2])<<8|int32(rest[3])] = warmth(rest[4])
+	_, rest, found := bytes.Cut(userData, []byte(warmMagic))
+	for ; found && len(rest) >= 5; rest = rest[5:] {
+		out[int32(binary.BigEndian.Uint32(rest))] = warmth(rest[4])
 	}
 	return out
 }

@@ -96,7 +96,7 @@ func TestBalanceGoesWhereItIsWarm(t *testing.T) {
 		"a": {0: onDisk, 3: onDisk, 6: onDisk, 1: onDisk, 4: onDisk, 7: standby},
 		"c": {2: onDisk, 5: onDisk, 8: onDisk, 1: standby, 4: standby},
 	}
-	plan := planHaving(t, 9, have, member{"a", []int32{0, 3, 6}}, member{"c", []int32{2, 5, 8}})
+	plan := planHaving(t, 9, have, member{name: "a", owns: []int32{0, 3, 6}}, member{name: "c", owns: []int32{2, 5, 8}})
 	for _, p := range []int32{0, 3, 6, 7} {
 		if !slices.Contains(plan["a"], p) {
 			t.Errorf("a has %v, not %d", plan["a"], p)
@@ -113,12 +113,12 @@ func TestBalanceGoesWhereItIsWarm(t *testing.T) {
 // it has, in two rounds, and no more of them move than have to.
 func TestBalanceGivesBack(t *testing.T) {
 	have := map[string]map[int32]warmth{"b": {1: onDisk, 4: onDisk, 7: onDisk}}
-	a, c := member{"a", []int32{0, 1, 3, 4, 6}}, member{"c", []int32{2, 5, 7, 8}}
-	plan := planHaving(t, 9, have, a, member{"b", nil}, c)
+	a, c := member{name: "a", owns: []int32{0, 1, 3, 4, 6}}, member{name: "c", owns: []int32{2, 5, 7, 8}}
+	plan := planHaving(t, 9, have, a, member{name: "b", owns: nil}, c)
 	if len(plan["b"]) != 0 {
 		t.Fatalf("b was given %v that others have not given up", plan["b"])
 	}
-	plan = planHaving(t, 9, have, member{"a", plan["a"]}, member{"b", nil}, member{"c", plan["c"]})
+	plan = planHaving(t, 9, have, member{name: "a", owns: plan["a"]}, member{name: "b", owns: nil}, member{name: "c", owns: plan["c"]})
 	if want := []int32{1, 4, 7}; !slices.Equal(plan["b"], want) {
 		t.Errorf("b was given %v, has %v on disk; a %v, c %v", plan["b"], want, plan["a"], plan["c"])
 	}
@@ -179,12 +179,14 @@ func TestBalanceIsSafe(t *testing.T) {
 func TestWarmthBehindUserData(t *testing.T) {
 	have := map[int32]warmth{0: standby, 7: onDisk, 70_000: standby}
 	var m kmsg.ConsumerMemberMetadata
-	raw := newWarmBalancer("t", func() map[int32]warmth { return have }).JoinGroupMetadata([]string{"t"}, map[string][]int32{"t": {1, 2}}, 5)
-	if err := m.ReadFrom(raw); err != nil {
-		t.Fatal(err)
-	}
-	if got := readWarmth(m.UserData); fmt.Sprint(got) != fmt.Sprint(have) {
-		t.Errorf("%v came back as %v", have, got)
+	ours := newWarmBalancer("t", func() map[int32]warmth { return have })
+	for generation, owns := range map[int32]map[string][]int32{-1: nil, 0: {}, 5: {"t": {1, 2}}} { // -1: it joins for the first time
+		if err := m.ReadFrom(ours.JoinGroupMetadata([]string{"t"}, owns, generation)); err != nil {
+			t.Fatal(err)
+		}
+		if got := readWarmth(m.UserData); fmt.Sprint(got) != fmt.Sprint(have) {
+			t.Errorf("generation %d: %v came back as %v", generation, have, got)
+		}
 	}
 	for i := range m.UserData {
 		readWarmth(m.UserData[:i]) // must not panic

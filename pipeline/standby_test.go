@@ -122,7 +122,7 @@ func TestStandbyNeverStale(t *testing.T) {
 			o.Standby = 1
 			o.Machine.Horizon, o.MaxAway = 10*time.Minute, 30*time.Minute
 			if name == "b" {
-				o.Now = func() time.Time { return time.Now().Add(-behind) }
+				o.Now, o.MaxClockOffset = func() time.Time { return time.Now().Add(-behind) }, 24*time.Hour
 			}
 		}})
 		w.Start("a")

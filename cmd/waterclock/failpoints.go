@@ -37,7 +37,7 @@ type failpoints struct {
 }
 
 type strike struct {
-	step   string
+	step   pipeline.Step
 	signal syscall.Signal
 	open   bool
 }
@@ -76,7 +76,7 @@ func (f *failpoints) watch() {
 			continue
 		}
 		if words := strings.Fields(string(b)); len(words) == 3 {
-			s := &strike{step: words[0], signal: syscall.SIGKILL, open: words[2] == "open"}
+			s := &strike{step: pipeline.Step(words[0]), signal: syscall.SIGKILL, open: words[2] == "open"}
 			if words[1] == "freeze" {
 				s.signal = syscall.SIGSTOP
 			}
@@ -86,7 +86,7 @@ func (f *failpoints) watch() {
 }
 
 // Step strikes where it was told to, once.
-func (f *failpoints) Step(partition int32, step string) {
+func (f *failpoints) Step(partition int32, step pipeline.Step) {
 	f.Listener.Step(partition, step)
 	s := f.armed.Load()
 	if s == nil || s.step != step || s.open && !f.ongoing(partition) || !f.armed.CompareAndSwap(s, nil) {

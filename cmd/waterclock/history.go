@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +87,9 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 
 func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
 	answer := map[string]any{"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison, "seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables}
+	if !r.Since.IsZero() {
+		answer["since"] = r.Since.UTC().Format(time.RFC3339)
+	}
 	if a.out.format != "table" {
 		if err := a.out.json(answer); err != nil {
 			return err

@@ -28,7 +28,7 @@ var jsonArgs = []string{
 	"schedule old --in 1ms --channel orders", "get k", "list", "explain k", "occurrences k", "watch k",
 	"reschedule k --in 2h", "snooze k --for 3h", "pause k", "resume k", "run k", "skip r", "rezone z --tz Asia/Tokyo", "ack k", "cancel k", "erase k",
 	"apply -f DIR/triggers.yaml", "diff -f DIR/triggers.yaml", "preview --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin",
-	"events tail --from-beginning -n 1", "due tail orders --from-beginning -n 1",
+	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history", "due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"tzdata status", "tzdata apply embedded --dry-run", "history rebuild --no-compare --dir DIR/fresh",
 	"config show", "config validate", "version",

@@ -46,7 +46,8 @@ type node struct {
 	engine  *pipeline.Engine
 	history sinks.History // nil without the role, unless an API reads it
 
-	acceptGap       bool
+	acceptGaps      []pipeline.Gap
+	takeOver        string // a group whose topics this one takes
 	internal        net.Listener
 	internalAddress string // where other instances ask ours
 	peerSecret      []byte
@@ -116,13 +117,13 @@ func (n *node) engineOptions() pipeline.Options {
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions), Group: c.Group, InstanceID: n.instanceID(),
 		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
-		Limits: topics.Limits{Payload: int(c.Limits.Payload)},
+		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max,
 			Timetable: n.timetable},
 		Channels: channelSettings{c, new(sync.Map)}, ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
-		Quota: quotaOf(c), EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold,
+		Quota: quotaOf(c), EventsPayload: c.Events.Payload, MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
 		CatchUpRate: catchUpRate(c), Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
-		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGap: n.acceptGap, Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
+		MaxDone: int64(c.Dedup.MaxPerPartition), AcceptGaps: n.acceptGaps, TakeOverGroup: n.takeOver, Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o

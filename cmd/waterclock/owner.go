@@ -41,7 +41,7 @@ func (o engineOwner) Partitions() []gateway.PartitionStatus {
 		out = append(out, gateway.PartitionStatus{
 			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
 			Pending: s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
-			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing,
+			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing, Refused: s.RefusedBecause,
 		})
 	}
 	for _, s := range o.e.Standbys() {

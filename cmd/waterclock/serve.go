@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/pipeline"
 )
 
 func newServe(a *app) *cobra.Command {
-	var acceptGap bool
+	var acceptGap, takeOver string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run roles of Waterclock against a Kafka cluster",
@@ -31,15 +32,20 @@ you like: partitions are shared among those with the engine role.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			return a.runServe(ctx, c, acceptGap)
+			gaps, err := pipeline.ParseGaps(acceptGap)
+			if err != nil {
+				return &failure{Exit: exitUsage, Msg: "--accept-gap", Err: err}
+			}
+			return a.runServe(ctx, c, gaps, takeOver)
 		},
 	}
-	cmd.Flags().BoolVar(&acceptGap, "accept-gap", false, "go on although commands were lost to retention while nobody ran")
+	cmd.Flags().StringVar(&acceptGap, "accept-gap", "", "let a refused partition go on although commands were lost: PARTITION:OFFSET, as its message says")
+	cmd.Flags().StringVar(&takeOver, "take-over", "", "take the topics over from another consumer group, for good: its nodes are fenced")
 	a.flags.BindAll(cmd.Flags())
 	return cmd
 }
 
-func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) error {
+func (a *app) runServe(ctx context.Context, c *config.Config, gaps []pipeline.Gap, takeOver string) error {
 	dir, err := openDataDir(c.DataDir)
 	if err != nil {
 		return err
@@ -50,7 +56,7 @@ func (a *app) runServe(ctx context.Context, c *config.Config, acceptGap bool) er
 		return err
 	}
 	defer n.closeTracing()
-	n.acceptGap = acceptGap
+	n.acceptGaps, n.takeOver = gaps, takeOver
 	ln, err := listen("listen", c.Listen)
 	if err != nil {
 		return err

@@ -50,6 +50,7 @@ type Config struct {
 	Topics    Topics
 	Turn      Turn
 	Barrier   Barrier
+	Clock     Clock
 	CatchUp   CatchUp
 	Store     Store
 	Memory    Memory
@@ -139,6 +140,9 @@ type Turn struct{ MinInterval time.Duration }
 // Barrier bounds how long an open foreign transaction may hold firing back.
 type Barrier struct{ MaxHold time.Duration }
 
+// Clock is what a node's clock may be off.
+type Clock struct{ MaxOffset time.Duration }
+
 // CatchUp bounds what triggers under fire_all do after an outage.
 type CatchUp struct {
 	Rate float64 // occurrences a second; 0: no bound
@@ -157,10 +161,11 @@ type Dedup struct {
 	MaxPerPartition int
 }
 
-// Limits bound what one register may ask for.
+// Limits bound what one register may ask for, and what a batch of them may take.
 type Limits struct {
-	Payload   Size
-	MinPeriod time.Duration
+	Payload    Size
+	BatchBytes Size
+	MinPeriod  time.Duration
 }
 
 // Events is what the event log holds; Retention 0 means for ever.

@@ -117,7 +117,7 @@ func TestContractNames(t *testing.T) {
 		"turn.min_interval": "adaptive", "topics.manage": "true", "group": "waterclock", "cassandra.hosts": "",
 		"cassandra.keyspace": "waterclock", "cassandra.replication": "1", "postgres.url": "", "webhook.allow": "",
 		"webhook.secret": "", "dedup.horizon": "24h", "dedup.max_per_partition": "5000000", "misfire_after": "60s",
-		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "events.payload": "true",
+		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "clock.max_offset": "30s", "events.payload": "true",
 		"channels.auto_create": "true", "log.level": "info", "log.format": "text",
 		"tenants.<name>.callback_allow": "", "tenants.<name>.rate": "unlimited", "tenants.<name>.max_pending": "unlimited",
 		"tenants.<name>.channels": "", "tenants.<name>.min_period": "inherit",

@@ -34,6 +34,9 @@ type Metrics struct {
 	restore     *prometheus.GaugeVec
 	evicted     prometheus.Counter
 	historyLag  *prometheus.GaugeVec
+	historyStop *prometheus.GaugeVec
+	historySkip prometheus.Counter
+	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
 }
 
@@ -56,10 +59,13 @@ func New() *Metrics {
 		restore:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds", Help: "Duration of the partition's last restore."}, []string{"partition"}),
 		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
 		historyLag:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records", Help: "Events not yet in the history."}, []string{"partition"}),
+		historyStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_stopped", Help: "1 while the history's store refuses rows of the partition."}, []string{"partition"}),
+		historySkip: counter("history_skipped_total", "Records of the event log that are no events; the history leaves them out."),
+		historyLost: counter("history_lost_records_total", "Records that the event log dropped before they were in the history."),
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
-	m.Registry.MustRegister(m.quota, m.historyLag, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
 	fromZero(m.quota, pipeline.QuotaLimits...)
@@ -146,11 +152,21 @@ func (m *Metrics) QuotaRejected(limit string) { m.quota.WithLabelValues(limit).I
 func (m *Metrics) History() sinks.Hooks {
 	return sinks.Hooks{Lag: func(partition int32, records int64) {
 		m.historyLag.WithLabelValues(strconv.Itoa(int(partition))).Set(float64(records))
+	}, Skipped: func(int32, int64, error) {
+		m.historySkip.Inc()
+	}, Lost: func(_ int32, records int64) {
+		m.historyLost.Add(float64(records))
+	}, Stopped: func(partition int32, err error) {
+		stopped := 0.0
+		if err != nil {
+			stopped = 1
+		}
+		m.historyStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
 	}}
 }
 
 // Step is for failpoints; there are none here.
-func (m *Metrics) Step(int32, string) {}
+func (m *Metrics) Step(int32, pipeline.Step) {}
 
 // Watch adds the gauges that are read from the partitions when asked.
 func (m *Metrics) Watch(partitions func() []pipeline.Status, standbys func() []pipeline.StandbyStatus) {
@@ -170,6 +186,7 @@ var (
 	readDesc    = desc("restore_read_records", "Records of topic state read so far by the restore that is under way.")
 	toReadDesc  = desc("restore_total_records", "Records of topic state that the restore under way has to read.")
 	standbyDesc = desc("standby_lag_records", "Records of topic state that this process's standby of the partition has still to read.")
+	refusedDesc = prometheus.NewDesc(namespace+"_partition_refused", "1 for a partition that this node owns and must not open, by the reason.", []string{"partition", "reason"}, nil)
 	clockDesc   = prometheus.NewDesc(namespace+"_clock_offset_seconds", "This node's clock minus the broker's, at the last commit.", nil, nil)
 	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
 )
@@ -180,7 +197,7 @@ func desc(name, help string) *prometheus.Desc {
 
 // Describe sends what Collect will.
 func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc, clockDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc, refusedDesc, clockDesc, storeDesc} {
 		ch <- d
 	}
 }
@@ -196,6 +213,9 @@ func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 		if !s.Ready && s.RestoreTotal > 0 {
 			ch <- gauge(readDesc, float64(s.Restored), p)
 			ch <- gauge(toReadDesc, float64(s.RestoreTotal), p)
+		}
+		if s.Refused != "" {
+			ch <- gauge(refusedDesc, 1, p, s.Refused)
 		}
 		store += float64(s.StoreBytes)
 		if o := s.ClockOffset.Seconds(); o*o > clock*clock {

@@ -1,7 +1,10 @@
 package metrics
 
 import (
+	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -38,4 +41,36 @@ func zeros(t *testing.T, m *Metrics, name string) (labels []string) {
 	}
 	slices.Sort(labels)
 	return labels
+}
+
+// What a projector tells is what is exported; a partition that goes on stops no
+// longer.
+func TestHistory(t *testing.T) {
+	m := New()
+	h := m.History()
+	h.Lag(3, 7)
+	h.Stopped(3, errors.New("no table"))
+	h.Stopped(4, errors.New("no table"))
+	h.Stopped(4, nil)
+	h.Skipped(3, 1, nil)
+	h.Lost(3, 40)
+	all, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		for _, s := range f.Metric {
+			if name, ok := strings.CutPrefix(f.GetName(), "waterclock_history_"); ok {
+				for _, l := range s.Label {
+					name += " " + l.GetValue()
+				}
+				got[name] = s.Gauge.GetValue() + s.Counter.GetValue()
+			}
+		}
+	}
+	want := map[string]float64{"lag_records 3": 7, "stopped 3": 1, "stopped 4": 0, "skipped_total": 1, "lost_records_total": 40}
+	if !maps.Equal(got, want) {
+		t.Errorf("exported %v, want %v", got, want)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/rawbatch"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -90,6 +91,15 @@ func (w *World) createTopics() {
 		if _, err := adm.CreateTopic(w.Context(), topic.Partitions, 1, configs, topic.Name); err != nil {
 			w.T.Fatalf("create %s: %v", topic.Name, err)
 		}
+	}
+}
+
+// Configure sets a topic's setting.
+func (w *World) Configure(topic, name, value string) {
+	w.T.Helper()
+	_, err := kadm.NewClient(w.client).AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
+	if err != nil {
+		w.T.Fatalf("%s of %s: %v", name, topic, err)
 	}
 }
 
@@ -190,6 +200,16 @@ func (w *World) SendTo(partition int32, key, body string, headers ...kgo.RecordH
 		w.T.Fatalf("send %s: %v", key, err)
 	}
 	return r
+}
+
+// SendBatch appends a batch as it is, and returns its first offset.
+func (w *World) SendBatch(topic string, partition int32, batch []byte) int64 {
+	w.T.Helper()
+	at, err := rawbatch.Send(w.Context(), w.client, topic, partition, batch)
+	if err != nil {
+		w.T.Fatalf("send a batch of %d bytes: %v", len(batch), err)
+	}
+	return at
 }
 
 // Receipt appends a receipt on its right partition.

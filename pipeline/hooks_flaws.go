@@ -1,3 +1,5 @@
+//go:build failpoints || flaws
+
 package pipeline
 
 import (
@@ -7,9 +9,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// flaw is a way to build the engine wrong. Only tests of this package can set
-// one, and a binary built with failpoints, to see that the suites would notice
-// (DESIGN section 10).
+// hooks build the engine wrong, in one way at most (DESIGN section 10). Tests of
+// this package with the tag flaws set one, and a binary with failpoints can.
+type hooks struct{ flaw flaw }
+
 type flaw uint8
 
 const (
@@ -27,19 +30,29 @@ var flaws = map[string]flaw{
 	"read uncommitted":    readUncommittedLogs,
 }
 
-// transactionalID is the lock of a partition: whoever initialises it last is
-// the owner.
-func (o *Options) transactionalID(partition int32) string {
-	id := fmt.Sprintf("%s-%d", o.Group, partition)
-	if o.flaw == noFence {
+// Spoil builds an engine wrong.
+func (o *Options) Spoil(name string) error {
+	f, ok := flaws[name]
+	if !ok {
+		return fmt.Errorf("no flaw is called %q", name)
+	}
+	o.hooks.flaw = f
+	return nil
+}
+
+func (h hooks) transactionalID(id string) string {
+	if h.flaw == noFence {
 		id += "-" + rand.Text()
 	}
 	return id
 }
 
-func (o *Options) isolation() kgo.IsolationLevel {
-	if o.flaw == readUncommittedLogs {
+func (h hooks) isolation() kgo.IsolationLevel {
+	if h.flaw == readUncommittedLogs {
 		return kgo.ReadUncommitted()
 	}
 	return kgo.ReadCommitted()
 }
+
+func (h hooks) storeBeforeCommit() bool { return h.flaw == applyBeforeCommit }
+func (h hooks) skipRestore() bool       { return h.flaw == skipRestore }

@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// claims judges what records say of having been forwarded. All that it must ask
+// of Kafka it asks before the turn begins: in a transaction there is no waiting
+// for another partition's leader.
+type claims struct {
+	ids     map[string][16]byte // topic ids of commands and receipts
+	ends    map[place]int64     // how far source partitions are known to reach
+	silent  map[place]time.Time // those that gave no answer; when they are asked again
+	headers []trigger.Header    // memory of check
+}
+
+func newClaims(ids map[string][16]byte) claims {
+	return claims{ids: ids, ends: map[place]int64{}, silent: map[place]time.Time{}}
+}
+
+// maxForwardAge is the compaction lag of commands: an older claim cannot be
+// checked against the source any more.
+const maxForwardAge = 7 * 24 * time.Hour
+
+// How long the turns wait to hear how far source partitions reach, and how long
+// one that gave no answer is not asked again.
+const (
+	claimsWithin = time.Second
+	claimsAgain  = 10 * time.Second
+)
+
+// possible says whether a claim can be true as far as it needs no asking: our
+// topic, and a time that is not longer ago than anything that waits.
+func (c *claims) possible(topic string, f topics.Forward, appended trigger.Instant) bool {
+	return f.TopicID == c.ids[topic] && appended.Sub(f.Append) <= maxForwardAge && f.Append.Sub(appended) <= maxForwardAge
+}
+
+// genuine says whether a claim of a record that was checked can be true: the
+// offset exists as well. Where the leader that would know is away, topic and age
+// must do, or we would stand still with it.
+func (c *claims) genuine(topic string, f topics.Forward, appended trigger.Instant) bool {
+	source := place{topic, f.Partition}
+	_, silent := c.silent[source]
+	return c.possible(topic, f, appended) && (f.Offset < c.ends[source] || silent)
+}
+
+// claimed is the claim of a record on partition id; ok is false where there is
+// none, or an impossible one: then it is a direct command.
+func claimed(rec *topics.Record, id, partitions int32) (f topics.Forward, ok bool) {
+	f, ok, err := topics.Forwarded(rec)
+	return f, err == nil && ok && f.Partition != id && f.Partition >= 0 && f.Partition < partitions
+}
+
+// unknown are the source partitions that must be asked how far they reach, to
+// judge these records.
+func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources []place) {
+	for _, r := range records {
+		if _, ours := c.ids[r.Topic]; !ours || len(r.Headers) == 0 {
+			continue
+		}
+		rec := recordWith(r, c.headers[:0])
+		c.headers = rec.Headers
+		f, ok := claimed(&rec, id, partitions)
+		source := place{r.Topic, f.Partition}
+		if !ok || !c.possible(r.Topic, f, rec.Timestamp) || f.Offset < c.ends[source] {
+			continue
+		}
+		if !time.Now().Before(c.silent[source]) && !slices.Contains(sources, source) {
+			sources = append(sources, source)
+		}
+	}
+	slices.SortFunc(sources, place.compare)
+	return sources
+}
+
+// learn takes the answers of sources.
+func (c *claims) learn(sources []place, ends map[place]int64) {
+	for _, source := range sources {
+		end, ok := ends[source]
+		if ok {
+			c.ends[source] = end
+			delete(c.silent, source)
+		} else {
+			c.silent[source] = time.Now().Add(claimsAgain)
+		}
+	}
+}
+
+// checkClaims asks what must be known to judge the claims of records, before the
+// turn that applies them.
+func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
+	sources := p.claims.unknown(records, p.id, p.opts.Partitions)
+	if len(sources) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimsWithin)
+	defer cancel()
+	ends, missing := p.kafka.endsOf(ctx, sources, readUncommitted)
+	if len(missing) > 0 {
+		p.log.Debug("source partitions do not say how far they reach; topic id and age of forwarded records must do",
+			"why", missing)
+	}
+	p.claims.learn(sources, ends)
+}

@@ -1,0 +1,350 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// What an owner leaves for whoever opens the partition next (topics.Guard): whose
+// it is, and what it read last of each input. A log that was truncated, and that
+// producers have filled again since, has the offsets we expect and other records.
+
+// metaGuard is the guard record in the store.
+const metaGuard = "guard"
+
+// lastRead is what the guard keeps of a record.
+func lastRead(r *kgo.Record) topics.LastRead {
+	return topics.LastRead{Offset: r.Offset, Epoch: r.LeaderEpoch, Sum: sumOf(r)}
+}
+
+// sumOf tells a record from another one at the same offset.
+func sumOf(r *kgo.Record) uint64 {
+	var b [24]byte
+	binary.BigEndian.PutUint64(b[0:], xxhash.Sum64(r.Key))
+	binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(r.Value))
+	binary.BigEndian.PutUint64(b[16:], uint64(r.Timestamp.UnixMilli()))
+	return xxhash.Sum64(b[:])
+}
+
+// guardInputs notes the last records that the turn has read.
+func (p *Partition) guardInputs(t *turn, records []*kgo.Record) {
+	for _, r := range records {
+		if r.Attrs.IsControl() {
+			continue
+		}
+		switch r.Topic {
+		case p.opts.Names.Commands():
+			t.lastCommand = r
+		case p.opts.Names.Receipts():
+			t.lastReceipt = r
+		}
+	}
+	if r := t.lastCommand; r != nil && r.Offset == t.progress.NextCommand-1 {
+		t.guard.Commands = lastRead(r)
+	}
+	if r := t.lastReceipt; r != nil && r.Offset == t.progress.NextReceipt-1 {
+		t.guard.Receipts = lastRead(r)
+	}
+}
+
+// writeGuard produces the guard record if something in it has changed.
+func (p *Partition) writeGuard(t *turn) (err error) {
+	was, is := p.guard, &t.guard
+	if was.Seq > 0 && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
+		return nil
+	}
+	t.guard.Seq = t.progress.Seq
+	if t.encodedGuard, err = topics.AppendGuard(nil, &t.guard); err != nil {
+		return err
+	}
+	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyGuard, Value: t.encodedGuard}
+	t.firstState = cmp.Or(t.firstState, r)
+	p.kafka.produce(t.ctx, r)
+	return nil
+}
+
+// openGuard finds the last guard, in what was restored or in the store.
+func (p *Partition) openGuard() error {
+	if p.guard.Seq == 0 {
+		raw, err := p.store.Meta(metaGuard)
+		if err != nil {
+			return err
+		}
+		if raw != nil {
+			g, err := topics.DecodeGuard(raw)
+			if err != nil {
+				return fmt.Errorf("stored guard: %w", err)
+			}
+			p.guard = *g
+		}
+	}
+	if err := p.opts.ownedBy(p.guard.Group); err != nil {
+		return err
+	}
+	return nil
+}
+
+// sameLog refuses to resume an input that does not hold what was read of it
+// last: it lost its end, and producers have filled it again since. Commands
+// that stand there now were never read. next is where reading would go on; if
+// the operator has accepted the gap, it is where what was lost begins.
+func (p *Partition) sameLog(ctx context.Context, topic string, last *topics.LastRead, next *int64, start int64) error {
+	if *last == (topics.LastRead{}) || last.Offset < start || last.Offset >= *next {
+		return nil
+	}
+	lost, err := p.kafka.lost(ctx, p.opts, topic, p.id, *last)
+	if err != nil || lost < 0 {
+		return err
+	}
+	from := min(lost, *next)
+	err = p.opts.gap(p.id, from, "%s/%d was read up to %d, but what stands at %d is another record: the log lost its end at %d or before, "+
+		"and what was appended since was never read", topic, p.id, *next, last.Offset, from)
+	if err == nil {
+		*next, *last = from, topics.LastRead{}
+	}
+	return err
+}
+
+// sameState refuses a topic state that does not hold the last turn our store
+// has seen: it lost its end, and with it turns that were committed. What they
+// fired is in other topics, and would fire again.
+func (p *Partition) sameState(ctx context.Context, r *replica) error {
+	raw, err := r.store.Meta(metaProgress)
+	if err != nil || raw == nil {
+		return err
+	}
+	place, err := r.store.Meta(metaProgressAt)
+	if err != nil || place == nil {
+		return err
+	}
+	stored, err := topics.DecodeProgress(raw)
+	if err != nil {
+		return err
+	}
+	at := toNumber(place)
+	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readUncommitted, latest)
+	if err != nil {
+		return err
+	}
+	if at < end {
+		rec, err := p.kafka.recordAt(ctx, p.opts, p.names.state, p.id, at)
+		if err != nil || rec == nil || isTurn(rec, stored) {
+			return err
+		}
+	}
+	err = p.opts.gap(p.id, at, "%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
+		"What was fired since then is told nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
+	if err != nil {
+		return err
+	}
+	return r.wipe("topic state lost its end")
+}
+
+// isTurn says whether a record is the progress of this turn.
+func isTurn(rec *kgo.Record, want *topics.Progress) bool {
+	if string(rec.Key) != string(topics.KeyProgress) {
+		return false
+	}
+	have, err := topics.DecodeProgress(rec.Value)
+	return err == nil && have.Seq == want.Seq && have.Term == want.Term && have.EventUS == want.EventUS && have.At == want.At
+}
+
+// lost says from which offset on a log is not the one that was read; -1 if it
+// is, or if nothing tells. A record that compaction or retention took tells
+// nothing by itself, the leader epochs may.
+func (s *session) lost(ctx context.Context, o *Options, topic string, partition int32, last topics.LastRead) (int64, error) {
+	if last.Epoch >= 0 {
+		end, err := s.endOfEpoch(ctx, topic, partition, last.Epoch)
+		if err != nil || end >= 0 && end <= last.Offset {
+			return end, err
+		}
+	}
+	r, err := s.recordAt(ctx, o, topic, partition, last.Offset)
+	if err != nil || r == nil || r.Attrs.IsControl() && last.Sum == 0 {
+		return -1, err
+	}
+	if r.Attrs.IsControl() || sumOf(r) != last.Sum {
+		return last.Offset, nil
+	}
+	return -1, nil
+}
+
+// endOfEpoch is where the records of a leader epoch end (KIP-320); -1 if the
+// leader does not know.
+func (s *session) endOfEpoch(ctx context.Context, topic string, partition, epoch int32) (int64, error) {
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	req.ReplicaID = -1
+	rt := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	rp.Partition, rp.LeaderEpoch = partition, epoch
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, s.cl)
+	if err != nil {
+		return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
+	}
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
+			}
+			if p.LeaderEpoch >= 0 {
+				return p.EndOffset, nil
+			}
+		}
+	}
+	return -1, nil
+}
+
+// recordAt is the record at an offset; nil if none is there any more.
+func (s *session) recordAt(ctx context.Context, o *Options, topic string, partition int32, offset int64) (*kgo.Record, error) {
+	p, err := s.peek(ctx, topic, partition, offset, readUncommitted)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true, Offset: offset, IsolationLevel: kgo.ReadUncommitted(), Topic: topic, Partition: partition,
+	}, p, o.decompressor(), nil)
+	if fp.Err != nil || len(fp.Records) == 0 || fp.Records[0].Offset != offset {
+		return nil, nil
+	}
+	return fp.Records[0], nil
+}
+
+// ErrForeignGroup says that another consumer group owns the topics: both would
+// fire everything.
+var ErrForeignGroup = errors.New("these topics belong to another group")
+
+// ownedBy refuses a partition of another group, unless the operator takes it over.
+func (o *Options) ownedBy(group string) error {
+	if group == "" || group == o.Group || group == o.TakeOverGroup {
+		return nil
+	}
+	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would fire everything twice. "+
+		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and start once with --take-over %s",
+		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)
+}
+
+// askGroup finds whose the partition is before anything is written to it: a
+// nonce of ours would already disturb the owner.
+func (p *Partition) askGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	start, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, earliest)
+	if err != nil {
+		return err
+	}
+	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, latest)
+	if err != nil {
+		return err
+	}
+	for _, back := range []int64{groupNear, groupFar} {
+		from := max(start, end-back)
+		group, err := p.groupIn(ctx, from, end)
+		if err != nil {
+			return err
+		}
+		if group == "" && from > start {
+			continue // a long transaction that was aborted, or an older version: restore tells, if need be
+		}
+		if err := p.opts.ownedBy(group); err != nil || group == p.opts.Group || group == "" {
+			return err
+		}
+		return p.takeOver(ctx, group)
+	}
+	return nil
+}
+
+// How far back the end of topic state is searched for the group.
+const (
+	groupNear = 256
+	groupFar  = 16 << 10
+)
+
+// groupIn is the last group named in a range of topic state.
+func (p *Partition) groupIn(ctx context.Context, from, end int64) (group string, err error) {
+	for from < end {
+		var fs kgo.Fetches
+		if fs, from, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, from); err != nil {
+			return "", err
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			r := it.Next()
+			if r.Attrs.IsControl() || string(r.Key) != string(topics.KeyGuard) {
+				continue
+			}
+			g, err := topics.DecodeGuard(r.Value)
+			if err != nil {
+				return "", err
+			}
+			group = g.Group
+		}
+	}
+	return group, nil
+}
+
+// takeOver fences the partition's owner in another group, as the operator has
+// asked for.
+func (p *Partition) takeOver(ctx context.Context, group string) error {
+	p.log.Warn("taking the partition over from another group", "group", group)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, p.id)), kgo.TransactionTimeout(p.opts.TransactionTimeout),
+		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(),
+	}, p.opts.Kafka...)...)
+	if err != nil {
+		return fmt.Errorf("take over: %w", err)
+	}
+	defer cl.Close()
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("take over: fence group %s: %w", group, err)
+	}
+	return nil
+}
+
+// errSecondWriter says that somebody else has written to our partition of topic
+// state, under a transactional id that ours does not fence.
+var errSecondWriter = errors.New("somebody else writes to the partition's state")
+
+// checkAlone compares where the turn's records of topic state stand with where
+// they must, right behind the last turn's marker. Kafka may write a marker more
+// than once; anything else in between is a second writer's.
+func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
+	next := p.stateNext
+	p.stateNext = last + 2 // its marker
+	if next == 0 || first <= next {
+		return nil
+	}
+	p.own.step(stepAlone)
+	for next < first {
+		f, err := p.kafka.peek(ctx, p.names.state, p.id, next, readUncommitted)
+		if err != nil || f == nil || len(f.RecordBatches) < batchHeader {
+			return err // an election; what was there is asked for at the next gap
+		}
+		end, control := endOfBatch(f.RecordBatches)
+		if !control && end > next && end <= first {
+			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group on this prefix? "+
+				"Stop it, then restart this one", errSecondWriter, p.names.state, p.id, next)
+		}
+		next = max(end, next+1)
+	}
+	return nil
+}
+
+// endOfBatch is the offset behind the first batch, and whether it is a marker.
+func endOfBatch(b []byte) (end int64, control bool) {
+	end = int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:])) + 1
+	return end, binary.BigEndian.Uint16(b[batchAttributes:])&attrControl != 0
+}

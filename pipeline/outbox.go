@@ -1,0 +1,270 @@
+package pipeline
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// outbox is the bookkeeping of what stands on our partition and belongs to
+// others. It sends and reads nothing: forward.go sends, forward_again.go reads.
+//
+// The source log is the real outbox. Memory holds the first owed records of
+// each route, as many bytes as the route may have; the rest is an offset range
+// of the log, read again when there is room. So memory is bounded however much
+// is owed, and the turns never wait for a target that takes nothing.
+//
+//	owed by a route, in order of offset:
+//
+//	[ queue: in memory, sent from the front ][ rest..last: only in the log ]
+//
+// Order per route holds because nothing is added to the queue while the log
+// holds an owed record before it.
+type outbox struct {
+	bytes  int // that one route may hold in memory; one record it always may
+	routes map[route]*backlog
+}
+
+// route is one ordered stream: a source topic and a target partition. Commands
+// and receipts have offsets of their own.
+type route struct {
+	topic  string
+	target int32
+}
+
+func (r route) compare(o route) int {
+	return cmp.Or(cmp.Compare(r.topic, o.topic), cmp.Compare(r.target, o.target))
+}
+
+// backlog is what one route owes.
+type backlog struct {
+	queue      []*kgo.Record
+	size       int   // bytes in queue
+	rest, last int64 // offsets owed in the log, both included; none if rest > last
+	lost       []offsets
+	sending    bool // a goroutine sends what is in queue
+}
+
+// offsets is a range: from is the first, to the one after the last.
+type offsets struct{ from, to int64 }
+
+// misplaced is a record with the partition that its key belongs to.
+type misplaced struct {
+	*kgo.Record
+	home int32
+}
+
+// Bounds of one batch that is sent.
+const (
+	forwardBatch = 100 // records
+	forwardBytes = 700 << 10
+)
+
+// leastRouteBytes is what a route may hold in memory however many there are.
+const leastRouteBytes = 256 << 10
+
+// newOutbox divides memory between the routes that a source partition can have.
+func newOutbox(memory int, partitions int32) outbox {
+	most := max(2*int(partitions-1), 1) // of commands and of receipts, to all others
+	return outbox{bytes: max(memory/most, min(memory, leastRouteBytes)), routes: map[route]*backlog{}}
+}
+
+// sizeOf is what a record takes in memory, roughly.
+func sizeOf(r *kgo.Record) int {
+	return 300 + len(r.Key) + len(r.Value) + 200*len(r.Headers)
+}
+
+// kept is a copy of what is sent of a record: the record itself would keep its
+// whole fetched batch in memory.
+func kept(r *kgo.Record) *kgo.Record {
+	k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
+		Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Headers: slices.Clone(r.Headers)}
+	for i := range k.Headers {
+		k.Headers[i].Value = bytes.Clone(k.Headers[i].Value)
+	}
+	return k
+}
+
+func (o *outbox) backlog(key route) *backlog {
+	b := o.routes[key]
+	if b == nil {
+		b = &backlog{last: -1}
+		o.routes[key] = b
+	}
+	return b
+}
+
+// owe notes what an earlier owner left: records of a route that stand in the log
+// in [from, to), as far as there are any.
+func (o *outbox) owe(key route, owed offsets) {
+	if owed.from < owed.to {
+		b := o.backlog(key)
+		b.rest, b.last = owed.from, owed.to-1
+	}
+}
+
+// add takes a record that the turns have just read: into memory, or by its
+// offset if memory is full or the log holds older ones.
+func (o *outbox) add(r *kgo.Record, home int32) {
+	b := o.backlog(route{r.Topic, home})
+	switch {
+	case b.inLog():
+	case o.hasRoom(b, r):
+		b.append(r)
+		return
+	default:
+		b.rest = r.Offset
+	}
+	b.last = r.Offset
+}
+
+func (o *outbox) hasRoom(b *backlog, r *kgo.Record) bool {
+	return len(b.queue) == 0 || b.size+sizeOf(r) <= o.bytes
+}
+
+func (b *backlog) inLog() bool { return b.rest <= b.last }
+
+func (b *backlog) append(r *kgo.Record) {
+	b.queue = append(b.queue, kept(r))
+	b.size += sizeOf(r)
+}
+
+func (b *backlog) empty() bool { return len(b.queue) == 0 && !b.inLog() && len(b.lost) == 0 }
+
+// wanted is the offset from which on the log should be read again; ok is false
+// if nothing there is owed, or there is no room for it.
+func (o *outbox) wanted(topic string) (from int64, ok bool) {
+	for key, b := range o.routes {
+		if key.topic == topic && b.inLog() && b.size <= o.bytes/2 && (!ok || b.rest < from) {
+			from, ok = b.rest, true
+		}
+	}
+	return from, ok
+}
+
+// fill takes what was read again: the misplaced records of a topic in [read.from,
+// read.to). A route without room for one goes on from there the next time; one
+// that owes older records than these takes none.
+func (o *outbox) fill(topic string, read offsets, records []misplaced) {
+	full := map[int32]bool{}
+	for _, r := range records {
+		b := o.routes[route{topic, r.home}]
+		if b == nil || full[r.home] || b.rest < read.from || r.Offset < b.rest || r.Offset > b.last {
+			continue
+		}
+		b.rest = r.Offset
+		if full[r.home] = !o.hasRoom(b, r.Record); !full[r.home] {
+			b.append(r.Record)
+			b.rest++
+		}
+	}
+	for key, b := range o.routes {
+		if key.topic == topic && b.inLog() && b.rest >= read.from && !full[key.target] {
+			b.rest = max(b.rest, read.to)
+			o.drop(key, b)
+		}
+	}
+}
+
+// begins takes note of where the log begins: what is owed below is lost.
+func (o *outbox) begins(topic string, start int64) {
+	for key, b := range o.routes {
+		if key.topic == topic && b.inLog() && b.rest < start {
+			b.lost = append(b.lost, offsets{b.rest, min(start, b.last+1)})
+			b.rest = start
+		}
+	}
+}
+
+// lostRange is where owed records of a route stood that nobody can read any more.
+type lostRange struct {
+	route
+	offsets
+}
+
+// takeLost returns what is lost, each range once: when all before it is sent, so
+// that owed does not name it again.
+func (o *outbox) takeLost() (all []lostRange) {
+	for key, b := range o.routes {
+		for len(b.lost) > 0 && (len(b.queue) == 0 || b.queue[0].Offset >= b.lost[0].to) {
+			all = append(all, lostRange{key, b.lost[0]})
+			b.lost = b.lost[1:]
+		}
+		o.drop(key, b)
+	}
+	slices.SortFunc(all, func(a, b lostRange) int { return cmp.Or(a.compare(b.route), cmp.Compare(a.from, b.from)) })
+	return all
+}
+
+// idle are the routes with records in memory that nobody sends. The caller does
+// from now on, until head returns none.
+func (o *outbox) idle() (keys []route) {
+	for key, b := range o.routes {
+		if len(b.queue) > 0 && !b.sending {
+			b.sending = true
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// head is the next batch of a route; none ends its sending.
+func (o *outbox) head(key route) []*kgo.Record {
+	b := o.routes[key]
+	if b == nil {
+		return nil
+	}
+	n, size := 0, 0
+	for n < len(b.queue) && n < forwardBatch && (n == 0 || size+sizeOf(b.queue[n]) <= forwardBytes) {
+		size += sizeOf(b.queue[n])
+		n++
+	}
+	if n == 0 {
+		b.sending = false
+		o.drop(key, b)
+	}
+	return b.queue[:n:n]
+}
+
+// done takes the first n of a route out: they are acknowledged.
+func (o *outbox) done(key route, n int) {
+	b := o.routes[key]
+	for i, r := range b.queue[:n] {
+		b.size -= sizeOf(r)
+		b.queue[i] = nil // the array lives on
+	}
+	b.queue = b.queue[n:]
+	if len(b.queue) == 0 {
+		b.queue = nil
+	}
+}
+
+// drop forgets a route that owes nothing, unless a goroutine still asks for it.
+func (o *outbox) drop(key route, b *backlog) {
+	if b.empty() && !b.sending {
+		delete(o.routes, key)
+	}
+}
+
+// owed is the offset before the first that a route owes, for every route that
+// may owe one: where a successor must begin again.
+func (o *outbox) owed(f func(key route, before int64)) {
+	for key, b := range o.routes {
+		if b.empty() {
+			continue
+		}
+		first := b.last + 1
+		if b.inLog() {
+			first = b.rest
+		}
+		if len(b.queue) > 0 {
+			first = b.queue[0].Offset
+		}
+		if len(b.lost) > 0 {
+			first = min(first, b.lost[0].from)
+		}
+		f(key, first-1)
+	}
+}

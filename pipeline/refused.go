@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Gap is a place in an input of a partition from which an operator lets it go
+// on, although records before it are lost: --accept-gap PARTITION:OFFSET.
+type Gap struct {
+	Partition int32
+	Offset    int64
+}
+
+func (g Gap) String() string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
+
+// ParseGaps reads PARTITION:OFFSET, several of them separated by commas.
+func ParseGaps(text string) ([]Gap, error) {
+	var out []Gap
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		p, o, found := strings.Cut(one, ":")
+		partition, err1 := strconv.ParseInt(p, 10, 32)
+		offset, err2 := strconv.ParseInt(o, 10, 64)
+		if !found || err1 != nil || err2 != nil || partition < 0 || offset < 0 {
+			return nil, fmt.Errorf("%q is not PARTITION:OFFSET, such as 3:4711: copy it from the message of the partition that refuses", one)
+		}
+		out = append(out, Gap{int32(partition), offset})
+	}
+	return out, nil
+}
+
+// ErrGap says that commands were lost to retention or compaction while nobody
+// ran the partition. Only an operator can decide to go on (--accept-gap).
+var ErrGap = errors.New("commands are missing")
+
+// gap refuses to open a partition, unless the operator has accepted to go on
+// from this very offset: it serves for one gap and never for the next.
+func (o *Options) gap(partition int32, offset int64, format string, args ...any) error {
+	at := Gap{partition, offset}
+	why := fmt.Sprintf(format, args...)
+	for _, accepted := range o.AcceptGaps {
+		if accepted == at {
+			o.Logger.Warn("going on in spite of what is lost, as the operator has decided", "partition", partition, "offset", offset, "lost", why)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %s. Start with --accept-gap %v to go on", ErrGap, why, at)
+}
+
+// Reasons for which a partition alone is refused, as metrics name them.
+const (
+	refusedGap    = "gap"
+	refusedFormat = "newer_format"
+	refusedWriter = "second_writer"
+)
+
+// refusal says why a partition must not be opened before somebody has decided,
+// or a newer version has taken it; "" if trying again may help. The others of
+// the process go on.
+func refusal(err error) string {
+	switch {
+	case errors.Is(err, ErrGap):
+		return refusedGap
+	case errors.Is(err, topics.ErrNewer):
+		return refusedFormat
+	case errors.Is(err, errSecondWriter):
+		return refusedWriter
+	}
+	return ""
+}
+
+// endsProcess says that what is wrong is wrong for every partition.
+func endsProcess(err error) bool {
+	return errors.Is(err, ErrPartitions) || errors.Is(err, ErrForeignGroup)
+}
+
+// refusedRetry is how often a refused partition is tried all the same.
+const refusedRetry = time.Minute
+
+// refuse notes why the partition is not opened; "" that it is tried again.
+func (o *ownership) refuse(reason string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused, o.failure = reason, err
+}
+
+// refusal is why the partition is refused, and what exactly is wrong.
+func (o *ownership) refusal() (reason, detail string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refused != "" && o.failure != nil {
+		detail = o.failure.Error()
+	}
+	return o.refused, detail
+}

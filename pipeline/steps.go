@@ -1,0 +1,79 @@
+package pipeline
+
+// Step is what a partition does at a moment. Listeners hear those of a turn;
+// operators read all of them in a partition's status.
+type Step string
+
+// The steps of a turn, in order.
+const (
+	StepPoll      Step = "poll"
+	StepBegin     Step = "begin"
+	StepApply     Step = "apply"
+	StepAdvance   Step = "advance"
+	StepEmit      Step = "emit"
+	StepFlush     Step = "flush"
+	StepEnd       Step = "end"
+	StepCommitted Step = "committed"
+	StepStored    Step = "stored"
+)
+
+// StepRestore is heard for every batch that a restore has stored.
+const StepRestore Step = "restore"
+
+// Steps that no Listener hears: of opening a partition, and where a turn asks
+// Kafka in between.
+const (
+	stepTaken         Step = "end the standby"
+	stepWaitToOpen    Step = "wait for others to open"
+	stepConnect       Step = "connect"
+	stepOpenStore     Step = "open the store"
+	stepTakeOwnership Step = "take ownership"
+	stepResume        Step = "resume"
+	stepWaitToReopen  Step = "wait before it is opened again"
+	stepDueTopic      Step = "look for a due topic"
+	stepCompareClock  Step = "compare clocks"
+	stepAlone         Step = "look for a second writer"
+	stepAskGroup      Step = "ask whose it is"
+	stepRefused       Step = "refused"
+)
+
+// waitsForKafka says of every step whether it may wait for a broker, which may be
+// away for hours. The others wait for nothing but this machine: its processor,
+// its memory, its disk. A partition that stays at one of those hangs (watch).
+var waitsForKafka = map[Step]bool{
+	StepPoll:      true,
+	StepBegin:     false,
+	StepApply:     false,
+	StepAdvance:   false,
+	StepEmit:      false,
+	StepFlush:     true,
+	StepEnd:       true,
+	StepCommitted: false,
+	StepStored:    false,
+	StepRestore:   true,
+
+	stepTaken:         true,
+	stepWaitToOpen:    true,
+	stepConnect:       true,
+	stepOpenStore:     false,
+	stepTakeOwnership: true,
+	stepResume:        true,
+	stepWaitToReopen:  true,
+	stepDueTopic:      true,
+	stepCompareClock:  true,
+	stepAlone:         true,
+	stepAskGroup:      true,
+	stepRefused:       true,
+}
+
+// local says whether a partition at a step waits for this machine alone.
+func (s Step) local() bool {
+	waits, known := waitsForKafka[s]
+	return known && !waits
+}
+
+// step notes what the turn does now, for the watchdog and for listeners.
+func (p *Partition) step(s Step) {
+	p.own.step(s)
+	p.opts.Listener.Step(p.id, s)
+}

@@ -1,0 +1,50 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// TestFloodOfUnknownCancels: cancels and erases of keys that nobody registered
+// push out none of what has fired, so a producer's late retry stays a duplicate.
+func TestFloodOfUnknownCancels(t *testing.T) {
+	for _, op := range []string{"cancel", "erase"} {
+		t.Run(op, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+					o.MaxDone = 60
+					pipeline.RememberUnknown(o, 10)
+				}})
+				n := w.Start("a")
+				w.AwaitOwners()
+				at := time.Now().Add(10 * time.Second)
+				for i := range 40 {
+					w.Register(fmt.Sprint("k", i), at)
+				}
+				time.Sleep(20 * time.Second)
+				for i := range 500 {
+					w.Order(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
+				}
+				time.Sleep(10 * time.Second)
+				if done := n.Engine.Partitions()[0].Done; done > 40+10+1 {
+					t.Errorf("%d done records are remembered", done)
+				}
+				for i := range 40 {
+					w.Register(fmt.Sprint("k", i), at) // a late retry
+				}
+				time.Sleep(20 * time.Second)
+				for i := range 40 {
+					w.RequireDelivered(fmt.Sprint("k", i), 1)
+				}
+				if w.Heard("evicted") < 480 {
+					t.Errorf("%d records were dropped early", w.Heard("evicted"))
+				}
+			})
+		})
+	}
+}
