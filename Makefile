@@ -21,6 +21,7 @@ build: ## bin/waterclock, static
 
 test: setup check ## everything: unit, simulated, embedded, foreign clients, real services
 	test/run.sh
+	go test -tags flaws -run "Flaws|MutedOwner" ./pipeline
 
 quick: check ## unit and embedded tests only
 	go test -short ./...
