@@ -52,10 +52,9 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
 	before := d.past(&spec.When)
-	before.goesOn, before.beyond = true, s.Series.At-1
+	before.goesOn, before.beyond = true, from-1 // what is over by the new zone's clocks is not made due by the move
 	if at, ok := d.m.Timetable.instantOf(s.Series.Occurrence, spec.When.Zone); ok {
-		before.beyond = at - 1
+		before.beyond = max(before.beyond, at-1)
 	}
-	before.beyond = max(before.beyond, from-1) // what is over by the new zone's clocks is not made due by the move
 	return d.m.planRule(spec, s.Life, s.Key, from, before)
 }

@@ -45,6 +45,7 @@ type model struct {
 	live     map[string]*live // occurrences off the plan, and in flight
 	done     map[string]bool  // names that were decided in this life
 	went     map[string]bool  // and of these, what fired
+	lastWent []int64          // when the last 16 firings of this life went out, oldest first
 	skips    map[string]bool  // names that were skipped ahead
 	decided  int64            // newest nominal instant of the plan that was decided
 	idem     []idemKey
@@ -252,6 +253,24 @@ func (t *life) believe(name string, at int64) {
 		series := p.series
 		*p = plan{has: true, next: occurrence{at: at, name: name}, series: series, it: series.later(at)}
 	}
+}
+
+// keepFirings is how many firings of a life the engine knows by name
+// (docs/SEMANTICS.md, section 4).
+const keepFirings = 16
+
+// wentOut notes a first emission.
+func (m *model) wentOut(at int64) {
+	m.lastWent = append(m.lastWent, at)
+	if len(m.lastWent) > keepFirings {
+		m.lastWent = m.lastWent[1:]
+	}
+}
+
+// mayBeForgotten says whether what fired at an instant may be known by name no
+// more, so that the instant counts as fired.
+func (m *model) mayBeForgotten(at int64) bool {
+	return len(m.lastWent) == keepFirings && at <= m.lastWent[0]
 }
 
 func (w *worker) skip(what string) { w.skipped[what]++ }

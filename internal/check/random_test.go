@@ -88,27 +88,30 @@ func randomStep(w *sim.World, rng *rand.Rand) {
 
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
 
-// rules are one for each trigger. Another rule in the same life is not tried: it
-// waits until what the one before had decided or skipped is over, on the wall,
-// in whatever zone, which the contract does not want of it. For the same reason
-// one-shots lie ahead: those from before that instant are refused as fired.
+// rules are drawn for any trigger, so that one follows another in the same life.
 var rules = []string{`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`, `"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
 	`"cron:*/6 * * * *","timezone":"America/New_York"`, `"cron:10,40 1-3 * * *","timezone":"America/New_York"`,
 	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`, `"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`}
 
 func randomCommand(rng *rand.Rand, n int) string {
 	wait := fmt.Sprintf("%ds", 1+rng.IntN(1200))
-	extra := pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`, `,"misfire":"skip"`, `,"expires_after":"10m"`, `,"payload":{"n":1}`, `,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`)
+	extra := pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`, `,"misfire":"skip"`, `,"misfire":"fire_all"`, `,"expires_after":"10m"`, `,"payload":{"n":1}`, `,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`)
 	zone := pick(rng, "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
-	switch rng.IntN(20) {
+	switch rng.IntN(23) {
+	case 20:
+		return `{"op":"skip"}`
+	case 21:
+		return `{"op":"rezone","timezone":"` + zone + `"}`
+	case 22:
+		return `{"op":"skip","occurrence":"2026-11-01T` + pick(rng, "01:40", "02:10", "01:00", "02:15") + `"}`
 	case 0, 1, 2:
 		return `{"op":"register","delay":"` + wait + `"` + extra + `}`
 	case 3:
 		return `{"op":"register","delay":"5m"` + extra + `}`
 	case 4:
-		return `{"op":"register","fire_at":"2026-11-02T` + pick(rng, "02:30", "01:30", "03:15") + `","timezone":"` + zone + `"` + extra + `}`
+		return `{"op":"register","fire_at":"2026-11-` + pick(rng, "01", "02") + `T` + pick(rng, "02:30", "01:30", "03:15") + `","timezone":"` + zone + `"` + extra + `}`
 	case 5, 6, 7:
-		return `{"op":"register","recurrence":` + rules[n] + extra + `}`
+		return `{"op":"register","recurrence":` + pick(rng, rules...) + extra + `}`
 	case 8, 9:
 		return `{"op":"cancel"}`
 	case 10:

@@ -253,6 +253,7 @@ func (t *life) ready(e *event, due int64) {
 // and what had been applied.
 func (t *life) emitFirst(e *event, l *live, d *due) {
 	l.attempt, l.revision, l.nominal = 1, e.revision, e.scheduled
+	t.wentOut(e.occurred)
 	if d == nil {
 		return
 	}
