@@ -116,8 +116,8 @@ func (t *life) expectReplace(c *command) []string {
 	if probe.plan.has && !probe.plan.open && t.went[probe.plan.next.name] {
 		return []string{refused("already_fired")}
 	}
-	if probe.plan.has && t.mayBeForgotten(probe.plan.next.at) {
-		return []string{evReplaced, refused("already_fired")}
+	if probe.plan.has && t.countsAsFired(probe.plan.next.at) {
+		return []string{refused("already_fired")}
 	}
 	return []string{evReplaced}
 }

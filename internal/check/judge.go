@@ -29,7 +29,9 @@ func (t *life) judge() {
 }
 
 // complete says that whatever speaks of a record appended then must be there.
-func (t *life) complete(at int64) bool { return at <= t.v.full }
+func (t *life) complete(at int64) bool { return t.v.complete(at) }
+
+func (v *verifier) complete(at int64) bool { return at <= v.full }
 
 // lineUp makes of the commands those that count, in their order: of copies of a
 // forwarded one the first, and no claims that are not true.
@@ -74,9 +76,6 @@ func (t *life) copied(c *command, originals map[place]*command) bool {
 
 // answered says whether anything tells of a command where it landed.
 func (t *life) answered(c *command) bool {
-	if keyFault([]byte(t.key)) {
-		return true
-	}
 	source := t.commandRecord(c)[0]
 	return slices.ContainsFunc(t.events, func(e event) bool { return e.source == source }) ||
 		slices.ContainsFunc(t.refused, func(x refusal) bool { return x.source == source })
@@ -173,8 +172,12 @@ func (t *life) strange(e *event) {
 		}
 		t.reset()
 	}
-	_, at, ok := sourceOf(e.source)
-	if ok {
+	topic, at, ok := sourceOf(e.source)
+	switch {
+	case !ok:
+	case kindOf(t.v.h.Prefix, topic) == kindReceipts:
+		t.byReceipt(e, at)
+	default:
 		t.byCommand(e, at)
 	}
 }
@@ -310,7 +313,7 @@ func (t *life) stoppedBefore(d *due) (stop *command) {
 func (t *life) restOfRefusals() {
 	for i := range t.refused {
 		x := &t.refused[i]
-		if !x.used && t.complete(x.append) && (t.part.begun || t.known) && t.missing == 0 && !keyFault([]byte(t.key)) {
+		if !x.used && t.complete(x.append) && (t.part.begun || t.known) && t.missing == 0 {
 			t.fail(Illegal, []string{t.v.h.Prefix + "rejected/" + x.at.String()},
 				"no event tells of the refusal of %s (%s)", x.source, x.code)
 		}
@@ -327,6 +330,9 @@ func (t *life) restOfReceipts() {
 		if t.missing > 0 {
 			t.missing--
 			continue
+		}
+		if r.origin != r.at && slices.ContainsFunc(t.receipts, func(other receipt) bool { return other.answered && other.origin == r.origin }) {
+			continue // a second copy of one that was forwarded
 		}
 		if t.known && t.status != none {
 			t.fail(Illegal, []string{t.v.h.Prefix + "receipts/" + r.at.String()}, "no event tells of the receipt %s of %s",

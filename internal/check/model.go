@@ -267,9 +267,9 @@ func (m *model) wentOut(at int64) {
 	}
 }
 
-// mayBeForgotten says whether what fired at an instant may be known by name no
+// countsAsFired says whether what fired at an instant may be known by name no
 // more, so that the instant counts as fired.
-func (m *model) mayBeForgotten(at int64) bool {
+func (m *model) countsAsFired(at int64) bool {
 	return len(m.lastWent) == keepFirings && at <= m.lastWent[0]
 }
 

@@ -48,6 +48,12 @@ func (t *life) unfounded(e *event, at place) {
 	if e.append > t.v.full {
 		return
 	}
+	if t.v.mayBeCompacted(at) {
+		t.loosen()
+		t.known = false
+		t.follow(e, nil)
+		return
+	}
 	t.fail(LostAck, append(t.eventRecord(e), e.source), "%s tells of a command that is not in the log", e.kind)
 	t.known = false
 	t.follow(e, nil)

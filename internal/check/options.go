@@ -24,6 +24,9 @@ type Options struct {
 	Horizon time.Duration
 	// MisfireAfter is the engine's misfire_after. 0 means 60 s.
 	MisfireAfter time.Duration
+	// CompactionLag is min.compaction.lag.ms of topic commands: what is younger
+	// must be there. 0 means 7 d, -1 none.
+	CompactionLag time.Duration
 	// CatchUp is the engine's catch_up.max. 0 means 1,000.
 	CatchUp int
 	// Memory bounds the index, in bytes. 0 means 512 MiB. A history with a larger
@@ -62,6 +65,7 @@ func (o Options) withDefaults() Options {
 	set(&o.Epsilon, time.Second)
 	set(&o.Horizon, 24*time.Hour)
 	set(&o.MisfireAfter, time.Minute)
+	set(&o.CompactionLag, 7*24*time.Hour)
 	if o.CatchUp == 0 {
 		o.CatchUp = 1000
 	}

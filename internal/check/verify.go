@@ -36,6 +36,7 @@ type partition struct {
 	fromEvent int64 // first event offset that is there
 	begun     bool  // the history of the partition is there from its beginning
 	stuck     bool
+	compacted [][2]int64 // command offsets that compaction may have taken: [from, to)
 }
 
 // stall is a foreign producer's transaction on commands that was open for long.
@@ -58,6 +59,7 @@ func Verify(h *History, o Options) (*Report, error) {
 	for p := range v.parts {
 		v.turns(int32(p))
 	}
+	v.nameless()
 	v.replay()
 	v.finish()
 	return v.report, nil
@@ -137,7 +139,7 @@ func (v *verifier) begins(f *File, ft *fates) {
 // holes: commands whose offsets are missing. Compaction leaves what is younger
 // than its lag (7 d), so a hole in younger ones is a loss.
 func (v *verifier) holes(f *File, ft *fates) {
-	const lag = 7 * 86400 * 1000
+	lag := v.o.CompactionLag.Milliseconds()
 	if len(ft.holes) == 0 {
 		return
 	}
@@ -157,7 +159,19 @@ func (v *verifier) holes(f *File, ft *fates) {
 				"%d offsets of commands are missing from %d on, and nothing there is old enough to be compacted", n, ft.holes[0][0])})
 		return
 	}
+	v.parts[f.Partition].compacted = ft.holes
 	v.skip("command offsets that are missing (compacted before they were recorded)", n)
+}
+
+// mayBeCompacted says whether a command is missing where compaction may have
+// taken it.
+func (v *verifier) mayBeCompacted(at place) bool {
+	if int(at.partition) >= len(v.parts) {
+		return false
+	}
+	holes := v.parts[at.partition].compacted
+	i := sort.Search(len(holes), func(i int) bool { return holes[i][1] > at.offset })
+	return i < len(holes) && holes[i][0] <= at.offset
 }
 
 // findStalls: transactions of producers on commands, longest first to matter.
@@ -233,6 +247,10 @@ func (v *verifier) acks() {
 			v.skip("acknowledged commands from before the dump", 1)
 			continue
 		}
+		if v.mayBeCompacted(at) {
+			v.skip("acknowledged commands that may be compacted", 1)
+			continue
+		}
 		v.add(nil, Violation{Class: LostAck, Trigger: a.Key, Partition: a.Partition,
 			Records:  []string{v.h.Prefix + "commands/" + at.String()},
 			Sentence: "this command was acknowledged, and readers of committed records do not find it"})
@@ -263,7 +281,7 @@ func (v *verifier) index(share uint64, bits uint) ([]entry, uint) {
 			continue
 		}
 		for c := newCursor(f, v.fates[i]); c.next(); {
-			if f.kind == kindState && reservedKey(c.rec.Key) {
+			if f.kind == kindState && reservedKey(c.rec.Key) || isNameless(f.kind, &c.rec) {
 				continue
 			}
 			h := hashKey(triggerKey(f.kind, &c.rec))

@@ -25,6 +25,9 @@ func (w *World) Verify() *check.Report {
 	}
 	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Settle: -1, Acks: w.acks, MisfireAfter: w.misfireAfter,
 		CatchUp: w.catchUp}
+	if w.compacted {
+		o.CompactionLag = -1
+	}
 	r, err := check.Verify(w.History(), o)
 	if err != nil {
 		w.T.Fatalf("verify: %v", err)
