@@ -93,7 +93,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 				return err
 			}
 			if !stands { // kgo may have stopped there
-				goOn(p.kafka.cl, at, next)
+				p.readAgain()
 			}
 			continue
 		}
@@ -103,9 +103,22 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 		}
 		delete(p.kafka.suspects, at)
 		*offset = next
-		goOn(p.kafka.cl, at, next)
+		p.readAgain()
 	}
 	return nil
+}
+
+// readAgain makes kgo read all inputs on from where they are. Each of them,
+// because moving one drops what was fetched of the others, and with it the word
+// that kgo has stopped at a batch of theirs: it would not be told again.
+func (p *Partition) readAgain() {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for topic, partitions := range p.kafka.planned {
+		for partition := range partitions {
+			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: *p.position(topic)}}
+		}
+	}
+	p.kafka.cl.SetOffsets(offsets)
 }
 
 // passInRange is passUnreadable for who looks back at a log: commands and
@@ -152,7 +165,7 @@ func (p *Partition) wait(at place, s *suspicion, found []unreadable) error {
 	return nil
 }
 
-// goOn makes a client read a partition from an offset on.
+// goOn makes a client that reads one partition read it from an offset on.
 func goOn(cl *kgo.Client, at place, offset int64) {
 	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{at.topic: {at.partition: {Epoch: -1, Offset: offset}}})
 }
