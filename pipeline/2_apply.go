@@ -13,7 +13,7 @@ import (
 // apply obeys commands and receipts in the order of their logs.
 func (p *Partition) apply(t *turn, in input) error {
 	p.step(StepApply)
-	p.rejectLost(t)
+	p.rejectStuck(t)
 	commands, receipts := p.opts.Names.Commands(), p.opts.Names.Receipts()
 	for _, r := range in.records {
 		if u := in.unreadable[r]; u != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // forwarder brings commands and receipts that landed on the wrong partition to
@@ -114,6 +113,10 @@ func (f *forwarder) sendRoute(ctx context.Context, key route) {
 	for batch := f.head(key); len(batch) > 0 && ctx.Err() == nil; batch = f.head(key) {
 		n, err := f.sendPatiently(ctx, key, batch)
 		f.done(key, n)
+		if errors.Is(err, kerr.MessageTooLarge) {
+			f.refuse(key)
+			continue
+		}
 		if err != nil && ctx.Err() == nil {
 			f.log.Warn("forwarding failed, trying again", "error", err)
 			sleep(ctx, time.Second)
@@ -140,6 +143,15 @@ func (f *forwarder) done(key route, n int) {
 	f.changed(key.topic)
 }
 
+// refuse gives the first record of a route up: its topic does not take it with
+// where it comes from. A turn tells.
+func (f *forwarder) refuse(key route) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.out.refuse(key)
+	f.changed(key.topic)
+}
+
 // forwardWarn is how often the log names a target that takes nothing.
 const forwardWarn = 30 * time.Second
 
@@ -155,8 +167,8 @@ func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.R
 	return f.send(ctx, key, batch)
 }
 
-// send returns how many from the front are dealt with: acknowledged, or rejected
-// because with its origin it is too large for the topic.
+// send returns how many from the front are acknowledged. MessageTooLarge is about
+// the one behind them, not about a batch.
 func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	out := make([]*kgo.Record, len(batch))
 	at := make(map[*kgo.Record]int, len(batch))
@@ -176,7 +188,7 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 		case len(batch) > 1: // a broker may refuse a batch for its size: one by one tells
 			return f.sendSingly(ctx, key, batch)
 		default:
-			return f.reject(ctx, batch[0])
+			return 0, err
 		}
 	}
 	return len(batch), nil
@@ -184,23 +196,11 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 
 func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	for i := range batch {
-		if n, err := f.send(ctx, key, batch[i:i+1]); err != nil || n == 0 {
+		if _, err := f.send(ctx, key, batch[i:i+1]); err != nil {
 			return i, err
 		}
 	}
 	return len(batch), nil
-}
-
-// reject writes a record that cannot be forwarded to topic rejected.
-func (f *forwarder) reject(ctx context.Context, r *kgo.Record) (int, error) {
-	key, value, headers := topics.RejectedRecord(record(r), &trigger.Error{Code: trigger.CodeTooLarge,
-		Msg: "the record stands on another partition than its key's, and is too large to be forwarded"})
-	out := &kgo.Record{Topic: f.opts.Names.Rejected(), Partition: r.Partition, Key: key, Value: value,
-		Headers: kgoHeaders(headers)}
-	if err := f.kafka.ProduceSync(ctx, out).FirstErr(); err != nil {
-		return 0, fmt.Errorf("reject %s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
-	}
-	return 1, nil
 }
 
 // forwardRecord is r with where it first stood.

@@ -90,7 +90,15 @@ const forwardInterval = 5 * time.Second
 
 // forwardNoted says whether progress is to take note of what was forwarded.
 func (p *Partition) forwardNoted() bool {
-	return time.Since(p.committed) < forwardInterval || maps.Equal(p.owed(), p.progress.Forwarded)
+	return time.Since(p.committed) < forwardInterval || !p.hasStuck() && maps.Equal(p.owed(), p.progress.Forwarded)
+}
+
+// hasStuck says that a turn has something to put on record (rejectStuck).
+func (p *Partition) hasStuck() bool {
+	f := p.forward
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.hasStuck()
 }
 
 // forwardPatience is how long poll may wait before it asks forwardNoted again.
@@ -101,14 +109,19 @@ func (p *Partition) forwardPatience(wait time.Duration) time.Duration {
 	return min(wait, forwardInterval-time.Since(p.committed)%forwardInterval)
 }
 
-// rejectLost puts on record what can never be forwarded: the log has dropped it,
-// by retention or by DeleteRecords. The records are gone, so only their offsets
-// are left to name. It is part of the turn, like the position behind them.
-func (p *Partition) rejectLost(t *turn) {
+// rejectStuck puts on record what can never be forwarded: its topic does not take
+// it any more, or the log has dropped it, by retention or by DeleteRecords; then
+// only offsets are left to name. It is part of the turn, like the position behind
+// them.
+func (p *Partition) rejectStuck(t *turn) {
 	f := p.forward
 	f.mu.Lock()
-	lost := f.out.takeLost()
+	lost, refused := f.out.takeLost(), f.out.takeRefused()
 	f.mu.Unlock()
+	for _, r := range refused {
+		t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+		p.refuseStranger(t, record(r), errNotForwarded)
+	}
 	for _, l := range lost {
 		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of partition %d "+
 			"was not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)

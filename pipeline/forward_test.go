@@ -3,14 +3,17 @@ package pipeline_test
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -508,4 +511,51 @@ func (s *storming) blow() {
 		n.Cut()
 	}
 	time.Sleep(time.Duration(s.Rand.IntN(8000)) * time.Millisecond)
+}
+
+// TestForwardRefused: the topic takes less than when a misplaced command landed.
+// That one is refused, once and by an event, also if the owner dies before it
+// tells; what stands behind it is forwarded.
+func TestForwardRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 2})
+		key := keysOn(1, "k", 1)[0]
+		noise := make([]byte, 3000) // which compression does not make smaller
+		for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
+			noise[i] = byte('0' + rng.IntN(64))
+		}
+		big := fmt.Sprintf(`{"op":"register","delay":"1s","payload":%q}`, noise)
+		w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: 0, Key: []byte(key), Value: []byte(big)})
+		w.RegisterOn(0, keysOn(1, "behind", 1)[0], time.Now().Add(time.Minute))
+		limit := "2000"
+		cl := w.Client()
+		defer cl.Close()
+		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: &limit}}, w.Names.Commands()); err != nil {
+			t.Fatal(err)
+		}
+		w.Start("a")
+		w.AwaitOwners()
+		w.Kill("a")
+		w.Start("b")
+		w.AwaitOwners()
+		time.Sleep(2 * time.Minute)
+		var refused []string
+		for _, r := range w.Dump(w.Names.Events()) {
+			e, err := topics.DecodeEvent(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == "command.rejected" {
+				refused = append(refused, e.Trigger+" "+e.Reason+" "+e.Source)
+			}
+		}
+		if want := []string{key + " too_large " + w.Names.Commands() + "/0/0"}; !slices.Equal(refused, want) {
+			t.Errorf("refused: %v, want %v", refused, want)
+		}
+		if n := len(w.Dump(w.Names.Rejected())); n != 1 {
+			t.Errorf("%d records on rejected", n)
+		}
+		w.RequireDelivered(key, 0)
+		w.CheckInvariants()
+	})
 }

@@ -44,7 +44,8 @@ type backlog struct {
 	size       int   // bytes in queue
 	rest, last int64 // offsets owed in the log, both included; none if rest > last
 	lost       []offsets
-	sending    bool // a goroutine sends what is in queue
+	refused    []*kgo.Record // their topic does not take them; a turn is to tell
+	sending    bool          // a goroutine sends what is in queue
 }
 
 // offsets is a range: from is the first, to the one after the last.
@@ -131,7 +132,9 @@ func (b *backlog) append(r *kgo.Record) {
 	b.size += sizeOf(r)
 }
 
-func (b *backlog) empty() bool { return len(b.queue) == 0 && !b.inLog() && len(b.lost) == 0 }
+func (b *backlog) empty() bool {
+	return len(b.queue) == 0 && !b.inLog() && len(b.lost) == 0 && len(b.refused) == 0
+}
 
 // wanted is the offset from which on the log should be read again; ok is false
 // if nothing there is owed, or there is no room for it.
@@ -188,7 +191,7 @@ type lostRange struct {
 // that owed does not name it again.
 func (o *outbox) takeLost() (all []lostRange) {
 	for key, b := range o.routes {
-		for len(b.lost) > 0 && (len(b.queue) == 0 || b.queue[0].Offset >= b.lost[0].to) {
+		for b.mayTellLost() {
 			all = append(all, lostRange{key, b.lost[0]})
 			b.lost = b.lost[1:]
 		}
@@ -196,6 +199,10 @@ func (o *outbox) takeLost() (all []lostRange) {
 	}
 	slices.SortFunc(all, func(a, b lostRange) int { return cmp.Or(a.compare(b.route), cmp.Compare(a.from, b.from)) })
 	return all
+}
+
+func (b *backlog) mayTellLost() bool {
+	return len(b.lost) > 0 && (len(b.queue) == 0 || b.queue[0].Offset >= b.lost[0].to)
 }
 
 // idle are the routes with records in memory that nobody sends. The caller does
@@ -241,6 +248,36 @@ func (o *outbox) done(key route, n int) {
 	}
 }
 
+// refuse takes the first of a route out, for a turn to tell that it was refused.
+func (o *outbox) refuse(key route) {
+	b := o.routes[key]
+	b.refused = append(b.refused, b.queue[0])
+	o.done(key, 1)
+}
+
+// hasStuck says that takeRefused or takeLost would return something.
+func (o *outbox) hasStuck() bool {
+	for _, b := range o.routes {
+		if len(b.refused) > 0 || b.mayTellLost() {
+			return true
+		}
+	}
+	return false
+}
+
+// takeRefused returns what was refused, each record once.
+func (o *outbox) takeRefused() (all []*kgo.Record) {
+	for key, b := range o.routes {
+		all = append(all, b.refused...)
+		b.refused = nil
+		o.drop(key, b)
+	}
+	slices.SortFunc(all, func(a, b *kgo.Record) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Offset, b.Offset))
+	})
+	return all
+}
+
 // drop forgets a route that owes nothing, unless a goroutine still asks for it.
 func (o *outbox) drop(key route, b *backlog) {
 	if b.empty() && !b.sending {
@@ -264,6 +301,9 @@ func (o *outbox) owed(f func(key route, before int64)) {
 		}
 		if len(b.lost) > 0 {
 			first = min(first, b.lost[0].from)
+		}
+		if len(b.refused) > 0 {
+			first = min(first, b.refused[0].Offset)
 		}
 		f(key, first-1)
 	}

@@ -142,7 +142,7 @@ func (t *life) take(f *File, r *Record) {
 			return
 		}
 		e.at, e.append = at, r.Timestamp
-		if f.Partition != t.home {
+		if f.Partition != t.home && !refusedAstray(e) {
 			t.fail(Illegal, []string{f.Topic + "/" + at.String()}, "an event of partition %d stands on %d", t.home, f.Partition)
 		}
 	case kindDue:
@@ -164,6 +164,12 @@ func (t *life) take(f *File, r *Record) {
 	case kindState:
 		t.takeState(r, at)
 	}
+}
+
+// refusedAstray: what could not be forwarded is refused where it landed.
+func refusedAstray(e *event) bool {
+	_, at, ok := sourceOf(e.source)
+	return e.kind == evRejected && ok && at.partition == e.at.partition
 }
 
 // takeState keeps the newest state, and when it was forgotten.
