@@ -45,21 +45,23 @@ func (p *past) decided(o occurrence, life Life) bool {
 	}
 	at := o.At
 	if wall, err := calendar.ParseWall(wallOfID(o.ID)); err == nil {
-		at = min(at, Instant(wall)-ahead(p.done))
+		if by, local := ahead(p.done); local {
+			at = min(at, Instant(wall)-by)
+		}
 	}
 	return !p.sameRule && forgotten(p.done, at)
 }
 
 // ahead is how far clocks were ahead of UTC, in ms, where the firings took
-// place: the most of them.
-func ahead(done []Firing) (most Instant) {
+// place: the most of them. local is false if none has a wall time for a name.
+func ahead(done []Firing) (most Instant, local bool) {
 	for i := range done {
 		wall, err := calendar.ParseWall(wallOfID(done[i].Occurrence))
-		if by := Instant(wall) - done[i].Nominal; err == nil && (i == 0 || by > most) {
-			most = by
+		if by := Instant(wall) - done[i].Nominal; err == nil && (!local || by > most) {
+			most, local = by, true
 		}
 	}
-	return most
+	return most, local
 }
 
 // leaveOut is what a new plan must not fire: what was skipped, and what fired

@@ -235,6 +235,9 @@ func (t *life) reschedule(c *command) {
 func (t *life) rezone(c *command) {
 	t.when.zone, t.moved = c.zone, true
 	t.run = misfireRun{}
+	if t.plan.snoozed {
+		return // to an instant, which no zone moves
+	}
 	before := t.plan.next
 	t.setPlan(c.appended)
 	for t.plan.has && !t.plan.open && !t.plan.oneShot && before.named && t.plan.next.named &&

@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // postponedAgain: an emission that follows a postponement has the attempt of
@@ -130,6 +131,10 @@ func (t *life) wholeRun(e *event, policy string, last occurrence) {
 // expire is an occurrence that came too late to be of use.
 func (t *life) expire(e *event) {
 	name, _ := base(e.occurrence)
+	for strings.HasPrefix(name, "run-") && t.live[name] == nil && t.next < len(t.commands) { // no event tells of a run_now
+		t.silent(t.commands[t.next])
+		t.next++
+	}
 	if l := t.live[name]; l != nil && l.due != 0 && !l.gone {
 		l.gone = true
 		return
