@@ -138,7 +138,7 @@ func (t *life) early(d *due) {
 
 // event replays one event.
 func (t *life) event(e *event) {
-	if e.kind == evRejected && e.seq == 0 {
+	if e.seq == 0 && (e.kind == evRejected || e.reason == "unknown") {
 		t.strange(e)
 		return
 	}
@@ -163,19 +163,33 @@ func (t *life) event(e *event) {
 // believed once, and of the plan until it says something.
 func (m *model) loosen() { m.loose, m.drift = true, true }
 
-// strange is a refusal about a key of which nothing is remembered: it has no
-// seq, and leaves nothing behind.
+// strange is a refusal, or a receipt, about a key of which nothing is
+// remembered: it has no seq, and leaves nothing behind.
 func (t *life) strange(e *event) {
 	if t.status != none && t.known && !t.loose {
 		if !t.mayBeForgotten(e.occurred) {
-			t.fail(Illegal, t.eventRecord(e), "a refusal without seq, although the trigger is remembered as %s", t.status)
+			t.fail(Illegal, t.eventRecord(e), "%s without seq, although the trigger is remembered as %s", e.kind, t.status)
 			return
 		}
 		t.reset()
 	}
-	_, at, ok := sourceOf(e.source)
-	if ok {
+	topic, at, ok := sourceOf(e.source)
+	switch {
+	case !ok:
+	case kindOf(t.v.h.Prefix, topic) == kindReceipts:
+		t.strangeReceipt(e, at)
+	default:
 		t.byCommand(e, at)
+	}
+}
+
+// strangeReceipt answers a receipt that changes nothing.
+func (t *life) strangeReceipt(e *event, at place) {
+	if i := slices.IndexFunc(t.receipts, func(r receipt) bool { return r.at == at }); i >= 0 {
+		t.receipts[i].answered = true
+	}
+	if e.kind == evRejected {
+		t.checkRefusal(e, nil)
 	}
 }
 
@@ -321,7 +335,7 @@ func (t *life) restOfRefusals() {
 func (t *life) restOfReceipts() {
 	for i := range t.receipts {
 		r := &t.receipts[i]
-		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) {
+		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) || t.copyAnswered(r) {
 			continue
 		}
 		if t.missing > 0 {
@@ -333,6 +347,12 @@ func (t *life) restOfReceipts() {
 				r.outcome, r.dueID)
 		}
 	}
+}
+
+// copyAnswered says that a receipt was forwarded more than once, and that an
+// event tells of another copy: the engine takes one.
+func (t *life) copyAnswered(r *receipt) bool {
+	return r.claims && slices.ContainsFunc(t.receipts, func(o receipt) bool { return o.claims && o.first == r.first && o.answered })
 }
 
 // overdue: what should have gone out by the end, and did not (C2). Where the

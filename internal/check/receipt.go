@@ -3,6 +3,8 @@ package check
 // receipt is a record of topic receipts.
 type receipt struct {
 	at       place
+	first    place // where it was appended first, if it says that it was forwarded
+	claims   bool  // it says so
 	append   int64
 	dueID    string
 	outcome  string
@@ -13,6 +15,7 @@ type receipt struct {
 
 func decodeReceipt(r *Record, partition int32) receipt {
 	out := receipt{at: place{partition, r.Offset}, append: r.Timestamp}
+	out.first, _, out.claims = forwardedFrom(r)
 	err := members(r.Value, func(name, raw []byte) error {
 		switch string(name) {
 		case "due_id":
