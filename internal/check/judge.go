@@ -248,6 +248,7 @@ func (t *life) silent(c *command) {
 		return
 	}
 	allowed := t.expect(c)
+	t.heard = max(t.heard, c.appended)
 	if slices.Contains(allowed, "") {
 		t.effectSilent(c)
 		return

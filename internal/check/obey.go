@@ -108,6 +108,7 @@ func (t *life) obey(c *command, e *event) {
 	if e.kind != evRejected && e.kind != evDuplicate {
 		t.newest = max(t.newest, c.appended)
 	}
+	t.heard = max(t.heard, c.appended)
 }
 
 // checkRefusal: there is one record on rejected for each, with the command's
@@ -181,7 +182,7 @@ func (t *life) register(c *command) {
 	was := t.model
 	t.reset()
 	t.seq, t.revision, t.status, t.changed = was.seq, was.revision, was.status, was.changed
-	t.idem, t.newest = was.idem, was.newest
+	t.idem, t.newest, t.heard = was.idem, was.newest, was.heard
 	t.begun, t.later = c.first, later
 	t.reg, t.when, t.appended = c, c.when, c.appended
 	t.setPlan(c.appended)
@@ -282,7 +283,7 @@ func (t *life) skipped(e *event) {
 // effectSilent is a command that tells nothing by itself.
 func (t *life) effectSilent(c *command) {
 	if c.op == "run_now" {
-		t.live[commandMark("run", c)] = &live{due: c.append, nominal: c.appended, content: t.reg}
+		t.live[commandMark("run", c)] = &live{due: c.appended, nominal: c.appended, content: t.reg}
 	}
 }
 

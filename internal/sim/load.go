@@ -120,7 +120,7 @@ const steadies = 4
 func (l *life) steady(rng *rand.Rand) {
 	key := fmt.Sprint("r", rng.IntN(steadies))
 	body := pick(rng, `{"op":"skip"}`, `{"op":"run_now"}`, `{"op":"pause"}`, `{"op":"resume"}`, `{"op":"resume"}`, `{"op":"ack"}`,
-		`{"op":"snooze","for":"20s"}`, `{"op":"rezone","timezone":"`+pick(rng, "Europe/Berlin", "America/New_York", "Asia/Kathmandu")+`"}`)
+		`{"op":"snooze","for":"20s"}`, `{"op":"rezone","timezone":"`+pick(rng, "Europe/Berlin", "America/New_York", "Asia/Tokyo")+`"}`)
 	l.OrderOn(l.astray(rng, key), key, body)
 }
 
