@@ -13,6 +13,8 @@ func (t *life) byCommand(e *event, at place) {
 	}
 	i := t.find(at)
 	switch {
+	case i < 0 && t.ofLongerKey(e):
+		return
 	case i < 0:
 		t.unfounded(e, at)
 		return
@@ -25,6 +27,13 @@ func (t *life) byCommand(e *event, at place) {
 	}
 	t.next++
 	t.obey(t.commands[i], e)
+}
+
+// ofLongerKey says that an event may tell of a record whose key is too long to
+// be a trigger's: events name it by its beginning, cut at a character.
+func (t *life) ofLongerKey(e *event) bool {
+	const most, character = 255, 4
+	return e.kind == evRejected && e.reason == "invalid_key" && len(t.key) > most-character
 }
 
 // find is the command an event names: by where it stands, or by its first
