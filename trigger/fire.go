@@ -53,14 +53,14 @@ func (d *decision) seriesDue() {
 	case missed && s.Series.At > s.Series.Told:
 		d.misfired(1, s.Series.At, s.Series.At)
 		if s.Spec.Misfire == SkipMissed {
-			d.end(Expired)
-			d.tellExpired(&occ, "misfire")
+			d.advance()
+			d.expire(&occ, "misfire")
 			return
 		}
 	}
 	d.advance()
 	if expired(&s.Spec, occ.Due, d.now) {
-		d.expire(&occ)
+		d.expire(&occ, "expires_after")
 		return
 	}
 	d.emit(&occ)
@@ -72,16 +72,21 @@ func (d *decision) seriesOccurrence() Live {
 	return Live{Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1, Revision: d.s.Revision}
 }
 
-// expire ends an occurrence that is too late to be of use.
-func (d *decision) expire(l *Live) {
+// expire ends an occurrence that is too late to be of use, and nothing else:
+// what is in flight, snoozed or tried again goes on.
+func (d *decision) expire(l *Live, reason string) {
 	s := d.s
-	if !s.Recurring() && s.Series.At == 0 && len(s.Live) == 0 {
-		d.end(Expired)
-		d.tellExpired(l, "expires_after")
+	switch {
+	case s.Recurring():
+		d.tellExpired(l, reason)
+		d.settle()
 		return
+	case s.Series.At == 0 && len(s.Live) == 0:
+		d.end(Expired)
+	default:
+		d.settle()
 	}
-	d.tellExpired(l, "expires_after")
-	d.settle()
+	d.tellExpired(l, reason)
 }
 
 func (d *decision) tellExpired(l *Live, reason string) {
@@ -109,7 +114,7 @@ func (d *decision) liveDue(i int) {
 		return
 	}
 	if expired(d.content(&l), d.wanted(&l), d.now) {
-		d.expire(&l)
+		d.expire(&l, "expires_after")
 		return
 	}
 	if l.Revision == 0 {

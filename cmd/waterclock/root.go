@@ -54,6 +54,7 @@ var verbs = []struct {
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},
+	{groupOperate, newSim},
 	{groupOperate, newConfig},
 	{groupOperate, newVersion},
 	{groupOperate, newMan},

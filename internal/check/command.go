@@ -154,16 +154,21 @@ func isCommandHeader(name string) bool { return len(name) >= 3 && strings.EqualF
 
 // claim reads the headers of a forwarded record.
 func (c *command) claim(r *Record) {
-	if id, ok := r.header("wcx-topic-id"); !ok || id == "" {
-		return
-	}
-	origin, _ := r.header("wcx-origin")
-	_, at, ok := sourceOf("x/" + origin)
-	text, _ := r.header("wcx-append")
-	ms, ok2 := number([]byte(text))
-	if ok && ok2 && ms > 0 {
+	if at, ms, ok := forwardedFrom(r); ok {
 		c.claims, c.first, c.appended = true, at, ms
 	}
+}
+
+// forwardedFrom is where a record says that it was appended first, and when.
+func forwardedFrom(r *Record) (at place, ms int64, ok bool) {
+	if id, found := r.header("wcx-topic-id"); !found || id == "" {
+		return at, 0, false
+	}
+	origin, _ := r.header("wcx-origin")
+	_, at, ok = sourceOf("x/" + origin)
+	text, _ := r.header("wcx-append")
+	ms, ok2 := number([]byte(text))
+	return at, ms, ok && ok2 && ms > 0
 }
 
 func (c *command) fromHeaders(r *Record) {

@@ -46,11 +46,11 @@ func (t *life) expect(c *command) []string {
 func (t *life) superseded(c *command) int {
 	const skew = 1000
 	switch {
-	case !c.claims || t.newest == 0:
+	case !c.claims || t.heard == 0:
 		return 0
 	case t.newest > c.appended+skew:
 		return 2
-	case t.newest >= c.appended-skew:
+	case t.newest >= c.appended-skew, t.heard >= c.appended-skew:
 		return 1
 	}
 	return 0

@@ -137,7 +137,7 @@ func (t *life) early(d *due) {
 
 // event replays one event.
 func (t *life) event(e *event) {
-	if e.kind == evRejected && e.seq == 0 {
+	if e.seq == 0 && (e.kind == evRejected || e.reason == "unknown") {
 		t.strange(e)
 		return
 	}
@@ -162,12 +162,12 @@ func (t *life) event(e *event) {
 // believed once, and of the plan until it says something.
 func (m *model) loosen() { m.loose, m.drift = true, true }
 
-// strange is a refusal about a key of which nothing is remembered: it has no
-// seq, and leaves nothing behind.
+// strange is a refusal, or a receipt, about a key of which nothing is
+// remembered: it has no seq, and leaves nothing behind.
 func (t *life) strange(e *event) {
 	if t.status != none && t.known && !t.loose {
 		if !t.mayBeForgotten(e.occurred) {
-			t.fail(Illegal, t.eventRecord(e), "a refusal without seq, although the trigger is remembered as %s", t.status)
+			t.fail(Illegal, t.eventRecord(e), "%s without seq, although the trigger is remembered as %s", e.kind, t.status)
 			return
 		}
 		t.reset()
@@ -176,9 +176,19 @@ func (t *life) strange(e *event) {
 	switch {
 	case !ok:
 	case kindOf(t.v.h.Prefix, topic) == kindReceipts:
-		t.byReceipt(e, at)
+		t.strangeReceipt(e, at)
 	default:
 		t.byCommand(e, at)
+	}
+}
+
+// strangeReceipt answers a receipt that changes nothing.
+func (t *life) strangeReceipt(e *event, at place) {
+	if i := slices.IndexFunc(t.receipts, func(r receipt) bool { return r.at == at }); i >= 0 {
+		t.receipts[i].answered = true
+	}
+	if e.kind == evRejected {
+		t.checkRefusal(e, nil)
 	}
 }
 
@@ -237,6 +247,7 @@ func (t *life) silent(c *command) {
 		return
 	}
 	allowed := t.expect(c)
+	t.heard = max(t.heard, c.appended)
 	if slices.Contains(allowed, "") {
 		t.effectSilent(c)
 		return
@@ -324,21 +335,24 @@ func (t *life) restOfRefusals() {
 func (t *life) restOfReceipts() {
 	for i := range t.receipts {
 		r := &t.receipts[i]
-		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) {
+		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) || t.copyAnswered(r) {
 			continue
 		}
 		if t.missing > 0 {
 			t.missing--
 			continue
 		}
-		if r.origin != r.at && slices.ContainsFunc(t.receipts, func(other receipt) bool { return other.answered && other.origin == r.origin }) {
-			continue // a second copy of one that was forwarded
-		}
 		if t.known && t.status != none {
 			t.fail(Illegal, []string{t.v.h.Prefix + "receipts/" + r.at.String()}, "no event tells of the receipt %s of %s",
 				r.outcome, r.dueID)
 		}
 	}
+}
+
+// copyAnswered says that a receipt was forwarded more than once, and that an
+// event tells of another copy: the engine takes one.
+func (t *life) copyAnswered(r *receipt) bool {
+	return r.claims && slices.ContainsFunc(t.receipts, func(o receipt) bool { return o.claims && o.first == r.first && o.answered })
 }
 
 // overdue: what should have gone out by the end, and did not (C2). Where the

@@ -50,6 +50,7 @@ type model struct {
 	decided  int64            // newest nominal instant of the plan that was decided
 	idem     []idemKey
 	newest   int64 // newest first append that was applied
+	heard    int64 // the same, with those that changed nothing, or told nothing
 	run      misfireRun
 
 	next    int // commands before were applied

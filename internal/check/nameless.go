@@ -79,7 +79,7 @@ func (n *nameless) ask(f *File, r *Record) {
 		return
 	}
 	o := origin{f.kind, at}
-	if first := firstPlace(r, at); first != at {
+	if first, _, copied := forwardedFrom(r); copied {
 		n.copy[o] = origin{f.kind, first}
 		o = n.copy[o]
 	}

@@ -13,6 +13,8 @@ func (t *life) byCommand(e *event, at place) {
 	}
 	i := t.find(at)
 	switch {
+	case i < 0 && t.ofLongerKey(e):
+		return
 	case i < 0:
 		t.unfounded(e, at)
 		return
@@ -25,6 +27,13 @@ func (t *life) byCommand(e *event, at place) {
 	}
 	t.next++
 	t.obey(t.commands[i], e)
+}
+
+// ofLongerKey says that an event may tell of a record whose key is too long to
+// be a trigger's: events name it by its beginning, cut at a character.
+func (t *life) ofLongerKey(e *event) bool {
+	const most, character = 255, 4
+	return e.kind == evRejected && e.reason == "invalid_key" && len(t.key) > most-character
 }
 
 // find is the command an event names: by where it stands, or by its first
@@ -114,6 +123,7 @@ func (t *life) obey(c *command, e *event) {
 	if e.kind != evRejected && e.kind != evDuplicate {
 		t.newest = max(t.newest, c.appended)
 	}
+	t.heard = max(t.heard, c.appended)
 }
 
 // checkRefusal: there is one record on rejected for each, with the command's
@@ -187,7 +197,7 @@ func (t *life) register(c *command) {
 	was := t.model
 	t.reset()
 	t.seq, t.revision, t.status, t.changed = was.seq, was.revision, was.status, was.changed
-	t.idem, t.newest = was.idem, was.newest
+	t.idem, t.newest, t.heard = was.idem, was.newest, was.heard
 	t.begun, t.later = c.first, later
 	t.reg, t.when, t.appended = c, c.when, c.appended
 	t.setPlan(c.appended)
@@ -291,7 +301,7 @@ func (t *life) skipped(e *event) {
 // effectSilent is a command that tells nothing by itself.
 func (t *life) effectSilent(c *command) {
 	if c.op == "run_now" {
-		t.live[commandMark("run", c)] = &live{due: c.append, nominal: c.appended, content: t.reg}
+		t.live[commandMark("run", c)] = &live{due: c.appended, nominal: c.appended, content: t.reg}
 	}
 }
 

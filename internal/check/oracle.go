@@ -252,7 +252,7 @@ func (s *series) dates(r *recurrence) error {
 // atWall is what a wall time means under the trigger's policies.
 func (s *series) atWall(w wall, frac int64) (out []occurrence) {
 	for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
-		out = append(out, occurrence{at: p.at*1000 + frac, name: wallName(w, frac, p.second && s.overlap == "both"),
+		out = append(out, occurrence{at: p.at*1000 + frac, name: wallName(w, frac, p.second),
 			local: w, named: true})
 	}
 	return out

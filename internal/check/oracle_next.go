@@ -55,7 +55,8 @@ func (it *steps) next() (occurrence, bool) {
 }
 
 // pick takes the earliest of what is pending and what include has left, all of
-// the same instant at once, under the later name.
+// the same instant at once, under the later name; a wall time that include
+// names goes before an instant of a rule of elapsed time.
 func (it *steps) pick() (occurrence, bool) {
 	for !it.ended && (len(it.pending) == 0 || it.earliest() > it.reached-slack) {
 		found, more := it.pull()
@@ -70,7 +71,11 @@ func (it *steps) pick() (occurrence, bool) {
 	var best occurrence
 	ok := false
 	take := func(o occurrence) {
-		if !ok || o.at < best.at || o.at == best.at && o.local > best.local {
+		later := o.local > best.local
+		if o.named != best.named {
+			later = o.named
+		}
+		if !ok || o.at < best.at || o.at == best.at && later {
 			best, ok = o, true
 		}
 	}

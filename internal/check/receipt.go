@@ -3,7 +3,8 @@ package check
 // receipt is a record of topic receipts.
 type receipt struct {
 	at       place
-	origin   place // where it was first, if it was forwarded
+	first    place // where it was appended first, if it says that it was forwarded
+	claims   bool  // it says so
 	append   int64
 	dueID    string
 	outcome  string
@@ -14,7 +15,7 @@ type receipt struct {
 
 func decodeReceipt(r *Record, partition int32) receipt {
 	out := receipt{at: place{partition, r.Offset}, append: r.Timestamp}
-	out.origin = firstPlace(r, out.at)
+	out.first, _, out.claims = forwardedFrom(r)
 	err := members(r.Value, func(name, raw []byte) error {
 		switch string(name) {
 		case "due_id":
@@ -28,16 +29,6 @@ func decodeReceipt(r *Record, partition int32) receipt {
 	})
 	out.garbled = err != nil || out.dueID == ""
 	return out
-}
-
-// firstPlace is where a forwarded record says that it was first; else at.
-func firstPlace(r *Record, at place) place {
-	if text, ok := r.header("wcx-origin"); ok {
-		if _, first, ok := sourceOf("x/" + text); ok {
-			return first
-		}
-	}
-	return at
 }
 
 // refusal is a record of topic rejected.

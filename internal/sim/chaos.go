@@ -70,8 +70,10 @@ func (w *World) load(rng *rand.Rand, span time.Duration) {
 // fire, the aborted ones must not.
 func (w *World) foreign(rng *rand.Rand, span time.Duration) {
 	begin := time.Now()
-	for i := 0; time.Since(begin) < span; i++ {
+	for time.Since(begin) < span {
 		time.Sleep(time.Duration(rng.IntN(8000)) * time.Millisecond)
+		i := w.foreigners
+		w.foreigners++
 		key := fmt.Sprintf("f%d", i)
 		at := time.Now().Add(time.Duration(rng.IntN(20_000)) * time.Millisecond).Truncate(time.Millisecond)
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)

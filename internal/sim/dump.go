@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -22,42 +24,86 @@ func (w *World) DumpAll(topic string) []*kgo.Record {
 
 func (w *World) dump(topic string, level kgo.IsolationLevel) []*kgo.Record {
 	w.T.Helper()
-	info := w.Cluster.TopicInfo(topic)
-	if info == nil {
-		return nil
-	}
-	var out []*kgo.Record
-	for _, p := range w.Cluster.PartitionInfos(topic) {
-		if p.HighWatermark > p.LogStartOffset {
-			out = append(out, w.dumpPartition(topic, p.Partition, p.LogStartOffset, p.HighWatermark, level)...)
+	return flat(w.read(level, topic))[topic]
+}
+
+// flat puts a topic's partitions one behind the other, without the markers of
+// transactions.
+func flat(all map[string]map[int32][]*kgo.Record) map[string][]*kgo.Record {
+	out := map[string][]*kgo.Record{}
+	for topic, partitions := range all {
+		for _, p := range slices.Sorted(maps.Keys(partitions)) {
+			for _, r := range partitions[p] {
+				if !r.Attrs.IsControl() {
+					out[topic] = append(out[topic], r)
+				}
+			}
 		}
 	}
 	return out
 }
 
-func (w *World) dumpPartition(topic string, partition int32, start, end int64, level kgo.IsolationLevel) []*kgo.Record {
+// topics are all there are.
+func (w *World) topics() []string {
 	w.T.Helper()
-	return slices.DeleteFunc(w.readPartition(topic, partition, start, end, level), func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+	ctx, cancel := w.context()
+	defer cancel()
+	cl := w.Client()
+	defer cl.Close()
+	listed, err := kadm.NewClient(cl).ListTopics(ctx)
+	if err != nil {
+		w.T.Fatalf("list topics: %v", err)
+	}
+	return listed.Names()
 }
 
-// readPartition is dumpPartition with the markers of transactions.
-func (w *World) readPartition(topic string, partition int32, start, end int64, level kgo.IsolationLevel) []*kgo.Record {
+// read reads topics from their beginnings to their ends, markers of
+// transactions included.
+func (w *World) read(level kgo.IsolationLevel, names ...string) map[string]map[int32][]*kgo.Record {
 	w.T.Helper()
-	cl := w.Client(kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(start)}}))
+	from, ends := map[string]map[int32]kgo.Offset{}, map[string]map[int32]int64{}
+	left := 0
+	for _, topic := range names {
+		if w.Cluster.TopicInfo(topic) == nil {
+			continue
+		}
+		for _, p := range w.Cluster.PartitionInfos(topic) {
+			if p.HighWatermark == p.LogStartOffset {
+				continue
+			}
+			if from[topic] == nil {
+				from[topic], ends[topic] = map[int32]kgo.Offset{}, map[int32]int64{}
+			}
+			from[topic][p.Partition], ends[topic][p.Partition] = kgo.NewOffset().At(p.LogStartOffset), p.HighWatermark
+			left++
+		}
+	}
+	out := map[string]map[int32][]*kgo.Record{}
+	if left == 0 {
+		return out
+	}
+	cl := w.Client(kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(), kgo.ConsumePartitions(from))
 	defer cl.Close()
 	ctx, cancel := w.context()
 	defer cancel()
-	var out []*kgo.Record
-	for at := start; at < end; {
+	for left > 0 {
 		fs := cl.PollFetches(ctx)
 		if err := fs.Err0(); err != nil {
-			w.T.Fatalf("dump %s/%d at %d of %d: %v", topic, partition, at, end, err)
+			w.T.Fatalf("dump: %d partitions not read to their ends: %v", left, err)
 		}
 		for it := fs.RecordIter(); !it.Done(); {
 			r := it.Next()
-			at = r.Offset + 1
-			out = append(out, r)
+			if out[r.Topic] == nil {
+				out[r.Topic] = map[int32][]*kgo.Record{}
+			}
+			end, open := ends[r.Topic][r.Partition]
+			if open && r.Offset >= end-1 {
+				delete(ends[r.Topic], r.Partition)
+				left--
+			}
+			if open && r.Offset < end { // else written since
+				out[r.Topic][r.Partition] = append(out[r.Topic][r.Partition], r)
+			}
 		}
 	}
 	return out

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net"
 	"sync"
@@ -24,11 +23,19 @@ type gate struct {
 	away  bool                       // until heal, every attempt fails at once
 	muted chan struct{}              // heartbeats wait until it is closed; nil: they pass
 	slow  map[kmsg.Key]time.Duration // by how much answers are late
+	bad   Weather                    // what else happens to answers; nil: nothing
 	conns map[net.Conn]struct{}
+
+	cut *atomic.Pointer[cutLog] // of the world: a log that has lost its end
 }
 
-func newGate(network *kfake.VirtualNetwork) *gate {
-	g := &gate{network: network, open: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+// Weather says what happens to the answer to a request: it comes so much later
+// than the broker gave it, or it is lost, and its connection with it, after the
+// broker has done what was asked.
+type Weather func(key kmsg.Key) (late time.Duration, lost bool)
+
+func newGate(network *kfake.VirtualNetwork, cut *atomic.Pointer[cutLog]) *gate {
+	g := &gate{network: network, open: make(chan struct{}), conns: map[net.Conn]struct{}{}, cut: cut}
 	close(g.open)
 	return g
 }
@@ -52,7 +59,7 @@ func (g *gate) dial(ctx context.Context, network, host string) (net.Conn, error)
 		return nil, errGone
 	}
 	g.conns[c] = struct{}{}
-	return &conn{Conn: c, g: g, closed: make(chan struct{})}, nil
+	return &conn{Conn: c, g: g, closed: make(chan struct{}), asked: map[int32]asked{}}, nil
 }
 
 // pass waits while the gate is closed.
@@ -105,7 +112,7 @@ func (g *gate) delay(key kmsg.Key, by time.Duration) {
 func (g *gate) heal() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.away = false
+	g.away, g.bad = false, nil
 	if g.muted != nil {
 		close(g.muted)
 		g.muted = nil
@@ -117,8 +124,34 @@ func (g *gate) heal() {
 	}
 }
 
-// cut closes every connection; new ones may be made.
-func (g *gate) cut() {
+// weather makes answers late, or loses them, until heal.
+func (g *gate) weather(w Weather) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.bad = w
+}
+
+// fate is what will happen to the answer to a request.
+func (g *gate) fate(key kmsg.Key) (late time.Duration, lost bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	late = g.slow[key]
+	if g.bad != nil {
+		more, gone := g.bad(key)
+		late, lost = late+more, gone
+	}
+	return late, lost
+}
+
+// held is what heartbeats wait for; nil: nothing.
+func (g *gate) held() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.muted
+}
+
+// breakAll closes every connection; new ones may be made.
+func (g *gate) breakAll() {
 	g.mu.Lock()
 	conns := g.conns
 	g.conns = map[net.Conn]struct{}{}
@@ -133,7 +166,7 @@ func (g *gate) refuse() {
 	g.mu.Lock()
 	g.away = true
 	g.mu.Unlock()
-	g.cut()
+	g.breakAll()
 }
 
 // sever closes every connection and makes no more.
@@ -142,72 +175,5 @@ func (g *gate) sever() {
 	g.gone = true
 	g.mu.Unlock()
 	g.heal()
-	g.cut()
-}
-
-// conn is a connection through a gate.
-type conn struct {
-	net.Conn
-	g      *gate
-	once   sync.Once
-	closed chan struct{}
-	late   atomic.Int64 // of the answer on its way, in ns
-}
-
-func (c *conn) Write(b []byte) (int, error) {
-	if len(b) >= 6 {
-		c.g.mu.Lock()
-		if by := c.g.slow[kmsg.Key(binary.BigEndian.Uint16(b[4:]))]; by > 0 {
-			c.late.Store(int64(by))
-		}
-		c.g.mu.Unlock()
-	}
-	if isHeartbeat(b) {
-		c.g.mu.Lock()
-		muted := c.g.muted
-		c.g.mu.Unlock()
-		if muted != nil {
-			select {
-			case <-muted:
-			case <-c.closed:
-				return 0, errGone
-			}
-		}
-	}
-	if err := c.g.pass(c.closed); err != nil {
-		return 0, err
-	}
-	return c.Conn.Write(b)
-}
-
-// isHeartbeat looks at a request: its length, then its key. kgo writes a
-// request in one piece.
-func isHeartbeat(b []byte) bool {
-	if len(b) < 6 {
-		return false
-	}
-	key := kmsg.Key(binary.BigEndian.Uint16(b[4:]))
-	return key == kmsg.Heartbeat || key == kmsg.ConsumerGroupHeartbeat
-}
-
-func (c *conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if by := c.late.Swap(0); by > 0 {
-		select {
-		case <-time.After(time.Duration(by)):
-		case <-c.closed:
-		}
-	}
-	if err == nil {
-		err = c.g.pass(c.closed)
-	}
-	return n, err
-}
-
-func (c *conn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	c.g.mu.Lock()
-	delete(c.g.conns, c.Conn)
-	c.g.mu.Unlock()
-	return c.Conn.Close()
+	g.breakAll()
 }

@@ -24,6 +24,7 @@ type Node struct {
 
 	w      *World
 	gate   *gate
+	disk   *disk
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
@@ -35,10 +36,12 @@ type Node struct {
 // Start runs a node on the disk it left, or an empty one.
 func (w *World) Start(name string) *Node {
 	w.T.Helper()
-	n := &Node{Name: name, w: w, gate: newGate(w.network), done: make(chan struct{})}
+	n := &Node{Name: name, w: w, gate: newGate(w.network, &w.cut), disk: &disk{FS: w.Disk(name)}, done: make(chan struct{})}
+	n.disk.die = func() { w.end(n, 100, "its disk is full") }
+	n.disk.full.Store(w.isFull(name))
 	o := pipeline.Options{
 		Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(n.gate.dial)},
-		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: w.Disk(name),
+		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: n.disk,
 		Channels: pipelinetest.Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
 		FetchMaxWait: time.Minute, GroupHeartbeat: time.Second, Listener: listener{node: n},
 	}
@@ -87,6 +90,24 @@ func (w *World) SetDisk(name string, fs *vfs.MemFS) {
 	w.disks[name] = fs
 }
 
+// Fill makes a node's disk full, or gives it room again. A process that writes
+// to a full disk dies.
+func (w *World) Fill(name string, full bool) {
+	w.mu.Lock()
+	w.full[name] = full
+	n := w.nodes[name]
+	w.mu.Unlock()
+	if n != nil {
+		n.disk.full.Store(full)
+	}
+}
+
+func (w *World) isFull(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.full[name]
+}
+
 // Stop ends a node cleanly and returns what its engine said.
 func (w *World) Stop(name string) error {
 	n := w.take(name)
@@ -109,7 +130,8 @@ func (n *Node) Wait() error {
 // operating system has it.
 func (w *World) Kill(name string) { w.crash(name, 100) }
 
-// PowerLoss is Kill, and of what was not synced to disk only some is there.
+// PowerLoss is Kill, and of what was not synced to disk only some is there: any
+// of its blocks, and any part of the last.
 func (w *World) PowerLoss(name string) {
 	w.mu.Lock()
 	unsynced := w.dice.IntN(101)
@@ -118,13 +140,37 @@ func (w *World) PowerLoss(name string) {
 }
 
 func (w *World) crash(name string, unsynced int) {
-	n := w.take(name)
-	if n == nil {
-		return
+	if n := w.take(name); n != nil {
+		w.bury(n, unsynced)
 	}
+}
+
+// end is crash for a node that ends itself, unless it has ended already.
+func (w *World) end(n *Node, unsynced int, why string) {
+	w.mu.Lock()
+	runs := w.nodes[n.Name] == n
+	if runs {
+		delete(w.nodes, n.Name)
+	}
+	w.mu.Unlock()
+	if runs {
+		w.tell("%s dies: %s", n.Name, why)
+		w.bury(n, unsynced)
+	}
+}
+
+// bury takes network and disk from a process that goes on without being heard.
+func (w *World) bury(n *Node, unsynced int) {
 	n.gate.sever()
-	w.SetDisk(name, w.Disk(name).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))}))
-	n.cancel() // what still runs has neither network nor disk
+	rng := rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))
+	left := w.Disk(n.Name).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})
+	if unsynced < 100 {
+		if err := tear(left, w.Disk(n.Name).CrashClone(vfs.CrashCloneCfg{}), "/", rng); err != nil {
+			w.T.Errorf("power loss of %s: %v", n.Name, err)
+		}
+	}
+	w.SetDisk(n.Name, left)
+	n.cancel()
 	n.Thaw()
 }
 
@@ -178,15 +224,18 @@ func (n *Node) Mute() { n.gate.mute() }
 // gave them in time; 0 ends it.
 func (n *Node) Delay(key kmsg.Key, by time.Duration) { n.gate.delay(key, by) }
 
+// Storm lets weather decide over the answers to the node, until Heal.
+func (n *Node) Storm(w Weather) { n.gate.weather(w) }
+
 // Refuse breaks every connection of the node and lets none be made, as if no
 // broker listened, until Heal.
 func (n *Node) Refuse() { n.gate.refuse() }
 
-// Heal ends Hang, Mute and Refuse.
+// Heal ends Hang, Mute, Refuse and Storm.
 func (n *Node) Heal() { n.gate.heal() }
 
 // Cut breaks every connection of the node once.
-func (n *Node) Cut() { n.gate.cut() }
+func (n *Node) Cut() { n.gate.breakAll() }
 
 // listener brings steps to the world, stops where the node is frozen, and
 // counts what is said.

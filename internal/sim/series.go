@@ -48,9 +48,6 @@ type promise struct {
 	all  bool // want is the whole series, to its end
 }
 
-// previewed bounds what is asked of preview: more than any series here fires.
-const previewed = 10_000
-
 // RegisterSeries registers a recurrence, having asked preview what it means.
 func (w *World) RegisterSeries(key string, s Series) {
 	w.T.Helper()
@@ -74,7 +71,7 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 	if err != nil {
 		return nil, err
 	}
-	body["after"], body["n"] = now.Format(time.RFC3339Nano), previewed
+	body["after"], body["n"] = now.Format(time.RFC3339Nano), w.opts.Previewed
 	if s.Start != "" { // it may be the first, unless it lies before the register
 		body["after"] = now.Add(-time.Millisecond).Format(time.RFC3339Nano)
 	}
@@ -85,7 +82,7 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &promise{Series: s, want: resp.Occurrences, all: len(resp.Occurrences) < previewed}, nil
+	return &promise{Series: s, want: resp.Occurrences, all: len(resp.Occurrences) < w.opts.Previewed}, nil
 }
 
 func (w *World) registerOf(key string, s Series) string {
@@ -118,6 +115,16 @@ func (w *World) command(key, body string) *kgo.Record {
 func (w *World) Order(key, body string) {
 	w.T.Helper()
 	w.Send(w.command(key, body))
+}
+
+// OrderOn is Order on a partition of the caller's choice, about a trigger that
+// the checker alone judges.
+func (w *World) OrderOn(partition int32, key, body string) {
+	w.T.Helper()
+	w.mu.Lock()
+	w.free[key] = true
+	w.mu.Unlock()
+	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: partition, Key: []byte(key), Value: []byte(body)})
 }
 
 // PutCalendar writes a named calendar to topic control.

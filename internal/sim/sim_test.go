@@ -59,10 +59,10 @@ func TestForwardingGoesOn(t *testing.T) {
 	})
 }
 
-// seeds is how many worlds TestChaos goes through: 20, more by
+// seeds is which worlds a test goes through: as many as usual, or
 // WATERCLOCK_TEST_SEEDS; the first is WATERCLOCK_TEST_SEED, or 1.
-func seeds() (first uint64, n int) {
-	first, n = 1, 20
+func seeds(usual int) (first uint64, n int) {
+	first, n = 1, usual
 	if v, err := strconv.ParseUint(os.Getenv("WATERCLOCK_TEST_SEED"), 10, 64); err == nil {
 		first, n = v, 1
 	}
@@ -73,7 +73,7 @@ func seeds() (first uint64, n int) {
 }
 
 func TestChaos(t *testing.T) {
-	first, n := seeds()
+	first, n := seeds(20)
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -44,22 +43,14 @@ func (w *World) History() *check.History {
 // dumpFiles is every topic partition with all records and markers, as `events
 // record` would write it.
 func (w *World) dumpFiles() (files []*check.File) {
-	ctx, cancel := w.context()
-	defer cancel()
-	cl := w.Client()
-	defer cl.Close()
-	listed, err := kadm.NewClient(cl).ListTopics(ctx)
-	if err != nil {
-		w.T.Fatalf("verify: list topics: %v", err)
-	}
-	for _, topic := range listed.Names() {
+	names := w.topics()
+	all := w.read(kgo.ReadUncommitted(), names...)
+	for _, topic := range names {
 		for _, p := range w.Cluster.PartitionInfos(topic) {
 			f := check.NewFile(check.FileMeta{Topic: topic, Partition: p.Partition, Start: p.LogStartOffset,
 				End: p.HighWatermark, Stable: p.LastStableOffset})
-			if p.HighWatermark > p.LogStartOffset {
-				for _, r := range w.readPartition(topic, p.Partition, p.LogStartOffset, p.HighWatermark, kgo.ReadUncommitted()) {
-					f.Append(check.FromKafka(r))
-				}
+			for _, r := range all[topic][p.Partition] {
+				f.Append(check.FromKafka(r))
 			}
 			files = append(files, f)
 		}

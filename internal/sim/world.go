@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,13 +40,16 @@ type Options struct {
 	Tombstones time.Duration
 	// Channels are more than default that triggers of the world use.
 	Channels []string
+	// Previewed is how many occurrences of a series are asked of preview, more
+	// than it may have in this world. 0: 10,000.
+	Previewed int
 	// Verbose logs what the engines say.
 	Verbose bool
 }
 
 // World is one broker, its topics, and the nodes that come and go.
 type World struct {
-	T       *testing.T
+	T       testing.TB
 	Names   topics.Names
 	P       int32
 	Rand    *rand.Rand // the test goroutine's
@@ -60,7 +64,10 @@ type World struct {
 	dice   *rand.Rand
 	nodes  map[string]*Node
 	disks  map[string]*vfs.MemFS
-	ending sync.WaitGroup // engines that are going down
+	full   map[string]bool // disks without room
+	free   map[string]bool // triggers that the checker alone judges
+	story  []string        // what was done to whom
+	ending sync.WaitGroup  // engines that are going down
 	wishes map[string]*wish
 	series map[string]*promise
 	heard  map[string]int
@@ -69,21 +76,26 @@ type World struct {
 	misfires  map[string][]topics.Event   // as topic events had them when first asked
 
 	compacted bool
+	cut       atomic.Pointer[cutLog]
 
 	acks         []check.Ack   // commands that Kafka has acknowledged
 	misfireAfter time.Duration // of the engines, for the checker; 0: the default
 	catchUp      int
+	foreigners   int // transactions of other producers
 }
 
 // New makes a world. It must be called inside a synctest bubble and ends with
 // the test.
-func New(t *testing.T, o Options) *World {
+func New(t testing.TB, o Options) *World {
 	t.Helper()
 	if o.Partitions == 0 {
 		o.Partitions = 2
 	}
+	if o.Previewed == 0 {
+		o.Previewed = 10_000
+	}
 	w := &World{T: t, Names: topics.Names{Prefix: "waterclock."}, P: o.Partitions, opts: o, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
-		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, series: map[string]*promise{}, calendars: map[string]calendar.DateSet{}, heard: map[string]int{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
+		network: &kfake.VirtualNetwork{}, nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, wishes: map[string]*wish{}, series: map[string]*promise{}, calendars: map[string]calendar.DateSet{}, heard: map[string]int{}, full: map[string]bool{}, free: map[string]bool{}, dice: rand.New(rand.NewPCG(o.Seed, 4))}
 	ports := []int{9092}
 	for len(ports) < int(o.Brokers) {
 		ports = append(ports, ports[len(ports)-1]+1)
@@ -96,7 +108,7 @@ func New(t *testing.T, o Options) *World {
 		t.Fatalf("kfake: %v", err)
 	}
 	t.Cleanup(w.close)
-	for _, topic := range topics.Catalogue(w.Names, w.P, 1, []string{"default"}) {
+	for _, topic := range topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, o.Channels...)) {
 		if o.Tombstones > 0 && topic.Name == w.Names.State() {
 			topic.Configs["delete.retention.ms"] = strconv.FormatInt(o.Tombstones.Milliseconds(), 10)
 		}
@@ -204,6 +216,20 @@ func (w *World) AwaitOwners() {
 		all = append(all, fmt.Sprintf("%s: %+v", n.Name, n.Engine.Partitions()))
 	}
 	w.T.Fatalf("after five minutes some partition has no owner: %v", all)
+}
+
+// tell adds a line to the story.
+func (w *World) tell(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.story = append(w.story, time.Now().UTC().Format("2006-01-02 15:04:05.000")+"  "+fmt.Sprintf(format, args...))
+}
+
+// Story is what was done to whom, in order.
+func (w *World) Story() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.story)
 }
 
 // context bounds one look at the world; it is far longer than any time-out.

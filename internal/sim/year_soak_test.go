@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
 )
 
 // TestYear lives one fleet after another through a year, until the soak's time
@@ -17,10 +19,10 @@ func TestYear(t *testing.T) {
 	if err != nil {
 		soak = time.Minute
 	}
-	first, _ := seeds()
+	first, _ := seeds(1)
 	for begin, seed := time.Now(), first; seed == first || time.Since(begin) < soak; seed++ {
 		ok := t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { liveThrough(t, seed, 366, 3*len(rules)) })
+			synctest.Test(t, func(t *testing.T) { liveThrough(t, seed, 366, 3*len(sim.Rules)) })
 		})
 		if !ok || os.Getenv("WATERCLOCK_TEST_SEED") != "" {
 			return

@@ -1,16 +1,14 @@
-package sim_test
+package sim
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
-
-	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// rules has every kind of rule there is, none more often than hourly.
-var rules = []sim.Series{
+// Rules has every kind of rule there is, none more often than hourly.
+var Rules = []Series{
 	{Recurrence: "FREQ=DAILY"},
 	{Recurrence: "RRULE:FREQ=DAILY;INTERVAL=3"},
 	{Recurrence: "FREQ=DAILY;BYHOUR=0,2,3;BYMINUTE=0,30"},
@@ -41,24 +39,31 @@ var rules = []sim.Series{
 	{},
 }
 
-// zones have the odd clock changes: half an hour, two hours, at midnight, for
+// oddZones have the odd clock changes: half an hour, two hours, at midnight, for
 // Ramadan, negative, before UTC's day, and none.
-var zones = []string{"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
+var oddZones = []string{"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
 	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham", "Pacific/Apia", "Asia/Kathmandu", "UTC", ""}
 
+// Reach is how far ahead what is drawn lies.
+type Reach struct {
+	Days   int           // of dates in a series
+	Start  int           // days until it begins
+	Jitter time.Duration // at most
+}
+
 // draw varies a rule in everything that a series may have.
-func draw(r *rand.Rand, s sim.Series, begin time.Time) sim.Series {
+func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 	pick := func(percent int) bool { return r.IntN(100) < percent }
-	day := func() string { return begin.AddDate(0, 0, 1+r.IntN(300)).Format(time.DateOnly) }
-	s.Timezone = zones[r.IntN(len(zones))]
+	day := func() string { return begin.AddDate(0, 0, 1+r.IntN(reach.Days)).Format(time.DateOnly) }
+	s.Timezone = oddZones[r.IntN(len(oddZones))]
 	if s.Recurrence == "@monthly" {
 		s.Recurrence = "cron:@monthly"
 	}
 	if pick(70) || s.Recurrence == "" {
-		s.Start = begin.AddDate(0, 0, 1+r.IntN(9)).Format(time.DateOnly) + []string{"T02:30", "T00:00", "T01:15", "T23:59:59", "T09:00"}[r.IntN(5)]
+		s.Start = begin.AddDate(0, 0, 1+r.IntN(reach.Start)).Format(time.DateOnly) + []string{"T02:30", "T00:00", "T01:15", "T23:59:59", "T09:00"}[r.IntN(5)]
 	}
 	if pick(60) {
-		s.DST = &sim.DST{Gap: []string{"shift", "skip"}[r.IntN(2)], Overlap: []string{"first", "second", "both"}[r.IntN(3)]}
+		s.DST = &DST{Gap: []string{"shift", "skip"}[r.IntN(2)], Overlap: []string{"first", "second", "both"}[r.IntN(3)]}
 	}
 	switch {
 	case s.Recurrence == "":
@@ -74,13 +79,13 @@ func draw(r *rand.Rand, s sim.Series, begin time.Time) sim.Series {
 		s.Exclude = []string{day(), day() + "T02:30", day()}
 	}
 	if pick(20) {
-		s.Calendars = &sim.Calendars{Names: []string{"holidays"}, On: []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)]}
+		s.Calendars = &Calendars{Names: []string{"holidays"}, On: []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)]}
 		if elapsed(s.Recurrence) {
 			s.Calendars.On = "skip"
 		}
 	}
 	if pick(20) {
-		s.Jitter = time.Duration(1+r.IntN(15)) * time.Minute
+		s.Jitter = (time.Second + time.Duration(r.Int64N(int64(reach.Jitter)))).Truncate(time.Second)
 	}
 	return s
 }
@@ -96,8 +101,8 @@ func elapsed(rule string) bool {
 	return false
 }
 
-// fleet registers n series, every kind among them.
-func fleet(w *sim.World, n int) []string {
+// Fleet registers n series, every kind among them, and returns their keys.
+func (w *World) Fleet(n int, reach Reach) []string {
 	begin := time.Now()
 	var holidays []string
 	for d := begin; d.Before(begin.AddDate(4, 0, 0)); d = d.AddDate(0, 0, 1+w.Rand.IntN(20)) {
@@ -105,10 +110,10 @@ func fleet(w *sim.World, n int) []string {
 	}
 	w.PutCalendar("holidays", holidays)
 	time.Sleep(time.Second) // every partition follows control on its own
-	keys := make([]string, n)
+	keys, from := make([]string, n), w.Rand.IntN(len(Rules))
 	for i := range keys {
 		keys[i] = fmt.Sprintf("s%d", i)
-		w.RegisterSeries(keys[i], draw(w.Rand, rules[i%len(rules)], begin))
+		w.RegisterSeries(keys[i], reach.draw(w.Rand, Rules[(i+from)%len(Rules)], begin))
 	}
 	return keys
 }

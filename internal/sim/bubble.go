@@ -1,0 +1,34 @@
+package sim
+
+import (
+	"flag"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// synctest wants a *testing.T, which only package testing makes. Outside of
+// `go test` one is had from testing.Main: it runs a single test, which lasts as
+// long as the process and serves whoever wants a bubble.
+var host = sync.OnceValue(func() *testing.T {
+	if !flag.Parsed() {
+		_ = flag.CommandLine.Parse(nil) // package testing reads its own flags, of which there are none
+	}
+	ready := make(chan *testing.T)
+	go testing.Main(func(string, string) (bool, error) { return true, nil },
+		[]testing.InternalTest{{Name: "sim", F: func(t *testing.T) { ready <- t; select {} }}}, nil, nil)
+	return <-ready
+})
+
+var bubbles atomic.Int64
+
+// Bubble runs a plan in a bubble of its own, outside of `go test`. Several may
+// run side by side.
+func Bubble(p Plan) (o *Outcome) {
+	host().Run(strconv.FormatInt(bubbles.Add(1), 10), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { o = Live(t, p) })
+	})
+	return o
+}

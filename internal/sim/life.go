@@ -1,0 +1,329 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Outcome is what became of a simulated life.
+type Outcome struct {
+	Plan       Plan
+	Violations []string
+	Story      []string       // what was done to whom, in order
+	Struck     map[string]int // how often each fault did
+
+	Records     int64 // in all topics
+	Triggers    int64
+	Fired       int64
+	TriggerDays float64 // simulated days that triggers of the plan were there
+}
+
+// Tale is the story of the life, and what is wrong with it.
+func (o *Outcome) Tale() string {
+	return strings.Join(append(slices.Clone(o.Story), o.Violations...), "\n")
+}
+
+// Live runs a plan and says what came of it. It must be called in a bubble of
+// its own. t fails for nothing that a life can do: it is in the outcome.
+func Live(t testing.TB, p Plan) *Outcome {
+	p = p.withDefaults()
+	r := &recorder{TB: t}
+	o := &Outcome{Plan: p, Struck: map[string]int{}}
+	done := make(chan struct{})
+	go func() { // a Fatalf ends this goroutine, not the test
+		defer close(done)
+		l := newLife(r, p, o)
+		defer func() { o.Story = l.Story() }()
+		l.run()
+	}()
+	<-done
+	o.Violations = r.said()
+	return o
+}
+
+// recorder keeps what tests would fail for.
+type recorder struct {
+	testing.TB
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.Error(fmt.Sprintf(format, args...)) }
+func (r *recorder) Fatalf(format string, args ...any) { r.Fatal(fmt.Sprintf(format, args...)) }
+func (r *recorder) Log(...any)                        {}
+func (r *recorder) Logf(string, ...any)               {}
+func (r *recorder) FailNow()                          { r.Fatal("failed") }
+func (r *recorder) Failed() bool                      { return len(r.said()) > 0 }
+
+func (r *recorder) Error(args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprint(args...))
+}
+
+func (r *recorder) Fatal(args ...any) {
+	r.Error(args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) said() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lines
+}
+
+// life is a world that lives through a plan: visits of half a minute, in which
+// nodes run, commands come and faults strike, and hours or days in between, in
+// which no node runs. An idle engine asks its broker every second: days of that
+// would cost minutes.
+type life struct {
+	*World
+	plan    Plan
+	out     *Outcome
+	rng     *rand.Rand
+	names   []string              // of nodes
+	skews   map[string]*skew      // their clocks
+	copies  map[string]*vfs.MemFS // their disks as they were some time ago
+	begin   time.Time             // of the life
+	end     time.Time             // nothing is due after it
+	strange []*Node               // of another group
+	oneShot int                   // number of the next one
+}
+
+// A visit is so long; with many partitions a second of it costs more.
+const (
+	visitFor  = 30 * time.Second
+	visitMany = 10 * time.Second // of many partitions
+	many      = 16
+	restFor   = 20 * time.Second
+	stranger  = "stranger"
+)
+
+func newLife(t testing.TB, p Plan, o *Outcome) *life {
+	l := &life{plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), names: []string{"a", "b", "c"}, skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}}
+	if p.Partitions >= many {
+		l.names = l.names[:2]
+	}
+	// Clocks change in spring and in autumn; lives begin around that.
+	season := []time.Time{time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 22, 0, 0, 0, 0, time.UTC)}[l.rng.IntN(2)]
+	time.Sleep(time.Until(season.Add(time.Duration(l.rng.Int64N(int64(5 * 24 * time.Hour))))))
+	for _, name := range append([]string{"last"}, l.names...) {
+		l.skews[name] = &skew{}
+	}
+	l.World = New(t, Options{Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Epsilon: time.Second, Channels: []string{"r-x"},
+		Previewed: 40*int(p.Days+1) + 100, Change: l.change})
+	l.begin = time.Now()
+	l.end = l.begin.Add(time.Duration(p.Days * 24 * float64(time.Hour)))
+	return l
+}
+
+// change sets a node's engine up.
+func (l *life) change(name string, o *pipeline.Options) {
+	o.Standby = int(l.plan.Seed % 3)
+	if l.P >= many {
+		o.Standby = int(l.plan.Seed % 2)
+	}
+	if name == stranger {
+		o.Group = "other"
+	}
+	if s := l.skews[name]; s != nil {
+		o.Now = s.now
+	}
+}
+
+func (l *life) run() {
+	visits := max(2, int(l.plan.Days/3)+1)
+	l.tell("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
+	for n := range visits {
+		l.arrive()
+		if n == 0 {
+			l.AwaitOwners()
+			l.register()
+		}
+		l.visit()
+		if n < visits-1 {
+			l.depart(time.Until(l.end) / time.Duration(visits-n))
+		}
+	}
+	l.rest()
+	l.judge()
+	if l.plan.has("truncated-log") && !l.T.Failed() {
+		l.truncated()
+	}
+}
+
+func (l *life) arrive() {
+	for _, name := range l.names {
+		if l.Node(name) == nil {
+			l.Start(name)
+		}
+	}
+}
+
+// visit lets commands and faults come, and ends the faults.
+func (l *life) visit() {
+	span, gap := visitFor, 3000
+	if l.P >= many {
+		span, gap = visitMany, 6000
+	}
+	l.tell("a visit of %v", span)
+	var load sync.WaitGroup
+	seed := l.rng.Uint64()
+	load.Go(func() { l.load(rand.New(rand.NewPCG(seed, 22)), span) })
+	if l.plan.has("foreign-transactions") {
+		load.Go(func() { l.foreign(rand.New(rand.NewPCG(seed, 23)), span) })
+	}
+	for begin := time.Now(); time.Since(begin) < span; {
+		time.Sleep(time.Duration(200+l.rng.IntN(gap)) * time.Millisecond)
+		l.strike()
+	}
+	load.Wait()
+	l.heal()
+}
+
+// heal ends all faults that go on.
+func (l *life) heal() {
+	l.tell("all faults end")
+	for _, name := range l.names {
+		l.Fill(name, false)
+	}
+	for _, s := range l.skews {
+		s.set(0, 0)
+	}
+	for _, n := range l.Nodes() {
+		n.Thaw()
+		n.Heal()
+	}
+	l.strangersRefused()
+}
+
+// depart ends every node, each in its own way, and lets time pass.
+func (l *life) depart(leap time.Duration) {
+	if l.rng.IntN(2) == 0 {
+		l.arrive()
+		l.AwaitOwners()
+	}
+	for _, n := range l.Nodes() {
+		switch l.rng.IntN(4) {
+		case 0:
+			l.tell("%s is stopped", n.Name)
+			_ = l.Stop(n.Name)
+		case 1:
+			l.tell("%s loses its power", n.Name)
+			l.PowerLoss(n.Name)
+		default:
+			l.tell("%s is killed", n.Name)
+			l.Kill(n.Name)
+		}
+	}
+	leap = min(leap, 6*24*time.Hour) // at 7 days commands may have been compacted, and the engine refuses
+	l.tell("%v pass", leap.Round(time.Minute))
+	time.Sleep(leap)
+}
+
+// rest lets everything become due, and a node on an empty disk have a say.
+func (l *life) rest() {
+	l.arrive()
+	if l.rng.IntN(2) == 0 {
+		l.Start("last")
+	}
+	for time.Until(l.end) > time.Minute { // the last minute is lived through
+		for _, n := range l.Nodes() {
+			l.Kill(n.Name)
+		}
+		time.Sleep(min(time.Until(l.end)-time.Minute, 6*24*time.Hour))
+		l.arrive()
+		l.AwaitOwners()
+	}
+	time.Sleep(time.Until(l.end))
+	l.AwaitOwners()
+	time.Sleep(restFor)
+	l.AwaitOwners()
+}
+
+// judge holds the history against the contract.
+func (l *life) judge() {
+	l.CheckInvariants()
+	r := l.Verify()
+	l.out.Records, l.out.Triggers, l.out.Fired = r.Records, r.Triggers, r.Fired
+}
+
+// register sends the triggers of the plan: a tenth are series of every kind,
+// the others are due once, spread over the days.
+func (l *life) register() {
+	days := int(l.plan.Days) + 1
+	series := min(l.plan.Triggers/10, 60)
+	l.Fleet(series, Reach{Days: days, Start: max(1, days/3), Jitter: 15 * time.Second})
+	span := time.Until(l.end)
+	l.FloodOn(-1, l.plan.Triggers-series, func(i int) (string, time.Time) {
+		in := time.Duration(l.rng.Int64N(int64(span)))
+		l.out.TriggerDays += in.Hours() / 24
+		return fmt.Sprint("t", i), time.Now().Add(in)
+	})
+	for i := range steadies {
+		key := fmt.Sprint("r", i)
+		l.OrderOn(topics.Partition([]byte(key), l.P), key, `{"op":"register","recurrence":"cron:*/`+fmt.Sprint(7+i)+` * * * *","timezone":"Europe/Berlin"}`)
+	}
+	l.out.TriggerDays += float64(series+steadies) * l.plan.Days
+}
+
+// skew is a clock that can be set wrong, and go wrong.
+type skew struct {
+	mu    sync.Mutex
+	off   time.Duration
+	drift float64 // seconds gained per second
+	since time.Time
+}
+
+func (s *skew) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.off == 0 && s.drift == 0 {
+		return now
+	}
+	return now.Add(s.off + time.Duration(s.drift*float64(now.Sub(s.since))))
+}
+
+func (s *skew) set(off time.Duration, drift float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off, s.drift, s.since = off, drift, time.Now()
+}
+
+// strangersRefused demands that nodes of another group have ended, naming why.
+func (l *life) strangersRefused() {
+	for _, n := range l.strange {
+		select {
+		case <-n.done:
+			if !isForeign(n.err) {
+				l.T.Errorf("the node of another group ended with: %v", n.err)
+			}
+		case <-time.After(2 * time.Minute):
+			l.T.Errorf("the node of another group has not refused: %+v", n.Engine.Partitions())
+		}
+		l.Kill(n.Name)
+	}
+	l.strange = nil
+}
+
+// astray is a partition to write a key's command to: its own, or one in five
+// times another.
+func (l *life) astray(rng *rand.Rand, key string) int32 {
+	home := topics.Partition([]byte(key), l.P)
+	if l.plan.has("wrong-partition") && rng.IntN(5) == 0 {
+		return (home + 1 + rng.Int32N(max(l.P-1, 1))) % l.P
+	}
+	return home
+}

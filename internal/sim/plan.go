@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Plan is all that is fixed of a simulated life. The same plan makes the same
+// commands, nodes and faults at the same simulated times; in which order
+// goroutines run is the runtime's affair.
+type Plan struct {
+	Seed       uint64
+	Days       float64  // simulated; 0 means 7
+	Partitions int32    // 0: the seed's choice of 1, 4 and 64
+	Triggers   int      // registered at the beginning; 0 means 600
+	Faults     []string // names of Faults; nil means all, empty none
+}
+
+// withDefaults fills what is open.
+func (p Plan) withDefaults() Plan {
+	if p.Days == 0 {
+		p.Days = 7
+	}
+	if p.Triggers == 0 {
+		p.Triggers = 600
+	}
+	if p.Faults == nil {
+		p.Faults = FaultNames()
+	}
+	if p.Partitions == 0 {
+		switch n := rand.New(rand.NewPCG(p.Seed, 20)).IntN(16); {
+		case n == 0:
+			p.Partitions = 64
+		case n < 7:
+			p.Partitions = 1
+		default:
+			p.Partitions = 4
+		}
+	}
+	return p
+}
+
+// Validate joins every problem into one error.
+func (p Plan) Validate() error {
+	var errs []error
+	if p.Days < 0 || p.Days > 3650 {
+		errs = append(errs, fmt.Errorf("days: %v, must be above 0 and at most 3650", p.Days))
+	}
+	if p.Partitions < 0 || p.Partitions > 256 {
+		errs = append(errs, fmt.Errorf("partitions: %d, must be 1 to 256, or 0 for the seed's choice", p.Partitions))
+	}
+	if p.Triggers < 0 || p.Triggers > 1_000_000 {
+		errs = append(errs, fmt.Errorf("triggers: %d, must be 1 to 1000000", p.Triggers))
+	}
+	for _, name := range p.Faults {
+		if !slices.Contains(FaultNames(), name) {
+			errs = append(errs, fmt.Errorf("there is no fault %q", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// has says whether a fault is part of the plan.
+func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
+
+// String is the plan as flags of `waterclock sim`.
+func (p Plan) String() string {
+	p = p.withDefaults()
+	faults := strings.Join(p.Faults, ",")
+	switch {
+	case slices.Equal(p.Faults, FaultNames()):
+		faults = "all"
+	case len(p.Faults) == 0:
+		faults = "none"
+	}
+	return fmt.Sprintf("--seed %d --days %s --partitions %d --triggers %d --faults %s",
+		p.Seed, strconv.FormatFloat(p.Days, 'g', 6, 64), p.Partitions, p.Triggers, faults)
+}
+
+// ParseFaults reads names separated by commas; `all` and `none` are what they say.
+func ParseFaults(text string) ([]string, error) {
+	switch text {
+	case "", "all":
+		return FaultNames(), nil
+	case "none":
+		return []string{}, nil
+	}
+	names := strings.Split(text, ",")
+	return names, Plan{Faults: names}.Validate()
+}
+
+// ParsePlan reads what String writes; what follows a # is not read.
+func ParsePlan(line string) (p Plan, err error) {
+	line, _, _ = strings.Cut(line, "#")
+	words := strings.Fields(line)
+	if len(words)%2 != 0 {
+		return p, fmt.Errorf("plan %q: a flag has no value", line)
+	}
+	for i := 0; i < len(words) && err == nil; i += 2 {
+		switch value := words[i+1]; words[i] {
+		case "--seed":
+			p.Seed, err = strconv.ParseUint(value, 10, 64)
+		case "--days":
+			p.Days, err = strconv.ParseFloat(value, 64)
+		case "--partitions":
+			_, err = fmt.Sscan(value, &p.Partitions)
+		case "--triggers":
+			p.Triggers, err = strconv.Atoi(value)
+		case "--faults":
+			p.Faults, err = ParseFaults(value)
+		default:
+			err = fmt.Errorf("there is no %s", words[i])
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("plan %q: %w", line, err)
+	}
+	return p, p.Validate()
+}
