@@ -30,10 +30,25 @@ func (d *decision) past(w *When) past {
 		return keep
 	}
 	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
-	if decided := len(s.Done) > 0 || len(s.Series.Skip) > 0; decided && w.Zone != old.Zone && s.Series.Local != "" {
+	if w.Zone != old.Zone && s.Series.Local != "" && d.decidedSome() {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
+}
+
+// decidedSome says that after is the instant of an occurrence that fired or was
+// skipped, not that of the command from which the series counts.
+func (d *decision) decidedSome() bool {
+	s := d.s
+	if len(s.Done) > 0 || len(s.Series.Skip) > 0 {
+		return true
+	}
+	r, err := d.rule()
+	if err != nil {
+		return false
+	}
+	o, ok, err := r.next(s.Series.After - 1)
+	return err == nil && ok && o.At == s.Series.After
 }
 
 // decided says whether an occurrence has fired in this life or was left out.

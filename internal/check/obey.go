@@ -277,6 +277,13 @@ func (t *life) snooze(c *command, e *event) {
 		t.moved = true
 		return
 	}
+	if t.status == pending && t.when.kind != whenSeries { // it waits for a snooze that followed its firing: that one moves
+		for waiting, l := range t.live {
+			if l.due != 0 && strings.HasPrefix(waiting, "snz-") {
+				l.gone = true
+			}
+		}
+	}
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
 }
 
