@@ -249,7 +249,11 @@ func (t *life) rezone(c *command) {
 		return // to an instant, which no zone moves
 	}
 	before := t.plan.next
-	t.setPlan(c.appended)
+	from := c.appended
+	if before.name != "" && !before.named {
+		from = max(from, t.decided+1) // elapsed time has no other clocks: what was skipped ahead stays decided
+	}
+	t.setPlan(from)
 	for t.plan.has && !t.plan.open && !t.plan.oneShot && before.named && t.plan.next.named &&
 		t.plan.next.local < before.local {
 		t.advance() // its wall time was decided in the old zone
@@ -277,11 +281,15 @@ func (t *life) snooze(c *command, e *event) {
 		t.moved = true
 		return
 	}
-	if t.status == pending && t.when.kind != whenSeries { // it waits for a snooze that followed its firing: that one moves
+	if t.when.kind != whenSeries { // what waits of a one-shot moves: an earlier snooze, and in flight a retry, for it is an ack too
 		for waiting, l := range t.live {
-			if l.due != 0 && strings.HasPrefix(waiting, "snz-") {
+			if l.due != 0 && (t.status == inFlight || strings.HasPrefix(waiting, "snz-")) {
 				l.gone = true
 			}
+		}
+		if l := t.live[name]; l != nil && strings.HasPrefix(name, "snz-") {
+			l.due, l.gone = at, false
+			return
 		}
 	}
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
