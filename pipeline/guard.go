@@ -37,24 +37,20 @@ func sumOf(r *kgo.Record) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// guardInputs notes the last records that the turn has read.
-func (p *Partition) guardInputs(t *turn, records []*kgo.Record) {
-	for _, r := range records {
-		if r.Attrs.IsControl() {
+// guardInputs notes the last records that the turn has read. A marker behind them
+// takes nothing from that; and what stands for a batch that was passed over has
+// neither the leader epoch nor the content of what lies there.
+func (p *Partition) guardInputs(t *turn, in input) {
+	for _, r := range in.records {
+		if r.Attrs.IsControl() || in.unreadable[r] != nil {
 			continue
 		}
 		switch r.Topic {
 		case p.opts.Names.Commands():
-			t.lastCommand = r
+			t.guard.Commands = lastRead(r)
 		case p.opts.Names.Receipts():
-			t.lastReceipt = r
+			t.guard.Receipts = lastRead(r)
 		}
-	}
-	if r := t.lastCommand; r != nil && r.Offset == t.progress.NextCommand-1 {
-		t.guard.Commands = lastRead(r)
-	}
-	if r := t.lastReceipt; r != nil && r.Offset == t.progress.NextReceipt-1 {
-		t.guard.Receipts = lastRead(r)
 	}
 }
 

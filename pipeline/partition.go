@@ -84,10 +84,9 @@ type turn struct {
 	manifest manifest
 	encoded  []byte // progress
 
-	guard                    topics.Guard
-	encodedGuard             []byte      // nil: it has not changed
-	firstState               *kgo.Record // first record of topic state
-	lastCommand, lastReceipt *kgo.Record
+	guard        topics.Guard
+	encodedGuard []byte      // nil: it has not changed
+	firstState   *kgo.Record // first record of topic state
 
 	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
 	lost      []lostRange
