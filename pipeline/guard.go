@@ -249,17 +249,20 @@ func (p *Partition) askGroup(ctx context.Context) error {
 	}
 	for _, back := range []int64{groupNear, groupFar} {
 		from := max(start, end-back)
-		group, err := p.groupIn(ctx, from, end)
+		last, err := p.guardIn(ctx, from, end)
 		if err != nil {
 			return err
 		}
-		if group == "" && from > start {
+		if last == nil && from > start {
 			continue // a long transaction that was aborted, or an older version: restore tells, if need be
 		}
-		if err := p.opts.ownedBy(group); err != nil || group == p.opts.Group || group == "" {
+		if last == nil || last.Group == p.opts.Group || last.Group == "" {
+			return nil
+		}
+		if err := p.opts.ownedBy(last.Group); err != nil {
 			return err
 		}
-		return p.takeOver(ctx, group)
+		return p.takeOver(ctx, last)
 	}
 	return nil
 }
@@ -270,31 +273,31 @@ const (
 	groupFar  = 16 << 10
 )
 
-// groupIn is the last group named in a range of topic state.
-func (p *Partition) groupIn(ctx context.Context, from, end int64) (group string, err error) {
+// guardIn is the last guard in a range of topic state; nil without one.
+func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
 		if fs, from, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, from); err != nil {
-			return "", err
+			return nil, err
 		}
 		for it := fs.RecordIter(); !it.Done(); {
 			r := it.Next()
 			if r.Attrs.IsControl() || string(r.Key) != string(topics.KeyGuard) {
 				continue
 			}
-			g, err := topics.DecodeGuard(r.Value)
-			if err != nil {
-				return "", err
+			if last, err = topics.DecodeGuard(r.Value); err != nil {
+				return nil, err
 			}
-			group = g.Group
 		}
 	}
-	return group, nil
+	return last, nil
 }
 
 // takeOver fences the partition's owner in another group, as the operator has
-// asked for.
-func (p *Partition) takeOver(ctx context.Context, group string) error {
+// asked for. The nonce is then written with a guard that says whose it is now: the
+// other opens the partition again within seconds, and our restore may take longer.
+func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
+	group := last.Group
 	p.log.Warn("taking the partition over from another group", "group", group)
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, p.id)), kgo.TransactionTimeout(p.opts.TransactionTimeout),
@@ -307,6 +310,7 @@ func (p *Partition) takeOver(ctx context.Context, group string) error {
 	if _, _, err := cl.ProducerID(ctx); err != nil {
 		return fmt.Errorf("take over: fence group %s: %w", group, err)
 	}
+	p.taken, last.Group = last, p.opts.Group
 	return nil
 }
 
