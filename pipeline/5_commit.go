@@ -48,6 +48,9 @@ func (p *Partition) commit(t *turn) error {
 	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil {
 		return err
 	}
+	if t.encodedGuard != nil {
+		p.guarded = last.Offset
+	}
 	p.unknown.add(t)
 	p.healed(t)
 	p.committed = time.Now()

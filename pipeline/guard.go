@@ -23,6 +23,10 @@ import (
 // metaGuard is the guard record in the store.
 const metaGuard = "guard"
 
+// guardAgain is how many offsets after the last guard the next is written, though
+// nothing has changed.
+const guardAgain = groupNear / 2
+
 // lastRead is what the guard keeps of a record.
 func lastRead(r *kgo.Record) topics.LastRead {
 	return topics.LastRead{Offset: r.Offset, Epoch: r.LeaderEpoch, Sum: sumOf(r)}
@@ -54,10 +58,12 @@ func (p *Partition) guardInputs(t *turn, in input) {
 	}
 }
 
-// writeGuard produces the guard record if something in it has changed.
+// writeGuard produces the guard record if something in it has changed, or if it
+// stands far from the end of topic state: who asks whose the partition is, before
+// it writes to it, reads no further back than that.
 func (p *Partition) writeGuard(t *turn) (err error) {
 	was, is := p.guard, &t.guard
-	if was.Seq > 0 && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+	if was.Seq > 0 && p.stateNext-p.guarded < guardAgain && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
 		return nil
 	}

@@ -36,6 +36,7 @@ type Partition struct {
 
 	progress  topics.Progress // as committed
 	guard     topics.Guard    // as committed
+	guarded   int64           // where that stands, or right behind it
 	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
 	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
 	announced bool            // progress names us as owner

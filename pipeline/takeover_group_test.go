@@ -60,3 +60,36 @@ func TestTakeOverThatTakesLong(t *testing.T) {
 		}
 	})
 }
+
+// TestForeignGroupLongAfterACommand: the owner has fired for long, and read
+// nothing meanwhile. A node of another group finds all the same whose the
+// partition is, before it disturbs it.
+func TestForeignGroupLongAfterACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(name string, o *pipeline.Options) {
+			if name == "b" {
+				o.Group = "other"
+			}
+		}})
+		a := w.Start("a")
+		w.AwaitOwners()
+		begin := time.Now()
+		w.Flood(20_000, func(i int) (string, time.Time) {
+			return fmt.Sprintf("k%d", i), begin.Add(time.Hour + time.Duration(i)*10*time.Millisecond)
+		})
+		w.Register("late", begin.Add(3*time.Hour))
+		time.Sleep(2 * time.Hour)
+		b := w.Start("b")
+		if err := b.Wait(); !errors.Is(err, pipeline.ErrForeignGroup) {
+			t.Errorf("the second group's node said %v", err)
+		}
+		w.Kill("b")
+		time.Sleep(2 * time.Hour)
+		for _, s := range a.Engine.Partitions() {
+			if s.Refused != "" {
+				t.Errorf("the owner was stopped: refused %q: %s", s.Refused, s.RefusedBecause)
+			}
+		}
+		w.RequireDelivered("late", 1)
+	})
+}
