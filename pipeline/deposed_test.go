@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/sim"
@@ -83,4 +84,48 @@ func endsByDeposed(req *kmsg.ListOffsetsRequest, topic string, epoch int32, end 
 		resp.Topics = append(resp.Topics, rt)
 	}
 	return resp, nil, asked
+}
+
+// TestClaimsBeforeADeposedLeader: how far a source partition reaches is asked of a
+// broker that was deposed. What was forwarded from there is no direct command
+// for that: a second copy of it would be obeyed, too.
+func TestClaimsBeforeADeposedLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 2, Brokers: 2})
+		w.Start("a")
+		w.AwaitOwners()
+		if err := w.Cluster.MoveTopicPartition(w.Names.Commands(), 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		key := keyOn(0)
+		w.Register(key, time.Now().Add(24*time.Hour))
+		time.Sleep(20 * time.Second)
+		now := w.Cluster.PartitionInfo(w.Names.Commands(), 1)
+		var deposed atomic.Bool
+		deposed.Store(true)
+		w.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.Cluster.KeepControl()
+			r := req.(*kmsg.ListOffsetsRequest)
+			if !deposed.Load() || len(r.Topics) != 1 || r.Topics[0].Topic != w.Names.Commands() || r.Topics[0].Partitions[0].Partition != 1 {
+				return nil, nil, false
+			}
+			return endsByDeposed(r, w.Names.Commands(), now.Epoch-1, now.HighWatermark)
+		})
+		w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: 1, Key: []byte(key), Value: []byte(`{"op":"run_now"}`)})
+		time.Sleep(2 * time.Second)
+		w.Kill("a") // before it is noted that the record was forwarded
+		deposed.Store(false)
+		w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(time.Minute)
+		if n := len(copies(w, w.Names.Commands(), 0)); n != 1 {
+			t.Fatalf("copies of %d commands were forwarded", n)
+		}
+		for _, n := range copies(w, w.Names.Commands(), 0) {
+			if n < 2 {
+				t.Fatal("it was forwarded once: this shows nothing")
+			}
+		}
+		w.RequireDelivered(key, 1)
+	})
 }

@@ -128,13 +128,19 @@ func refuseDeposed(cl *kgo.Client, req *kmsg.ListOffsetsRequest, resp *kmsg.List
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
 			p := &t.Partitions[i]
-			_, known, err := cl.PartitionLeader(t.Topic, p.Partition)
-			if err == nil && p.ErrorCode == 0 && p.LeaderEpoch >= 0 && p.LeaderEpoch < known {
+			if p.ErrorCode == 0 && deposed(cl, t.Topic, p) {
 				p.ErrorCode, refused = kerr.UnknownLeaderEpoch.Code, true
 			}
 		}
 	}
 	return refused
+}
+
+// deposed says that the client knows of a newer leader than the one that told where
+// a partition ends.
+func deposed(cl *kgo.Client, topic string, p *kmsg.ListOffsetsResponseTopicPartition) bool {
+	_, known, err := cl.PartitionLeader(topic, p.Partition)
+	return err == nil && p.LeaderEpoch >= 0 && p.LeaderEpoch < known
 }
 
 // leaderOfAll is negative unless one broker leads every partition asked about. It
@@ -210,9 +216,14 @@ func (s *session) endsOf(ctx context.Context, places []place, isolation int8) (e
 			continue
 		}
 		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					missing[place{t.Topic, p.Partition}] = err
+					continue
+				}
+				if deposed(s.cl, t.Topic, p) {
+					missing[place{t.Topic, p.Partition}] = kerr.UnknownLeaderEpoch
 					continue
 				}
 				ends[place{t.Topic, p.Partition}] = p.Offset
