@@ -324,14 +324,21 @@ func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 // state, under a transactional id that ours does not fence.
 var errSecondWriter = errors.New("somebody else writes to the partition's state")
 
+// errStateBack says that topic state lost turns of ours. To open the partition
+// again tells what the store has seen of them (sameState).
+var errStateBack = errors.New("topic state lost its end")
+
 // checkAlone compares where the turn's records of topic state stand with where
 // they must, right behind the last turn's marker. Kafka may write a marker more
 // than once; anything else in between is a second writer's.
 func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	next := p.stateNext
-	p.stateNext = last + 2 // its marker
-	if next == 0 || first <= next {
+	p.stateNext = last + 2                             // its marker
+	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (settle.go)
 		return nil
+	}
+	if first < next {
+		return fmt.Errorf("%w: %s/%d takes at %d what must stand at %d", errStateBack, p.names.state, p.id, first, next)
 	}
 	p.own.step(stepAlone)
 	for next < first {
