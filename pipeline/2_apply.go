@@ -34,7 +34,7 @@ func (p *Partition) apply(t *turn, in input) error {
 		}
 	}
 	t.source = ""
-	p.guardInputs(t, in.records)
+	p.guardInputs(t, in)
 	return nil
 }
 

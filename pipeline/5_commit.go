@@ -26,6 +26,9 @@ func (p *Partition) commit(t *turn) error {
 	if err := p.kafka.flush(t.ctx, p.isDueTopic); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
+	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
+		return fmt.Errorf("commit: %w", err)
+	}
 	if p.opts.hooks.storeBeforeCommit() {
 		if err := p.remember(t, last); err != nil {
 			return fmt.Errorf("store: %w", err)
@@ -45,8 +48,8 @@ func (p *Partition) commit(t *turn) error {
 	}
 	p.step(StepStored)
 	p.progress, p.guard, p.announced = t.progress, t.guard, true
-	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil {
-		return err
+	if t.encodedGuard != nil {
+		p.guarded = last.Offset
 	}
 	p.unknown.add(t)
 	p.healed(t)

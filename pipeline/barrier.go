@@ -34,7 +34,7 @@ type inputBarrier struct {
 	topic   string
 	at      int64           // next offset to read
 	end     int64           // high watermark when asked
-	asked   trigger.Instant // when that was, before the question
+	asked   trigger.Instant // when that was, before the question; 0: not yet
 	through trigger.Instant // all that was acknowledged up to here has been read
 
 	moved     time.Time // when it last brought something
@@ -73,6 +73,14 @@ func (b *barrier) answered(asked trigger.Instant, commands, receipts int64) {
 }
 
 func (i *inputBarrier) reached() bool { return i.at >= i.end }
+
+// forget drops an answer to a question that was put later than now: the clock was
+// set back since, and what falls due until then again has not been asked for.
+func (i *inputBarrier) forget(now trigger.Instant) {
+	if i.asked > now {
+		i.asked, i.through = 0, 0
+	}
+}
 
 // pass notes that the end was reached, and since when an open transaction held
 // it back, if one did.
@@ -123,6 +131,8 @@ func (i *inputBarrier) hold(stable int64, now time.Time, most time.Duration) boo
 // to wait for what is still to be read.
 func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	b := &p.barrier
+	b.commands.forget(p.now())
+	b.receipts.forget(p.now())
 	if p.mustAsk(p.now()) {
 		if err := p.askEnds(ctx); err != nil {
 			return 0, err
@@ -152,7 +162,7 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 func (p *Partition) mustAsk(now trigger.Instant) bool {
 	b := &p.barrier
 	due, ok := p.wheel.Next()
-	return ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
+	return b.commands.asked == 0 || ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
 		b.commands.asked < p.ready.newest ||
 		b.receipts.reached() && b.receipts.asked < p.ready.held.newest
 }

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,5 +195,37 @@ func TestCancelDuringAQuestion(t *testing.T) {
 			time.Sleep(5 * time.Second)
 		}
 		w.CheckInvariants()
+	})
+}
+
+// TestCancelAfterTheClockWentBack: the barrier has asked at a time that lies ahead
+// once the clock is set back. What falls due until then has not been asked for.
+func TestCancelAfterTheClockWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var off atomic.Int64
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+		}})
+		n := w.Start("a")
+		w.AwaitOwners()
+		for i := range 5 {
+			off.Store(int64(900 * time.Millisecond))
+			time.Sleep(10 * time.Second)
+			first := time.Now().Add(10 * time.Second)
+			w.Register(fmt.Sprintf("first%d", i), first)
+			time.Sleep(time.Until(first.Add(-890 * time.Millisecond))) // it was fired, by a clock that is ahead
+			off.Store(int64(-500 * time.Millisecond))
+			key, due := fmt.Sprintf("second%d", i), first.Add(-10*time.Millisecond)
+			w.Register(key, due)
+			time.Sleep(50 * time.Millisecond)
+			n.Delay(kmsg.Fetch, 5*time.Second)
+			w.Order(key+"-other", `{"op":"cancel"}`) // its fetch is the first that is late
+			time.Sleep(50 * time.Millisecond)
+			w.Cancel(key)
+			time.Sleep(time.Until(due.Add(10 * time.Second)))
+			n.Delay(kmsg.Fetch, 0)
+			w.RequireDelivered(key, 0)
+			time.Sleep(5 * time.Second)
+		}
 	})
 }

@@ -23,6 +23,10 @@ import (
 // metaGuard is the guard record in the store.
 const metaGuard = "guard"
 
+// guardAgain is how many offsets after the last guard the next is written, though
+// nothing has changed.
+const guardAgain = groupNear / 2
+
 // lastRead is what the guard keeps of a record.
 func lastRead(r *kgo.Record) topics.LastRead {
 	return topics.LastRead{Offset: r.Offset, Epoch: r.LeaderEpoch, Sum: sumOf(r)}
@@ -37,31 +41,29 @@ func sumOf(r *kgo.Record) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// guardInputs notes the last records that the turn has read.
-func (p *Partition) guardInputs(t *turn, records []*kgo.Record) {
-	for _, r := range records {
-		if r.Attrs.IsControl() {
+// guardInputs notes the last records that the turn has read. A marker behind them
+// takes nothing from that; and what stands for a batch that was passed over has
+// neither the leader epoch nor the content of what lies there.
+func (p *Partition) guardInputs(t *turn, in input) {
+	for _, r := range in.records {
+		if r.Attrs.IsControl() || in.unreadable[r] != nil {
 			continue
 		}
 		switch r.Topic {
 		case p.opts.Names.Commands():
-			t.lastCommand = r
+			t.guard.Commands = lastRead(r)
 		case p.opts.Names.Receipts():
-			t.lastReceipt = r
+			t.guard.Receipts = lastRead(r)
 		}
-	}
-	if r := t.lastCommand; r != nil && r.Offset == t.progress.NextCommand-1 {
-		t.guard.Commands = lastRead(r)
-	}
-	if r := t.lastReceipt; r != nil && r.Offset == t.progress.NextReceipt-1 {
-		t.guard.Receipts = lastRead(r)
 	}
 }
 
-// writeGuard produces the guard record if something in it has changed.
+// writeGuard produces the guard record if something in it has changed, or if it
+// stands far from the end of topic state: who asks whose the partition is, before
+// it writes to it, reads no further back than that.
 func (p *Partition) writeGuard(t *turn) (err error) {
 	was, is := p.guard, &t.guard
-	if was.Seq > 0 && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+	if was.Seq > 0 && p.stateNext-p.guarded < guardAgain && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
 		return nil
 	}
@@ -253,17 +255,20 @@ func (p *Partition) askGroup(ctx context.Context) error {
 	}
 	for _, back := range []int64{groupNear, groupFar} {
 		from := max(start, end-back)
-		group, err := p.groupIn(ctx, from, end)
+		last, err := p.guardIn(ctx, from, end)
 		if err != nil {
 			return err
 		}
-		if group == "" && from > start {
+		if last == nil && from > start {
 			continue // a long transaction that was aborted, or an older version: restore tells, if need be
 		}
-		if err := p.opts.ownedBy(group); err != nil || group == p.opts.Group || group == "" {
+		if last == nil || last.Group == p.opts.Group || last.Group == "" {
+			return nil
+		}
+		if err := p.opts.ownedBy(last.Group); err != nil {
 			return err
 		}
-		return p.takeOver(ctx, group)
+		return p.takeOver(ctx, last)
 	}
 	return nil
 }
@@ -274,31 +279,31 @@ const (
 	groupFar  = 16 << 10
 )
 
-// groupIn is the last group named in a range of topic state.
-func (p *Partition) groupIn(ctx context.Context, from, end int64) (group string, err error) {
+// guardIn is the last guard in a range of topic state; nil without one.
+func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
 		if fs, from, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, from); err != nil {
-			return "", err
+			return nil, err
 		}
 		for it := fs.RecordIter(); !it.Done(); {
 			r := it.Next()
 			if r.Attrs.IsControl() || string(r.Key) != string(topics.KeyGuard) {
 				continue
 			}
-			g, err := topics.DecodeGuard(r.Value)
-			if err != nil {
-				return "", err
+			if last, err = topics.DecodeGuard(r.Value); err != nil {
+				return nil, err
 			}
-			group = g.Group
 		}
 	}
-	return group, nil
+	return last, nil
 }
 
 // takeOver fences the partition's owner in another group, as the operator has
-// asked for.
-func (p *Partition) takeOver(ctx context.Context, group string) error {
+// asked for. The nonce is then written with a guard that says whose it is now: the
+// other opens the partition again within seconds, and our restore may take longer.
+func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
+	group := last.Group
 	p.log.Warn("taking the partition over from another group", "group", group)
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, p.id)), kgo.TransactionTimeout(p.opts.TransactionTimeout),
@@ -311,6 +316,7 @@ func (p *Partition) takeOver(ctx context.Context, group string) error {
 	if _, _, err := cl.ProducerID(ctx); err != nil {
 		return fmt.Errorf("take over: fence group %s: %w", group, err)
 	}
+	p.taken, last.Group = last, p.opts.Group
 	return nil
 }
 
@@ -318,14 +324,21 @@ func (p *Partition) takeOver(ctx context.Context, group string) error {
 // state, under a transactional id that ours does not fence.
 var errSecondWriter = errors.New("somebody else writes to the partition's state")
 
+// errStateBack says that topic state lost turns of ours. To open the partition
+// again tells what the store has seen of them (sameState).
+var errStateBack = errors.New("topic state lost its end")
+
 // checkAlone compares where the turn's records of topic state stand with where
 // they must, right behind the last turn's marker. Kafka may write a marker more
 // than once; anything else in between is a second writer's.
 func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	next := p.stateNext
-	p.stateNext = last + 2 // its marker
-	if next == 0 || first <= next {
+	p.stateNext = last + 2                             // its marker
+	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (settle.go)
 		return nil
+	}
+	if first < next {
+		return fmt.Errorf("%w: %s/%d takes at %d what must stand at %d", errStateBack, p.names.state, p.id, first, next)
 	}
 	p.own.step(stepAlone)
 	for next < first {

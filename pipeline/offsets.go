@@ -93,7 +93,9 @@ func offsetsOf(topic string, timestamp int64, partitions ...int32) kmsg.ListOffs
 // so, and then the usual way finds out who is.
 //
 // The leader epochs that the client knows go with the question (KIP-320): a
-// leader that was deposed, and that the client knows to be, does not answer.
+// leader that was deposed, and that the client knows to be, does not answer. Asked
+// the usual way it might, as metadata may come from a broker that knows no better;
+// but it says its epoch with the end, and then the question is put again.
 func requestOffsets(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRequest) (*kmsg.ListOffsetsResponse, error) {
 	if leader := leaderOfAll(cl, req); leader >= 0 {
 		if resp, err := req.RequestWith(ctx, cl.Broker(int(leader))); err == nil && answered(resp) {
@@ -103,7 +105,42 @@ func requestOffsets(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRe
 	for i := range req.Topics { // as the client finds out anew
 		req.Topics[i].Partitions[0].CurrentLeaderEpoch = -1
 	}
-	return req.RequestWith(ctx, cl)
+	for tries := 1; ; tries++ {
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil || !refuseDeposed(cl, req, resp) || tries == mostDeposed || ctx.Err() != nil {
+			return resp, err
+		}
+		cl.ForceMetadataRefresh()
+		sleep(ctx, retryBackoff(tries))
+	}
+}
+
+// mostDeposed is how often a question comes to leaders that were deposed before it
+// fails, after two seconds.
+const mostDeposed = 10
+
+// refuseDeposed makes an error of every end that was told by a leader of an older
+// epoch than the client knows, and says whether there was one.
+func refuseDeposed(cl *kgo.Client, req *kmsg.ListOffsetsRequest, resp *kmsg.ListOffsetsResponse) (refused bool) {
+	if req.Topics[0].Partitions[0].Timestamp != latest {
+		return false // the epoch is that of a record
+	}
+	for _, t := range resp.Topics {
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if p.ErrorCode == 0 && deposed(cl, t.Topic, p) {
+				p.ErrorCode, refused = kerr.UnknownLeaderEpoch.Code, true
+			}
+		}
+	}
+	return refused
+}
+
+// deposed says that the client knows of a newer leader than the one that told where
+// a partition ends.
+func deposed(cl *kgo.Client, topic string, p *kmsg.ListOffsetsResponseTopicPartition) bool {
+	_, known, err := cl.PartitionLeader(topic, p.Partition)
+	return err == nil && p.LeaderEpoch >= 0 && p.LeaderEpoch < known
 }
 
 // leaderOfAll is negative unless one broker leads every partition asked about. It
@@ -179,9 +216,14 @@ func (s *session) endsOf(ctx context.Context, places []place, isolation int8) (e
 			continue
 		}
 		for _, t := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 					missing[place{t.Topic, p.Partition}] = err
+					continue
+				}
+				if deposed(s.cl, t.Topic, p) {
+					missing[place{t.Topic, p.Partition}] = kerr.UnknownLeaderEpoch
 					continue
 				}
 				ends[place{t.Topic, p.Partition}] = p.Offset

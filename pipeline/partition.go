@@ -36,6 +36,8 @@ type Partition struct {
 
 	progress  topics.Progress // as committed
 	guard     topics.Guard    // as committed
+	guarded   int64           // where that stands, or right behind it
+	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
 	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
 	announced bool            // progress names us as owner
 	barrier   barrier
@@ -84,10 +86,9 @@ type turn struct {
 	manifest manifest
 	encoded  []byte // progress
 
-	guard                    topics.Guard
-	encodedGuard             []byte      // nil: it has not changed
-	firstState               *kgo.Record // first record of topic state
-	lastCommand, lastReceipt *kgo.Record
+	guard        topics.Guard
+	encodedGuard []byte      // nil: it has not changed
+	firstState   *kgo.Record // first record of topic state
 
 	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
 	lost      []lostRange

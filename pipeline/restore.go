@@ -215,6 +215,13 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
+	if p.taken != nil {
+		guard, err := topics.AppendGuard(nil, p.taken)
+		if err != nil {
+			return nil, err
+		}
+		p.kafka.produce(ctx, &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard, Value: guard})
+	}
 	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
 	p.kafka.produce(ctx, r)
 	if err := p.kafka.flush(ctx, p.isDueTopic); err != nil {

@@ -143,7 +143,7 @@ func (p *Partition) followInputs(ctx context.Context) error {
 // followFrom is followInputs for a topic that is there from start to end.
 func (p *Partition) followFrom(topic string, next *int64, start, end int64) error {
 	if *next < start {
-		if p.progress.Seq > 0 && *next > 0 {
+		if p.progress.Seq > 0 { // also where nothing had come yet: an owner before us has seen the log begin
 			if err := p.opts.gap(p.id, start, "%s/%d begins at %d, but was read only up to %d", topic, p.id, start, *next); err != nil {
 				return err
 			}
