@@ -69,7 +69,10 @@ func (d *decision) erase(c *Command) *Error {
 	old := d.s
 	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append, Trimmed: true}
 	if old != nil {
-		next.Revision, next.Seq, next.Life, next.CreatedAt, next.LastAppend = old.Revision, old.Seq, old.Life, old.CreatedAt, old.LastAppend
+		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
+		if old.Status != Unknown { // of what was never created there is no such time
+			next.CreatedAt = old.CreatedAt
+		}
 	}
 	next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
 	next.Revision++
