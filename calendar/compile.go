@@ -351,10 +351,8 @@ func (c *compiler) applyUntil() {
 }
 
 func (c *compiler) checkLimits() error {
-	if c.limits.MinPeriod > 0 && c.r.mayBeCloser(c.limits.MinPeriod) {
-		if p := c.r.Period(); p > 0 && p < c.limits.MinPeriod {
-			return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s", shortDuration(p), shortDuration(c.limits.MinPeriod))
-		}
+	if err := c.r.CheckPeriod(c.limits.MinPeriod); err != nil {
+		return err
 	}
 	if c.limits.HorizonYears < 1<<30 {
 		o, ok, err := c.r.First()

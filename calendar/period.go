@@ -28,6 +28,18 @@ func (r *Rule) Period() time.Duration {
 	return 0
 }
 
+// CheckPeriod refuses a rule whose occurrences are closer to each other than
+// least; 0 is no bound.
+func (r *Rule) CheckPeriod(least time.Duration) error {
+	if least <= 0 || !r.mayBeCloser(least) {
+		return nil
+	}
+	if p := r.Period(); p > 0 && p < least {
+		return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s", shortDuration(p), shortDuration(least))
+	}
+	return nil
+}
+
 // mayBeCloser is a quick look at the times of day, which spares most rules
 // the walk.
 func (r *Rule) mayBeCloser(than time.Duration) bool {

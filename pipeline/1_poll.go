@@ -210,25 +210,26 @@ func (p *Partition) hydrate() error {
 // that are due after it, stay in the store until there is some.
 func (p *Partition) paceTimer(d statestore.DueKey) {
 	if p.left != nil && before(p.left, &d) {
+		p.leftTo = max(p.leftTo, d.Due)
 		return
 	}
 	if p.left == nil && p.ready.paced.n >= p.opts.pacedEntries {
-		p.left = &statestore.DueKey{Due: d.Due}
+		p.left, p.leftTo = &statestore.DueKey{Due: d.Due}, max(p.leftTo, d.Due)
 		return
 	}
 	p.ready.pace(d)
 }
 
 // hydrateLeft reads a chunk of what found no room with the pacer. Only timers of
-// a series that are late can be among them; one that is read twice is stale when
-// it goes for the second time.
+// a series can be among them, and not only late ones: what a sick topic has put
+// off is due anew. One that is read twice is stale when it goes for the second
+// time.
 func (p *Partition) hydrateLeft() error {
-	late := p.now().Add(-p.machine.MisfireAfter)
-	from, n := *p.left, 0
+	from, to, n := *p.left, p.leftTo, 0
 	p.left = nil
 	return p.store.ScanDue(from, func(due trigger.Instant, ref string) bool {
 		d := statestore.DueKey{Due: due, Ref: ref}
-		if due > late || before(&p.hydrated, &d) {
+		if due > to || before(&p.hydrated, &d) {
 			return false
 		}
 		if n == p.opts.hydrateChunk() {

@@ -165,8 +165,10 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	if out.Rejected != nil || !out.Changed {
 		return nil
 	}
-	if err := p.tooLarge(out); err != nil {
-		return err
+	if !addsNothing[cmd.Op] {
+		if err := p.tooLarge(out); err != nil {
+			return err
+		}
 	}
 	if cmd.Op != trigger.OpRegister || isDuplicate(out) {
 		return nil

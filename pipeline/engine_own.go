@@ -146,6 +146,7 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.openAndRun(ctx, own, id)
+		putAside(&e.opts, id, log, err)
 		if ctx.Err() != nil {
 			return
 		}

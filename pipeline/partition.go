@@ -30,6 +30,7 @@ type Partition struct {
 	hydrated statestore.DueKey  // every timer up to here is in the wheel
 	ready    ready              // due, and waiting for its turn
 	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
+	leftTo   trigger.Instant    // none of those is due later
 	batch    batch
 	scratch  scratch           // memory of the turn under way
 	changes  *statestore.Batch // what the turn does to the store; its memory too

@@ -30,13 +30,11 @@ func (p *Partition) openStore() (err error) {
 // openStore opens a partition's store, or begins an empty one where it is
 // damaged.
 func openStore(o *Options, id int32, log *slog.Logger) (*statestore.Store, error) {
-	dir := filepath.Join(o.Dir, strconv.Itoa(int(id)))
-	so := statestore.Options{Dir: dir, Cache: o.Cache, Logger: log, FS: o.StoreFS}
+	so := statestore.Options{Dir: storeDir(o, id), Cache: o.Cache, Logger: log, FS: o.StoreFS}
 	st, err := statestore.Open(so)
 	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
-		log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", err)
-		if _, err := statestore.QuarantineFS(storeFS(o.StoreFS), dir); err != nil {
-			return nil, fmt.Errorf("quarantine store: %w", err)
+		if err := quarantine(o, id, log, err); err != nil {
+			return nil, err
 		}
 		st, err = statestore.Open(so)
 	}
@@ -45,6 +43,28 @@ func openStore(o *Options, id int32, log *slog.Logger) (*statestore.Store, error
 	}
 	return st, nil
 }
+
+// quarantine puts a partition's store aside, which is closed and of no use.
+func quarantine(o *Options, id int32, log *slog.Logger, why error) error {
+	log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", why)
+	if _, err := statestore.QuarantineFS(storeFS(o.StoreFS), storeDir(o, id)); err != nil {
+		return fmt.Errorf("quarantine store: %w", err)
+	}
+	return nil
+}
+
+// putAside quarantines a closed store in which damage was found while it was in
+// use: opening reads the keys alone, and would find nothing wrong with it.
+func putAside(o *Options, id int32, log *slog.Logger, err error) {
+	if !errors.Is(err, statestore.ErrCorrupt) {
+		return
+	}
+	if err := quarantine(o, id, log, err); err != nil {
+		log.Error("a damaged store stays in the way", "error", err)
+	}
+}
+
+func storeDir(o *Options, id int32) string { return filepath.Join(o.Dir, strconv.Itoa(int(id))) }
 
 func storeFS(fs vfs.FS) vfs.FS {
 	if fs == nil {

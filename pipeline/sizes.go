@@ -235,6 +235,11 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	return nil
 }
 
+// addsNothing are the ops that make a record no larger, but for the note of a
+// pause, for which there is room: a trigger that what is in flight has filled must
+// still be stopped by its owner.
+var addsNothing = map[trigger.Op]bool{trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true, trigger.OpPause: true, trigger.OpResume: true}
+
 // contentBytes is what of a Spec may be large.
 func contentBytes(s *trigger.Spec) int {
 	n := len(s.Payload) + 64*(len(s.When.Include)+len(s.When.Exclude))

@@ -49,6 +49,7 @@ func (e *Engine) startTail(id int32) *tail {
 				_ = t.store.Close()
 				t.store = nil
 			}
+			putAside(&e.opts, id, e.opts.Logger.With("partition", id), err)
 			retry := tailRetry
 			switch {
 			case errors.Is(err, statestore.ErrInUse): // its last owner is still closing it

@@ -22,7 +22,7 @@ type unknownKey struct {
 
 // isUnknown says that e is the record of a key that nothing else was known of.
 func isUnknown(e *entry) bool {
-	return e.dirty && e.state != nil && (e.state.Status == trigger.Unknown || e.state.Status == trigger.Erased && !e.stored)
+	return e.dirty && e.state != nil && (e.state.Status == trigger.Unknown || e.state.Status == trigger.Erased && e.state.CreatedAt == 0)
 }
 
 func (u *unknowns) len() int { return len(u.order) - u.head }

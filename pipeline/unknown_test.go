@@ -50,3 +50,38 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 		})
 	}
 }
+
+// TestFloodOfUnknownTwice: two commands about a key that nobody registered make
+// it no better known than one does.
+func TestFloodOfUnknownTwice(t *testing.T) {
+	for _, ops := range [][]string{{"cancel", "erase"}, {"erase", "erase"}, {"erase", "cancel"}} {
+		t.Run(fmt.Sprint(ops), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+					o.MaxDone = 60
+					pipeline.RememberUnknown(o, 10)
+				}})
+				w.Start("a")
+				w.AwaitOwners()
+				at := time.Now().Add(10 * time.Second)
+				for i := range 40 {
+					w.Register(fmt.Sprint("k", i), at)
+				}
+				time.Sleep(20 * time.Second)
+				for i := range 100 {
+					for _, op := range ops {
+						w.Order(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
+						time.Sleep(200 * time.Millisecond) // a turn of its own
+					}
+				}
+				for i := range 40 {
+					w.Register(fmt.Sprint("k", i), at) // a late retry
+				}
+				time.Sleep(20 * time.Second)
+				for i := range 40 {
+					w.RequireDelivered(fmt.Sprint("k", i), 1)
+				}
+			})
+		})
+	}
+}

@@ -66,6 +66,9 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			DataCorruption: func(i pebble.DataCorruptionInfo) { damaged(errors.New(i.String())) },
 			BackgroundError: func(err error) {
+				if pebble.IsCorruptionError(err) {
+					return // damaged has said so
+				}
 				o.Logger.Error("the state store cannot write in the background", "dir", o.Dir, "err", err)
 			},
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -292,11 +293,19 @@ func (s *Store) PendingCount() int64 { return s.counts.pending }
 // DoneCount is how many finished triggers are remembered.
 func (s *Store) DoneCount() int64 { return s.counts.done }
 
-// damaged is called by Pebble when a checksum does not match.
+// damaged is called by Pebble when a checksum does not match. A merge that met
+// the damage Pebble begins again at once, for as long as the store is open: that
+// would take a core and fill the log.
 func (s *Store) damaged(err error) {
-	s.damage.CompareAndSwap(nil, &err)
+	if !s.damage.CompareAndSwap(nil, &err) {
+		time.Sleep(damagedPause)
+		return
+	}
 	s.opts.Logger.Error("the state store is damaged", "dir", s.opts.Dir, "err", err)
 }
+
+// damagedPause is how long whoever meets damage again has to wait.
+const damagedPause = time.Second
 
 // usable is asked before a batch is written: what was found damaged in the
 // background must not be built upon.

@@ -114,8 +114,9 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 }
 
 // CatchingUp says whether a timer that goes at now belongs to a run of missed
-// occurrences all of which are to fire: the caller spaces those.
+// occurrences all of which are to fire: the caller spaces those. One that its due
+// topic has put off does not go yet.
 func (m *Machine) CatchingUp(s *State, t Timer, now Instant) bool {
 	return t.Kind == TimerSeries && s.Spec.Misfire == FireAll && s.Recurring() && s.Status == Pending &&
-		s.Series.Occurrence == t.Occurrence && now.Sub(s.Series.At+Instant(s.Series.Jitter)) > m.MisfireAfter
+		s.Series.Occurrence == t.Occurrence && t.Due <= now && now.Sub(s.Series.At+Instant(s.Series.Jitter)) > m.MisfireAfter
 }

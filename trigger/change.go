@@ -47,8 +47,16 @@ func (d *decision) rememberCancel(c *Command) {
 	}
 	d.s.ForgetAt = d.now.Add(d.m.Horizon)
 	d.s.UpdatedAt = c.From.Append
-	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
+	if !d.s.endedAfter(c) {
+		d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
+	}
 	d.tell(Fact{Type: CancelTooLate, Reason: "unknown"})
+}
+
+// endedAfter says that a cancel or an erase was applied that was appended after
+// c: what stands behind c in its log may lie before that one.
+func (s *State) endedAfter(c *Command) bool {
+	return s != nil && s.cancelled() && s.LastAppend > c.From.Append
 }
 
 // tooLate tells where the last occurrence went.
@@ -69,9 +77,14 @@ func (d *decision) erase(c *Command) *Error {
 	old := d.s
 	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append, Trimmed: true}
 	if old != nil {
-		next.Revision, next.Seq, next.Life, next.CreatedAt, next.LastAppend = old.Revision, old.Seq, old.Life, old.CreatedAt, old.LastAppend
+		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
+		if old.Status != Unknown { // of what was never created there is no such time
+			next.CreatedAt = old.CreatedAt
+		}
 	}
-	next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
+	if !old.endedAfter(c) {
+		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
+	}
 	next.Revision++
 	d.s = next
 	d.tell(Fact{Type: ErasedFact})

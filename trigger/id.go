@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -84,8 +85,11 @@ func (i Instant) Time() time.Time { return time.UnixMilli(int64(i)).UTC() }
 // Add moves an instant; parts of a millisecond are cut off.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d.Milliseconds()) }
 
-// Sub is the time from j to i.
-func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i-j) * time.Millisecond }
+// Sub is the time from j to i, as far as a Duration goes: 292 years.
+func (i Instant) Sub(j Instant) time.Duration {
+	const most = Instant(math.MaxInt64 / int64(time.Millisecond))
+	return time.Duration(min(max(i-j, -most), most)) * time.Millisecond
+}
 
 // instantLayout is RFC 3339 with exactly three decimals, in UTC.
 const instantLayout = "2006-01-02T15:04:05.000Z"

@@ -90,7 +90,10 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if name := m.Timetable.missing(spec.When.Calendars); name != "" {
 		return Series{}, invalid("calendars", "no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
 	}
-	r, err := m.Timetable.compile(&spec.When, key.Tenant(), before.start, from)
+	r, err := m.Timetable.compile(&spec.When, before.start, from)
+	if err == nil && !before.goesOn {
+		err = m.Timetable.allowed(r, key.Tenant())
+	}
 	if err != nil {
 		return Series{}, err
 	}
@@ -209,5 +212,5 @@ func (d *decision) unstrand() *Error {
 // error means that its zone is not in the release in force.
 func (d *decision) rule() (rule, *Error) {
 	s := d.s
-	return d.m.Timetable.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
+	return d.m.Timetable.compile(&s.Spec.When, s.Series.Start, s.CreatedAt)
 }

@@ -122,7 +122,7 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 
 func (d *decision) profile(l *Live) []time.Duration {
 	spec := d.content(l)
-	if spec.Callback != nil && len(spec.Callback.Retry) > 0 {
+	if spec.Callback != nil && spec.Callback.Retry != nil { // an empty list asks for one attempt
 		return spec.Callback.Retry
 	}
 	return d.m.Channel(spec.Channel).Retry

@@ -135,7 +135,7 @@ func (d *decision) superseded(c *Command) bool {
 		return false
 	}
 	age := d.s.LastAppend - c.From.Append // > 0: something later was applied
-	cancelled := d.s.Status == Cancelled || d.s.Status == Unknown || d.s.Status == Erased
+	cancelled := d.s.cancelled()
 	switch {
 	case age > skew:
 		return true
@@ -147,6 +147,11 @@ func (d *decision) superseded(c *Command) bool {
 		return age >= -skew
 	}
 	return age > 0
+}
+
+// cancelled says that a cancel or an erase came last.
+func (s *State) cancelled() bool {
+	return s.Status == Cancelled || s.Status == Unknown || s.Status == Erased
 }
 
 func revisionConflict(have int64) *Error {

@@ -101,7 +101,7 @@ type rule struct {
 
 // compile checks and compiles the recurrence of w. start, the settled start of
 // a plan whose phase is to be kept, stands in for the caller's own.
-func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, *Error) {
+func (t *Timetable) compile(w *When, start string, from Instant) (rule, *Error) {
 	if w.Start != "" {
 		start = w.Start
 	}
@@ -110,7 +110,7 @@ func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, 
 	if r := t.rules[key]; plain && r != nil {
 		return rule{r, w.Zone}, nil
 	}
-	r, err := calendar.Compile(t.Zones, t.spec(w, tenant, start, from))
+	r, err := calendar.Compile(t.Zones, t.spec(w, start, from))
 	if err != nil {
 		return rule{}, fromCalendar(err)
 	}
@@ -120,13 +120,26 @@ func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, 
 	return rule{r, w.Zone}, nil
 }
 
-func (t *Timetable) spec(w *When, tenant, start string, from Instant) calendar.Spec {
+// allowed holds a rule that somebody asks for against the tenant's shortest
+// period. One that was accepted goes on whatever the limit is by now.
+func (t *Timetable) allowed(r rule, tenant string) *Error {
+	least := defaultMinPeriod
+	if t.MinPeriod != nil {
+		least = cmp.Or(t.MinPeriod(tenant), least)
+	}
+	if err := r.CheckPeriod(least); err != nil {
+		return fromCalendar(err)
+	}
+	return nil
+}
+
+// defaultMinPeriod is the contract's; the setting is limits.min_period.
+const defaultMinPeriod = time.Minute
+
+func (t *Timetable) spec(w *When, start string, from Instant) calendar.Spec {
 	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the words
 	s := calendar.Spec{Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
-		Until: w.Until, Count: w.Count, DST: d, Append: int64(from)}
-	if t.MinPeriod != nil {
-		s.Limits.MinPeriod = t.MinPeriod(tenant)
-	}
+		Until: w.Until, Count: w.Count, DST: d, Append: int64(from), Limits: calendar.Limits{MinPeriod: -1}}
 	if w.Calendars != nil {
 		s.Calendars = &calendar.CalendarRule{Names: w.Calendars.Names, On: w.Calendars.On}
 		for _, name := range w.Calendars.Names {
