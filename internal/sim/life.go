@@ -189,6 +189,11 @@ func (l *life) visit() {
 		l.strike()
 	}
 	load.Wait()
+	l.mu.Lock()
+	if l.foreigners > 0 {
+		l.out.Struck["foreign-transactions"] = l.foreigners
+	}
+	l.mu.Unlock()
 	l.heal()
 }
 
@@ -323,6 +328,7 @@ func (l *life) strangersRefused() {
 func (l *life) astray(rng *rand.Rand, key string) int32 {
 	home := topics.Partition([]byte(key), l.P)
 	if l.plan.has("wrong-partition") && rng.IntN(5) == 0 {
+		l.struck("wrong-partition")
 		return (home + 1 + rng.Int32N(max(l.P-1, 1))) % l.P
 	}
 	return home
