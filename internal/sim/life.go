@@ -48,7 +48,7 @@ func Live(t testing.TB, p Plan) *Outcome {
 		l.run()
 	}()
 	<-done
-	o.Violations = r.said()
+	o.Violations = append([]string{}, r.said()...)
 	return o
 }
 
