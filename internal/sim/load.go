@@ -40,7 +40,7 @@ func (l *life) once(rng *rand.Rand) {
 	key := fmt.Sprint("k", l.oneShot)
 	l.oneShot++
 	on := l.astray(rng, key)
-	l.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(20_000))*time.Millisecond))
+	l.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(l.soon))*time.Millisecond))
 	if rng.IntN(3) == 0 {
 		time.Sleep(time.Duration(rng.IntN(3)) * time.Second)
 		l.CancelOn(on, key)
