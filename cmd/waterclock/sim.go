@@ -62,7 +62,7 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.Uint64Var(&f.seeds, "seeds", 1, "how many seeds, one after the other from --seed on")
 	fs.Float64Var(&f.plan.Days, "days", 7, "simulated days of each life")
 	fs.Int32Var(&f.plan.Partitions, "partitions", 0, "partitions; 0: 1, 4 or 64, as the seed has it")
-	fs.IntVar(&f.plan.Triggers, "triggers", 600, "triggers that are registered at the beginning")
+	fs.IntVar(&f.plan.Triggers, "triggers", 1200, "triggers that are registered at the beginning")
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "live a seed that fails so many times more, and tell how often it fails")

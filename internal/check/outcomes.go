@@ -3,7 +3,6 @@ package check
 import (
 	"bytes"
 	"slices"
-	"strings"
 )
 
 // postponedAgain: an emission that follows a postponement has the attempt of
@@ -131,10 +130,7 @@ func (t *life) wholeRun(e *event, policy string, last occurrence) {
 // expire is an occurrence that came too late to be of use.
 func (t *life) expire(e *event) {
 	name, _ := base(e.occurrence)
-	for strings.HasPrefix(name, "run-") && t.live[name] == nil && t.next < len(t.commands) { // no event tells of a run_now
-		t.silent(t.commands[t.next])
-		t.next++
-	}
+	t.catchUpToRun(name)
 	if l := t.live[name]; l != nil && l.due != 0 && !l.gone {
 		l.gone = true
 		return
@@ -162,6 +158,15 @@ func (t *life) expire(e *event) {
 	t.decide(p.next)
 	p.has = false
 	t.advance()
+}
+
+// catchUpToRun applies the run_now that an occurrence is named by, and what
+// stands before it: nothing is told of one until it fires, or expires.
+func (t *life) catchUpToRun(name string) {
+	i := slices.IndexFunc(t.commands, func(c *command) bool { return c.op == "run_now" && commandMark("run", c) == name })
+	for ; t.next <= i; t.next++ {
+		t.silent(t.commands[t.next])
+	}
 }
 
 // seriesDone: a series ends when its rule does (C6).

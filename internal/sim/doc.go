@@ -16,12 +16,23 @@
 //		w.CheckInvariants()
 //	})
 //
+// # Lives
+//
+// Live goes through a whole life by itself: a Plan says how long, with how many
+// triggers and with which Faults; visits in which nodes run, commands come
+// (load.go) and faults strike (faults.go), and days in between. `waterclock sim`
+// lives seed after seed (Bubble), tells how often one fails (Rate) and looks for
+// a smaller one that does (Shrink).
+//
 // # What is real and what is not
 //
 // Everything above the sockets, the disk and the clock is what runs in
 // production. The network has no latency, so the broker's clock and ours are
-// the same; Options.Change can set a node's clock wrong. Goroutines are scheduled
-// as the runtime likes: a seed repeats the faults, not every interleaving.
+// the same, unless Node.Storm makes answers late; Options.Change can set a node's
+// clock wrong. A proxy on the wire (wire.go, truncate.go) does what kfake cannot:
+// answers that are late, overtake others or are lost, and a log that has lost
+// its end. Goroutines are scheduled as the runtime likes: a seed repeats the
+// faults, not every interleaving.
 //
 // # Who is right
 //

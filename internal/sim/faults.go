@@ -91,9 +91,7 @@ func (l *life) strike() {
 		return
 	}
 	f := possible[l.rng.IntN(len(possible))]
-	l.mu.Lock()
-	l.out.Struck[f.Name]++
-	l.mu.Unlock()
+	l.struck(f.Name)
 	if f.node == nil {
 		l.tell("%s", f.Name)
 		f.strike(l)
@@ -101,6 +99,13 @@ func (l *life) strike() {
 	}
 	l.tell("%s: %s for %v", name, f.Name, pause)
 	f.node(l, n, pause)
+}
+
+// struck counts.
+func (l *life) struck(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out.Struck[name]++
 }
 
 func (l *life) kill(n *Node, _ time.Duration)      { l.Kill(n.Name) }

@@ -48,7 +48,7 @@ func Live(t testing.TB, p Plan) *Outcome {
 		l.run()
 	}()
 	<-done
-	o.Violations = r.said()
+	o.Violations = append([]string{}, r.said()...)
 	return o
 }
 
@@ -99,21 +99,38 @@ type life struct {
 	end     time.Time             // nothing is due after it
 	strange []*Node               // of another group
 	oneShot int                   // number of the next one
+	pace
 }
 
-// A visit is so long; with many partitions a second of it costs more.
+// pace is how long things take. With many partitions a second in which nodes
+// run costs more, and so does every node that starts.
+type pace struct {
+	visits int           // at least
+	visit  time.Duration // length of one
+	gap    int           // most ms from one fault to the next
+	soon   int           // most ms until what is registered in a visit is due
+	rest   time.Duration // at the end; longer than soon
+}
+
+var (
+	few  = pace{visits: 2, visit: 30 * time.Second, gap: 3000, soon: 20_000, rest: 20 * time.Second}
+	lots = pace{visits: 2, visit: 6 * time.Second, gap: 4000, soon: 5000, rest: 6 * time.Second}
+)
+
+// longest is how long no node runs: at 7 days commands may have been compacted,
+// and the engine refuses.
+const longest = 6 * 24 * time.Hour
+
 const (
-	visitFor  = 30 * time.Second
-	visitMany = 10 * time.Second // of many partitions
-	many      = 16
-	restFor   = 20 * time.Second
-	stranger  = "stranger"
+	many     = 16 // partitions
+	stranger = "stranger"
 )
 
 func newLife(t testing.TB, p Plan, o *Outcome) *life {
 	l := &life{plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), names: []string{"a", "b", "c"}, skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}}
+	l.pace = few
 	if p.Partitions >= many {
-		l.names = l.names[:2]
+		l.names, l.pace = l.names[:2], lots
 	}
 	// Clocks change in spring and in autumn; lives begin around that.
 	season := []time.Time{time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 22, 0, 0, 0, 0, time.UTC)}[l.rng.IntN(2)]
@@ -143,7 +160,10 @@ func (l *life) change(name string, o *pipeline.Options) {
 }
 
 func (l *life) run() {
-	visits := max(2, int(l.plan.Days/3)+1)
+	visits := max(l.visits, int(l.plan.Days*24/longest.Hours())+1)
+	if l.P < many {
+		visits = max(visits, int(l.plan.Days/3)+1)
+	}
 	l.tell("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
 	for n := range visits {
 		l.arrive()
@@ -173,10 +193,7 @@ func (l *life) arrive() {
 
 // visit lets commands and faults come, and ends the faults.
 func (l *life) visit() {
-	span, gap := visitFor, 3000
-	if l.P >= many {
-		span, gap = visitMany, 6000
-	}
+	span := l.pace.visit
 	l.tell("a visit of %v", span)
 	var load sync.WaitGroup
 	seed := l.rng.Uint64()
@@ -185,10 +202,15 @@ func (l *life) visit() {
 		load.Go(func() { l.foreign(rand.New(rand.NewPCG(seed, 23)), span) })
 	}
 	for begin := time.Now(); time.Since(begin) < span; {
-		time.Sleep(time.Duration(200+l.rng.IntN(gap)) * time.Millisecond)
+		time.Sleep(time.Duration(200+l.rng.IntN(l.gap)) * time.Millisecond)
 		l.strike()
 	}
 	load.Wait()
+	l.mu.Lock()
+	if l.foreigners > 0 {
+		l.out.Struck["foreign-transactions"] = l.foreigners
+	}
+	l.mu.Unlock()
 	l.heal()
 }
 
@@ -227,7 +249,7 @@ func (l *life) depart(leap time.Duration) {
 			l.Kill(n.Name)
 		}
 	}
-	leap = min(leap, 6*24*time.Hour) // at 7 days commands may have been compacted, and the engine refuses
+	leap = min(leap, longest)
 	l.tell("%v pass", leap.Round(time.Minute))
 	time.Sleep(leap)
 }
@@ -242,13 +264,13 @@ func (l *life) rest() {
 		for _, n := range l.Nodes() {
 			l.Kill(n.Name)
 		}
-		time.Sleep(min(time.Until(l.end)-time.Minute, 6*24*time.Hour))
+		time.Sleep(min(time.Until(l.end)-time.Minute, longest))
 		l.arrive()
 		l.AwaitOwners()
 	}
 	time.Sleep(time.Until(l.end))
 	l.AwaitOwners()
-	time.Sleep(restFor)
+	time.Sleep(l.pace.rest)
 	l.AwaitOwners()
 }
 
@@ -323,6 +345,7 @@ func (l *life) strangersRefused() {
 func (l *life) astray(rng *rand.Rand, key string) int32 {
 	home := topics.Partition([]byte(key), l.P)
 	if l.plan.has("wrong-partition") && rng.IntN(5) == 0 {
+		l.struck("wrong-partition")
 		return (home + 1 + rng.Int32N(max(l.P-1, 1))) % l.P
 	}
 	return home

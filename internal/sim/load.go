@@ -40,7 +40,7 @@ func (l *life) once(rng *rand.Rand) {
 	key := fmt.Sprint("k", l.oneShot)
 	l.oneShot++
 	on := l.astray(rng, key)
-	l.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(20_000))*time.Millisecond))
+	l.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(l.soon))*time.Millisecond))
 	if rng.IntN(3) == 0 {
 		time.Sleep(time.Duration(rng.IntN(3)) * time.Second)
 		l.CancelOn(on, key)
@@ -170,30 +170,28 @@ func (l *life) redrive(rng *rand.Rand) {
 
 // hostile sends a record of which no trigger can be made, or a giant.
 func (l *life) hostile(rng *rand.Rand) {
-	var rows []kgo.Record
-	if l.plan.has("hostile-records") {
-		rows = append(rows, hostileRecords()...)
+	name, kind := "hostile-records", hostileRecords
+	if rng.IntN(3) == 0 {
+		name, kind = "giant-records", giantRecords
 	}
-	if l.plan.has("giant-records") {
-		rows = append(rows, giantRecords(rng)...)
-	}
-	if len(rows) == 0 {
+	if !l.plan.has(name) {
 		return
 	}
+	rows := kind(rng)
 	r := rows[rng.IntN(len(rows))]
 	r.Topic, r.Partition = l.Names.Commands(), rng.Int32N(l.P)
 	if rng.IntN(3) == 0 {
 		r.Topic = l.Names.Receipts()
 	}
-	l.tell("a hostile record of %d bytes on %s/%d", len(r.Key)+len(r.Value), r.Topic, r.Partition)
+	l.tell("%s: %d bytes and %d headers on %s/%d", name, len(r.Key)+len(r.Value), len(r.Headers), r.Topic, r.Partition)
+	l.struck(name)
 	l.mu.Lock()
-	l.out.Struck["hostile-records"]++
 	l.free[string(r.Key)] = true
 	l.mu.Unlock()
 	l.Send(&r)
 }
 
-func hostileRecords() []kgo.Record {
+func hostileRecords(*rand.Rand) []kgo.Record {
 	key, good := []byte("hostile"), []byte(`{"op":"register","delay":"24h"}`)
 	forged := func(origin, id, at string) []kgo.RecordHeader {
 		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)}, {Key: "wcx-append", Value: []byte(at)}}

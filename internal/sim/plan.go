@@ -16,7 +16,7 @@ type Plan struct {
 	Seed       uint64
 	Days       float64  // simulated; 0 means 7
 	Partitions int32    // 0: the seed's choice of 1, 4 and 64
-	Triggers   int      // registered at the beginning; 0 means 600
+	Triggers   int      // registered at the beginning; 0 means 1,200
 	Faults     []string // names of Faults; nil means all, empty none
 }
 
@@ -26,7 +26,7 @@ func (p Plan) withDefaults() Plan {
 		p.Days = 7
 	}
 	if p.Triggers == 0 {
-		p.Triggers = 600
+		p.Triggers = 1200
 	}
 	if p.Faults == nil {
 		p.Faults = FaultNames()

@@ -1,17 +1,24 @@
 package sim_test
 
 import (
+	"bufio"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// TestSeeds lives 200 short lives with all faults, a quarter as many under
-// -short. WATERCLOCK_TEST_SEED is the first seed, WATERCLOCK_TEST_SEEDS how many.
+// TestSeeds lives 200 weeks with all faults, a tenth of them under -short.
+// WATERCLOCK_TEST_SEED is the first seed, WATERCLOCK_TEST_SEEDS how many.
 func TestSeeds(t *testing.T) {
-	first, n := seeds(200)
+	usual := 200
+	if testing.Short() {
+		usual = 20
+	}
+	first, n := seeds(usual)
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
 			t.Parallel()
@@ -21,11 +28,93 @@ func TestSeeds(t *testing.T) {
 }
 
 // live fails with the story of a life that broke the contract.
-func live(t *testing.T, p sim.Plan) {
-	var o *sim.Outcome
+func live(t *testing.T, p sim.Plan) (o *sim.Outcome) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) { o = sim.Live(t, p) })
-	if len(o.Violations) == 0 {
-		return
+	if len(o.Violations) > 0 {
+		t.Errorf("waterclock sim %v\n%s", o.Plan, o.Tale())
 	}
-	t.Errorf("waterclock sim %v\n%s", o.Plan, o.Tale())
+	return o
+}
+
+// TestRegressions lives what failed once.
+func TestRegressions(t *testing.T) {
+	f, err := os.Open("testdata/regressions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := lines.Text()
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		p, err := sim.ParsePlan(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			live(t, p)
+		})
+	}
+}
+
+// TestEveryFault lives an hour with each fault alone, again until it happens:
+// the contract holds.
+func TestEveryFault(t *testing.T) {
+	for _, f := range sim.Faults {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(10) {
+				if o := live(t, sim.Plan{Seed: seed, Days: 0.04, Triggers: 40, Partitions: 4, Faults: []string{f.Name}}); o.Struck[f.Name] > 0 {
+					return
+				}
+			}
+			t.Error("it did not happen in ten lives")
+		})
+	}
+}
+
+// TestManyPartitions is a life with 64, which few seeds have.
+func TestManyPartitions(t *testing.T) { live(t, sim.Plan{Seed: 1, Days: 2, Partitions: 64}) }
+
+func TestPlanIsItsFlags(t *testing.T) {
+	for _, p := range []sim.Plan{
+		{Seed: 17, Days: 0.25, Partitions: 64, Triggers: 9, Faults: []string{"kill", "mute"}},
+		{Seed: 1 << 63, Days: 7, Partitions: 1, Triggers: 600, Faults: sim.FaultNames()},
+		{Seed: 0, Days: 1, Partitions: 4, Triggers: 1, Faults: []string{}},
+	} {
+		got, err := sim.ParsePlan(p.String() + " # why")
+		if err != nil || got.String() != p.String() {
+			t.Errorf("%v came back as %v, %v", p, got, err)
+		}
+	}
+	for _, bad := range []string{"--seed", "--seed x", "--speed 3", "--faults kill,boredom", "--partitions -1"} {
+		if _, err := sim.ParsePlan(bad); err == nil {
+			t.Errorf("%q is a plan", bad)
+		}
+	}
+}
+
+// TestShrink finds the one fault and the few triggers that a made-up engine
+// fails for.
+func TestShrink(t *testing.T) {
+	fails := func(p sim.Plan) *sim.Outcome {
+		o := &sim.Outcome{Plan: p}
+		for _, f := range p.Faults {
+			if f == "mute" && p.Triggers >= 10 {
+				o.Violations = []string{"it broke"}
+			}
+		}
+		return o
+	}
+	p := sim.Plan{Seed: 1, Days: 7, Partitions: 4, Triggers: 600, Faults: sim.FaultNames()}
+	if n := sim.Rate(p, 5, fails); n != 5 {
+		t.Errorf("failed %d times of 5", n)
+	}
+	got := sim.Shrink(fails(p), 1, fails).Plan
+	if fmt.Sprint(got.Faults) != "[mute]" || got.Triggers != 37 || got.Days > 0.03 || got.Partitions != 1 {
+		t.Errorf("shrunk to %v", got)
+	}
 }

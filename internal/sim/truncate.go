@@ -218,7 +218,7 @@ func (l *life) truncated() {
 	_ = l.Stop("last") // its disk knows of the last turn; after a kill it may not, and nobody could tell
 	l.tell("%s/%d has lost its end, from %d on", topic, p, from)
 	l.Truncate(topic, p, from)
-	l.out.Struck["truncated-log"]++
+	l.struck("truncated-log")
 	if topic == l.Names.Commands() {
 		for range l.rng.IntN(3) { // producers fill it again
 			l.refill(p)

@@ -1,0 +1,22 @@
+//go:build soak
+
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/waterclock/waterclock/internal/sim"
+)
+
+// TestTenThousand goes on where TestSeeds ends, to seed 10,000.
+// WATERCLOCK_TEST_SEED and WATERCLOCK_TEST_SEEDS choose a part of them.
+func TestTenThousand(t *testing.T) {
+	first, n := seeds(10_000)
+	for i := range uint64(n) {
+		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
+			t.Parallel()
+			live(t, sim.Plan{Seed: first + i})
+		})
+	}
+}
