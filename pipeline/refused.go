@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -39,17 +40,30 @@ func ParseGaps(text string) ([]Gap, error) {
 var ErrGap = errors.New("commands are missing")
 
 // gap refuses to open a partition, unless the operator has accepted to go on
-// from this very offset: it serves for one gap and never for the next.
+// from this very offset: it serves for one gap and never for the next. The message
+// names what was accepted of the partition so far, too: several gaps are
+// accepted at once, or none.
 func (o *Options) gap(partition int32, offset int64, format string, args ...any) error {
 	at := Gap{partition, offset}
 	why := fmt.Sprintf(format, args...)
+	all := at.String()
 	for _, accepted := range o.AcceptGaps {
 		if accepted == at {
 			o.Logger.Warn("going on in spite of what is lost, as the operator has decided", "partition", partition, "offset", offset, "lost", why)
 			return nil
 		}
+		if accepted.Partition == partition {
+			all += "," + accepted.String()
+		}
 	}
-	return fmt.Errorf("%w: %s. Start with --accept-gap %v to go on", ErrGap, why, at)
+	return fmt.Errorf("%w: %s. Start with --accept-gap %s to go on", ErrGap, why, all)
+}
+
+// gapMadeAgain is gap for a topic that was made again, which loses all of it. In
+// place of an offset stands a number of its own: offset 0 would accept every
+// other topic's loss as well, and the next one.
+func (o *Options) gapMadeAgain(partition int32, id [16]byte, format string, args ...any) error {
+	return o.gap(partition, int64(binary.BigEndian.Uint32(id[:])), format, args...)
 }
 
 // Reasons for which a partition alone is refused, as metrics name them.

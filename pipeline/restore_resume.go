@@ -75,7 +75,7 @@ const compactionLag = 7 * 24 * time.Hour
 func (p *Partition) sameTopics(ids topicIDs) error {
 	if p.progress.CommandsID != ids.commands {
 		if p.progress.Seq > 0 {
-			err := p.opts.gap(p.id, 0, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			err := p.opts.gapMadeAgain(p.id, ids.commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func (p *Partition) sameTopics(ids topicIDs) error {
 func (p *Partition) sameSideTopics(ids topicIDs) error {
 	was := &p.guard
 	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.receipts {
-		err := p.opts.gap(p.id, 0, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+		err := p.opts.gapMadeAgain(p.id, ids.receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
 		if err != nil {
 			return err
 		}

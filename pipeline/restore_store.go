@@ -150,7 +150,7 @@ func (r *replica) stale(ids topicIDs, now trigger.Instant) (string, error) {
 		return "its progress cannot be read", nil
 	}
 	if pr.StateID != ids.state {
-		err := r.opts.gap(r.id, 0, "topic %s was deleted and made again, and all pending triggers with it; what topic %s still holds would be decided again",
+		err := r.opts.gapMadeAgain(r.id, ids.state, "topic %s was deleted and made again, and all pending triggers with it; what topic %s still holds would be decided again",
 			r.opts.Names.State(), r.opts.Names.Commands())
 		if err != nil {
 			return "", err
