@@ -2,10 +2,15 @@ package pipeline_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
@@ -67,5 +72,56 @@ func flipSorted(t *testing.T, w *sim.World, dir string) {
 	}
 	if flipped == 0 {
 		t.Fatal("there is no sorted file")
+	}
+}
+
+// TestUnreadableSector: a file that the disk does not give back any more is
+// damage as well. It does not pass by itself.
+func TestUnreadableSector(t *testing.T) {
+	for name, where := range map[string]int64{"at opening": 0, "later": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var broken atomic.Int64 // reads until it is; 0: never
+				w := sim.New(t, sim.Options{Seed: 12, Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+					o.StoreFS = errorfs.Wrap(o.StoreFS, errorfs.InjectorFunc(func(op errorfs.Op) error {
+						switch {
+						case op.Kind == errorfs.OpRename && op.Path == "store/0":
+							broken.Store(0)
+						case broken.Load() == 0, !strings.HasSuffix(op.Path, ".sst"), !strings.HasPrefix(op.Path, "store/0/"):
+						case op.Kind == errorfs.OpFileReadAt && op.Offset < broken.Load():
+							return &os.PathError{Op: "read", Path: op.Path, Err: syscall.EIO}
+						}
+						return nil
+					}))
+				}})
+				w.Start("a")
+				w.AwaitOwners()
+				for i := range 100 {
+					at := time.Now().Add(20 * time.Minute).UTC().Format(time.RFC3339Nano)
+					payload := strings.Repeat(fmt.Sprint(w.Rand.Uint64()), 50)
+					w.Order(fmt.Sprint("k", i), fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at, payload))
+				}
+				time.Sleep(5 * time.Second)
+				for range 2 {
+					_ = w.Stop("a")
+					w.Start("a")
+					w.AwaitOwners()
+					time.Sleep(time.Second)
+				}
+				_ = w.Stop("a")
+				broken.Store(1 << 40)
+				if where > 0 {
+					broken.Store(where) // the first block: what is due
+				}
+				a := w.Start("a")
+				if time.Sleep(time.Minute); w.Owner(0) == nil {
+					t.Fatalf("nobody owns the partition: %v", a.Engine.Unready())
+				}
+				time.Sleep(21 * time.Minute)
+				for i := range 100 {
+					w.RequireDelivered(fmt.Sprint("k", i), 1)
+				}
+			})
+		})
 	}
 }

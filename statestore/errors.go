@@ -3,6 +3,7 @@ package statestore
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -30,13 +31,17 @@ func failed(verb string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case pebble.IsCorruptionError(err) && !errors.Is(err, ErrCorrupt):
+	case isDamage(err) && !errors.Is(err, ErrCorrupt):
 		return fmt.Errorf("%s: %w: %w", verb, ErrCorrupt, err)
 	case errors.Is(err, pebble.ErrClosed):
 		return fmt.Errorf("%s: %w", verb, ErrClosed)
 	}
 	return fmt.Errorf("%s: %w", verb, err)
 }
+
+// isDamage says that a checksum is wrong, or that the disk does not give back what
+// it was given: a sector that cannot be read does not heal.
+func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) }
 
 // corrupt is an ErrCorrupt found by us rather than by a checksum.
 func corrupt(format string, args ...any) error {

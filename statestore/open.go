@@ -106,7 +106,7 @@ func openFailed(err error) error {
 		return err
 	case strings.Contains(err.Error(), "format major version"):
 		return fmt.Errorf("%w: %w", ErrFormat, err)
-	case errors.Is(err, fs.ErrNotExist), pebble.IsCorruptionError(err):
+	case errors.Is(err, fs.ErrNotExist), isDamage(err):
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case errors.Is(err, fs.ErrPermission), errors.As(err, &errno):
 		return err
