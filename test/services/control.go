@@ -33,6 +33,18 @@ func (c *KafkaCluster) Restart(n int) {
 	c.must("restart", n, c.awaitNode(n))
 }
 
+// RestartAll is Restart of nodes that are down, all at once: without a majority none of them
+// would come to serve.
+func (c *KafkaCluster) RestartAll(nodes ...int) {
+	c.t.Helper()
+	for _, n := range nodes {
+		c.must("restart", n, c.launch(n))
+	}
+	for _, n := range nodes {
+		c.must("restart", n, c.awaitNode(n))
+	}
+}
+
 // Pause freezes node n until Cont: it keeps its connections and answers nothing.
 func (c *KafkaCluster) Pause(n int) {
 	c.t.Helper()
