@@ -33,6 +33,15 @@ func (c *KafkaCluster) Restart(n int) {
 	c.must("restart", n, c.awaitNode(n))
 }
 
+// Upgrade restarts node n in an orderly way as another version.
+func (c *KafkaCluster) Upgrade(n int, version string) {
+	c.t.Helper()
+	c.own(n)
+	_, err := c.h.script("kafka.sh", "version", strconv.Itoa(n), version)
+	c.must("upgrade", n, err)
+	c.Restart(n)
+}
+
 // RestartAll is Restart of nodes that are down, all at once: without a majority none of them
 // would come to serve.
 func (c *KafkaCluster) RestartAll(nodes ...int) {

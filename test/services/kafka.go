@@ -84,6 +84,11 @@ func Disk(size string) KafkaOption {
 	return func(s *kafkaSettings) { s.env = append(s.env, "KAFKA_DISK="+size) }
 }
 
+// Version asks for nodes of another version than the kit's own, for Upgrade.
+func Version(v string) KafkaOption {
+	return func(s *kafkaSettings) { s.env = append(s.env, "KAFKA_VERSION="+v) }
+}
+
 // Property sets a line of every node's server.properties.
 func Property(key, value string) KafkaOption {
 	return func(s *kafkaSettings) { s.props = append(s.props, key+"="+value) }

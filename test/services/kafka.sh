@@ -8,6 +8,7 @@
 #   kafka.sh isolate n | rejoin n         NETNS=1: node n loses or regains everybody
 #   kafka.sh cut a b | mend a b           NETNS=1: a and b lose each other, clients see both
 #   kafka.sh mute a b | unmute a b        NETNS=1: what a sends does not reach b; the other way it does
+#   kafka.sh version n v          what node n is from its next start on
 #   kafka.sh guest n              NETNS=1: a namespace n (11 to 99) for somebody else; prints NETNS_NAME and NETNS_ADDR
 #   kafka.sh status | env | clean         clean also removes the data
 #   kafka.sh prepare | run n      what start is made of; run stays in the foreground and becomes the node
@@ -46,6 +47,7 @@ main() {
     mute) need_netns; mute "$1" "$2" ;;
     unmute) need_netns; unmute "$1" "$2" ;;
     guest) need_netns; namespace "$1"; echo "NETNS_NAME=$(netns "$1")"; echo "NETNS_ADDR=$(host "$1")" ;;
+    version) version "$1" "$2" ;;
     status) for i in $(nodes); do status "$i"; done ;;
     env) print_env ;;
     clean) for i in $(nodes); do stop_pid "$(dir "$i")/pid" KILL 10; done; net_down; disks_down; remove_ours ;;
@@ -84,10 +86,17 @@ run() {
   more_files
   # A log per life: readiness is read from it, and the last life's is kept for the post-mortem.
   [ ! -s "$d/logs/server.log" ] || mv "$d/logs/server.log" "$d/logs/server.$(date +%H%M%S.%N).log"
+  # Remembered for each node: a cluster may be upgraded one node after another.
+  local jars="$SVC_CACHE/kafka-$(cat "$d/version")"
   exec "${prefix[@]}" "$JAVA" "-Xms256m" "-Xmx$KAFKA_HEAP" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
     -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -XX:+ExitOnOutOfMemoryError \
     -Djava.awt.headless=true "-Djava.io.tmpdir=$d/tmp" "${LOGGING[@]}" "-Dkafka.logs.dir=$d/logs" \
-    -cp "$JARS/*" kafka.Kafka "$d/server.properties" > "$d/logs/stdout.log" 2>&1 < /dev/null
+    -cp "$jars/*" kafka.Kafka "$d/server.properties" > "$d/logs/stdout.log" 2>&1 < /dev/null
+}
+
+version() {
+  KAFKA_VERSION=$2 "$HERE/fetch.sh" kafka > /dev/null
+  echo "$2" > "$(dir "$1")/version"
 }
 
 ready() { wait_ready "kafka-$1" "$(dir "$1")/pid" "$(dir "$1")/logs/stdout.log" 90 answers "$1"; }
@@ -125,6 +134,7 @@ configure() {
   [ "$SECURE" = 0 ] || secure=",SASL_SSL://$h:$((p + 2))"
   mkdir -p "$d/data" "$d/logs" "$d/tmp"
   disk_up "$d/data"
+  echo "$KAFKA_VERSION" > "$d/version"
   {
     cat <<P
 process.roles=broker,controller
