@@ -192,9 +192,9 @@ func (w *world) summary(r *check.Report, tables string) string {
 		network = "in namespaces"
 	}
 	say("chaos, seed %d: %d brokers and %d engines %s, %d partitions, standby %d, %.0f s", w.s.seed, nodes, engines, network, partitions, w.standby, time.Since(w.begin).Seconds())
-	say("%8s  %-9s %-42s %7s %12s", "at", "phase", "fault", "lasted", "recovered in")
+	say("%8s  %-9s %-48s %7s %12s", "at", "phase", "fault", "lasted", "recovered in")
 	for _, x := range w.rounds {
-		say("%8s  %-9s %-42s %5.1f s %10.1f s", w.at(x.from), x.phase.name, x.fault.name, x.healed.Sub(x.from).Seconds(), x.to.Sub(x.healed).Seconds())
+		say("%8s  %-9s %-48s %5.1f s %10.1f s", w.at(x.from), x.phase.name, x.fault.name, x.healed.Sub(x.from).Seconds(), x.to.Sub(x.healed).Seconds())
 	}
 	for _, s := range w.surprises {
 		say("%s", s)

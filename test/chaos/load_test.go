@@ -44,12 +44,13 @@ func startLoad(w *world, seed uint64) *load {
 	l := &load{w: w, rng: rand.New(rand.NewPCG(seed, 2))}
 	l.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(30*time.Second))
 	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { l.run(ctx) })
+	var drawing, running sync.WaitGroup
+	drawing.Go(func() { l.run(ctx) })
 	receipts, end := context.WithCancel(context.Background())
 	running.Go(func() { l.answer(receipts) })
 	l.stop = sync.OnceFunc(func() {
 		cancel()
+		drawing.Wait()
 		l.later.Wait()
 		time.Sleep(longest) // receipts go on meanwhile
 		end()
@@ -58,7 +59,7 @@ func startLoad(w *world, seed uint64) *load {
 			w.t.Error(err)
 		}
 	})
-	w.t.Cleanup(func() { cancel(); end(); running.Wait() })
+	w.t.Cleanup(func() { cancel(); end(); drawing.Wait(); running.Wait() })
 	return l
 }
 
