@@ -184,5 +184,14 @@ func TestLatenessInFaults(t *testing.T) {
 		if in+out != plain.Lateness.Count || r.Lateness.Count != plain.Lateness.Count || in > 0 != c.inside || out > 0 != c.outside || !r.OK() {
 			t.Errorf("%s: %d firings inside, %d outside, of %d", c.name, in, out, plain.Lateness.Count)
 		}
+		for _, l := range []check.Lateness{r.Lateness, r.InFaults, r.NoFaults} {
+			n := int64(0)
+			for _, x := range l.Within {
+				n += x
+			}
+			if n != l.Count {
+				t.Errorf("%s: %d firings in classes, of %d", c.name, n, l.Count)
+			}
+		}
 	}
 }

@@ -413,7 +413,7 @@ func (l *lateness) quantiles() Lateness {
 		keys = append(keys, k)
 	}
 	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
-	out := Lateness{Max: l.max, Count: l.all, Within: l.within}
+	out := Lateness{Max: l.max, Count: l.all, Within: slices.Clone(l.within)}
 	seen := int64(0)
 	for _, k := range keys {
 		seen += l.n[k]

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +26,7 @@ type engine struct {
 	guest services.Guest // where it has a namespace
 	links []*link        // where it has not: its way to each broker
 	url   string
+	probe string // where /readyz is: beyond loopback it is not the API's
 	dir   string // its data
 	log   string
 
@@ -81,7 +83,7 @@ func (e *engine) line() []string {
 	}
 	line = append(line, e.file, "serve", "--config", e.w.config, "--roles", e.roles, "--data-dir", e.dir, "--listen", strings.TrimPrefix(e.url, "http://"))
 	if e.guest.Addr != "" {
-		line = append(line, "--internal-listen", e.guest.Addr+":7070")
+		line = append(line, "--internal-listen", e.guest.Addr+":7070", "--admin-listen", strings.TrimPrefix(e.probe, "http://"))
 	}
 	return line
 }
@@ -156,9 +158,12 @@ func (e *engine) signal(s syscall.Signal) {
 // store is what the engine keeps on disk of its partitions.
 func (e *engine) store() string { return filepath.Join(e.dir, "store") }
 
+// ready says why the engine is not.
+func (e *engine) ready() error { return e.ask(e.probe+"/readyz", nil) }
+
 // ask makes one request; the answer must be 200.
-func (e *engine) ask(path string, into any) error {
-	req, err := http.NewRequest(http.MethodGet, e.url+path, nil)
+func (e *engine) ask(url string, into any) error {
+	req, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (e *engine) ask(path string, into any) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s%s: %s %s", e.name, path, resp.Status, strings.TrimSpace(string(b)))
+		return fmt.Errorf("%s: %s: %s %s", e.name, url, resp.Status, strings.TrimSpace(string(b)))
 	}
 	if into == nil {
 		return nil
@@ -188,6 +193,7 @@ type partition struct {
 	Ready     bool
 	Doing     string
 	Refused   string
+	Pending   int64
 	Lag       int64   `json:"commands_lag"`
 	Overdue   float64 `json:"oldest_overdue_seconds"`
 }
@@ -200,22 +206,37 @@ func (w *world) healthy() error {
 		behind, overdue = 0, 0
 	}
 	for _, e := range w.engines {
-		if err := e.ask("/readyz", nil); err != nil {
+		if err := e.ready(); err != nil {
 			return err
 		}
 	}
-	var list struct{ Items []partition }
-	if err := w.engines[0].ask("/v1/partitions", &list); err != nil {
+	list, err := w.partitions()
+	if err != nil {
 		return err
 	}
-	if len(list.Items) != partitions {
-		return fmt.Errorf("%d of %d partitions are known", len(list.Items), partitions)
-	}
 	var all error
-	for _, p := range list.Items {
+	for _, p := range list {
 		if !p.Ready || p.Overdue > overdue || p.Lag > behind {
 			all = errors.Join(all, fmt.Errorf("partition %d of %q: ready %v, refused %q, doing %q, %d commands behind, %.1f s overdue", p.Partition, p.Owner, p.Ready, p.Refused, p.Doing, p.Lag, p.Overdue))
 		}
 	}
 	return all
+}
+
+// partitions are all of them, as one engine sees them.
+func (w *world) partitions() ([]partition, error) {
+	var list struct{ Items []partition }
+	if err := w.engines[0].ask(w.engines[0].url+"/v1/partitions", &list); err != nil {
+		return nil, err
+	}
+	if len(list.Items) != partitions {
+		return nil, fmt.Errorf("%d of %d partitions are known", len(list.Items), partitions)
+	}
+	return list.Items, nil
+}
+
+// pending says whether any trigger still waits for something.
+func (w *world) pending() bool {
+	list, err := w.partitions()
+	return err != nil || slices.ContainsFunc(list, func(p partition) bool { return !p.Ready || p.Pending > 0 || p.Lag > 0 })
 }

@@ -82,7 +82,7 @@ func freeze(w *world) func() {
 // round's affair.
 func (w *world) awaitReady(e *engine) {
 	for begin := time.Now(); time.Since(begin) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
-		if e.ask("/readyz", nil) == nil {
+		if e.ready() == nil {
 			return
 		}
 	}

@@ -37,7 +37,8 @@ type load struct {
 }
 
 // longest is how long after a load's end something can still be due: 20 s, and
-// three attempts of 5 s on channel acked with their waits.
+// three attempts of 5 s on channel acked with their waits. A pause whose resume
+// was not written lasts for ever.
 const longest = 40 * time.Second
 
 func startLoad(w *world, seed uint64) *load {
@@ -52,7 +53,9 @@ func startLoad(w *world, seed uint64) *load {
 		cancel()
 		drawing.Wait()
 		l.later.Wait()
-		time.Sleep(longest) // receipts go on meanwhile
+		for begin := time.Now(); time.Since(begin) < longest && w.pending(); { // receipts go on meanwhile
+			time.Sleep(time.Second)
+		}
 		end()
 		running.Wait()
 		if err := l.cl.Flush(context.Background()); err != nil {

@@ -121,10 +121,15 @@ func (w *world) startServices() {
 	if w.s.root {
 		options = append(options, services.Namespaces(), services.Disk("1g"))
 	}
+	var both sync.WaitGroup
 	if w.s.cassandra {
-		w.db = services.OwnCassandra(w.t)
+		both.Go(func() { w.db = services.OwnCassandra(w.t) })
 	}
-	w.kafka = services.Kafka(w.t, options...)
+	both.Go(func() { w.kafka = services.Kafka(w.t, options...) })
+	both.Wait()
+	if w.t.Failed() { // it ended the goroutine, not the test
+		w.t.FailNow()
+	}
 	w.brokers = strings.Split(w.kafka.Bootstrap, ",")
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.MetadataMinAge(100*time.Millisecond))
 	if err != nil {
@@ -176,6 +181,9 @@ func (w *world) engine(name, roles string, n int) *engine {
 		w.t.Fatal(err)
 	}
 	e.url = "http://" + address + ":" + freePort(w.t, address)
+	if e.probe = e.url; e.guest.Addr != "" {
+		e.probe = "http://" + address + ":8081"
+	}
 	w.t.Cleanup(func() { w.bury(e) })
 	return e
 }
@@ -185,7 +193,8 @@ func guest(n int) int { return services.FirstGuest + n - 1 }
 
 // bury ends a process for good, and keeps what it said if the test failed.
 func (w *world) bury(e *engine) {
-	if w.t.Failed() && e.cmd != nil && e.done != nil && !ended(e.done) { // what it was doing goes to the log
+	said, _ := os.ReadFile(e.log)
+	if w.t.Failed() && e.done != nil && !ended(e.done) { // what it was doing goes to the log
 		e.signal(syscall.SIGCONT)
 		e.signal(syscall.SIGQUIT)
 		time.Sleep(500 * time.Millisecond)
@@ -194,11 +203,10 @@ func (w *world) bury(e *engine) {
 	if !w.t.Failed() {
 		return
 	}
-	b, _ := os.ReadFile(e.log)
-	if w.s.keep != "" {
-		_ = os.WriteFile(filepath.Join(w.s.keep, e.name+".log"), b, 0o600)
+	if all, err := os.ReadFile(e.log); err == nil && w.s.keep != "" {
+		_ = os.WriteFile(filepath.Join(w.s.keep, e.name+".log"), all, 0o600)
 	}
-	w.t.Logf("--- the end of %s\n%s", e.log, b[max(0, len(b)-2000):])
+	w.t.Logf("--- the end of what %s said\n%s", e.name, said[max(0, len(said)-1500):])
 }
 
 func (w *world) writeConfig() {
