@@ -30,12 +30,11 @@ type engine struct {
 	dir   string // its data
 	log   string
 
-	mu      sync.Mutex
-	file    string // the binary
-	cmd     *exec.Cmd
-	done    chan struct{}
-	wanted  bool // to run: who ends by himself is started again
-	stopped bool // by SIGSTOP
+	mu     sync.Mutex
+	file   string // the binary
+	cmd    *exec.Cmd
+	done   chan struct{}
+	wanted bool // to run: who ends by himself is started again
 }
 
 // launch starts the process, and watches it.
@@ -62,7 +61,7 @@ func (e *engine) start() {
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	done := make(chan struct{})
-	e.done, e.stopped = done, false
+	e.done = done
 	cmd := e.cmd
 	if err := cmd.Start(); err != nil {
 		e.w.t.Error(err)
