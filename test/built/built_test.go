@@ -11,6 +11,9 @@ import (
 // TestShallowClone: who was cloned without history fetches the one commit, and
 // who cannot is told what to do.
 func TestShallowClone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("clones the repository, and may need the network")
+	}
 	root, err := repository()
 	if err != nil {
 		t.Fatal(err)
