@@ -12,13 +12,13 @@
 // Each round is a fault (faults_*_test.go) in a phase of the load (phase_test.go):
 //
 //	idle       a trigger now and then
-//	steady     some fifty commands a second of every kind
+//	steady     some forty triggers a second, with commands of every kind
 //	herd       thousands that are due in the same millisecond, while the fault lasts
 //	catch-up   the fault strikes engines that come back to what has become due without them
 //
 // A round ends when everything has recovered: all brokers in sync, every
 // partition owned and firing, nothing overdue. That it takes over two minutes is
-// a failure of its own. The seed draws the order, and with a long enough budget every
+// a failure of its own; the load ends after half a minute of it. The seed draws the order, and with a long enough budget every
 // fault meets every phase.
 //
 // # The network

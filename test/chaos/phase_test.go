@@ -42,6 +42,6 @@ var phases = []*phase{
 }
 
 const (
-	steadyPace = 50   // commands a second, about
-	herdSize   = 3000 // triggers that are due at one instant
+	steadyPace = 40   // commands a second, about
+	herdSize   = 2000 // triggers that are due at one instant
 )
