@@ -8,10 +8,11 @@ SHELL := bash
 SERVICES := test/services/services.sh
 FUZZTIME ?= 20s
 SOAK     ?= 30m
+CHAOS    ?= 30m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := build
-.PHONY: help build test quick check soak bench fuzz generate setup services-up services-down services-status clean
+.PHONY: help build test quick check soak chaos bench fuzz generate setup services-up services-down services-status clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -34,6 +35,10 @@ check: ## gofmt and go vet
 
 soak: setup ## long tests: three nodes, TLS and ACLs, partitions; SOAK=30m each
 	WATERCLOCK_TEST_SOAK=$(SOAK) test/run.sh -tags soak -timeout 6h -count 1 ./...
+
+chaos: setup ## break a cluster of real processes for CHAOS=30m; SEED=42 repeats one, ONLY='broker' some faults
+	WATERCLOCK_TEST_CHAOS=$(CHAOS) WATERCLOCK_TEST_CHAOS_SEED=$(SEED) WATERCLOCK_TEST_CHAOS_ONLY='$(ONLY)' \
+	go test -v -count 1 -timeout 25h ./test/chaos
 
 bench: setup ## every benchmark; results with their method are in bench/
 	test/run.sh -run '^$$' -bench . -benchmem ./...

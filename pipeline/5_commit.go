@@ -125,7 +125,7 @@ func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 // Meta names in the store.
 const (
 	metaProgress   = "progress"
-	metaProgressAt = "progress_at" // its offset
+	metaProgressAt = "progress_at" // its offset, and the turn that stands there
 	metaPosition   = "position"    // next offset of topic state to read
 	metaCursor     = "cursor"      // no timer lies below it
 
@@ -135,7 +135,7 @@ const (
 // remember applies the turn to the store. No fsync: Kafka is the log.
 func (p *Partition) remember(t *turn, last *kgo.Record) error {
 	p.changes.SetMeta(metaProgress, t.encoded)
-	p.changes.SetMeta(metaProgressAt, number(last.Offset))
+	p.changes.SetMeta(metaProgressAt, placeOf(last.Offset, t.progress.Seq))
 	if t.encodedGuard != nil {
 		p.changes.SetMeta(metaGuard, t.encodedGuard)
 	}

@@ -128,14 +128,17 @@ func (p *Partition) sameState(ctx context.Context, r *replica) error {
 		return err
 	}
 	place, err := r.store.Meta(metaProgressAt)
-	if err != nil || place == nil {
+	if err != nil {
 		return err
 	}
 	stored, err := topics.DecodeProgress(raw)
 	if err != nil {
 		return err
 	}
-	at := toNumber(place)
+	at, seq := toPlace(place)
+	if seq != stored.Seq {
+		return nil // an older version has written turns since, and does not say where
+	}
 	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readUncommitted, latest)
 	if err != nil {
 		return err
@@ -152,6 +155,16 @@ func (p *Partition) sameState(ctx context.Context, r *replica) error {
 		return err
 	}
 	return r.wipe("topic state lost its end")
+}
+
+// placeOf is where a turn's progress stands, and toPlace reads it; turn 0 is none.
+func placeOf(offset, seq int64) []byte { return append(number(offset), number(seq)...) }
+
+func toPlace(b []byte) (offset, seq int64) {
+	if len(b) != 16 {
+		return 0, 0
+	}
+	return toNumber(b[:8]), toNumber(b[8:])
 }
 
 // isTurn says whether a record is the progress of this turn.

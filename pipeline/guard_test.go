@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -217,8 +218,16 @@ func TestTruncatedState(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				raw, err := st.Meta("progress")
+				if err != nil {
+					t.Fatal(err)
+				}
+				last, err := topics.DecodeProgress(raw)
+				if err != nil {
+					t.Fatal(err)
+				}
 				b := st.NewBatch()
-				b.SetMeta("progress_at", binary.BigEndian.AppendUint64(nil, uint64(at)))
+				b.SetMeta("progress_at", binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(at)), uint64(last.Seq)))
 				if err := errors.Join(b.Commit(), st.Close()); err != nil {
 					t.Fatal(err)
 				}
@@ -236,4 +245,50 @@ func TestTruncatedState(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStoreThatAnOlderVersionHasUsed: an older version goes on with the store of
+// this one, and does not write where its turns stand. What this version wrote
+// of that is of an earlier turn then, and no sign that the log lost its end.
+func TestStoreThatAnOlderVersionHasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		place := func(write []byte) (was []byte) {
+			st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"), Cache: statestore.NewCache(1 << 20)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if was, err = st.Meta("progress_at"); err != nil {
+				t.Fatal(err)
+			}
+			was = bytes.Clone(was)
+			b := st.NewBatch()
+			if write != nil {
+				b.SetMeta("progress_at", write)
+			}
+			if err := errors.Join(b.Commit(), st.Close()); err != nil {
+				t.Fatal(err)
+			}
+			return was
+		}
+		turns := func(name string) {
+			w.Start("a")
+			w.AwaitOwners()
+			w.Register(name, time.Now().Add(time.Hour))
+			time.Sleep(5 * time.Second)
+			_ = w.Stop("a")
+		}
+		turns("before")
+		was := place(nil)
+		turns("meanwhile")
+		place(was)
+		n := w.Start("a")
+		time.Sleep(20 * time.Second)
+		if why := n.Engine.Unready(); why != nil {
+			t.Fatalf("not ready: %v", why)
+		}
+		time.Sleep(2 * time.Hour)
+		w.RequireDelivered("before", 1)
+		w.RequireDelivered("meanwhile", 1)
+	})
 }

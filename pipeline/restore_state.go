@@ -272,7 +272,7 @@ func (r *replica) flush() error {
 			return err
 		}
 		r.batch.SetMeta(metaProgress, value)
-		r.batch.SetMeta(metaProgressAt, number(r.at))
+		r.batch.SetMeta(metaProgressAt, placeOf(r.at, r.progress.Seq))
 	}
 	if r.guard.Seq > 0 {
 		value, err := topics.AppendGuard(nil, &r.guard)

@@ -13,4 +13,4 @@ env=$("$HERE/services.sh" up)
 eval "$env"
 [ $# -gt 0 ] || set -- ./...
 # One package after another: on two cores, time-outs under load would be the tests' own doing.
-go test -p 1 -timeout 25m "$@"
+go test -p 1 -timeout 40m "$@"

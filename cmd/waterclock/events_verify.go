@@ -23,11 +23,11 @@ import (
 )
 
 type verifyFlags struct {
-	from, acks string
-	grace      time.Duration
-	memory     int64
-	limit      int
-	timelines  bool
+	from, acks, faults string
+	grace              time.Duration
+	memory             int64
+	limit              int
+	timelines          bool
 }
 
 func newEventsVerify(a *app) *cobra.Command {
@@ -61,6 +61,7 @@ Set misfire_after, catch_up.max and dedup.horizon as the engine has them.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.from, "from", "", "judge this recording (`directory`), not the cluster")
 	fs.StringVar(&f.acks, "acks", "", "`file` of commands that clients know to be acknowledged: lines of {partition, offset, key}")
+	fs.StringVar(&f.faults, "faults", "", "`file` of what was broken on purpose: lines of {name, from, to}; lateness is told apart")
 	fs.DurationVar(&f.grace, "grace", time.Minute,
 		"how late a firing may be, when the history ends, before it counts as lost")
 	fs.Int64Var(&f.memory, "memory", 512, "most MiB for the index of records; a longer history is read several times")
@@ -117,24 +118,31 @@ func (f *verifyFlags) options(c *config.Config) (check.Options, error) {
 		return o, err
 	}
 	if f.acks != "" {
-		o.Acks, err = readAcks(f.acks)
+		if o.Acks, err = readLines[check.Ack]("acks", f.acks, `{"partition":0,"offset":17,"key":"k"}`); err != nil {
+			return o, err
+		}
+	}
+	if f.faults != "" {
+		o.Faults, err = readLines[check.Fault]("faults", f.faults, `{"name":"kill -9","from":1774008000000,"to":1774008009000}`)
 	}
 	return o, err
 }
 
-func readAcks(name string) (out []check.Ack, err error) {
+// readLines reads a file with a JSON object in each line, such as the example.
+func readLines[T any](flag, name, example string) (out []T, err error) {
 	file, err := os.Open(filepath.Clean(name))
 	if err != nil {
-		return nil, usagef("--acks: %v", err)
+		return nil, usagef("--%s: %v", flag, err)
 	}
 	defer file.Close()
 	sc := bufio.NewScanner(file)
+	sc.Buffer(nil, 4<<20) // a payload of 512 KiB in base64, and its key
 	for n := 1; sc.Scan(); n++ {
-		var a check.Ack
-		if err := json.Unmarshal(sc.Bytes(), &a); err != nil {
-			return nil, usagef("--acks %s, line %d: %v; write {\"partition\":0,\"offset\":17,\"key\":\"k\"}", name, n, err)
+		var one T
+		if err := json.Unmarshal(sc.Bytes(), &one); err != nil {
+			return nil, usagef("--%s %s, line %d: %v; write %s", flag, name, n, err, example)
 		}
-		out = append(out, a)
+		out = append(out, one)
 	}
 	return out, sc.Err()
 }
@@ -186,13 +194,20 @@ func (a *app) printReport(r *check.Report, f *verifyFlags) {
 			fmt.Fprintf(w, "  %-4s %-28s %d\n", k.Class, k.Means, n)
 		}
 	}
-	fmt.Fprintf(w, "lateness of due events: p50 %d ms, p99 %d ms, max %d ms\n", r.Lateness.P50, r.Lateness.P99,
-		r.Lateness.Max)
+	printLateness(w, "lateness of due events", r.Lateness)
+	if r.InFaults.Count > 0 {
+		printLateness(w, "  in faults", r.InFaults)
+		printLateness(w, "  outside", r.NoFaults)
+	}
 	printCounts(w, "not judged: %s: %d\n", r.Skipped)
 	printCounts(w, "taken on trust: refused as %s: %d\n", r.Trusted)
 	for _, n := range r.Notes {
 		fmt.Fprintln(w, "note:", clean(n))
 	}
+}
+
+func printLateness(w io.Writer, what string, l check.Lateness) {
+	fmt.Fprintf(w, "%s: p50 %d ms, p99 %d ms, max %d ms\n", what, l.P50, l.P99, l.Max)
 }
 
 // count is a number of things.

@@ -27,7 +27,8 @@ import (
 // somebody sends SIGCONT. With open, it is the next partition of which the
 // broker says that its transaction is under way. FAILPOINTS_FLAW names a way to
 // build the engine wrong. FAILPOINTS_DIAL is an address that the engine dials
-// in place of every broker: a proxy that is late.
+// in place of every broker, or broker=address for some of them: a proxy that is
+// late, or loses what it is given.
 type failpoints struct {
 	pipeline.Listener
 	dir   string
@@ -49,8 +50,8 @@ func armFailpoints(o *pipeline.Options) error {
 		}
 	}
 	if proxy := os.Getenv("FAILPOINTS_DIAL"); proxy != "" {
-		o.Kafka = append(slices.Clone(o.Kafka), kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, proxy)
+		o.Kafka = append(slices.Clone(o.Kafka), kgo.Dialer(func(ctx context.Context, network, broker string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, behind(proxy, broker))
 		}))
 	}
 	dir := os.Getenv("FAILPOINTS_DIR")
@@ -65,6 +66,19 @@ func armFailpoints(o *pipeline.Options) error {
 	o.Listener = f
 	go f.watch()
 	return nil
+}
+
+// behind is where a broker is reached, by FAILPOINTS_DIAL.
+func behind(proxies, broker string) string {
+	if !strings.Contains(proxies, "=") {
+		return proxies
+	}
+	for one := range strings.SplitSeq(proxies, ",") {
+		if of, address, _ := strings.Cut(one, "="); of == broker {
+			return address
+		}
+	}
+	return broker
 }
 
 // watch arms what the file says. It lives as long as the process.

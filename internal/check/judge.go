@@ -124,7 +124,11 @@ func (t *life) orderDues() {
 // millisecond, by the broker's clock to within Epsilon (C3).
 func (t *life) early(d *due) {
 	if d.attempt == 1 && d.postponed == 0 {
-		t.w.late.note(d.append - d.scheduled)
+		late := t.w.late
+		if during(t.o.Faults, d.scheduled, d.append) {
+			late = t.w.faulty
+		}
+		late.note(d.append - d.scheduled)
 	}
 	switch {
 	case d.fired != 0 && d.fired < d.scheduled:

@@ -14,6 +14,7 @@ type worker struct {
 	live     int64
 	fired    int64
 	late     *lateness
+	faulty   *lateness
 	skipped  map[string]int64
 	trusted  map[string]int64
 	clocks   map[string]*clockwork
@@ -21,7 +22,7 @@ type worker struct {
 
 func (w *worker) run(index []entry) {
 	if w.late == nil {
-		w.late, w.skipped, w.trusted = newLateness(), map[string]int64{}, map[string]int64{}
+		w.late, w.faulty, w.skipped, w.trusted = newLateness(), newLateness(), map[string]int64{}, map[string]int64{}
 	}
 	for len(index) > 0 {
 		n := 1
@@ -39,6 +40,7 @@ func (w *worker) report() {
 	}
 	v := w.v
 	v.late.add(w.late)
+	v.faulty.add(w.faulty)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.report.Triggers += w.triggers

@@ -39,6 +39,9 @@ type Options struct {
 	Limit int
 	// Acks are commands that clients know to be acknowledged (C1).
 	Acks []Ack
+	// Faults are when something was broken on purpose. Lateness is reported for
+	// them apart; nothing is judged otherwise because of them.
+	Faults []Fault
 	// Progress is told how many bytes of how many were looked at. It may be nil.
 	Progress func(done, total int64)
 }
@@ -49,6 +52,25 @@ type Ack struct {
 	Offset    int64  `json:"offset"`
 	Key       string `json:"key"`
 	Value     []byte `json:"value,omitempty"` // nil: not compared
+}
+
+// Fault is a time in which something was broken on purpose, until all had
+// recovered from it.
+type Fault struct {
+	Name string `json:"name"`
+	From int64  `json:"from"` // milliseconds since 1970 UTC
+	To   int64  `json:"to"`
+}
+
+// during says whether a firing that was due at an instant, and was appended at
+// another, waited in one of the faults.
+func during(faults []Fault, due, appended int64) bool {
+	for _, f := range faults {
+		if due <= f.To && appended >= f.From {
+			return true
+		}
+	}
+	return false
 }
 
 func (o Options) withDefaults() Options {

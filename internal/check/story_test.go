@@ -154,3 +154,44 @@ func TestStory(t *testing.T) {
 }
 
 func first(h *check.History, _ int64) *check.History { return h }
+
+// TestLatenessInFaults: every firing counts once, inside or outside, and faults
+// change nothing else.
+func TestLatenessInFaults(t *testing.T) {
+	h, end := story(t)
+	plain := verify(t, h, end)
+	middle := int64(0) // of the history
+	for _, f := range h.Files() {
+		if err := f.Records(func(r *check.Record) { middle = max(middle, r.Timestamp) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	middle -= time.Hour.Milliseconds()
+	for _, c := range []struct {
+		name            string
+		from, to        int64
+		inside, outside bool
+	}{
+		{"none", 0, 0, false, true},
+		{"all of it", 1, 1 << 62, true, false},
+		{"the last hour", middle, 1 << 62, true, true},
+	} {
+		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Settle: -1, Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := r.InFaults.Count, r.NoFaults.Count
+		if in+out != plain.Lateness.Count || r.Lateness.Count != plain.Lateness.Count || in > 0 != c.inside || out > 0 != c.outside || !r.OK() {
+			t.Errorf("%s: %d firings inside, %d outside, of %d", c.name, in, out, plain.Lateness.Count)
+		}
+		for _, l := range []check.Lateness{r.Lateness, r.InFaults, r.NoFaults} {
+			n := int64(0)
+			for _, x := range l.Within {
+				n += x
+			}
+			if n != l.Count {
+				t.Errorf("%s: %d firings in classes, of %d", c.name, n, l.Count)
+			}
+		}
+	}
+}

@@ -19,8 +19,9 @@ type verifier struct {
 
 	mu     sync.Mutex
 	report *Report
-	late   *lateness
-	bytes  int64 // looked at
+	late   *lateness // outside of faults
+	faulty *lateness // in faults
+	bytes  int64     // looked at
 	total  int64
 	byKey  map[string]bool // due topics whose partitions are not the engine's
 	topics map[string]bool // that are in the dump
@@ -45,7 +46,7 @@ type stall struct{ from, to, begin, end int64 } // offsets, instants
 // Verify replays a history and reports what is wrong with it. An error means
 // that it could not be judged, not that it is bad.
 func Verify(h *History, o Options) (*Report, error) {
-	v := &verifier{h: h, o: o.withDefaults(), late: newLateness(), byKey: map[string]bool{}, topics: map[string]bool{},
+	v := &verifier{h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{}, topics: map[string]bool{},
 		stalls: map[int32][]stall{},
 		report: &Report{Counts: map[Class]int64{}, Skipped: map[string]int64{}, Trusted: map[string]int64{},
 			Violations: []Violation{}}}
@@ -67,6 +68,8 @@ func Verify(h *History, o Options) (*Report, error) {
 
 func (v *verifier) finish() {
 	r := v.report
+	r.NoFaults, r.InFaults = v.late.quantiles(), v.faulty.quantiles()
+	v.late.add(v.faulty)
 	r.Lateness = v.late.quantiles()
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(classRank(a.Class), classRank(b.Class)), cmp.Compare(a.Trigger, b.Trigger))
@@ -385,15 +388,22 @@ type lateness struct {
 	n   map[int64]int64
 	all int64
 	max int64
+
+	within []int64 // exact, by LatenessBounds
 }
 
-func newLateness() *lateness { return &lateness{n: map[int64]int64{}} }
+func newLateness() *lateness {
+	return &lateness{n: map[int64]int64{}, within: make([]int64, len(LatenessBounds)+1)}
+}
 
 func (l *lateness) add(other *lateness) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, n := range other.n {
 		l.n[k] += n
+	}
+	for i, n := range other.within {
+		l.within[i] += n
 	}
 	l.all += other.all
 	l.max = max(l.max, other.max)
@@ -409,6 +419,8 @@ func (l *lateness) note(ms int64) {
 		}
 	}
 	l.n[bucket]++
+	class, _ := slices.BinarySearch(LatenessBounds, ms)
+	l.within[class]++
 	l.all++
 	l.max = max(l.max, ms)
 }
@@ -419,7 +431,7 @@ func (l *lateness) quantiles() Lateness {
 		keys = append(keys, k)
 	}
 	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
-	out := Lateness{Max: l.max}
+	out := Lateness{Max: l.max, Count: l.all, Within: slices.Clone(l.within)}
 	seen := int64(0)
 	for _, k := range keys {
 		seen += l.n[k]

@@ -73,14 +73,21 @@ type Report struct {
 	IndexBytes int64            `json:"index_bytes"`
 	Shares     int              `json:"shares"`
 	Lateness   Lateness         `json:"lateness_ms"`
+	InFaults   Lateness         `json:"lateness_ms_in_faults"` // of what waited in one of Options.Faults
+	NoFaults   Lateness         `json:"lateness_ms_outside"`   // of the rest
 }
 
-// Lateness is of first emissions: append time less nominal time.
+// Lateness is of first emissions: append time less nominal time, in milliseconds.
 type Lateness struct {
-	P50 int64 `json:"p50"`
-	P99 int64 `json:"p99"`
-	Max int64 `json:"max"`
+	Count  int64   `json:"count"`
+	P50    int64   `json:"p50"`
+	P99    int64   `json:"p99"`
+	Max    int64   `json:"max"`
+	Within []int64 `json:"within,omitempty"` // a number for each of LatenessBounds, and one for what is beyond
 }
+
+// LatenessBounds are the upper bounds of the classes of Lateness.Within.
+var LatenessBounds = []int64{10, 100, 1000, 5000, 10_000, 30_000, 60_000}
 
 // OK says that nothing was found.
 func (r *Report) OK() bool { return r.Total() == 0 }

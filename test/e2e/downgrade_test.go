@@ -4,37 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
-
-// next is the binary of the version after this one, as far as formats go.
-var next = sync.OnceValues(func() (string, error) { return build("waterclock-next", "-tags", "nextformat") })
-
-// firstVersion is the last commit whose engine does not say which formats it
-// reads, and knows no guard record.
-const firstVersion = "e687564"
-
-// previous is the binary of firstVersion, built from the repository's history.
-var previous = sync.OnceValues(func() (string, error) {
-	dir, err := binaries()
-	if err != nil {
-		return "", err
-	}
-	source, file := filepath.Join(dir, "previous"), filepath.Join(dir, "waterclock-previous")
-	script := fmt.Sprintf(`mkdir %[1]q && git -C ../.. archive %[2]s | tar -x -C %[1]q && cd %[1]q && go build -o %[3]q ./cmd/waterclock`, source, firstVersion, file)
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s (it needs the repository's history: clone it whole): %w\n%s", firstVersion, err, out)
-	}
-	return file, nil
-})
 
 // TestRollingUpgrade replaces the binaries of a cluster one after another under
 // load, forth and back, while versions are mixed: from the first version to this
@@ -44,8 +19,8 @@ func TestRollingUpgrade(t *testing.T) {
 		name     string
 		from, to func() (string, error)
 	}{
-		{"from the first version", previous, binary},
-		{"to the next", binary, next},
+		{"from the first version", built.Previous, binary},
+		{"to the next", binary, built.Next},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from, err := c.from()
@@ -97,7 +72,7 @@ func TestRollingUpgrade(t *testing.T) {
 // that this version is given are refused, and say so; the process and the others
 // go on, and the newer version takes everything again.
 func TestDowngrade(t *testing.T) {
-	file, err := next()
+	file, err := built.Next()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,6 +208,7 @@ func exactlyOnce(t *testing.T, steps []turnStep) {
 		t.Error("no record was aborted: no strike hit anything")
 	}
 	found = append(found, l.violations(committed[topics.Names{Prefix: c.prefix}.Due("default")])...)
+	found = append(found, l.verify(c.brokers, c.prefix)...)
 	for _, v := range found {
 		t.Error(v)
 	}

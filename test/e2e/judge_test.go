@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/check"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -31,7 +32,7 @@ type load struct {
 	mu      sync.Mutex
 	wishes  map[string]wish
 	unknown map[string]bool
-	sent    int
+	acks    []check.Ack
 }
 
 func newLoad(t *testing.T, brokers []string, prefix string) *load {
@@ -82,7 +83,7 @@ func (l *load) flood(name string, n int, due func(i int) time.Time) {
 	l.t.Helper()
 	for i := range n {
 		key, at := fmt.Sprintf("%s-%d", name, i), due(i).Truncate(time.Millisecond)
-		l.cl.Produce(context.Background(), register(key, at), func(_ *kgo.Record, err error) {
+		l.cl.Produce(context.Background(), register(key, at), func(r *kgo.Record, err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if err != nil {
@@ -90,6 +91,7 @@ func (l *load) flood(name string, n int, due func(i int) time.Time) {
 				return
 			}
 			l.wishes[key] = wish{due: at}
+			l.acks = append(l.acks, ackOf(r))
 		})
 	}
 	if err := l.cl.Flush(context.Background()); err != nil {
@@ -103,19 +105,13 @@ func register(key string, due time.Time) *kgo.Record {
 
 func (l *load) one(key string, due time.Time, cancel bool) {
 	ctx := context.Background()
-	if err := l.cl.ProduceSync(ctx, register(key, due)).FirstErr(); err != nil {
-		l.mu.Lock()
-		l.unknown[key] = true
-		l.mu.Unlock()
+	if !l.produce(ctx, register(key, due)) {
 		return
 	}
 	w := wish{due: due}
 	if cancel {
 		record := &kgo.Record{Key: []byte(key), Value: []byte("cancel"), Headers: []kgo.RecordHeader{{Key: "wc-op", Value: []byte("cancel")}}}
-		if err := l.cl.ProduceSync(ctx, record).FirstErr(); err != nil {
-			l.mu.Lock()
-			l.unknown[key] = true
-			l.mu.Unlock()
+		if !l.produce(ctx, record) {
 			return
 		}
 		w.cancelled = time.Now()
@@ -125,9 +121,30 @@ func (l *load) one(key string, due time.Time, cancel bool) {
 	l.wishes[key] = w
 }
 
-// judge compares what was wished with what stands on the due topic.
+// produce says whether the broker acknowledged the record.
+func (l *load) produce(ctx context.Context, r *kgo.Record) bool {
+	r, err := l.cl.ProduceSync(ctx, r).First()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.unknown[string(r.Key)] = true
+		return false
+	}
+	l.acks = append(l.acks, ackOf(r))
+	return true
+}
+
+func ackOf(r *kgo.Record) check.Ack {
+	return check.Ack{Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Value: r.Value}
+}
+
+// judge compares what was wished with what stands on the due topic, and runs
+// the history checker. All must be at rest.
 func (l *load) judge(brokers []string, prefix string) {
 	l.t.Helper()
+	for _, v := range l.verify(brokers, prefix) {
+		l.t.Error(v)
+	}
 	for _, v := range l.violations(dump(l.t, brokers, prefix+"due.default")) {
 		l.t.Error(v)
 	}

@@ -9,41 +9,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
-// binary is built once for all tests.
-var binary = sync.OnceValues(func() (string, error) { return build("waterclock") })
-
-// strikable is a binary that can be told to strike itself at a step of the
-// turn, or to be built wrong (cmd/waterclock/failpoints.go).
-var strikable = sync.OnceValues(func() (string, error) { return build("waterclock-failpoints", "-tags", "failpoints") })
-
-var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "waterclock-e2e-") })
-
-func build(name string, flags ...string) (string, error) {
-	dir, err := binaries()
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(dir, name)
-	args := append(append([]string{"build"}, flags...), "-o", file, "../../cmd/waterclock")
-	cmd := exec.Command("go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return file, nil
-}
+// binary is what users run; strikable can be told to strike itself at a step of
+// the turn, or to be built wrong.
+var (
+	binary    = built.Waterclock
+	strikable = built.Failpoints
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := binaries(); err == nil {
-		os.RemoveAll(dir)
-	}
+	built.Remove()
 	os.Exit(code)
 }
 

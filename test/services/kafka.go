@@ -72,10 +72,21 @@ func Secure() KafkaOption {
 	return func(s *kafkaSettings) { s.env = append(s.env, "SECURE=1") }
 }
 
-// Namespaces puts each node into a network namespace, for Isolate and Cut. It needs root,
-// and only one such cluster can run on a machine.
+// Namespaces puts each node into a network namespace, for Isolate, Cut and Guest. It needs
+// root.
 func Namespaces() KafkaOption {
 	return func(s *kafkaSettings) { s.env = append(s.env, "NETNS=1") }
+}
+
+// Disk gives each node's data a file system of this size, such as 512m, for FillDisk. It
+// needs root.
+func Disk(size string) KafkaOption {
+	return func(s *kafkaSettings) { s.env = append(s.env, "KAFKA_DISK="+size) }
+}
+
+// Version asks for nodes of another version than the kit's own, for Upgrade.
+func Version(v string) KafkaOption {
+	return func(s *kafkaSettings) { s.env = append(s.env, "KAFKA_VERSION="+v) }
 }
 
 // Property sets a line of every node's server.properties.
@@ -100,7 +111,7 @@ func ownKafka(t testing.TB, opts []KafkaOption) *KafkaCluster {
 
 func startKafka(opts []KafkaOption) (*KafkaCluster, error) {
 	// Set, so that nothing comes from the environment of this process.
-	s := kafkaSettings{nodes: 1, env: []string{"KAFKA_PORTS=", "SECURE=0", "NETNS=0"}}
+	s := kafkaSettings{nodes: 1, env: []string{"KAFKA_PORTS=", "SECURE=0", "NETNS=0", "NET=", "KAFKA_DISK="}}
 	for _, o := range opts {
 		o(&s)
 	}

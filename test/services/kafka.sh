@@ -7,6 +7,9 @@
 #   kafka.sh pause n | cont n     SIGSTOP, SIGCONT: a frozen machine
 #   kafka.sh isolate n | rejoin n         NETNS=1: node n loses or regains everybody
 #   kafka.sh cut a b | mend a b           NETNS=1: a and b lose each other, clients see both
+#   kafka.sh mute a b | unmute a b        NETNS=1: what a sends does not reach b; the other way it does
+#   kafka.sh version n v          what node n is from its next start on
+#   kafka.sh guest n              NETNS=1: a namespace n (11 to 99) for somebody else; prints NETNS_NAME and NETNS_ADDR
 #   kafka.sh status | env | clean         clean also removes the data
 #   kafka.sh prepare | run n      what start is made of; run stays in the foreground and becomes the node
 #
@@ -14,7 +17,8 @@
 #   NODES=1|3              replication factor and min ISR follow
 #   KAFKA_PORTS="p ..."    a port per node, p+1 its controller, p+2 its SASL_SSL listener; default free ones
 #   KAFKA_HEAP=768m
-#   NETNS=1                each node in a network namespace (root): 10.77.0.11 to .13
+#   NETNS=1                each node in a network namespace (root): 10.77.k.11 to .13, guest n at .1n
+#   KAFKA_DISK=512m        each node's data on a file system of this size (root)
 #   SECURE=1               adds a SASL_SSL listener (SCRAM-SHA-512) and ACLs; users admin, engine, intruder,
 #                          password <user>-secret. The PLAINTEXT listener stays, a super user for the tests.
 #   KAFKA_EXTRA="k=v;k=v"  more of server.properties
@@ -23,7 +27,7 @@ ROOT="$SVC_HOME/kafka"
 SETTINGS="$ROOT/settings"
 if [ -f "$SETTINGS" ]; then . "$SETTINGS"; fi
 NODES=${NODES:-1} KAFKA_PORTS=${KAFKA_PORTS:-} KAFKA_HEAP=${KAFKA_HEAP:-768m}
-NETNS=${NETNS:-0} SECURE=${SECURE:-0} KAFKA_EXTRA=${KAFKA_EXTRA:-}
+NETNS=${NETNS:-0} SECURE=${SECURE:-0} KAFKA_EXTRA=${KAFKA_EXTRA:-} KAFKA_DISK=${KAFKA_DISK:-} NET=${NET:-}
 
 main() {
   local command=${1:-start}; [ $# -eq 0 ] || shift
@@ -36,13 +40,17 @@ main() {
     kill9) for i in $(nodes "$@"); do stop_pid "$(dir "$i")/pid" KILL 10; say "kafka-$i killed"; done ;;
     pause) kill -STOP "$(pid_of "$(dir "$1")/pid")" ;;
     cont) kill -CONT "$(pid_of "$(dir "$1")/pid")" ;;
-    isolate) need_netns; ip link set "wcv$1" down ;;
-    rejoin) need_netns; ip link set "wcv$1" up ;;
-    cut) need_netns; blackhole add "$1" "$2" ;;
-    mend) need_netns; blackhole del "$1" "$2" ;;
+    isolate) need_netns; ip link set "$(veth "$1")" down ;;
+    rejoin) need_netns; ip link set "$(veth "$1")" up ;;
+    cut) need_netns; mute "$1" "$2"; mute "$2" "$1" ;;
+    mend) need_netns; unmute "$1" "$2"; unmute "$2" "$1" ;;
+    mute) need_netns; mute "$1" "$2" ;;
+    unmute) need_netns; unmute "$1" "$2" ;;
+    guest) need_netns; namespace "$1"; echo "NETNS_NAME=$(netns "$1")"; echo "NETNS_ADDR=$(host "$1")" ;;
+    version) version "$1" "$2" ;;
     status) for i in $(nodes); do status "$i"; done ;;
     env) print_env ;;
-    clean) for i in $(nodes); do stop_pid "$(dir "$i")/pid" KILL 10; done; net_down; remove_ours ;;
+    clean) for i in $(nodes); do stop_pid "$(dir "$i")/pid" KILL 10; done; net_down; disks_down; remove_ours ;;
     *) die "unknown command $command" ;;
   esac
 }
@@ -54,7 +62,8 @@ prepare() {
   "$HERE/fetch.sh" kafka > /dev/null
   mkdir -p "$ROOT"
   [ -n "$KAFKA_PORTS" ] || KAFKA_PORTS=$(for i in $(nodes); do free_port; done | tr '\n' ' ')
-  for v in NODES KAFKA_PORTS KAFKA_HEAP NETNS SECURE KAFKA_EXTRA; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
+  [ "$NETNS" = 0 ] || [ -n "$NET" ] || net_number
+  for v in NODES KAFKA_PORTS KAFKA_HEAP NETNS SECURE KAFKA_EXTRA KAFKA_DISK NET; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
   net_up
   certificates
   for i in $(nodes); do configure "$i"; format "$i" & done
@@ -77,10 +86,17 @@ run() {
   more_files
   # A log per life: readiness is read from it, and the last life's is kept for the post-mortem.
   [ ! -s "$d/logs/server.log" ] || mv "$d/logs/server.log" "$d/logs/server.$(date +%H%M%S.%N).log"
+  # Remembered for each node: a cluster may be upgraded one node after another.
+  local jars="$SVC_CACHE/kafka-$(cat "$d/version")"
   exec "${prefix[@]}" "$JAVA" "-Xms256m" "-Xmx$KAFKA_HEAP" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 \
     -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent -XX:+ExitOnOutOfMemoryError \
     -Djava.awt.headless=true "-Djava.io.tmpdir=$d/tmp" "${LOGGING[@]}" "-Dkafka.logs.dir=$d/logs" \
-    -cp "$JARS/*" kafka.Kafka "$d/server.properties" > "$d/logs/stdout.log" 2>&1 < /dev/null
+    -cp "$jars/*" kafka.Kafka "$d/server.properties" > "$d/logs/stdout.log" 2>&1 < /dev/null
+}
+
+version() {
+  KAFKA_VERSION=$2 "$HERE/fetch.sh" kafka > /dev/null
+  echo "$2" > "$(dir "$1")/version"
 }
 
 ready() { wait_ready "kafka-$1" "$(dir "$1")/pid" "$(dir "$1")/logs/stdout.log" 90 answers "$1"; }
@@ -107,15 +123,18 @@ LOGGING=("-Dlog4j2.configurationFile=$HERE/conf/kafka-log4j2.properties")
 
 nodes() { if [ $# -gt 0 ]; then echo "$1"; else seq 1 "$NODES"; fi; }
 dir() { echo "$ROOT/node-$1"; }
-host() { if [ "$NETNS" = 1 ]; then echo "10.77.0.1$1"; else echo 127.0.0.1; fi; }
+host() { if [ "$NETNS" = 1 ]; then echo "10.77.$NET.1$1"; else echo 127.0.0.1; fi; }
 port() { echo "$KAFKA_PORTS" | cut -d' ' -f"$1"; }
-netns() { if [ "$NETNS" = 1 ]; then echo "wc$1"; fi; }
+netns() { if [ "$NETNS" = 1 ]; then echo "wc$NET-$1"; fi; }
+veth() { echo "wcv$NET-$1"; }
 
 configure() {
   local d h p replicas=$NODES min=1 secure=; d=$(dir "$1") h=$(host "$1") p=$(port "$1")
   [ "$NODES" -lt 3 ] || min=2
   [ "$SECURE" = 0 ] || secure=",SASL_SSL://$h:$((p + 2))"
   mkdir -p "$d/data" "$d/logs" "$d/tmp"
+  disk_up "$d/data"
+  echo "$KAFKA_VERSION" > "$d/version"
   {
     cat <<P
 process.roles=broker,controller
@@ -211,34 +230,56 @@ certificates() {
 
 need_netns() { [ "$NETNS" = 1 ] || die "only where the cluster was started with NETNS=1"; }
 
+# net_number takes the first free bridge, and with it its addresses: clusters do not meet.
+net_number() {
+  [ "$(id -u)" = 0 ] || die "NETNS=1 needs root"
+  for NET in $(seq 0 99); do
+    ! ip link add "wcb$NET" type bridge 2>/dev/null || return 0
+  done
+  die "no bridge could be made: are there wcb0 to wcb99?"
+}
+
 net_up() {
   [ "$NETNS" = 1 ] || return 0
-  [ "$(id -u)" = 0 ] || die "NETNS=1 needs root"
-  if ! ip link show wcbr >/dev/null 2>&1; then
-    ip link add wcbr type bridge
-    ip addr add 10.77.0.1/24 dev wcbr
-    ip link set wcbr up
-  fi
-  for i in $(nodes); do
-    ! ip netns list | grep -qw "wc$i" || continue
-    ip netns add "wc$i"
-    ip link add "wcv$i" type veth peer name eth0 netns "wc$i"
-    ip link set "wcv$i" master wcbr up
-    ip netns exec "wc$i" ip addr add "$(host "$i")/24" dev eth0
-    ip netns exec "wc$i" ip link set eth0 up
-    ip netns exec "wc$i" ip link set lo up
-  done
+  ip addr replace "10.77.$NET.1/24" dev "wcb$NET"
+  ip link set "wcb$NET" up
+  for i in $(nodes); do namespace "$i"; done
+}
+
+# namespace n : as net_up makes it, with an address of its own on the bridge.
+namespace() {
+  local ns; ns=$(netns "$1")
+  ! ip netns list | grep -qw -- "$ns" || return 0
+  ip netns add "$ns"
+  ip link add "$(veth "$1")" type veth peer name eth0 netns "$ns"
+  ip link set "$(veth "$1")" master "wcb$NET" up
+  ip netns exec "$ns" ip addr add "$(host "$1")/24" dev eth0
+  ip netns exec "$ns" ip link set eth0 up
+  ip netns exec "$ns" ip link set lo up
 }
 
 net_down() {
-  [ "$NETNS" = 1 ] || return 0
-  for i in $(nodes); do ip netns del "wc$i" 2>/dev/null || true; done
-  ip link del wcbr 2>/dev/null || true
+  [ "$NETNS" = 1 ] && [ -n "$NET" ] || return 0
+  local ns; for ns in $(ip netns list | cut -d' ' -f1 | grep "^wc$NET-"); do ip netns del "$ns" 2>/dev/null || true; done
+  ip link del "wcb$NET" 2>/dev/null || true
 }
 
-blackhole() { # add|del a b
-  ip netns exec "$(netns "$2")" ip route "$1" blackhole "$(host "$3")/32"
-  ip netns exec "$(netns "$3")" ip route "$1" blackhole "$(host "$2")/32"
+# mute a b : a's packets to b go to nobody's hardware address. So they are lost in silence, as on a
+# broken network; a blackhole route would fail a's calls at once.
+mute() { ip netns exec "$(netns "$1")" ip neigh replace "$(host "$2")" lladdr 02:00:00:00:00:01 dev eth0 nud permanent; }
+unmute() { ip netns exec "$(netns "$1")" ip neigh del "$(host "$2")" dev eth0; }
+
+# --- small disks ---------------------------------------------------------------------
+
+disk_up() {
+  [ -n "$KAFKA_DISK" ] || return 0
+  [ "$(id -u)" = 0 ] || die "KAFKA_DISK needs root"
+  mountpoint -q "$1" || mount -t tmpfs -o "size=$KAFKA_DISK" tmpfs "$1"
+}
+
+disks_down() {
+  [ -n "$KAFKA_DISK" ] || return 0
+  for i in $(nodes); do umount -l "$(dir "$i")/data" 2>/dev/null || true; done
 }
 
 main "$@"

@@ -76,8 +76,9 @@ func (h *home) remove() {
 // garbage collector, and a lifeline must not be.
 var homes sync.Map
 
-// removeAtDeath starts a shell that removes dir once the pipe it reads from
-// has no writer left. Only this process is one: Go opens pipes close-on-exec.
+// removeAtDeath starts a shell that removes dir, and the namespaces and disks of its
+// nodes, once the pipe it reads from has no writer left. Only this process is one: Go opens
+// pipes close-on-exec.
 func removeAtDeath(dir string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -85,7 +86,7 @@ func removeAtDeath(dir string) (*os.File, error) {
 	}
 	defer r.Close()
 	// A dying node may still be writing: hence more than one try.
-	cmd := exec.Command("sh", "-c", `cat; for i in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done`, dir)
+	cmd := exec.Command("sh", "-c", `cat; [ ! -f "$0/kafka/settings" ] || SVC_HOME="$0" "$0/bin/kafka.sh" clean; for i in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done`, dir)
 	cmd.Stdin = r
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, not for it
 	if err := cmd.Start(); err != nil {
