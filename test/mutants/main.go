@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the whole command; an error is a survivor, or a row that is wrong.
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ExitOnError)
+	only := flags.String("only", "", "only mutants whose id, package or function matches this `regexp`")
+	list := flags.Bool("list", false, "show what they change, and run nothing")
+	out := flags.String("o", "", "write the result as Markdown to this `file`")
+	_ = flags.Parse(args) // ExitOnError
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	mutants, err := chosen(*only)
+	if err != nil {
+		return err
+	}
+	changes, err := applyAll(newSources(root), mutants)
+	if err != nil {
+		return err
+	}
+	if *list {
+		show(os.Stdout, root, mutants, changes)
+		return nil
+	}
+	results, err := runAll(ctx, root, mutants, changes)
+	if err == nil && *out != "" {
+		err = writeReport(*out, root, args, results)
+	}
+	return errors.Join(err, survivors(results))
+}
+
+// moduleRoot is where go.mod stands.
+func moduleRoot() (string, error) {
+	b, err := exec.Command("go", "env", "GOMOD").Output()
+	name := strings.TrimSpace(string(b))
+	if err != nil || name == "" || name == os.DevNull {
+		return "", fmt.Errorf("run it inside the module (%v)", err)
+	}
+	return filepath.Dir(name), nil
+}
+
+// chosen are the mutants that -only means; an id means that one alone.
+func chosen(only string) ([]mutant, error) {
+	all, err := table()
+	if err != nil || only == "" {
+		return all, err
+	}
+	if i := slices.IndexFunc(all, func(m mutant) bool { return m.id == only }); i >= 0 {
+		return all[i : i+1], nil
+	}
+	re, err := regexp.Compile(only)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !m.matches(re) })
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no mutant matches %s", only)
+	}
+	return all, nil
+}
+
+// applyAll makes every mutant, so that a row that is wrong is told before
+// anything runs.
+func applyAll(s *sources, mutants []mutant) ([]changed, error) {
+	var errs []error
+	out := make([]changed, len(mutants))
+	for i := range mutants {
+		var err error
+		out[i], err = s.apply(&mutants[i])
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// runAll runs the tests without a mutant, then with each.
+func runAll(ctx context.Context, root string, mutants []mutant, changes []changed) (results []result, err error) {
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	r := &runner{root: root, dir: dir, normal: map[killer]time.Duration{}}
+	p := newProgress()
+	if err := r.baseline(ctx, killersOf(mutants), p.baseline); err != nil {
+		return nil, err
+	}
+	for i := range mutants {
+		p.begin(i, len(mutants), mutants[i].id)
+		one, tryErr := r.try(ctx, &mutants[i], changes[i])
+		if ctx.Err() != nil {
+			return results, ctx.Err()
+		}
+		if err = errors.Join(err, tryErr); tryErr != nil {
+			p.say("%-34s ERROR %v", mutants[i].id, tryErr)
+			continue
+		}
+		results = append(results, one)
+		p.say("%s", one.line())
+	}
+	return results, err
+}
+
+// survivors is an error if there are any that no row explains.
+func survivors(results []result) error {
+	var ids []string
+	for _, r := range results {
+		if r.survived() {
+			ids = append(ids, r.mutant.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d survived: %s", len(ids), len(results), strings.Join(ids, ", "))
+}
+
+func (r *result) survived() bool { return r.by == "" && r.mutant.same == "" }
