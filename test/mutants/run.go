@@ -40,6 +40,7 @@ const leastLimit = 20 * time.Second
 // baseline runs the killers without any mutant. One that fails would kill
 // everything.
 func (r *runner) baseline(ctx context.Context, killers []killer, tell func(done, of int)) error {
+	var errs []error
 	binaries := map[string]string{}
 	for i, k := range killers {
 		tell(i, len(killers))
@@ -55,14 +56,14 @@ func (r *runner) baseline(ctx context.Context, killers []killer, tell func(done,
 			return err
 		}
 		if o.how != "" {
-			return fmt.Errorf("%s %s without a mutant:\n%s", k, o.how, o.text)
+			errs = append(errs, fmt.Errorf("%s %s without a mutant:\n%s", k, o.how, o.text[:min(len(o.text), 2000)]))
 		}
 		r.normal[k] = o.took
 	}
 	for _, binary := range binaries {
 		_ = os.Remove(binary)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // try applies a mutant and runs its tests until one fails.
@@ -97,7 +98,7 @@ func (r *runner) try(ctx context.Context, m *mutant, c changed) (result, error) 
 // build makes the test binary of a package, with a changed file in its place.
 func (r *runner) build(ctx context.Context, dir string, c *changed) (binary string, err error) {
 	binary = filepath.Join(r.dir, strings.ReplaceAll(dir, "/", "-")+".test")
-	args := []string{"test", "-c", "-vet=off", "-o", binary}
+	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary} // linking is what takes long
 	if c != nil {
 		overlay, err := r.overlay(c)
 		if err != nil {
