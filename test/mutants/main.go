@@ -39,15 +39,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	changes, err := applyAll(newSources(root), mutants)
+	places, err := findAll(newSources(root), mutants)
 	if err != nil {
 		return err
 	}
 	if *list {
-		show(os.Stdout, root, mutants, changes)
+		show(os.Stdout, root, mutants, places)
 		return nil
 	}
-	results, err := runAll(ctx, root, mutants, changes)
+	files, err := spliced(mutants, places)
+	if err != nil {
+		return err
+	}
+	results, err := runAll(ctx, root, mutants, files)
 	if err == nil && *out != "" {
 		err = writeReport(*out, root, args, results)
 	}
@@ -84,39 +88,43 @@ func chosen(only string) ([]mutant, error) {
 	return all, nil
 }
 
-// applyAll makes every mutant, so that a row that is wrong is told before
-// anything runs.
-func applyAll(s *sources, mutants []mutant) ([]changed, error) {
+// findAll finds the place of every mutant, so that a row that is wrong is told
+// before anything runs.
+func findAll(s *sources, mutants []mutant) ([]place, error) {
 	var errs []error
-	out := make([]changed, len(mutants))
+	out := make([]place, len(mutants))
 	for i := range mutants {
 		var err error
-		out[i], err = s.apply(&mutants[i])
+		out[i], err = s.find(&mutants[i])
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
 }
 
 // runAll runs the tests without a mutant, then with each.
-func runAll(ctx context.Context, root string, mutants []mutant, changes []changed) (results []result, err error) {
+func runAll(ctx context.Context, root string, mutants []mutant, files map[string][]byte) (results []result, err error) {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	r := &runner{root: root, dir: dir, normal: map[killer]time.Duration{}}
+	overlay, err := writeOverlay(dir, files)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{root: root, dir: dir, overlay: overlay, binaries: map[string]string{}, normal: map[killer]time.Duration{}}
 	p := newProgress()
 	if err := r.baseline(ctx, killersOf(mutants), p.baseline); err != nil {
 		return nil, err
 	}
 	for i := range mutants {
 		p.begin(i, len(mutants), mutants[i].id)
-		one, tryErr := r.try(ctx, &mutants[i], changes[i])
+		one, tryErr := r.try(ctx, &mutants[i])
 		if ctx.Err() != nil {
 			return results, ctx.Err()
 		}
 		if err = errors.Join(err, tryErr); tryErr != nil {
-			p.say("%-34s ERROR %v", mutants[i].id, tryErr)
+			p.say("%-36s ERROR %v", mutants[i].id, tryErr)
 			continue
 		}
 		results = append(results, one)

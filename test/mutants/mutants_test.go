@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -25,12 +24,15 @@ func TestTable(t *testing.T) {
 	if len(all) < 60 {
 		t.Errorf("%d mutants; there were more", len(all))
 	}
-	s := newSources(root)
+	places, err := findAll(newSources(root), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spliced(all, places); err != nil {
+		t.Error(err)
+	}
 	for i := range all {
-		c, err := s.apply(&all[i])
-		if err != nil {
-			t.Error(err)
-		} else if original, _ := os.ReadFile(c.path); string(original) == string(c.bytes) {
+		if was := string(places[i].file.bytes[places[i].from:places[i].to]); was == all[i].is {
 			t.Errorf("%s changes nothing", all[i].id)
 		}
 	}
@@ -85,9 +87,36 @@ func TestFind(t *testing.T) {
 		{"not there", "a < b", ""},
 		{"part of a name", "eturn b", ""},
 	} {
-		start, end, err := find(source, c.snippet)
+		start, end, err := findSnippet(source, c.snippet)
 		if got := string(source[start:end]); got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+		}
+	}
+}
+
+// TestSplice: a function calls the copy whose turn it is, with what it was
+// called with.
+func TestSplice(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"a method", "func (x *T) f(a int, b, c string) (n int, err error) {\n\treturn 1, nil\n}",
+			"func (x *T) f(a int, b, c string) (n int, err error) {if mutantUnderTest == \"id\" { return x.f_mutant0(a, b, c) }; \n\treturn 1, nil\n}\n//line id:1\nfunc (x *T) f_mutant0(a int, b, c string) (n int, err error) {\n\treturn 2, nil\n}\n"},
+		{"nothing comes back", "func f(a int, _ string, more ...int) { g(1) }",
+			"func f(a int, mutantArg1 string, more ...int) {if mutantUnderTest == \"id\" { f_mutant0(a, mutantArg1, more...); return };  g(1) }\n//line id:1\nfunc f_mutant0(a int, _ string, more ...int) { g(2) }\n"},
+		{"arguments without a name", "func f(int, *T) { g(1) }",
+			"func f(mutantArg0 int, mutantArg1 *T) {if mutantUnderTest == \"id\" { f_mutant0(mutantArg0, mutantArg1); return };  g(1) }\n//line id:1\nfunc f_mutant0(int, *T) { g(2) }\n"},
+		{"generic", "func f[K comparable, V any](m map[K]V) int { return 1 }",
+			"func f[K comparable, V any](m map[K]V) int {if mutantUnderTest == \"id\" { return f_mutant0[K, V](m) };  return 1 }\n//line id:1\nfunc f_mutant0[K comparable, V any](m map[K]V) int { return 2 }\n"},
+	} {
+		f := &file{path: "x.go", bytes: []byte("package x\n" + c.source), set: token.NewFileSet()}
+		var err error
+		if f.ast, err = parser.ParseFile(f.set, f.path, f.bytes, parser.SkipObjectResolution); err != nil {
+			t.Fatal(err)
+		}
+		fn := f.ast.Decls[0].(*ast.FuncDecl)
+		at := strings.Index(string(f.bytes), "1")
+		out, err := spliced([]mutant{{id: "id", is: "2"}}, []place{{dir: "d", file: f, function: fn, from: at, to: at + 1}})
+		if got := string(out["x.go"]); err != nil || got != "package x\n"+c.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
 	}
 }

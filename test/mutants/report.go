@@ -15,18 +15,18 @@ import (
 func (r *result) line() string {
 	switch {
 	case r.mutant.same != "":
-		return fmt.Sprintf("%-34s same: %s", r.mutant.id, r.mutant.same)
+		return fmt.Sprintf("%-36s same: %s", r.mutant.id, r.mutant.same)
 	case r.by == "":
-		return fmt.Sprintf("%-34s SURVIVED", r.mutant.id)
+		return fmt.Sprintf("%-36s SURVIVED", r.mutant.id)
 	}
-	return fmt.Sprintf("%-34s killed by %s, which %s (%.1f s)", r.mutant.id, r.by, r.how, r.took.Seconds())
+	return fmt.Sprintf("%-36s killed by %s, which %s (%.1f s)", r.mutant.id, r.by, r.how, r.took.Seconds())
 }
 
 // show prints mutants as changes.
-func show(w io.Writer, root string, mutants []mutant, changes []changed) {
+func show(w io.Writer, root string, mutants []mutant, places []place) {
 	for i, m := range mutants {
-		path, _ := filepath.Rel(root, changes[i].path)
-		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, changes[i].line, m.function, m.harm, m.was, m.is)
+		path, _ := filepath.Rel(root, places[i].file.path)
+		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, places[i].line(), m.function, m.harm, m.was, m.is)
 		for _, k := range m.killers {
 			fmt.Fprintf(w, "  go test ./%s -run '%s'\n", k.dir, k.run)
 		}

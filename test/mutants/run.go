@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +17,6 @@ import (
 // result is what became of a mutant.
 type result struct {
 	mutant *mutant
-	change changed
 	by     string        // the test that killed it; "" if none did
 	how    string        // failed, panicked or took too long
 	took   time.Duration // from the start of that test's run
@@ -26,9 +24,11 @@ type result struct {
 
 // runner builds tests and runs them.
 type runner struct {
-	root   string
-	dir    string // for overlays and binaries
-	normal map[killer]time.Duration
+	root     string
+	dir      string // for the overlay and the binaries
+	overlay  string
+	binaries map[string]string // by package
+	normal   map[killer]time.Duration
 }
 
 // patience is how much longer than without a mutant a test may take.
@@ -37,21 +37,18 @@ const patience = 8
 // leastLimit is the shortest time-out; a run that shares the machine can be slow.
 const leastLimit = 20 * time.Second
 
-// baseline runs the killers without any mutant. One that fails would kill
-// everything.
+// baseline builds all binaries and runs the killers without any mutant. One
+// that fails would kill everything.
 func (r *runner) baseline(ctx context.Context, killers []killer, tell func(done, of int)) error {
 	var errs []error
-	binaries := map[string]string{}
 	for i, k := range killers {
 		tell(i, len(killers))
-		if binaries[k.dir] == "" {
-			binary, err := r.build(ctx, k.dir, nil)
-			if err != nil {
+		if r.binaries[k.dir] == "" {
+			if err := r.build(ctx, k.dir); err != nil {
 				return err
 			}
-			binaries[k.dir] = binary
 		}
-		o, err := r.run(ctx, binaries[k.dir], k, 10*time.Minute)
+		o, err := r.run(ctx, k, "", 10*time.Minute)
 		if err != nil {
 			return err
 		}
@@ -60,30 +57,14 @@ func (r *runner) baseline(ctx context.Context, killers []killer, tell func(done,
 		}
 		r.normal[k] = o.took
 	}
-	for _, binary := range binaries {
-		_ = os.Remove(binary)
-	}
 	return errors.Join(errs...)
 }
 
-// try applies a mutant and runs its tests until one fails.
-func (r *runner) try(ctx context.Context, m *mutant, c changed) (result, error) {
-	out := result{mutant: m, change: c}
-	built := map[string]string{}
-	defer func() {
-		for _, binary := range built {
-			_ = os.Remove(binary)
-		}
-	}()
+// try runs a mutant's tests until one fails.
+func (r *runner) try(ctx context.Context, m *mutant) (result, error) {
+	out := result{mutant: m}
 	for _, k := range m.killers {
-		if built[k.dir] == "" {
-			binary, err := r.build(ctx, k.dir, &c)
-			if err != nil {
-				return out, fmt.Errorf("%s does not compile: %w", m.id, err)
-			}
-			built[k.dir] = binary
-		}
-		o, err := r.run(ctx, built[k.dir], k, max(leastLimit, patience*r.normal[k]))
+		o, err := r.run(ctx, k, m.id, max(leastLimit, patience*r.normal[k]))
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", m.id, err)
 		}
@@ -95,34 +76,17 @@ func (r *runner) try(ctx context.Context, m *mutant, c changed) (result, error) 
 	return out, nil
 }
 
-// build makes the test binary of a package, with a changed file in its place.
-func (r *runner) build(ctx context.Context, dir string, c *changed) (binary string, err error) {
-	binary = filepath.Join(r.dir, strings.ReplaceAll(dir, "/", "-")+".test")
-	args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary} // linking is what takes long
-	if c != nil {
-		overlay, err := r.overlay(c)
-		if err != nil {
-			return "", err
-		}
-		args = append(args, "-overlay", overlay)
-	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "./"+dir)...)
+// build makes the test binary of a package, with all mutants in it. One that
+// does not compile is named in the error: its id stands for the file.
+func (r *runner) build(ctx context.Context, dir string) error {
+	binary := filepath.Join(r.dir, strings.ReplaceAll(dir, "/", "-")+".test")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", r.overlay, "-o", binary, "./"+dir)
 	cmd.Dir = r.root
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the tests of %s: %w\n%s", dir, err, text)
+		return fmt.Errorf("build the tests of %s, with mutants: %w\n%s", dir, err, text)
 	}
-	return binary, nil
-}
-
-// overlay writes what go build reads in place of the original.
-func (r *runner) overlay(c *changed) (name string, err error) {
-	source := filepath.Join(r.dir, "mutant.go")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {c.path: source}})
-	if err != nil {
-		return "", err
-	}
-	name = filepath.Join(r.dir, "overlay.json")
-	return name, errors.Join(os.WriteFile(source, c.bytes, 0o600), os.WriteFile(name, list, 0o600))
+	r.binaries[dir] = binary
+	return nil
 }
 
 // outcome is what a run of tests said.
@@ -134,11 +98,12 @@ type outcome struct {
 }
 
 // run runs tests as go test does, in their package's directory.
-func (r *runner) run(ctx context.Context, binary string, k killer, limit time.Duration) (o outcome, err error) {
+func (r *runner) run(ctx context.Context, k killer, mutant string, limit time.Duration) (o outcome, err error) {
 	cctx, cancel := context.WithTimeout(ctx, limit+20*time.Second) // a test that cannot even time out
 	defer cancel()
-	cmd := exec.CommandContext(cctx, binary, "-test.run", k.run, "-test.failfast", "-test.timeout", limit.String(), "-test.paniconexit0")
+	cmd := exec.CommandContext(cctx, r.binaries[k.dir], "-test.run", k.run, "-test.failfast", "-test.timeout", limit.String(), "-test.paniconexit0")
 	cmd.Dir = filepath.Join(r.root, k.dir)
+	cmd.Env = append(os.Environ(), mutantVariable+"="+mutant)
 	start := time.Now()
 	o.text, err = cmd.CombinedOutput()
 	o.took = time.Since(start)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -13,13 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 )
-
-// changed is a source file with a mutant in it.
-type changed struct {
-	path  string // of the original
-	line  int    // where the change is
-	bytes []byte
-}
 
 // sources reads packages once.
 type sources struct {
@@ -35,31 +27,33 @@ type file struct {
 	ast   *ast.File
 }
 
+// place is where a mutant changes the product.
+type place struct {
+	dir      string // the package's
+	file     *file
+	function *ast.FuncDecl
+	from, to int // of the snippet, in the file
+}
+
 func newSources(root string) *sources { return &sources{root: root, packages: map[string][]*file{}} }
 
-// apply makes the mutant, or says why it does not apply.
-func (s *sources) apply(m *mutant) (changed, error) {
+// find finds the place of a mutant, or says why there is none.
+func (s *sources) find(m *mutant) (p place, err error) {
 	files, err := s.files(m.dir)
 	if err != nil {
-		return changed{}, fmt.Errorf("%s: %w", m.id, err)
+		return p, fmt.Errorf("%s: %w", m.id, err)
 	}
-	f, from, to, err := function(files, m.function)
+	p.dir = filepath.Join(s.root, m.dir)
+	if p.file, p.function, err = function(files, m.function); err != nil {
+		return p, fmt.Errorf("%s: package %s: %w", m.id, m.dir, err)
+	}
+	begin := p.file.offset(p.function.Pos())
+	from, to, err := findSnippet(p.file.bytes[begin:p.file.offset(p.function.End())], m.was)
 	if err != nil {
-		return changed{}, fmt.Errorf("%s: package %s: %w", m.id, m.dir, err)
+		return p, fmt.Errorf("%s: %s.%s: %w", m.id, m.dir, m.function, err)
 	}
-	start, end, err := find(f.bytes[from:to], m.was)
-	if err != nil {
-		return changed{}, fmt.Errorf("%s: %s.%s: %w", m.id, m.dir, m.function, err)
-	}
-	is := m.is
-	if is == "-" {
-		is = ""
-	}
-	out := slices.Concat(f.bytes[:from+start], []byte(is), f.bytes[from+end:])
-	if _, err := parser.ParseFile(token.NewFileSet(), f.path, out, parser.SkipObjectResolution); err != nil {
-		return changed{}, fmt.Errorf("%s: what it makes is not Go: %w", m.id, err)
-	}
-	return changed{f.path, 1 + bytes.Count(f.bytes[:from+start], []byte("\n")), out}, nil
+	p.from, p.to = begin+from, begin+to
+	return p, nil
 }
 
 // files are the sources of a package as they are built without tags.
@@ -86,44 +80,47 @@ func (s *sources) files(dir string) ([]*file, error) {
 	return list, nil
 }
 
-// function finds a declaration by its name, and where it begins and ends.
-func function(files []*file, name string) (in *file, from, to int, err error) {
-	for _, f := range files {
-		for _, d := range f.ast.Decls {
-			if !slices.Contains(namesOf(d), name) {
-				continue
-			}
-			if in != nil {
-				return nil, 0, 0, fmt.Errorf("%s is there twice", name)
-			}
-			in, from, to = f, f.set.Position(d.Pos()).Offset, f.set.Position(d.End()).Offset
+func (f *file) offset(p token.Pos) int { return f.set.Position(p).Offset }
+
+// text is the source of a piece of the file.
+func (f *file) text(n ast.Node) string { return string(f.bytes[f.offset(n.Pos()):f.offset(n.End())]) }
+
+// line is where the snippet begins.
+func (p *place) line() int {
+	n := 1
+	for _, c := range p.file.bytes[:p.from] {
+		if c == '\n' {
+			n++
 		}
 	}
-	if in == nil {
-		return nil, 0, 0, fmt.Errorf("there is no %s", name)
-	}
-	return in, from, to, nil
+	return n
 }
 
-// namesOf is what a declaration may be called: a function by its name, a method
-// by its type's and its own, constants and variables each.
-func namesOf(d ast.Decl) (names []string) {
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Recv == nil {
-			return []string{d.Name.Name}
-		}
-		return []string{receiver(d.Recv.List[0].Type) + "." + d.Name.Name}
-	case *ast.GenDecl:
-		for _, s := range d.Specs {
-			if v, ok := s.(*ast.ValueSpec); ok {
-				for _, n := range v.Names {
-					names = append(names, n.Name)
-				}
+// function finds a function by its name, a method by its type's and its own.
+func function(files []*file, name string) (in *file, found *ast.FuncDecl, err error) {
+	for _, f := range files {
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || nameOf(fn) != name {
+				continue
 			}
+			if found != nil {
+				return nil, nil, fmt.Errorf("%s is there twice", name)
+			}
+			in, found = f, fn
 		}
 	}
-	return names
+	if found == nil {
+		return nil, nil, fmt.Errorf("there is no %s", name)
+	}
+	return in, found, nil
+}
+
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	return receiver(fn.Recv.List[0].Type) + "." + fn.Name.Name
 }
 
 func receiver(e ast.Expr) string {
@@ -146,9 +143,9 @@ type word struct {
 	start, end int
 }
 
-// find finds the one place where source says the same as snippet, but for
-// spaces, line breaks and comments.
-func find(source []byte, snippet string) (start, end int, err error) {
+// findSnippet finds the one place where source says the same as snippet, but
+// for spaces, line breaks and comments.
+func findSnippet(source []byte, snippet string) (start, end int, err error) {
 	in, what := words(source), words([]byte(snippet))
 	if len(what) == 0 {
 		return 0, 0, errors.New("an empty snippet")

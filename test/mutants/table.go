@@ -19,12 +19,11 @@ import (
 //	harm  The last command before a due time is not waited for: an acknowledged cancel fires.
 //	kill  pipeline TestCancelBehindALateFetch
 //
-// in is a package and a function, a method with its type, or a constant or
-// variable. was must be there exactly once. is may be "-": nothing. There are
-// one or more kill lines, each a package and a regexp of tests, which are run
-// in this order until one fails; or one line same, which says why the product
-// does the same in spite of the change. A line that begins with a space goes
-// on with the one before.
+// in is a package and a function, or a method with its type. was must be there
+// exactly once. is may be "-": nothing. There are one or more kill lines, each a
+// package and a regexp of tests, which are run in this order until one fails; or
+// one line same, which says why the product does the same in spite of the
+// change. A line that begins with a space goes on with the one before.
 type mutant struct {
 	id, dir, function string
 	was, is           string
