@@ -323,6 +323,33 @@ func TestAtTheEndOfTheWindow(t *testing.T) {
 	})
 }
 
+// TestMaxPending: a partition at its limit refuses what is new, and nothing else.
+func TestMaxPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxPending = 5 }})
+		w.Start("a")
+		w.AwaitOwners()
+		refused := func(want int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if n := len(w.Dump(w.Names.Rejected())); n != want {
+				t.Errorf("%d registers are refused, want %d", n, want)
+			}
+		}
+		for i := range 5 {
+			order(w, fmt.Sprintf("k%d", i), `{"op":"register","delay":"1h"}`)
+		}
+		refused(0)
+		order(w, "one more", `{"op":"register","delay":"1h"}`)
+		refused(1)
+		order(w, "k0", `{"op":"register","delay":"2h"}`)
+		order(w, "k1", `{"op":"cancel"}`)
+		refused(1)
+		order(w, "another", `{"op":"register","delay":"1h"}`)
+		refused(1)
+	})
+}
+
 // TestBasis: a due event says what had been applied when it was decided, the
 // turn's own commands among it.
 func TestBasis(t *testing.T) {
