@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -350,8 +351,8 @@ func TestMaxPending(t *testing.T) {
 	})
 }
 
-// TestBasis: a due event says what had been applied when it was decided, the
-// turn's own commands among it.
+// TestBasis: a due event says in which turn it was decided, and what had been
+// applied then.
 func TestBasis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
@@ -361,14 +362,27 @@ func TestBasis(t *testing.T) {
 			order(w, fmt.Sprintf("k%d", i), `{"op":"register","delay":"0s"}`)
 			time.Sleep(time.Second)
 		}
+		var turns []int64 // that wrote due events
+		for _, r := range w.Dump(w.Names.State()) {
+			if string(r.Key) != string(topics.KeyProgress) {
+				continue
+			}
+			pr, err := topics.DecodeProgress(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(pr.Manifest, func(c topics.TopicCount) bool { return c.Topic == w.Names.Due("default") }) {
+				turns = append(turns, pr.Seq)
+			}
+		}
 		due := w.Dump(w.Names.Due("default"))
-		if len(due) != 5 {
-			t.Fatalf("%d due events", len(due))
+		if len(due) != 5 || len(turns) != 5 {
+			t.Fatalf("%d due events of %d turns", len(due), len(turns))
 		}
 		for i, r := range due {
 			var term, seq, commands int64
-			if _, err := fmt.Sscanf(headerOf(r, "ce_wcbasis"), "%d.%d.%d.", &term, &seq, &commands); err != nil || commands != int64(i)+1 {
-				t.Errorf("%s was decided by %q, want command %d applied (%v)", r.Key, headerOf(r, "ce_wcbasis"), i, err)
+			if _, err := fmt.Sscanf(headerOf(r, "ce_wcbasis"), "%d.%d.%d.", &term, &seq, &commands); err != nil || seq != turns[i] || commands != int64(i)+1 {
+				t.Errorf("%s was decided by %q, want turn %d and command %d applied (%v)", r.Key, headerOf(r, "ce_wcbasis"), turns[i], i, err)
 			}
 		}
 	})

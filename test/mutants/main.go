@@ -52,8 +52,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	results, err := runAll(ctx, root, mutants, files)
-	if err == nil && *out != "" {
-		err = writeReport(*out, root, args, results)
+	if *out != "" && len(results) > 0 {
+		err = errors.Join(err, writeReport(*out, root, args, results, len(mutants)))
 	}
 	return errors.Join(err, survivors(results))
 }

@@ -55,7 +55,7 @@ func spliced(mutants []mutant, places []place) (map[string][]byte, error) {
 		at := p.file.offset(p.function.Body.Lbrace) + 1
 		edits[p.file] = append(edits[p.file], edit{at, at, fmt.Sprintf("if mutantUnderTest == %q { %s }; ", m.id, call)})
 		copies[p.file] += fmt.Sprintf("\n//line %s:1\n%s\n", m.id, p.copyOf(m, i))
-		out[filepath.Join(p.dir, "mutant_under_test.go")] = fmt.Appendf(nil, "package %s\n\nimport \"os\"\n\nvar mutantUnderTest = os.Getenv(%q)\n",
+		out[filepath.Join(p.dir, "which_mutant.go")] = fmt.Appendf(nil, "package %s\n\nimport \"os\"\n\nvar mutantUnderTest = os.Getenv(%q)\n",
 			p.file.ast.Name.Name, mutantVariable)
 	}
 	for f, list := range edits {

@@ -60,13 +60,13 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Printf(format+"\n", args...)
 }
 
-// writeReport writes the table of results.
-func writeReport(name, root string, args []string, results []result) error {
+// writeReport writes the table of results; of is how many there should be.
+func writeReport(name, root string, args []string, results []result, of int) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	writeHead(f, root, args, results)
+	writeHead(f, root, args, results, of)
 	dir := ""
 	for i := range results {
 		if r := &results[i]; r.mutant.dir != dir {
@@ -78,7 +78,7 @@ func writeReport(name, root string, args []string, results []result) error {
 	return f.Close()
 }
 
-func writeHead(w io.Writer, root string, args []string, results []result) {
+func writeHead(w io.Writer, root string, args []string, results []result, of int) {
 	killed, same := 0, 0
 	for i := range results {
 		switch {
@@ -91,9 +91,9 @@ func writeHead(w io.Writer, root string, args []string, results []result) {
 	fmt.Fprintf(w, "# Mutants\n\nMade by `make mutants`; change the rows in [test/mutants/table](../test/mutants/table), not here.\n\n")
 	fmt.Fprintf(w, "Each row is one change of the product that would hurt somebody, and the test that fails with it. "+
 		"Repeat one with `go run ./test/mutants -only ID`; how it works stands in `test/mutants/doc.go`.\n\n")
-	fmt.Fprintf(w, "| | |\n|---|---|\n| commit | %s |\n| date | %s |\n| command | `%s` |\n| machine | %d CPUs, %s, %s/%s |\n| mutants | %d: %d killed, %d the same as the original, %d survived |\n",
+	fmt.Fprintf(w, "| | |\n|---|---|\n| commit | %s |\n| date | %s |\n| command | `%s` |\n| machine | %d CPUs, %s, %s/%s |\n| mutants | %d: %d killed, %d the same as the original, %d survived, %d not run |\n",
 		commit(root), time.Now().UTC().Format(time.DateOnly), strings.Join(append([]string{"go run ./test/mutants"}, args...), " "),
-		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, len(results), killed, same, len(results)-killed-same)
+		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, of, killed, same, len(results)-killed-same, of-len(results))
 }
 
 // commit is what was tested.
