@@ -12,7 +12,7 @@ CHAOS    ?= 30m
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := build
-.PHONY: help build test quick check soak chaos bench fuzz generate setup services-up services-down services-status clean
+.PHONY: help build test quick check soak chaos bench fuzz mutants generate setup services-up services-down services-status clean
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -50,6 +50,9 @@ fuzz: ## every fuzz target for FUZZTIME=20s
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package < /dev/null; \
 	  done; \
 	done
+
+mutants: ## changes of the product that some test must notice; the result is docs/mutants.md
+	go run ./test/mutants -o docs/mutants.md
 
 generate: ## what is generated from the sources
 	go generate ./...

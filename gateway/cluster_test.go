@@ -198,6 +198,29 @@ func TestPartitionsMove(t *testing.T) {
 	}
 }
 
+// An owner that is known, and is none any more, is looked for anew and not asked
+// for ever.
+func TestAskLooksAgain(t *testing.T) {
+	now := "old:1"
+	r := &Router{partitions: 1, owners: &ownerTable{lookUp: func(context.Context, int32) (owner, error) { return owner{addr: now}, nil }}}
+	ask := func() (last string, err error) {
+		err = r.ask(t.Context(), 0, time.Second, nil, func(addr string) error {
+			if last = addr; addr != now {
+				return errNoOwner
+			}
+			return nil
+		})
+		return last, err
+	}
+	if addr, err := ask(); addr != "old:1" || err != nil {
+		t.Errorf("%s answered, %v", addr, err)
+	}
+	now = "new:1"
+	if addr, err := ask(); addr != "new:1" || err != nil {
+		t.Errorf("after the move %s answered, %v", addr, err)
+	}
+}
+
 func TestInternalAPIRefuses(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.PeerSecret = []byte(secret) })
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/a", at(""))

@@ -31,6 +31,9 @@ func TestMembersSayWhatTheyRead(t *testing.T) {
 		if got := readsOfData(meta.UserData); got != c.want {
 			t.Errorf("%s reads %d, want %d", c.name, got, c.want)
 		}
+		if _, said := readMember(meta.UserData)[formatsAt]; said != (c.name != "one without a word") {
+			t.Errorf("%s says what it reads: %v", c.name, said)
+		}
 	}
 	if have := readWarmth(nil); len(have) != 0 {
 		t.Errorf("nothing says %v", have)

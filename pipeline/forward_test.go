@@ -559,3 +559,50 @@ func TestForwardRefused(t *testing.T) {
 		w.CheckInvariants()
 	})
 }
+
+// TestForwardTriesOn: what its right partition refuses for a while, as its topic
+// may not be written to, is sent until it is taken.
+func TestForwardTriesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 2})
+		due := time.Now().Add(time.Minute)
+		for _, key := range keysOn(1, "astray", 20) {
+			w.RegisterOn(0, key, due)
+		}
+		name, id, refused := w.Names.Commands(), w.Cluster.TopicInfo(w.Names.Commands()).TopicID, 0
+		w.Cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.Cluster.KeepControl()
+			req := r.(*kmsg.ProduceRequest)
+			if rt := &req.Topics[0]; refused == 3 || req.TransactionID != nil || (rt.Topic != name && rt.TopicID != id) {
+				return nil, nil, false
+			}
+			refused++
+			return refuseProduce(req), nil, true
+		})
+		w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(2 * time.Minute)
+		if refused < 3 {
+			t.Errorf("%d requests were refused", refused)
+		}
+		for _, key := range keysOn(1, "astray", 20) {
+			w.RequireDelivered(key, 1)
+		}
+	})
+}
+
+// refuseProduce says of all records that they may not be written.
+func refuseProduce(req *kmsg.ProduceRequest) *kmsg.ProduceResponse {
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewProduceResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			rp := kmsg.NewProduceResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}

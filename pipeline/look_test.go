@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -168,5 +169,53 @@ func TestHiddenThrough(t *testing.T) {
 				t.Errorf("%s, cut at byte %d: hidden up to %d, want at most %d", c.name, n, got, c.want)
 			}
 		}
+	}
+}
+
+// TestFindHidden: an input that ends in what no reader is given is read to its
+// end, though nothing comes of it.
+func TestFindHidden(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "commands"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	seeds := kgo.SeedBrokers(c.ListenAddrs()...)
+	foreign, err := kgo.NewClient(seeds, kgo.TransactionalID("foreign"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	o := &Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute, asker: foreign, Kafka: []kgo.Opt{seeds}}
+	s, err := openSession(o, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	p := &Partition{opts: o, kafka: s}
+	in := &inputBarrier{topic: "commands", tolerated: -1}
+	for range 3 {
+		if err := foreign.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: "commands", Value: []byte("lost")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer.EndTransaction(t.Context(), foreign, kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in.end = 6 // three records, three markers
+	if err := p.findHidden(t.Context(), in); err != nil || !in.reached() {
+		t.Errorf("read up to %d of %d, %v", in.at, in.end, err)
+	}
+}
+
+// TestWith: what is set joins what was there, and the old map stays as it was.
+func TestWith(t *testing.T) {
+	old := map[int32]int64{1: 10, 2: 20}
+	next := with(old, 2, 21)
+	if !maps.Equal(next, map[int32]int64{1: 10, 2: 21}) || !maps.Equal(old, map[int32]int64{1: 10, 2: 20}) {
+		t.Errorf("%v makes %v", old, next)
 	}
 }

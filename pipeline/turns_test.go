@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -224,6 +225,13 @@ func TestDone(t *testing.T) {
 		if done := w.Owner(0).Engine.Partitions()[0].Done; done != 0 {
 			t.Errorf("%d done records are remembered beyond the horizon", done)
 		}
+		left := map[string]bool{} // in topic state, once it is compacted
+		for _, r := range w.Dump(w.Names.State()) {
+			left[string(r.Key)] = r.Value != nil
+		}
+		if left["k0"] || left["again"] || !left["next"] {
+			t.Errorf("topic state has still: k0 %v, again %v, next %v", left["k0"], left["again"], left["next"])
+		}
 		again(2) // beyond it: a new life
 	})
 }
@@ -274,4 +282,108 @@ func TestLateness(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestartRepeatsNothing: a new owner goes on behind the last command and the
+// last receipt, and applies neither again.
+func TestRestartRepeatsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		order(w, "s", `{"op":"register","recurrence":"every:1h"}`)
+		order(w, "s", `{"op":"run_now"}`)
+		time.Sleep(2 * time.Second)
+		told := len(w.Dump(w.Names.Events()))
+		_ = w.Stop("a")
+		w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(5 * time.Second)
+		w.RequireDelivered("s", 1)
+		if n := len(w.Dump(w.Names.Events())); n != told {
+			t.Errorf("%d events became %d by a restart", told, n)
+		}
+	})
+}
+
+// TestAtTheEndOfTheWindow registers at every millisecond around the one up to
+// which the due index is in the wheel.
+func TestAtTheEndOfTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		end := time.Now().Add(5 * time.Minute) // within a second of it
+		w.Flood(2000, func(i int) (string, time.Time) {
+			return fmt.Sprintf("k%04d", i), end.Add(time.Duration(i-1000) * time.Millisecond)
+		})
+		time.Sleep(6 * time.Minute)
+		if n := len(w.Dump(w.Names.Due("default"))); n != 2000 {
+			t.Errorf("%d of 2,000 have fired", n)
+		}
+	})
+}
+
+// TestMaxPending: a partition at its limit refuses what is new, and nothing else.
+func TestMaxPending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxPending = 5 }})
+		w.Start("a")
+		w.AwaitOwners()
+		refused := func(want int) {
+			t.Helper()
+			time.Sleep(time.Second)
+			if n := len(w.Dump(w.Names.Rejected())); n != want {
+				t.Errorf("%d registers are refused, want %d", n, want)
+			}
+		}
+		for i := range 5 {
+			order(w, fmt.Sprintf("k%d", i), `{"op":"register","delay":"1h"}`)
+		}
+		refused(0)
+		order(w, "one more", `{"op":"register","delay":"1h"}`)
+		refused(1)
+		order(w, "k0", `{"op":"register","delay":"2h"}`)
+		order(w, "k1", `{"op":"cancel"}`)
+		refused(1)
+		order(w, "another", `{"op":"register","delay":"1h"}`)
+		refused(1)
+	})
+}
+
+// TestBasis: a due event says in which turn it was decided, and what had been
+// applied then.
+func TestBasis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		for i := range 5 {
+			order(w, fmt.Sprintf("k%d", i), `{"op":"register","delay":"0s"}`)
+			time.Sleep(time.Second)
+		}
+		var turns []int64 // that wrote due events
+		for _, r := range w.Dump(w.Names.State()) {
+			if string(r.Key) != string(topics.KeyProgress) {
+				continue
+			}
+			pr, err := topics.DecodeProgress(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slices.ContainsFunc(pr.Manifest, func(c topics.TopicCount) bool { return c.Topic == w.Names.Due("default") }) {
+				turns = append(turns, pr.Seq)
+			}
+		}
+		due := w.Dump(w.Names.Due("default"))
+		if len(due) != 5 || len(turns) != 5 {
+			t.Fatalf("%d due events of %d turns", len(due), len(turns))
+		}
+		for i, r := range due {
+			var term, seq, commands int64
+			if _, err := fmt.Sscanf(headerOf(r, "ce_wcbasis"), "%d.%d.%d.", &term, &seq, &commands); err != nil || seq != turns[i] || commands != int64(i)+1 {
+				t.Errorf("%s was decided by %q, want turn %d and command %d applied (%v)", r.Key, headerOf(r, "ce_wcbasis"), turns[i], i, err)
+			}
+		}
+	})
 }

@@ -27,6 +27,8 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 					w.Register(fmt.Sprint("k", i), at)
 				}
 				time.Sleep(20 * time.Second)
+				w.Order("late", fmt.Sprintf(`{"op":%q}`, op))
+				w.Register("late", time.Now().Add(25*time.Second)) // there is more to know of it by now
 				for i := range 500 {
 					w.Order(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
 				}
@@ -43,6 +45,7 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 				for i := range 40 {
 					w.RequireDelivered(fmt.Sprint("k", i), 1)
 				}
+				w.RequireDelivered("late", 1)
 				if w.Heard("evicted") < 480 {
 					t.Errorf("%d records were dropped early", w.Heard("evicted"))
 				}

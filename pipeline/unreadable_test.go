@@ -244,14 +244,23 @@ func TestGarbledBatches(t *testing.T) {
 		w.SendTo(0, want[i], `{"op":"register","delay":"100ms"}`)
 	}
 	takeDue(t, due, want)
-	refused := map[string]int{}
-	for _, r := range w.Tail(w.Names.Rejected()).Take(len(all)) {
+	refused, rejected := map[string]int{}, w.Tail(w.Names.Rejected())
+	for _, r := range rejected.Take(len(all)) {
 		refused[pipelinetest.Header(r, "wc-error-code")]++
 		t.Log(pipelinetest.Header(r, "wc-error-detail"))
 	}
 	if refused["too_large"] != 1 || refused["invalid"] != len(all)-1 {
 		t.Errorf("refused: %v", refused)
 	}
+	w.SendBatch(w.Names.Commands(), 0, rawbatch.Seal("none", 3, nil)) // the last there is
+	rejected.Next()
+	if err := node.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	w.WaitReady(w.Start("a"))
+	w.SendTo(0, goodKey(w, len(all)), `{"op":"register","delay":"100ms"}`)
+	takeDue(t, due, []string{goodKey(w, len(all))})
+	rejected.Quiet(100 * time.Millisecond) // the next owner has nothing to do with it
 }
 
 // TestBatchOfFewerRecords: kgo says nothing of a batch that holds fewer records

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -283,20 +284,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // commit tells the group. A commit that fails costs a replay, not a row.
 func (p *Projector) commit(ctx context.Context, part batch) {
-	heads := maps.Clone(part.heads)
-	p.mu.Lock()
-	for partition, r := range part.heads {
-		if _, ok := p.owned[partition]; ok {
-			p.owned[partition] = r.Offset + 1
-		} else {
-			delete(heads, partition)
-		}
-	}
-	p.mu.Unlock()
-	records := make([]*kgo.Record, 0, len(heads))
-	for _, r := range heads {
-		records = append(records, r)
-	}
+	records := slices.Collect(maps.Values(p.moveOn(part)))
 	if p.sink.OwnsOffsets() {
 		p.client.MarkCommitRecords(records...)
 		return
@@ -304,4 +292,20 @@ func (p *Projector) commit(ctx context.Context, part batch) {
 	if err := p.client.CommitRecords(ctx, records...); err != nil && ctx.Err() == nil {
 		p.opts.Logger.Warn("history: commit", "err", err)
 	}
+}
+
+// moveOn notes how far partitions are, and returns what is to be committed: not
+// of those that were given away meanwhile.
+func (p *Projector) moveOn(part batch) map[int32]*kgo.Record {
+	heads := maps.Clone(part.heads)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for partition, r := range part.heads {
+		if _, ok := p.owned[partition]; ok {
+			p.owned[partition] = r.Offset + 1
+		} else {
+			delete(heads, partition)
+		}
+	}
+	return heads
 }

@@ -45,6 +45,8 @@ func TestContentHashHasNoSeams(t *testing.T) {
 	specs := map[string]*trigger.Spec{
 		"tags a=bc":         {Tags: []trigger.Tag{{Key: "a", Value: "bc"}}},
 		"tags ab=c":         {Tags: []trigger.Tag{{Key: "ab", Value: "c"}}},
+		"tags a=b, c=d":     {Tags: []trigger.Tag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}},
+		"tag a=b(c)d":       {Tags: []trigger.Tag{{Key: "a", Value: "b(c)d"}}}, // 40 and 41, as a tag's parts are numbered
 		"include, exclude":  {When: trigger.When{Include: []string{"a"}, Exclude: []string{"b"}}},
 		"include both":      {When: trigger.When{Include: []string{"a", "b"}}},
 		"headers a=b":       {Headers: headers("a=b")},

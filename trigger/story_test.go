@@ -19,7 +19,7 @@ import (
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
 //	tzdata 2023c|2025c        another release of the tz database is in force
 //	topic refuses|silent|takes  whether the due topic takes records
-//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=
+//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
 //	show                      the state, its keys and firings
@@ -112,7 +112,7 @@ func (s *story) receipt(a args) {
 	if !ok {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
-	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"), At: s.w.now}
+	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"), At: a.instant("at", s.w.now)}
 	if f := s.receivable[k]; f != nil {
 		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
 	}

@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// TestClaims: what a record says of having been forwarded is believed if it can
+// be true.
+func TestClaims(t *testing.T) {
+	id, now := [16]byte{1}, trigger.At(time.Now())
+	c := newClaims(map[string][16]byte{"commands": id})
+	c.ends[place{"commands", 1}] = 100
+	c.silent[place{"commands", 2}] = time.Now()
+	for _, row := range []struct {
+		name    string
+		claim   topics.Forward
+		genuine bool
+	}{
+		{"it can be", topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now - 1000}, true},
+		{"beyond the source's end", topics.Forward{TopicID: id, Partition: 1, Offset: 100, Append: now - 1000}, false},
+		{"of a mirrored topic", topics.Forward{TopicID: [16]byte{2}, Partition: 1, Offset: 99, Append: now - 1000}, false},
+		{"older than anything that waits", topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now.Add(-maxForwardAge) - 1}, false},
+		{"from the future", topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now.Add(maxForwardAge) + 1}, false},
+		{"nobody says how far its source reaches", topics.Forward{TopicID: id, Partition: 2, Offset: 1 << 40, Append: now}, true},
+	} {
+		if got := c.genuine("commands", row.claim, now); got != row.genuine {
+			t.Errorf("%s: %v", row.name, got)
+		}
+	}
+}
+
+// TestWrittenAnew: where a source's log lost its end, what stands there now is
+// new; a copy of what was applied is not.
+func TestWrittenAnew(t *testing.T) {
+	const second = trigger.Instant(1000)
+	p := &Partition{log: slog.New(slog.DiscardHandler)}
+	tn := &turn{progress: topics.Progress{Applied: map[int32]int64{1: 50, 2: 60}},
+		guard: topics.Guard{Applied: map[int32]topics.AppliedOrigin{1: {Offset: 50, Append: 100 * second}, 2: {Offset: 59, Append: 100 * second}}}}
+	for _, c := range []struct {
+		name   string
+		source int32
+		claim  topics.Forward
+		anew   bool
+	}{
+		{"a copy of the last", 1, topics.Forward{Offset: 50, Append: 100 * second}, false},
+		{"of an earlier one", 1, topics.Forward{Offset: 40, Append: 90 * second}, false},
+		{"as late as clocks may be apart", 1, topics.Forward{Offset: 50, Append: 101 * second}, false},
+		{"later than that", 1, topics.Forward{Offset: 40, Append: 101*second + 1}, true},
+		{"where the last is not known", 2, topics.Forward{Offset: 40, Append: 200 * second}, false},
+		{"of a source not heard of", 3, topics.Forward{Offset: 0, Append: 200 * second}, false},
+	} {
+		if got := p.writtenAnew(tn, c.source, c.claim); got != c.anew {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// TestTrimBelow: what is still to be forwarded, or not yet applied, stays.
+func TestTrimBelow(t *testing.T) {
+	p := &Partition{opts: &Options{Names: topics.Names{Prefix: "waterclock."}}}
+	p.progress.NextCommand = 50
+	for _, c := range []struct {
+		name      string
+		forwarded map[int32]int64
+		want      int64
+	}{
+		{"nothing is owed", nil, 50},
+		{"commands are owed", map[int32]int64{1: 20, 2: 30}, 21},
+		{"receipts are owed", map[int32]int64{-2: 20}, 50},
+	} {
+		p.progress.Forwarded = c.forwarded
+		if got := p.trimBelow(); got != c.want {
+			t.Errorf("%s: commands below %d may go, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestIsDueTopic: none of our own topics is ever taken for a channel's.
+func TestIsDueTopic(t *testing.T) {
+	n := topics.Names{Prefix: "waterclock."}
+	p := &Partition{opts: &Options{Names: n}}
+	for _, ours := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts()} {
+		if p.isDueTopic(ours) {
+			t.Errorf("%s is ours", ours)
+		}
+	}
+	if !p.isDueTopic(n.Due("push")) || !p.isDueTopic("theirs") {
+		t.Error("a channel's topic may be called anything")
+	}
+}
+
+// TestQuotaOfWhatLives: a tenant at its limit may change what it has, and
+// register no more.
+func TestQuotaOfWhatLives(t *testing.T) {
+	q := newQuotas(&Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }})
+	q.moved("t", 0, trigger.Pending)
+	q.moved("t", trigger.Fired, trigger.Pending)
+	for _, c := range []struct {
+		known bool
+		limit string
+	}{{true, ""}, {false, limitPending}} {
+		if limit, _ := q.admit("t", 1, c.known); limit != c.limit {
+			t.Errorf("at the limit, known %v: %q", c.known, limit)
+		}
+	}
+	q.moved("t", trigger.Pending, trigger.Cancelled)
+	if limit, _ := q.admit("t", 1, false); limit != "" {
+		t.Errorf("below the limit: %q", limit)
+	}
+}
