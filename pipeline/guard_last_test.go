@@ -3,11 +3,13 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/rawbatch"
 	"github.com/waterclock/waterclock/internal/sim"
@@ -80,6 +82,31 @@ func TestGuardBehindATransaction(t *testing.T) {
 		}
 		if g := guardOf(t, w, 0); g.Commands.Offset != last {
 			t.Errorf("the guard has the record at %d, but the last that was read stands at %d", g.Commands.Offset, last)
+		}
+	})
+}
+
+// TestTruncatedBehindTheLastCommand: what commands lost of its end is the marker
+// behind the last command that was read. What producers have put in its place since
+// was never read.
+func TestTruncatedBehindTheLastCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		r := &kgo.Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1h"}`)}
+		openTransaction(t, w, "streams", 0, r)(kgo.TryCommit)
+		time.Sleep(5 * time.Second)
+		_ = w.Stop("a")
+		marker := r.Offset + 1
+		w.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.Cluster.KeepControl()
+			return epochEnds(req.(*kmsg.OffsetForLeaderEpochRequest), w.Names.Commands(), marker), nil, true
+		})
+		n := w.Start("a")
+		time.Sleep(20 * time.Second)
+		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "lost its end") {
+			t.Errorf("not ready: %s; the marker at %d was read, and the leader says that its epoch ended before it", why, marker)
 		}
 	})
 }
