@@ -41,19 +41,24 @@ func sumOf(r *kgo.Record) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// guardInputs notes the last records that the turn has read. A marker behind them
-// takes nothing from that; and what stands for a batch that was passed over has
-// neither the leader epoch nor the content of what lies there.
+// guardInputs notes the last records that the turn has read, and the last marker
+// behind them. What stands for a batch that was passed over has neither the leader
+// epoch nor the content of what lies there.
 func (p *Partition) guardInputs(t *turn, in input) {
 	for _, r := range in.records {
-		if r.Attrs.IsControl() || in.unreadable[r] != nil {
-			continue
-		}
+		var last *topics.LastRead
 		switch r.Topic {
 		case p.opts.Names.Commands():
-			t.guard.Commands = lastRead(r)
+			last = &t.guard.Commands
 		case p.opts.Names.Receipts():
-			t.guard.Receipts = lastRead(r)
+			last = &t.guard.Receipts
+		}
+		switch {
+		case last == nil || in.unreadable[r] != nil:
+		case !r.Attrs.IsControl():
+			*last = lastRead(r)
+		case *last != topics.LastRead{}:
+			last.Behind = topics.Marker{Offset: r.Offset, Epoch: r.LeaderEpoch}
 		}
 	}
 }
@@ -180,9 +185,9 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 // is, or if nothing tells. A record that compaction or retention took tells
 // nothing by itself, the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Options, topic string, partition int32, last topics.LastRead) (int64, error) {
-	if last.Epoch >= 0 {
-		end, err := s.endOfEpoch(ctx, topic, partition, last.Epoch)
-		if err != nil || end >= 0 && end <= last.Offset {
+	if through, epoch := last.Through(); epoch >= 0 {
+		end, err := s.endOfEpoch(ctx, topic, partition, epoch)
+		if err != nil || end >= 0 && end <= through {
 			return end, err
 		}
 	}

@@ -45,6 +45,22 @@ type LastRead struct {
 	Offset int64
 	Epoch  int32  // leader epoch of its batch; -1 if the broker has none
 	Sum    uint64 // of key, value and append time
+
+	Behind Marker // read behind it; the zero value is none
+}
+
+// Marker is where a transaction of some producer ended.
+type Marker struct {
+	Offset int64
+	Epoch  int32 // as LastRead.Epoch
+}
+
+// Through is the last offset that was read, and its leader epoch.
+func (r *LastRead) Through() (offset int64, epoch int32) {
+	if r.Behind.Offset > r.Offset {
+		return r.Behind.Offset, r.Behind.Epoch
+	}
+	return r.Offset, r.Epoch
 }
 
 // AppendGuard appends the value of the guard record.
@@ -79,6 +95,8 @@ func (w *wire) lastRead(n protowire.Number, r LastRead) {
 	if r.Sum != 0 {
 		w.b = protowire.AppendFixed64(protowire.AppendTag(w.b, 3, protowire.Fixed64Type), r.Sum)
 	}
+	w.int(4, r.Behind.Offset)
+	w.int(5, int64(r.Behind.Epoch))
 	w.close(mark)
 }
 
@@ -140,6 +158,10 @@ func decodeLastRead(b []byte, r *LastRead) error {
 			r.Epoch = int32(fv.v)
 		case fixed64 | 3:
 			r.Sum = fv.v
+		case number | 4:
+			r.Behind.Offset = int64(fv.v)
+		case number | 5:
+			r.Behind.Epoch = int32(fv.v)
 		}
 		return nil
 	})

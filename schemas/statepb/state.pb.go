@@ -2009,12 +2009,15 @@ func (x *AppliedOrigin) GetAppend() int64 {
 
 // LastRead is the last record read of an input.
 type LastRead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
-	LeaderEpoch   int32                  `protobuf:"varint,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // of its batch; -1 if the broker has none
-	Sum           uint64                 `protobuf:"fixed64,3,opt,name=sum,proto3" json:"sum,omitempty"`                                   // xxhash64 over key, value and append time
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Offset      int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	LeaderEpoch int32                  `protobuf:"varint,2,opt,name=leader_epoch,json=leaderEpoch,proto3" json:"leader_epoch,omitempty"` // of its batch; -1 if the broker has none
+	Sum         uint64                 `protobuf:"fixed64,3,opt,name=sum,proto3" json:"sum,omitempty"`                                   // xxhash64 over key, value and append time
+	// The last marker of a transaction that was read behind it; 0: none.
+	BehindOffset      int64 `protobuf:"varint,4,opt,name=behind_offset,json=behindOffset,proto3" json:"behind_offset,omitempty"`
+	BehindLeaderEpoch int32 `protobuf:"varint,5,opt,name=behind_leader_epoch,json=behindLeaderEpoch,proto3" json:"behind_leader_epoch,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *LastRead) Reset() {
@@ -2064,6 +2067,20 @@ func (x *LastRead) GetLeaderEpoch() int32 {
 func (x *LastRead) GetSum() uint64 {
 	if x != nil {
 		return x.Sum
+	}
+	return 0
+}
+
+func (x *LastRead) GetBehindOffset() int64 {
+	if x != nil {
+		return x.BehindOffset
+	}
+	return 0
+}
+
+func (x *LastRead) GetBehindLeaderEpoch() int32 {
+	if x != nil {
+		return x.BehindLeaderEpoch
 	}
 	return 0
 }
@@ -2244,11 +2261,13 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\rAppliedOrigin\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x16\n" +
-	"\x06append\x18\x03 \x01(\x03R\x06append\"W\n" +
+	"\x06append\x18\x03 \x01(\x03R\x06append\"\xac\x01\n" +
 	"\bLastRead\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12!\n" +
 	"\fleader_epoch\x18\x02 \x01(\x05R\vleaderEpoch\x12\x10\n" +
-	"\x03sum\x18\x03 \x01(\x06R\x03sum*\xd3\x01\n" +
+	"\x03sum\x18\x03 \x01(\x06R\x03sum\x12#\n" +
+	"\rbehind_offset\x18\x04 \x01(\x03R\fbehindOffset\x12.\n" +
+	"\x13behind_leader_epoch\x18\x05 \x01(\x05R\x11behindLeaderEpoch*\xd3\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSTATUS_PENDING\x10\x01\x12\x11\n" +
