@@ -72,6 +72,16 @@ func (b *barrier) answered(asked trigger.Instant, commands, receipts int64) {
 	}
 }
 
+// setRight forgets answers to questions that were put later than now: the clock
+// was ahead then, and has been set right.
+func (b *barrier) setRight(now trigger.Instant) {
+	for _, i := range []*inputBarrier{&b.commands, &b.receipts} {
+		if i.asked > now || i.through > now {
+			i.asked, i.through = 0, 0
+		}
+	}
+}
+
 func (i *inputBarrier) reached() bool { return i.at >= i.end }
 
 // pass notes that the end was reached, and since when an open transaction held
@@ -123,6 +133,7 @@ func (i *inputBarrier) hold(stable int64, now time.Time, most time.Duration) boo
 // to wait for what is still to be read.
 func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	b := &p.barrier
+	b.setRight(p.now())
 	if p.mustAsk(p.now()) {
 		if err := p.askEnds(ctx); err != nil {
 			return 0, err
@@ -153,7 +164,7 @@ func (p *Partition) mustAsk(now trigger.Instant) bool {
 	b := &p.barrier
 	due, ok := p.wheel.Next()
 	return ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
-		b.commands.asked < p.ready.newest ||
+		b.commands.asked == 0 || b.commands.asked < p.ready.newest ||
 		b.receipts.reached() && b.receipts.asked < p.ready.held.newest
 }
 
