@@ -77,7 +77,7 @@ func (i *inputBarrier) reached() bool { return i.at >= i.end }
 // forget drops an answer to a question that was put later than now: the clock was
 // set back since, and what falls due until then again has not been asked for.
 func (i *inputBarrier) forget(now trigger.Instant) {
-	if i.asked > now {
+	if i.asked > now || i.through > now {
 		i.asked, i.through = 0, 0
 	}
 }

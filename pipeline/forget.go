@@ -24,7 +24,7 @@ func (p *Partition) forget(t *turn, gone int64) error {
 	n, evicted := 0, 0
 	err := p.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
 		early := at > t.now
-		if n >= forgetChunk || (early && int64(evicted) >= over) {
+		if n >= forgetChunk || (early && int64(n) >= over) {
 			return false
 		}
 		e, err := p.load(t, key)

@@ -182,8 +182,11 @@ type pacedFS struct {
 func (f pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.FS.Create(name, category)
 	kind, ok := kinds[category]
-	if err != nil || !ok {
+	if !ok {
 		return file, err
+	}
+	if err != nil {
+		return file, failed(err)
 	}
 	return &pacedFile{file, f.pace.begin(kind)}, nil
 }
@@ -199,8 +202,19 @@ type pacedFile struct {
 func (f *pacedFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.work.Pause()
-	return n, err
+	return n, failed(err)
 }
+
+// failed makes Pebble wait before it begins the same anew, which it does at once
+// and for as long as the disk is full: that would take a core and fill the log.
+func failed(err error) error {
+	if err != nil {
+		time.Sleep(failedPause)
+	}
+	return err
+}
+
+const failedPause = 100 * time.Millisecond
 
 // Sync is the last call on a file of Pebble's whose disk fails.
 func (f *pacedFile) Sync() error {
@@ -208,7 +222,7 @@ func (f *pacedFile) Sync() error {
 	if err != nil {
 		f.work.End()
 	}
-	return err
+	return failed(err)
 }
 
 func (f *pacedFile) Close() error {

@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// TestForgetTheLeast: done records whose horizon has passed make room. Of the
+// others none is dropped that there is room for then.
+func TestForgetTheLeast(t *testing.T) {
+	for _, c := range []struct{ over, fresh, room, left int }{
+		{over: 5, fresh: 3, room: 7, left: 3}, // one too many, and five are over
+		{over: 5, fresh: 3, room: 2, left: 2},
+		{over: 0, fresh: 3, room: 2, left: 2},
+		{over: 5, fresh: 3, room: 10, left: 3},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			b := st.NewBatch()
+			for i := range c.over + c.fresh {
+				s := &trigger.State{Key: trigger.Key(fmt.Sprint("k", i)), Status: trigger.Fired, Revision: 1, ForgetAt: trigger.Instant(1000 + i)}
+				if i >= c.over {
+					s.ForgetAt += 1_000_000
+				}
+				value, err := topics.AppendState(nil, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.Put(nil, row(s, nil, value))
+			}
+			if err := b.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			p := &Partition{store: st, opts: &Options{MaxDone: int64(c.room), Listener: NoListener{}}}
+			turn := &turn{now: 100_000, overlay: map[trigger.Key]*entry{}}
+			if err := p.forget(turn, 0); err != nil {
+				t.Fatal(err)
+			}
+			left := c.over + c.fresh
+			for _, e := range turn.order {
+				if e.dirty && e.state == nil {
+					left--
+				}
+			}
+			if left != c.left {
+				t.Errorf("%d are left", left)
+			}
+		})
+	}
+}
