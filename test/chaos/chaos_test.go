@@ -72,8 +72,11 @@ func (w *world) round(f *fault, p *phase) {
 	w.t.Helper()
 	// Its own draws: how often the rounds before have drawn depends on timing.
 	w.rng = rand.New(rand.NewPCG(w.s.seed, uint64(100+len(w.rounds))))
-	end := p.begin(w)
 	r := round{fault: f, phase: p, from: time.Now()}
+	end := p.begin(w)
+	if !p.outage {
+		r.from = time.Now()
+	}
 	w.t.Logf("%7s  %s: %s", w.at(r.from), p.name, f.name)
 	func() {
 		heal := f.strike(w)

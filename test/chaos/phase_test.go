@@ -5,28 +5,29 @@ import "time"
 // phase is what the cluster has to do while a fault strikes. begin returns when
 // it is time to strike; what it returns ends the phase.
 type phase struct {
-	name  string
-	begin func(w *world) (end func())
+	name   string
+	outage bool // it begins with one of its own, which counts as the fault's
+	begin  func(w *world) (end func())
 }
 
 var phases = []*phase{
-	{"idle", func(w *world) func() {
+	{"idle", false, func(w *world) func() {
 		w.load.pace(1)
 		time.Sleep(2 * time.Second)
 		return func() {}
 	}},
-	{"steady", func(w *world) func() {
+	{"steady", false, func(w *world) func() {
 		w.load.pace(steadyPace)
 		time.Sleep(3 * time.Second)
 		return func() { w.load.pace(1) }
 	}},
-	{"herd", func(w *world) func() {
+	{"herd", false, func(w *world) func() {
 		w.load.pace(steadyPace / 5)
 		w.load.herd(herdSize, time.Now().Add(time.Duration(w.between(4*time.Second, 8*time.Second))))
 		time.Sleep(2 * time.Second)
 		return func() { w.load.pace(1) }
 	}},
-	{"catch-up", func(w *world) func() {
+	{"catch-up", true, func(w *world) func() {
 		w.load.pace(steadyPace)
 		time.Sleep(2 * time.Second)
 		for _, e := range w.engines {
