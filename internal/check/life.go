@@ -142,7 +142,7 @@ func (t *life) take(f *File, r *Record) {
 			return
 		}
 		e.at, e.append = at, r.Timestamp
-		if f.Partition != t.home && !keyFault(r.Key) {
+		if f.Partition != t.home && !keyFault(r.Key) && !t.ofLongerKey(e) {
 			t.fail(Illegal, []string{f.Topic + "/" + at.String()}, "an event of partition %d stands on %d", t.home, f.Partition)
 		}
 	case kindDue:
