@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/waterclock/waterclock/calendar"
 )
@@ -48,7 +49,7 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	for o, ok, err := r.next(last.At); err == nil && ok && d.late(o); o, ok, err = r.next(last.At) {
 		n, last = n+1, o // within the window each has its own jitter
 	}
-	return n + 1 - s.leftOut(last.ID), r.notLeftOut(last, s.Series.Skip)
+	return n + 1 - d.leftOut(r, last), r.notLeftOut(last, s.Series.Skip)
 }
 
 // late says whether o is missed, its own jitter included.
@@ -57,14 +58,30 @@ func (d *decision) late(o occurrence) bool {
 	return d.now.Sub(p.Due()) > d.m.MisfireAfter
 }
 
-// leftOut counts the skipped occurrences between the planned one and last.
-func (s *State) leftOut(last string) (n int) {
-	for _, id := range s.Series.Skip {
-		if id > bare(s.Series.Occurrence) && id <= last {
+// leftOut counts the occurrences of the rule between the planned one and last
+// that are not to fire. The list has others, too: what fired in this life
+// before the rule was registered.
+func (d *decision) leftOut(r rule, last occurrence) (n int) {
+	for _, id := range d.s.Series.Skip {
+		at, err := calendar.ParseInstant(id)
+		if wall, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); err != nil && ok {
+			at, err = int64(wall), nil
+		}
+		if err == nil && Instant(at) > d.s.Series.At && Instant(at) <= last.At && r.yields(id, Instant(at)) {
 			n++
 		}
 	}
 	return n
+}
+
+// yields says whether the rule has an occurrence of this name at an instant. Of
+// the second pass of an overlap at is the first, and it is taken on trust.
+func (r rule) yields(id string, at Instant) bool {
+	if strings.HasSuffix(id, "+f1") {
+		return true
+	}
+	o, ok, err := r.next(at - 1)
+	return err == nil && ok && o.ID == id
 }
 
 // notLeftOut is o, or the last occurrence before it that is not in skip.

@@ -239,9 +239,6 @@ func (t *life) mayBeForgotten(at int64) bool {
 // restOfCommands: those behind the last event. What was decided on without a
 // word must be of the kind that needs none.
 func (t *life) restOfCommands() {
-	if len(t.key) > longestKey {
-		return // told under the beginning of its key
-	}
 	for t.next < len(t.commands) && t.commands[t.next].at.offset < t.part.applied {
 		t.silent(t.commands[t.next])
 		t.next++

@@ -13,8 +13,6 @@ func (t *life) byCommand(e *event, at place) {
 	}
 	i := t.find(at)
 	switch {
-	case i < 0 && t.ofLongerKey(e):
-		return
 	case i < 0:
 		t.unfounded(e, at)
 		return
@@ -28,16 +26,6 @@ func (t *life) byCommand(e *event, at place) {
 	t.next++
 	t.obey(t.commands[i], e)
 }
-
-// ofLongerKey says that an event may tell of a record whose key is too long to
-// be a trigger's: events name it by its beginning, cut at a character.
-func (t *life) ofLongerKey(e *event) bool {
-	const character = 4
-	return e.kind == evRejected && e.reason == "invalid_key" && len(t.key) > longestKey-character
-}
-
-// longestKey is how long a trigger's key may be.
-const longestKey = 255
 
 // find is the command an event names: by where it stands, or by its first
 // append.

@@ -32,13 +32,9 @@ func (p Plan) withDefaults() Plan {
 		p.Faults = FaultNames()
 	}
 	if p.Partitions == 0 {
-		switch n := rand.New(rand.NewPCG(p.Seed, 20)).IntN(16); {
-		case n == 0:
+		p.Partitions = []int32{1, 4}[rand.New(rand.NewPCG(p.Seed, 20)).IntN(2)]
+		if p.Seed%20 == 0 {
 			p.Partitions = 64
-		case n < 7:
-			p.Partitions = 1
-		default:
-			p.Partitions = 4
 		}
 	}
 	return p
