@@ -50,11 +50,11 @@ func testProjector(t *testing.T, sink Writer) *Projector {
 	return p
 }
 
-// twoPartitions has offset 5 of partitions 0 and 1.
-func twoPartitions() batch {
+// twoPartitions has one record of partitions 0 and 1.
+func twoPartitions(offset int64) batch {
 	var f fetched
 	for p := range int32(2) {
-		f.add(EventRecord{Partition: p, Offset: 5}, &kgo.Record{Topic: "events", Partition: p, Offset: 5})
+		f.add(EventRecord{Partition: p, Offset: offset}, &kgo.Record{Topic: "events", Partition: p, Offset: offset})
 	}
 	return f.batch(0, 2)
 }
@@ -64,13 +64,13 @@ func twoPartitions() batch {
 func TestDeliverStopsTheRefused(t *testing.T) {
 	sink := &taker{refuses: 1}
 	p := testProjector(t, sink)
-	for range 2 {
-		p.deliver(t.Context(), twoPartitions())
+	for offset := range int64(2) {
+		p.deliver(t.Context(), twoPartitions(5+offset))
 	}
 	if s := p.stopped[1]; len(p.stopped) != 1 || s == nil || len(s.waiting) != 2 {
 		t.Fatalf("stopped: %+v", p.stopped)
 	}
-	if p.owned[0] != 6 || p.owned[1] != 5 {
+	if p.owned[0] != 7 || p.owned[1] != 5 {
 		t.Errorf("next offsets %v", p.owned)
 	}
 }
@@ -79,7 +79,7 @@ func TestDeliverStopsTheRefused(t *testing.T) {
 func TestGivenAwayIsNotCommitted(t *testing.T) {
 	p := testProjector(t, &taker{refuses: -1})
 	delete(p.owned, 1)
-	if heads := p.moveOn(twoPartitions()); len(heads) != 1 || heads[0] == nil || p.owned[0] != 6 || len(p.owned) != 1 {
+	if heads := p.moveOn(twoPartitions(5)); len(heads) != 1 || heads[0] == nil || p.owned[0] != 6 || len(p.owned) != 1 {
 		t.Errorf("to be committed: %v; next offsets %v", heads, p.owned)
 	}
 }
