@@ -62,7 +62,7 @@ func liveThrough(t *testing.T, seed uint64, days, series int) {
 	w := sim.New(t, sim.Options{Seed: seed, Change: func(_ string, o *pipeline.Options) { o.Machine.MisfireAfter = 30 * 24 * time.Hour }})
 	w.Start("a")
 	w.AwaitOwners()
-	keys := w.Fleet(series, sim.Reach{Days: 300, Start: 9, Jitter: 15 * time.Minute})
+	keys := w.Fleet(series, sim.Reach{Days: 300, Start: 9, Jitter: 7 * time.Minute})
 	begin := time.Now()
 	for n := 0; time.Since(begin) < time.Duration(days)*24*time.Hour; n++ {
 		visit(w, n)
