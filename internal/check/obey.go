@@ -272,16 +272,15 @@ func (t *life) snooze(c *command, e *event) {
 		t.moved = true
 		return
 	}
-	if t.when.kind != whenSeries { // what waits of a one-shot moves: an earlier snooze, and in flight a retry, for it is an ack too
-		for waiting, l := range t.live {
-			if l.due != 0 && (t.status == inFlight || strings.HasPrefix(waiting, "snz-")) {
-				l.gone = true
-			}
+	oneShot := t.when.kind != whenSeries
+	for waiting, l := range t.live { // it is an ack of what is in flight; an earlier snooze of a one-shot moves
+		if l.due != 0 && (l.attempt > 0 || oneShot && strings.HasPrefix(waiting, "snz-")) {
+			l.gone = true
 		}
-		if l := t.live[name]; l != nil && strings.HasPrefix(name, "snz-") {
-			l.due, l.gone = at, false
-			return
-		}
+	}
+	if l := t.live[name]; oneShot && l != nil && strings.HasPrefix(name, "snz-") {
+		l.due, l.gone = at, false
+		return
 	}
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
 }

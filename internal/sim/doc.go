@@ -27,8 +27,8 @@
 // # What is real and what is not
 //
 // Everything above the sockets, the disk and the clock is what runs in
-// production. The network has no latency, so the broker's clock and ours are
-// the same, unless Node.Storm makes answers late; Options.Change can set a node's
+// production. The network has next to no latency, so the broker's clock and
+// ours are the same, unless Node.Storm makes answers late; Options.Change can set a node's
 // clock wrong. A proxy on the wire (wire.go, truncate.go) does what kfake cannot:
 // answers that are late, overtake others or are lost, and a log that has lost
 // its end. Goroutines are scheduled as the runtime likes: a seed repeats the

@@ -42,6 +42,11 @@ const (
 	answerHead  = 8
 )
 
+// produceTakes is how long a write takes at least. kgo goes to the leader that an
+// answer names (KIP-951) without a pause: were all that no time at all, it could
+// be sent to and fro for ever, and no clock would move.
+const produceTakes = 20 * time.Microsecond
+
 // Write sends a request, which kgo writes in one piece.
 func (c *conn) Write(b []byte) (int, error) {
 	out := b
@@ -51,7 +56,9 @@ func (c *conn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		a := asked{key: key, version: int16(binary.BigEndian.Uint16(b[6:]))}
-		a.late, a.lost = c.g.fate(key)
+		if a.late, a.lost = c.g.fate(key); key == kmsg.Produce {
+			a.late = max(a.late, produceTakes)
+		}
 		c.mu.Lock()
 		c.asked[int32(binary.BigEndian.Uint32(b[8:]))] = a
 		c.mu.Unlock()

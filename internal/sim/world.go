@@ -57,6 +57,7 @@ type World struct {
 
 	opts    Options
 	network *kfake.VirtualNetwork
+	direct  *gate // the world's own way, beyond all faults
 	client  *kgo.Client
 	step    func(node string, partition int32, step string)
 
@@ -121,6 +122,7 @@ func New(t testing.TB, o Options) *World {
 			}
 		}
 	}
+	w.direct = newGate(w.network, new(atomic.Pointer[cutLog]))
 	w.client = w.Client()
 	return w
 }
@@ -143,7 +145,7 @@ func (w *World) close() {
 func (w *World) Client(opts ...kgo.Opt) *kgo.Client {
 	w.T.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(w.network.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(w.direct.dial), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0), kgo.DisableClientMetrics(), kgo.MetadataMinAge(10 * time.Millisecond),
 	}, opts...)...)
 	if err != nil {
