@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
@@ -99,6 +100,7 @@ type life struct {
 	end     time.Time             // nothing is due after it
 	strange []*Node               // of another group
 	oneShot int                   // number of the next one
+	errors  []*kfake.FaultHandle  // of brokers, that nobody may have met yet
 	pace
 }
 
@@ -217,6 +219,10 @@ func (l *life) visit() {
 // heal ends all faults that go on.
 func (l *life) heal() {
 	l.tell("all faults end")
+	for _, e := range l.errors {
+		e.Remove()
+	}
+	l.errors = nil
 	for _, name := range l.names {
 		l.Fill(name, false)
 	}
