@@ -174,7 +174,7 @@ func TestFailpointsOnKafka(t *testing.T) {
 		{"apply before commit", 1, "end", "freeze", false, outOfTransaction, 1}, // a kill would take what the store has not written out
 		{"skip restore", 1, "end", "kill", true, 0, 3},
 		{"read uncommitted", 1, "end", "kill", true, 0, 4},
-		{"no fence", 2, "", "mute", false, outOfGroup, 2}, // frozen, it would hear of the group before it can do harm
+		// One without a fence does no harm: it finds the other owner's records before it commits (pipeline.TestSecondWriter).
 	} {
 		t.Run(c.flaw, func(t *testing.T) {
 			t.Parallel()
