@@ -61,7 +61,7 @@ func (s *Server) object(w http.ResponseWriter, r *request) (fields, error) {
 // optionalObject is object for verbs that need no body.
 func (s *Server) optionalObject(w http.ResponseWriter, r *request) (fields, error) {
 	b, err := s.body(w, r)
-	if err != nil || len(bytes.TrimSpace(b)) == 0 {
+	if err != nil || len(b) == 0 {
 		return nil, err
 	}
 	return parseFields(b)
