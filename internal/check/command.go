@@ -104,10 +104,6 @@ func decodeCommand(r *Record, partition int32) *command {
 		return c
 	}
 	_, c.patch = r.header("wcx-patch")
-	if keyFault(r.Key) {
-		c.blame("invalid_key", "its key")
-		return c
-	}
 	headers := 0
 	for i := range r.Headers {
 		if isCommandHeader(r.Headers[i].Key) {

@@ -156,16 +156,3 @@ func elements(raw []byte) (out [][]byte, ok bool) {
 		b = space(b[1:])
 	}
 }
-
-// stringList is an array of strings.
-func stringList(raw []byte) ([]string, bool) {
-	items, ok := elements(raw)
-	out := make([]string, 0, len(items))
-	for _, it := range items {
-		if !isString(it) {
-			return nil, false
-		}
-		out = append(out, string(unquoted(it)))
-	}
-	return out, ok
-}

@@ -188,8 +188,8 @@ func (t *life) strange(e *event) {
 
 // strangeReceipt answers a receipt that changes nothing.
 func (t *life) strangeReceipt(e *event, at place) {
-	if i := slices.IndexFunc(t.receipts, func(r receipt) bool { return r.at == at }); i >= 0 {
-		t.receipts[i].answered = true
+	if r := t.receiptAt(at); r != nil {
+		r.answered = true
 	}
 	if e.kind == evRejected {
 		t.checkRefusal(e, nil)

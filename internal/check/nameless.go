@@ -1,6 +1,9 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // maxNameless bounds the refused keys that are remembered at a time.
 const maxNameless = 1 << 20
@@ -36,23 +39,32 @@ func isNameless(kind topicKind, r *Record) bool {
 	return false
 }
 
-// nameless: each of them that was read is refused by an event (C1), and no event
-// refuses what is not there.
+// nameless: each of them that was read is refused by an event (C1), and by one
+// only.
 func (v *verifier) nameless() {
 	n := nameless{v: v, open: map[origin]int64{}, told: map[origin]bool{}, copy: map[origin]origin{}}
-	for _, read := range []func(*File, *Record){n.ask, n.answer} {
-		for i, f := range v.h.files {
-			for c := newCursor(f, v.fates[i]); c.next(); {
-				if isNameless(f.kind, &c.rec) {
-					read(f, &c.rec)
-				}
-			}
-		}
+	n.each(n.ask, kindCommands, kindReceipts)
+	if len(n.open) > 0 {
+		n.each(n.answer, kindEvents)
 	}
 	for o, appended := range n.open {
 		if v.complete(appended) {
 			v.add(nil, Violation{Class: LostAck, Partition: o.at.partition, Records: []string{n.record(o)},
 				Sentence: "its key is no trigger's, and no event refuses it"})
+		}
+	}
+}
+
+// each reads what is nameless in the topics of some kinds.
+func (n *nameless) each(read func(*File, *Record), kinds ...topicKind) {
+	for i, f := range n.v.h.files {
+		if !slices.Contains(kinds, f.kind) {
+			continue
+		}
+		for c := newCursor(f, n.v.fates[i]); c.next(); {
+			if isNameless(f.kind, &c.rec) {
+				read(f, &c.rec)
+			}
 		}
 	}
 }
@@ -89,7 +101,7 @@ func (n *nameless) ask(f *File, r *Record) {
 // answer takes an event that refuses one.
 func (n *nameless) answer(f *File, r *Record) {
 	var e event
-	if f.kind != kindEvents || decodeEvent(r.Value, &e) != nil {
+	if decodeEvent(r.Value, &e) != nil {
 		return
 	}
 	topic, at, ok := sourceOf(e.source)

@@ -209,10 +209,6 @@ func (s *series) end(until string) error {
 	return nil
 }
 
-// elapsed says whether a series is counted on the line of real time: its
-// occurrences are named by instants.
-func (s *series) elapsed() bool { return s.every > 0 || s.rule != nil && s.rule.freq >= hourly }
-
 // dates reads include and exclude. A bare date in include takes the time of day
 // of a start that was given.
 func (s *series) dates(r *recurrence) error {

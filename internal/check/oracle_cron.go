@@ -218,9 +218,3 @@ func (c *cronRule) times() (out []int64) {
 	}
 	return out
 }
-
-// fits says whether the local reading of an instant matches.
-func (c *cronRule) fits(w wall) bool {
-	h, m, _ := w.clock()
-	return c.minutes[m] && c.hours[h] && c.matches(w.day())
-}

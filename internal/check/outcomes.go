@@ -187,14 +187,14 @@ func (t *life) replanned(e *event) {
 
 // byReceipt is an event that a receipt caused.
 func (t *life) byReceipt(e *event, at place) {
-	i := slices.IndexFunc(t.receipts, func(r receipt) bool { return r.at == at })
-	if i < 0 {
+	r := t.receiptAt(at)
+	if r == nil {
 		if t.part.begun && t.v.topics[t.v.h.Prefix+"receipts"] && t.known && t.complete(e.append) && !t.expiredReceipt(at) {
 			t.fail(Illegal, append(t.eventRecord(e), e.source), "%s tells of a receipt that is not in the log", e.kind)
 		}
 	} else {
-		t.receipts[i].answered = true
-		t.outcome(e, &t.receipts[i])
+		r.answered = true
+		t.outcome(e, r)
 	}
 	if e.kind == evRejected {
 		t.checkRefusal(e, nil)
@@ -203,6 +203,16 @@ func (t *life) byReceipt(e *event, at place) {
 	}
 	t.legal(e)
 	t.adopt(e)
+}
+
+// receiptAt is the receipt that stands at a place; nil without one.
+func (t *life) receiptAt(at place) *receipt {
+	for i := range t.receipts {
+		if t.receipts[i].at == at {
+			return &t.receipts[i]
+		}
+	}
+	return nil
 }
 
 // expiredReceipt: receipts are kept for a week.

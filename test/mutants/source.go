@@ -82,9 +82,6 @@ func (s *sources) files(dir string) ([]*file, error) {
 
 func (f *file) offset(p token.Pos) int { return f.set.Position(p).Offset }
 
-// text is the source of a piece of the file.
-func (f *file) text(n ast.Node) string { return string(f.bytes[f.offset(n.Pos()):f.offset(n.End())]) }
-
 // line is where the snippet begins.
 func (p *place) line() int {
 	n := 1
