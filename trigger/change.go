@@ -157,6 +157,11 @@ func (d *decision) reschedule(c *Command) *Error {
 	if spec.When.Kind != WhenRecurrence && s.mayHaveFired(&series) {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
+	if !s.Recurring() { // what waits of a one-shot is moved, be it a snooze
+		if due := d.dropSnoozes(); s.Series.At == 0 {
+			s.Series.At = due // what it was planned for, as the event tells
+		}
+	}
 	d.replan(spec, series, "")
 	return nil
 }

@@ -16,16 +16,16 @@ func (d *decision) snooze(c *Command) *Error {
 	if err != nil {
 		return err
 	}
+	occurrence := ""
 	switch {
 	case s.Status.Finished() && s.Spec.UserID == "":
 		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
 	case !s.Recurring() && s.Series.At != 0:
-		d.moveOneShot(c, at)
+		occurrence = d.moveOneShot(c, at)
 	default:
-		d.snoozeExtra(c, at)
+		occurrence = d.snoozeExtra(c, at)
 	}
-	f := d.tell(Fact{Type: Snoozed, Scheduled: at})
-	f.Occurrence = d.lastWaiting()
+	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence})
 	return nil
 }
 
@@ -55,7 +55,7 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 
 // moveOneShot plans a one-shot for another instant. Told says that it cannot
 // be missed: a snooze never misfires.
-func (d *decision) moveOneShot(c *Command, at Instant) {
+func (d *decision) moveOneShot(c *Command, at Instant) (occurrence string) {
 	s := d.s
 	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
 	if s.mayHaveFired(&moved) {
@@ -65,32 +65,41 @@ func (d *decision) moveOneShot(c *Command, at Instant) {
 	s.Series = moved
 	s.Revision++
 	s.UpdatedAt = d.now
+	return moved.Occurrence
 }
 
-func (d *decision) snoozeExtra(c *Command, at Instant) {
+// snoozeExtra adds an occurrence. A one-shot has only one: a snooze that waits
+// is moved.
+func (d *decision) snoozeExtra(c *Command, at Instant) (occurrence string) {
 	s := d.s
 	d.dropInFlight("")
 	if !s.Recurring() {
-		s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(l Live) bool { return l.Kind == LiveSnoozed })
+		d.dropSnoozes()
 	}
 	if s.Status.Finished() {
 		s.Status, s.ForgetAt = Pending, 0
 	}
+	occurrence = offPlan(snoozePrefix, c, s.Life)
 	d.addLive(Live{
 		Kind:       LiveSnoozed,
-		Occurrence: offPlan(snoozePrefix, c, s.Life),
+		Occurrence: occurrence,
 		Nominal:    at,
 		Due:        at,
 		Attempt:    1,
 	})
 	s.Revision++
 	d.settle()
+	return occurrence
 }
 
-// lastWaiting is the occurrence a snooze has just set.
-func (d *decision) lastWaiting() string {
-	if n := len(d.s.Live); n > 0 && d.s.Live[n-1].Kind == LiveSnoozed {
-		return d.s.Live[n-1].Occurrence
-	}
-	return d.s.Series.Occurrence
+// dropSnoozes ends the snoozes that wait and says when the last was due.
+func (d *decision) dropSnoozes() (due Instant) {
+	d.s.Live = slices.DeleteFunc(slices.Clone(d.s.Live), func(l Live) bool {
+		if l.Kind != LiveSnoozed {
+			return false
+		}
+		due = l.Due
+		return true
+	})
+	return due
 }

@@ -225,6 +225,9 @@ func (t *life) reschedule(c *command) {
 	if !same {
 		t.anchor = nil
 	}
+	if t.when.kind != whenSeries { // what waits of a one-shot is moved, be it a snooze
+		t.dropSnoozes()
+	}
 	gap, overlap := t.when.gap, t.when.overlap
 	t.when, t.appended, t.moved = c.when, c.appended, true
 	t.when.gap, t.when.overlap = or(c.when.gap, gap), or(c.when.overlap, overlap)
@@ -267,22 +270,34 @@ func (t *life) snooze(c *command, e *event) {
 			spell(e.scheduled), spell(at))
 		at = e.scheduled
 	}
-	if t.plan.has && t.plan.oneShot && !strings.HasPrefix(name, "snz-") {
-		t.plan.next, t.plan.open, t.plan.snoozed = occurrence{at: at, name: spell(at)}, false, true
+	if t.plan.has && t.plan.oneShot {
+		// Under its instant's name, unless something may have gone out under it.
+		if mark := commandMark("snz", c); t.known && name != spell(at) && name != mark {
+			t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...), "a one-shot that waits was snoozed: it is %s or %s now, not %s",
+				spell(at), mark, name)
+		}
+		t.plan.next, t.plan.open, t.plan.snoozed = occurrence{at: at, name: name}, false, true
 		t.moved = true
 		return
 	}
-	oneShot := t.when.kind != whenSeries
-	for waiting, l := range t.live { // it is an ack of what is in flight; an earlier snooze of a one-shot moves
-		if l.due != 0 && (l.attempt > 0 || oneShot && strings.HasPrefix(waiting, "snz-")) {
+	if t.when.kind != whenSeries { // an earlier snooze moves
+		t.dropSnoozes()
+	}
+	for _, l := range t.live { // it is an ack of what is in flight
+		if l.due != 0 && l.attempt > 0 {
 			l.gone = true
 		}
 	}
-	if l := t.live[name]; oneShot && l != nil && strings.HasPrefix(name, "snz-") {
-		l.due, l.gone = at, false
-		return
-	}
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
+}
+
+// dropSnoozes ends the snoozes that wait.
+func (t *life) dropSnoozes() {
+	for name, l := range t.live {
+		if l.due != 0 && l.attempt == 0 && strings.HasPrefix(name, "snz-") {
+			l.gone = true
+		}
+	}
 }
 
 // skipped leaves out an occurrence: the next, one further ahead, or what a

@@ -32,6 +32,7 @@ type series struct {
 	frac      int64 // milliseconds within the second, of every wall time
 	startAt   int64 // ms
 	strict    bool  // no start was given: strictly after it
+	byInstant bool  // it is an instant, or the append: wall times count by what they mean
 	count     int   // 0: no end
 	untilAt   int64 // ms; 0: none
 	untilWall wall
@@ -97,7 +98,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *settled) error {
 			}
 		}
 	case r.start == "":
-		s.startAt, s.strict = appended, true
+		s.startAt, s.strict, s.byInstant = appended, true, true
 		if !every {
 			s.startAt = floorDiv(appended, 1000) * 1000
 		}
@@ -114,7 +115,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *settled) error {
 		if !ok {
 			return fmt.Errorf("%w: start %q", errRule, r.start)
 		}
-		s.startAt, s.frac = at, at-floorDiv(at, 1000)*1000
+		s.startAt, s.frac, s.byInstant = at, at-floorDiv(at, 1000)*1000, true
 		s.start = s.clock.show(floorDiv(at, 1000))
 	}
 	return nil

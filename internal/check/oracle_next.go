@@ -1,5 +1,7 @@
 package check
 
+import "slices"
+
 // searchYears bounds how far a search goes without finding anything.
 const searchYears = 400
 
@@ -120,12 +122,26 @@ func (it *steps) candidate() bool {
 // to be counted from the start.
 func (it *steps) seek() bool { return it.s.count == 0 }
 
-// before says whether a wall time lies before the first that may fire.
+// before says whether a wall time lies before the first that may fire. A start
+// that is an instant, or the append, lets in what it means after that: late in
+// the first pass of an overlap the second has early wall times.
 func (s *series) before(w wall) bool {
+	if s.byInstant {
+		passes := s.clock.resolve(w, "shift", s.overlap)
+		return s.early(passes[len(passes)-1].at*1000 + s.frac)
+	}
 	if s.strict {
 		return w <= s.start
 	}
 	return w < s.start
+}
+
+// early says whether an instant lies before the start.
+func (s *series) early(at int64) bool { return at < s.startAt || s.strict && at <= s.startAt }
+
+// begun is what a wall time means from the start on.
+func (s *series) begun(w wall, frac int64) []occurrence {
+	return slices.DeleteFunc(s.atWall(w, frac), func(o occurrence) bool { return s.byInstant && s.early(o.at) })
 }
 
 // pullEvery: start, start + every, start + 2 every …
@@ -161,6 +177,9 @@ func (s *series) instant(at int64) occurrence {
 func (it *steps) pullPeriods() func() ([]occurrence, bool) {
 	s, times := it.s, it.s.rule.times()
 	n := int64(0)
+	if s.byInstant { // in an overlap at midnight the day before
+		n = -int64(s.rule.interval)
+	}
 	if s.rule.byWeekNo != nil {
 		n = -1 // the start may lie in the last week of the year before
 	}
@@ -183,7 +202,7 @@ func (it *steps) pullPeriods() func() ([]occurrence, bool) {
 			if !it.candidate() {
 				return out, false
 			}
-			out = append(out, s.atWall(w, s.frac)...)
+			out = append(out, s.begun(w, s.frac)...)
 			limit = max(limit, w.day()+searchYears*366)
 		}
 		n += int64(s.rule.interval)
@@ -201,6 +220,9 @@ func (s *series) ends(w wall) bool {
 func (it *steps) pullDays() func() ([]occurrence, bool) {
 	s, times := it.s, it.s.cron.times()
 	day := s.start.day()
+	if s.byInstant { // in an overlap at midnight the day before
+		day--
+	}
 	if it.seek() {
 		day = max(day, s.clock.show(floorDiv(it.after, 1000)).day()-3)
 	}
@@ -216,7 +238,7 @@ func (it *steps) pullDays() func() ([]occurrence, bool) {
 				if !it.candidate() {
 					return out, false
 				}
-				out = append(out, s.atWall(w, 0)...)
+				out = append(out, s.begun(w, 0)...)
 			}
 			limit = day + searchYears*366
 		}
@@ -244,7 +266,7 @@ func (it *steps) pullLive() func() ([]occurrence, bool) {
 				t += 900 - 60 - t%900
 				continue
 			}
-			if !s.cron.minutes[m] || t*1000 < s.startAt || s.strict && t*1000 <= s.startAt {
+			if !s.cron.minutes[m] || s.early(t*1000) {
 				continue
 			}
 			if !it.candidate() {
@@ -302,7 +324,7 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 			var out []occurrence
 			for _, at := range setPos(found, r.bySetPos) {
 				ms := at*1000 + s.frac
-				if ms < s.startAt || s.strict && ms <= s.startAt {
+				if s.early(ms) {
 					continue
 				}
 				if !it.candidate() {
