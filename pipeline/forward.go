@@ -97,8 +97,13 @@ func (f *forwarder) run(ctx context.Context) {
 	for topic := range f.ids {
 		beside.Go(func() { f.readAgain(ctx, topic) })
 	}
-	for ctx.Err() == nil {
-		for _, key := range f.idle() {
+	for loaded := false; ctx.Err() == nil; {
+		routes := f.idle()
+		if len(routes) > 0 && !loaded {
+			f.load(ctx)
+			loaded = true
+		}
+		for _, key := range routes {
 			beside.Go(func() { f.sendRoute(ctx, key) })
 		}
 		select {
@@ -121,6 +126,18 @@ func (f *forwarder) sendRoute(ctx context.Context, key route) {
 			f.log.Warn("forwarding failed, trying again", "error", err)
 			sleep(ctx, time.Second)
 		}
+	}
+}
+
+// load waits for a producer id.
+func (f *forwarder) load(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.kafka.Load(ctx)
+		if err == nil {
+			return
+		}
+		f.log.Warn("forwarding failed, trying again", "error", err)
+		sleep(ctx, time.Second)
 	}
 }
 

@@ -53,6 +53,16 @@ func (p *Producer) Client() *kgo.Client {
 	return p.cl
 }
 
+// Load gets the client its producer id. The first record would: but kgo holds a
+// lock meanwhile, and in a simulation no time passes for who waits for a lock. So
+// who produces from several goroutines loads it first.
+func (p *Producer) Load(ctx context.Context) error {
+	cl := p.Client()
+	_, _, err := cl.ProducerID(ctx)
+	p.look(cl, err)
+	return err
+}
+
 // TryProduce is the client's.
 func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	cl := p.Client()
@@ -98,25 +108,27 @@ func (p *Producer) renew(cl *kgo.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
 	_, _, err := cl.ProducerID(ctx)
-	if p.replace(final(err)) {
-		cl.Close()
+	var next *kgo.Client
+	if final(err) {
+		if next, err = kgo.NewClient(p.opts...); err == nil { // it could be made before: else the next failure tries again
+			_, _, _ = next.ProducerID(ctx)
+		}
+	}
+	if old := p.replace(next); old != nil {
+		old.Close()
 	}
 }
 
-// replace ends a look.
-func (p *Producer) replace(dead bool) bool {
+// replace ends a look, and says which client is not needed any more.
+func (p *Producer) replace(next *kgo.Client) (old *kgo.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looking = false
-	if !dead || p.closed {
-		return false
+	if next == nil || p.closed {
+		return next
 	}
-	cl, err := kgo.NewClient(p.opts...)
-	if err != nil {
-		return false // it could be made before: the next failure tries again
-	}
-	p.cl, p.renewed = cl, time.Now()
-	return true
+	old, p.cl, p.renewed = p.cl, next, time.Now()
+	return old
 }
 
 // final says that a broker has answered, and that asking again is no use.

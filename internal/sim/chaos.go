@@ -89,25 +89,73 @@ func (w *World) foreign(rng *rand.Rand, span time.Duration) {
 // transaction says whether the register was committed for sure; whatever is
 // in doubt is settled before it returns.
 func (w *World) transaction(ctx context.Context, id, key string, at time.Time, commit bool) bool {
-	cl := w.Client(kgo.TransactionalID(id), kgo.TransactionTimeout(20*time.Second))
+	cl, err := w.Producer(ctx, kgo.TransactionalID(id), kgo.TransactionTimeout(foreignTimeout))
+	if err != nil {
+		return false
+	}
 	defer cl.Close()
 	if err := cl.BeginTransaction(); err != nil {
 		return false
 	}
 	r := &kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
 		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}
+	open := span{partition: r.Partition, from: time.Now()}
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.open = append(w.open, open)
+	}()
 	if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil || !commit {
 		_ = cl.AbortBufferedRecords(ctx)
-		_ = cl.EndTransaction(ctx, kgo.TryAbort)
+		open.end(cl.EndTransaction(ctx, kgo.TryAbort))
 		return false
 	}
-	if producer.EndTransaction(ctx, cl, kgo.TryCommit, r) != nil {
+	err = producer.EndTransaction(ctx, cl, kgo.TryCommit, r)
+	if open.end(err); err != nil {
 		w.mu.Lock() // in doubt: it may fire or not
 		defer w.mu.Unlock()
 		w.wishes[key] = &wish{due: at, doubtful: true}
 		return false
 	}
 	return true
+}
+
+// Brokers leave a foreign transaction open for longer than the engine waits for it.
+const (
+	foreignTimeout = 20 * time.Second
+	barrierMaxHold = 10 * time.Second
+)
+
+// span is how long a foreign transaction was open.
+type span struct {
+	partition int32
+	from, to  time.Time
+}
+
+// end notes that the transaction was ended, or that it is left to the brokers.
+func (s *span) end(err error) {
+	if s.to = time.Now(); err != nil {
+		s.to = s.to.Add(foreignTimeout)
+	}
+}
+
+// held says whether foreign transactions hid what stood in a partition at an
+// instant for longer than the engine waits for them.
+func (w *World) held(partition int32, at time.Time) bool {
+	from, to := at, at
+	for range w.open { // as often as they overlap
+		for _, s := range w.open {
+			if s.partition == partition && s.from.Before(to.Add(time.Millisecond)) && s.to.After(from) {
+				if s.from.Before(from) {
+					from = s.from
+				}
+				if s.to.After(to) {
+					to = s.to
+				}
+			}
+		}
+	}
+	return to.Sub(from) >= barrierMaxHold
 }
 
 // retriable are answers of a broker in trouble.

@@ -65,17 +65,19 @@ func (w *World) Send(r *kgo.Record) {
 		w.mu.Unlock()
 		copied := *r
 		err := cl.ProduceSync(ctx, &copied).FirstErr()
-		cancel()
 		if err == nil {
+			cancel()
 			*r = copied
 			w.acknowledged(r)
 			return
 		}
-		next := w.Client()
-		w.mu.Lock()
-		w.client = next
-		w.mu.Unlock()
-		cl.Close()
+		if next, err := w.Producer(ctx); err == nil {
+			w.mu.Lock()
+			w.client = next
+			w.mu.Unlock()
+			cl.Close()
+		}
+		cancel()
 		time.Sleep(100 * time.Millisecond)
 	}
 	w.T.Fatalf("send %s: never acknowledged", r.Key)

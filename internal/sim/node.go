@@ -43,7 +43,7 @@ func (w *World) Start(name string) *Node {
 		Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(n.gate.dial)},
 		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: n.disk,
 		Channels: pipelinetest.Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
-		FetchMaxWait: time.Minute, GroupHeartbeat: time.Second, Listener: listener{node: n},
+		FetchMaxWait: time.Minute, GroupHeartbeat: time.Second, BarrierMaxHold: barrierMaxHold, Listener: listener{node: n},
 	}
 	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }

@@ -151,14 +151,14 @@ func (w *World) calendar(name string) (calendar.DateSet, bool) {
 // occurrences, wall times and instants, in that order, and nothing else (C6).
 func (c *look) promises(fired map[string][]*kgo.Record) {
 	for key, p := range c.w.series {
-		for _, v := range p.broken(key, fired[key], time.Now()) {
+		for _, v := range p.broken(key, fired[key], time.Now(), c.w.opts.Epsilon) {
 			c.violation("%s", v)
 		}
 	}
 }
 
 // broken says where what fired differs from what was promised until now.
-func (p *promise) broken(key string, fired []*kgo.Record, now time.Time) (found []string) {
+func (p *promise) broken(key string, fired []*kgo.Record, now time.Time, eps time.Duration) (found []string) {
 	say := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("series %s (%s %s): ", key, p.Recurrence, p.Timezone)+fmt.Sprintf(format, args...))
 	}
@@ -178,7 +178,7 @@ func (p *promise) broken(key string, fired []*kgo.Record, now time.Time) (found 
 			say("number %d is %s %s, preview has %s %s", i+1, got.At, got.Local, want.At, want.Local)
 			return found
 		}
-		if early := p.earliest(key, i, r).Sub(r.Timestamp); early > 0 {
+		if early := p.earliest(key, i, r).Sub(r.Timestamp); early > eps {
 			say("number %d fired %v early", i+1, early)
 		}
 	}

@@ -83,6 +83,7 @@ type World struct {
 	misfireAfter time.Duration // of the engines, for the checker; 0: the default
 	catchUp      int
 	foreigners   int // transactions of other producers
+	open         []span
 }
 
 // New makes a world. It must be called inside a synctest bubble and ends with
@@ -123,7 +124,11 @@ func New(t testing.TB, o Options) *World {
 		}
 	}
 	w.direct = newGate(w.network, new(atomic.Pointer[cutLog]))
-	w.client = w.Client()
+	cl, err := w.Producer(context.Background())
+	if err != nil {
+		t.Fatalf("client: %v", err)
+	}
+	w.client = cl
 	return w
 }
 
@@ -152,6 +157,19 @@ func (w *World) Client(opts ...kgo.Opt) *kgo.Client {
 		w.T.Fatalf("client: %v", err)
 	}
 	return cl
+}
+
+// Producer is a Client that has its producer id already. kgo holds a mutex while
+// it asks for one, and in a bubble no time passes for who waits at a mutex: two
+// produces at once would wait for ever for an answer that is to come later.
+func (w *World) Producer(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	w.T.Helper()
+	cl := w.Client(opts...)
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	return cl, nil
 }
 
 // OnStep makes f hear every step of every turn of every node, on the
