@@ -175,6 +175,8 @@ func (t *life) effect(c *command, e *event) {
 		t.snooze(c, e)
 	case evSkipped:
 		t.skipped(e)
+	case evStopped:
+		t.acked(e)
 	case evDuplicate:
 		t.remember(c)
 	}
@@ -283,12 +285,19 @@ func (t *life) snooze(c *command, e *event) {
 	if t.when.kind != whenSeries { // an earlier snooze moves
 		t.dropSnoozes()
 	}
-	for _, l := range t.live { // it is an ack of what is in flight
-		if l.due != 0 && l.attempt > 0 {
+	t.acked(&event{}) // of what is in flight
+	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
+}
+
+// acked ends what is in flight, retries that wait included: the named
+// occurrence, or all.
+func (t *life) acked(e *event) {
+	named, _ := base(e.occurrence)
+	for name, l := range t.live {
+		if l.attempt > 0 && (named == "" || name == named) {
 			l.gone = true
 		}
 	}
-	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
 }
 
 // dropSnoozes ends the snoozes that wait.
