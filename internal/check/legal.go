@@ -79,7 +79,7 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 // say was reported.
 func (t *life) adopt(e *event) {
 	if e.state != "" && !(e.kind == evRejected && t.status == none) {
-		if e.state != t.status || finished(e.state) && !strings.HasPrefix(e.kind, "command.") {
+		if e.state != t.status || finished(e.state) && ends(e) {
 			t.changed = e.occurred
 		}
 		t.status = e.state
@@ -87,6 +87,18 @@ func (t *life) adopt(e *event) {
 	if e.revision > 0 {
 		t.revision = e.revision
 	}
+}
+
+// ends says that the horizon of a finished trigger begins anew: not for what only
+// tells that it came too late.
+func ends(e *event) bool {
+	switch {
+	case strings.HasPrefix(e.kind, "command."), e.reason == "late":
+		return false
+	case e.kind == evTooLate:
+		return e.state == unknown
+	}
+	return true
 }
 
 // adoptFired is a firing of a trigger that the model does not know from its

@@ -77,6 +77,8 @@ func (z *Zones) load(name string) *time.Location {
 type clockwork struct {
 	loc     *time.Location
 	offsets map[int64][]int64 // by day: every offset in force within two days of it
+
+	from, to, last int64 // the offset asked for last, and from when to when it is in force
 }
 
 func newClockwork(loc *time.Location) *clockwork {
@@ -88,8 +90,16 @@ func (c *clockwork) offset(t int64) int64 {
 	if c.loc == time.UTC {
 		return 0
 	}
-	_, o := time.Unix(t, 0).In(c.loc).Zone()
-	return int64(o)
+	if c.from <= t && t < c.to {
+		return c.last
+	}
+	at := time.Unix(t, 0).In(c.loc)
+	_, o := at.Zone()
+	c.from, c.to, c.last = t, t+1, int64(o)
+	if from, to := at.ZoneBounds(); !from.IsZero() && !to.IsZero() {
+		c.from, c.to = from.Unix(), to.Unix()
+	}
+	return c.last
 }
 
 // show is the wall time of an instant.

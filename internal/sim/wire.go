@@ -42,10 +42,11 @@ const (
 	answerHead  = 8
 )
 
-// produceTakes is how long a write takes at least. kgo goes to the leader that an
-// answer names (KIP-951) without a pause: were all that no time at all, it could
-// be sent to and fro for ever, and no clock would move.
-const produceTakes = 20 * time.Microsecond
+// answersTake is how long writes and fetches take at least. kgo goes to the leader
+// that an answer names (KIP-951) without a pause, once its metadata request has
+// been answered, and asks the old leader again until then: were all that no time
+// at all, it would ask for ever, and no clock would move.
+const answersTake = time.Millisecond
 
 // Write sends a request, which kgo writes in one piece.
 func (c *conn) Write(b []byte) (int, error) {
@@ -56,8 +57,8 @@ func (c *conn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		a := asked{key: key, version: int16(binary.BigEndian.Uint16(b[6:]))}
-		if a.late, a.lost = c.g.fate(key); key == kmsg.Produce {
-			a.late = max(a.late, produceTakes)
+		if a.late, a.lost = c.g.fate(key); key == kmsg.Produce || key == kmsg.Fetch {
+			a.late = max(a.late, answersTake)
 		}
 		c.mu.Lock()
 		c.asked[int32(binary.BigEndian.Uint32(b[8:]))] = a
