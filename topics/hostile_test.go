@@ -1,0 +1,62 @@
+package topics
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// What one record says is read in time that grows with its size and no faster:
+// one megabyte of headers once took half a minute, in which the partition stood.
+func TestReadingIsLinear(t *testing.T) {
+	object := func(field string, n int, item func(int) string) []byte {
+		var b strings.Builder
+		b.WriteString(`{"op":"register","delay":"1m",` + field)
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(item(i))
+		}
+		return []byte(b.String() + "}}")
+	}
+	const n = 100_000
+	var given []trigger.Header
+	for i := range n {
+		given = append(given, trigger.Header{Key: fmt.Sprintf("h%d", i), Value: []byte{}})
+	}
+	few := object(`"headers":{`, 64, func(i int) string { return fmt.Sprintf(`"b%d":""`, i) })
+	for name, rec := range map[string]*Record{
+		"headers":             {Value: object(`"headers":{`, n, func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
+		"headers, all wrong":  {Value: object(`"headers":{`, n, func(i int) string { return `"wc-x":""` })},
+		"the same header":     {Value: object(`"headers":{`, n, func(i int) string { return `"a":""` })},
+		"tags":                {Value: object(`"tags":{`, n, func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
+		"unknown fields":      {Value: object(`"dst":{`, n, func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
+		"unknown at the top":  {Value: object(`"dst":{},"x":{"a":1},`, n, func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
+		"record headers":      {Value: []byte(`{"op":"register","delay":"1m"}`), Headers: given},
+		"headers in both":     {Value: few, Headers: given},
+		"wc- headers":         {Value: []byte(""), Headers: append([]trigger.Header{{Key: "wc-delay", Value: []byte("1m")}}, given...)},
+		"unknown wc- headers": {Value: []byte(""), Headers: unknownHeaders(n)},
+	} {
+		rec.Key, rec.Topic = []byte("k"), "waterclock.commands"
+		begin := time.Now()
+		_, err := DecodeCommand(rec, Limits{}, nil)
+		if took := time.Since(begin); took > 2*time.Second {
+			t.Errorf("%s: %s", name, took)
+		}
+		if err == nil {
+			t.Errorf("%s: taken", name)
+		}
+		OpOf(rec, Limits{})
+	}
+}
+
+func unknownHeaders(n int) (list []trigger.Header) {
+	for i := range n {
+		list = append(list, trigger.Header{Key: fmt.Sprintf("wc-overlapping%d", i)})
+	}
+	return list
+}
