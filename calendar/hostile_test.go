@@ -1,8 +1,11 @@
 package calendar
 
 import (
+	"archive/zip"
+	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,5 +230,38 @@ func TestMoveOfCalendars(t *testing.T) {
 				t.Fatalf("%s: %d, want %d", on, h.move, want)
 			}
 		}
+	}
+}
+
+// A zip of a few hundred kilobytes may unpack to gigabytes, and every partition
+// reads what stands on topic control.
+func TestZipBombIsNoRelease(t *testing.T) {
+	var blob bytes.Buffer
+	w := zip.NewWriter(&blob)
+	add := func(name string, data []byte) {
+		f, err := w.Create(name)
+		if err == nil {
+			_, err = f.Write(data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("UTC", Embedded().raw["UTC"])
+	for i := range 3000 {
+		add("Zone/"+strconv.Itoa(i), make([]byte, maxZoneBytes))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := LoadZones(blob.Bytes(), "bomb")
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || took > 100 {
+		t.Errorf("%d KiB took %d MiB: %v", blob.Len()>>10, took, err)
+	}
+	if _, err := LoadZones(EmbeddedZip(), "2025c"); err != nil {
+		t.Error(err)
 	}
 }

@@ -60,3 +60,19 @@ func unknownHeaders(n int) (list []trigger.Header) {
 	}
 	return list
 }
+
+// Names that end in .high are lanes: such a channel's topic would be another's lane,
+// and its due events would reach that channel's workers.
+func TestLaneIsNoChannel(t *testing.T) {
+	for _, name := range []string{"webhook.high", "orders.high", "a.high.high"} {
+		rec := &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m","channel":"` + name + `"}`)}
+		if c, err := DecodeCommand(rec, Limits{}, nil); err == nil || ValidChannel(name) {
+			t.Errorf("%s is taken: its topic is %s, and %s", name, Names{}.Due(c.Spec.Channel), HighLane(Names{}.Due(strings.TrimSuffix(name, ".high"))))
+		}
+	}
+	for _, name := range []string{"high", "a.highs", "a-high", "a.high.b"} {
+		if !ValidChannel(name) {
+			t.Errorf("%s is refused", name)
+		}
+	}
+}

@@ -178,7 +178,7 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
 			Doc:  "Soft limit of the Go heap; `auto` takes it from the container."},
 	}},
-	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`.", []Setting{
+	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`, not ending in `.high`.", []Setting{
 		{Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
 			Doc:  "A register for an unknown channel creates it, up to 100; else it is `unknown_channel`."},
