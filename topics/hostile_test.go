@@ -76,3 +76,14 @@ func TestLaneIsNoChannel(t *testing.T) {
 		}
 	}
 }
+
+// A date that the engine does not know is refused where the calendar is put: it
+// was taken, and no partition ever used the calendar.
+func TestCalendarOfNoYear(t *testing.T) {
+	if _, _, err := EncodeCalendar(Calendar{Name: "x", Dates: []string{"0000-01-01"}}); err == nil {
+		t.Error("year 0 is taken")
+	}
+	if _, err := DecodeSetting(&Record{Key: []byte("calendar/x"), Value: []byte(`{"dates":["0000-01-01"]}`)}); err == nil {
+		t.Error("year 0 is read")
+	}
+}
