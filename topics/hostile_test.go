@@ -87,3 +87,14 @@ func TestCalendarOfNoYear(t *testing.T) {
 		t.Error("year 0 is read")
 	}
 }
+
+// A refusal has one of the contract's codes: metrics count by it, and each new one
+// would be a new series in every process for ever.
+func TestRefusalOfNoCode(t *testing.T) {
+	for _, code := range []trigger.Code{"aaaa", "aaab", "not_foundd"} {
+		rec := Refusal{Code: code, Detail: "why"}.Record("k")
+		if got, ok := Refused(&rec); !ok || got.Code != trigger.CodeInvalid || got.Detail != "refused as "+string(code)+": why" {
+			t.Errorf("%s: %+v %t", code, got, ok)
+		}
+	}
+}
