@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -263,5 +264,19 @@ func TestZipBombIsNoRelease(t *testing.T) {
 	}
 	if _, err := LoadZones(EmbeddedZip(), "2025c"); err != nil {
 		t.Error(err)
+	}
+}
+
+// No instant is too far for a look back.
+func TestPrevOfAnyInstant(t *testing.T) {
+	r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=DAILY;COUNT=3", Start: "2026-01-15T09:00"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, ok, err := r.Prev(math.MaxInt64); !ok || err != nil || o.ID() != "2026-01-17T09:00:00" {
+		t.Error(o.ID(), ok, err)
+	}
+	if _, ok, err := r.Prev(math.MinInt64); ok || err != nil {
+		t.Error(ok, err)
 	}
 }
