@@ -172,6 +172,7 @@ func (p *cronParser) item(f cronField, item string) (mask uint64) {
 	return mask
 }
 
+// value is within the bounds of the field, also where what was written is not.
 func (p *cronParser) value(f cronField, item, s string) int {
 	if i := slices.Index(f.names, strings.ToUpper(s)); i >= 0 && s != "" {
 		return i
@@ -180,12 +181,14 @@ func (p *cronParser) value(f cronField, item, s string) int {
 	switch {
 	case !ok:
 		p.badItem(f, item, whyNoNumber(f, item, s))
+		return f.lo
 	case len(s) > 4 || n < f.lo || n > f.hi:
 		why := "is out of range " + strconv.Itoa(f.lo) + "-" + strconv.Itoa(f.hi)
 		if f.hi == 23 && n == 24 {
 			why += "; midnight is 0"
 		}
 		p.badItem(f, item, why)
+		return f.lo // callers shift and index by it
 	}
 	return n
 }
@@ -218,7 +221,7 @@ func (p *cronParser) daysOfWeek(d *cronWeekdays, w cronWord) {
 		switch {
 		case hash:
 			n, ok := digits(nth)
-			if !ok || n < 1 || n > 5 {
+			if !ok || len(nth) > 4 || n < 1 || n > 5 {
 				p.badItem(cronWeekday, item, "needs a number from 1 to 5 behind #, as in MON#1")
 				return
 			}

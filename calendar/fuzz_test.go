@@ -28,6 +28,9 @@ func FuzzCompile(f *testing.F) {
 		at := int64(minInstant)
 		for range 20 {
 			o, ok, err := r.Next(at)
+			if codeOf(err) == CodeInvalidRule { // too many steps
+				break
+			}
 			if err != nil {
 				t.Fatalf("%q %q %q: %v", rule, start, zone, err)
 			}

@@ -21,27 +21,58 @@ type grid struct {
 // maxLooks bounds one search: a look for each day of a Gregorian cycle.
 const maxLooks = cycleDays
 
+// effort is how many steps an evaluation may still take. Steps are counted, not
+// timed, so that every replica gives up at the same one.
+type effort int
+
+// What one search may take, at most about 10 ms; what a look at the first
+// occurrences of a rule may, which holds to a part of it whoever asks for
+// hundreds; and what counting may.
+const (
+	searchEffort = 1 << 17
+	walkEffort   = 1 << 18
+	countEffort  = 1 << 19
+)
+
+func (e *effort) spend(steps int) error {
+	if *e -= effort(steps); *e < 0 {
+		return fail(CodeInvalidRule, "recurrence", "takes too many steps to evaluate: its interval meets its times of day too seldom; write FREQ=DAILY with BYHOUR, or an INTERVAL that divides a day")
+	}
+	return nil
+}
+
 // next finds the first instant at or after t. ok is false if there is none
 // within 400 years, or none was found in maxLooks looks.
 func (g *grid) next(z *Zone, t int64) (int64, bool, error) {
+	e := effort(searchEffort)
+	return g.nextWithin(z, t, &e)
+}
+
+func (g *grid) nextWithin(z *Zone, t int64, e *effort) (int64, bool, error) {
 	if len(g.pos) == 0 {
-		return g.search(z, t, t+cycleDays*secondsPerDay)
+		return g.search(z, t, t+cycleDays*secondsPerDay, e)
 	}
-	return g.nextPicked(z, t)
+	return g.nextPicked(z, t, e)
 }
 
 // search leaps from the grid to the wall times and back until both agree.
 // Each leap is to the earliest instant that could do, and never over a clock
 // change, which may bring back wall times that were passed.
-func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
+func (g *grid) search(z *Zone, t, limit int64, e *effort) (int64, bool, error) {
 	t = max(t, g.base)
 	impossible := offsetSet{}
 	for looks := 0; t <= limit && looks < maxLooks; looks++ {
+		if err := e.spend(1); err != nil {
+			return 0, false, err
+		}
 		s := z.span(t)
 		if looks >= 64 { // not a common rule: look closer before going on
 			if g.unreachable(s.off, &impossible) {
 				t = s.hi
 				continue
+			}
+			if err := e.spend(g.leapSteps()); err != nil {
+				return 0, false, err
 			}
 			t = min(g.leap(t, s.off), s.hi-1)
 		}
@@ -67,16 +98,16 @@ func (g *grid) search(z *Zone, t, limit int64) (int64, bool, error) {
 }
 
 // nextPicked evaluates BYSETPOS in one window after another.
-func (g *grid) nextPicked(z *Zone, t int64) (int64, bool, error) {
+func (g *grid) nextPicked(z *Zone, t int64, e *effort) (int64, bool, error) {
 	limit := t + cycleDays*secondsPerDay
 	start := g.base + floorDiv(max(t, g.base)-g.base, g.step)*g.step
 	for looks := 0; start <= limit && looks < maxLooks; looks++ {
-		first, ok, err := g.search(z, start, limit)
+		first, ok, err := g.search(z, start, limit, e)
 		if !ok || err != nil {
 			return 0, false, err
 		}
 		start = g.base + floorDiv(first-g.base, g.step)*g.step
-		u, ok, err := g.pickIn(z, start, first, t)
+		u, ok, err := g.pickIn(z, start, first, t, e)
 		if ok || err != nil {
 			return u, ok, err
 		}
@@ -89,7 +120,7 @@ func (g *grid) nextPicked(z *Zone, t int64) (int64, bool, error) {
 // begins at start, whose first member is known. A window that is a whole hour
 // or minute on local clocks has all its members or none, so the kth is
 // computed; others, around clock changes, are listed.
-func (g *grid) pickIn(z *Zone, start, first, t int64) (best int64, ok bool, err error) {
+func (g *grid) pickIn(z *Zone, start, first, t int64, e *effort) (best int64, ok bool, err error) {
 	in := g.walls.times
 	in.hours = 1
 	if g.window == 60 {
@@ -100,11 +131,14 @@ func (g *grid) pickIn(z *Zone, start, first, t int64) (best int64, ok bool, err 
 		var list []int64
 		for u, ok := first, true; ok && u < start+g.window; {
 			list = append(list, u)
-			if u, ok, err = g.search(z, u+1, start+g.window-1); err != nil {
+			if u, ok, err = g.search(z, u+1, start+g.window-1, e); err != nil {
 				return 0, false, err
 			}
 		}
 		n, member = len(list), func(k int) int64 { return list[k] }
+	}
+	if err = e.spend(len(g.pos) / 8); err != nil {
+		return 0, false, err
 	}
 	for _, pos := range g.pos {
 		k := pos - 1
@@ -133,12 +167,16 @@ func (g *grid) unreachable(off int64, seen *offsetSet) bool {
 		return v
 	}
 	stride := gcd(g.step, secondsPerDay)
-	for first := floorMod(g.base+off, stride); first < secondsPerDay; first += stride {
+	for first := floorMod(g.base+off, stride); first < secondsPerDay; {
 		tod, ok := g.walls.times.next(int(first))
-		if ok && int64(tod) < first+g.window {
+		if !ok {
+			break
+		}
+		if int64(tod) < first+g.window {
 			seen.put(off, false)
 			return false
 		}
+		first += ceilDiv(int64(tod)+1-g.window-first, stride) * stride // the first window that may hold it
 	}
 	seen.put(off, true)
 	return true
@@ -148,11 +186,19 @@ func (g *grid) unreachable(off int64, seen *offsetSet) bool {
 // one of them soon.
 const maxLeapTimes = 256
 
+// leapSteps is the work of one leap, 0 where there is none to make.
+func (g *grid) leapSteps() int {
+	if n := g.walls.times.count(); g.step != 0 && g.window == 1 && n <= maxLeapTimes {
+		return n
+	}
+	return 0
+}
+
 // leap returns an instant at or after t that the grid cannot hit a time of day
 // of the rule before, at one offset: FREQ=SECONDLY;INTERVAL=86399 at 05:05:05
 // comes by once in 236 years.
 func (g *grid) leap(t, off int64) int64 {
-	if g.step == 0 || g.window != 1 || g.walls.times.count() > maxLeapTimes {
+	if g.leapSteps() == 0 {
 		return t
 	}
 	at := g.base + ceilDiv(t-g.base, g.step)*g.step

@@ -50,6 +50,7 @@ func (r *Rule) Between(after, until int64, max int) (list []Occurrence, err erro
 // Prev returns the last occurrence at or before an instant. It goes back in
 // doubling strides until an occurrence lies ahead, then halves the distance.
 func (r *Rule) Prev(until int64) (o Occurrence, ok bool, err error) {
+	until = min(max(until, minInstant), maxInstant+maxMove*msPerDay) // strides do not overflow
 	lowest := min(until, r.lowest())
 	for stride := int64(60_000); ; stride *= 2 {
 		from := max(until-stride, lowest)

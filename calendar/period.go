@@ -17,8 +17,8 @@ func (r *Rule) Period() time.Duration {
 		}
 		return time.Duration(r.step) * time.Millisecond
 	case onGrid:
-		return r.closest(func(t int64) (int64, bool, error) { return r.grid.next(r.zone, t) },
-			ceilDiv(r.startAt-r.subMs, 1000), floorDiv(r.untilAt, 1000))
+		p, _ := r.closestOnGrid()
+		return p
 	case onWalls:
 		if r.walls.pos == nil {
 			return r.closestWall()
@@ -52,6 +52,16 @@ func (r *Rule) mayBeCloser(than time.Duration) bool {
 		within = overnight
 	}
 	return time.Duration(min(within, overnight))*time.Second < than
+}
+
+// closestOnGrid also says where the walk takes too many steps.
+func (r *Rule) closestOnGrid() (p time.Duration, err error) {
+	spare := effort(walkEffort)
+	p = r.closest(func(t int64) (u int64, ok bool, _ error) {
+		u, ok, err = r.grid.nextWithin(r.zone, t, &spare)
+		return u, ok, err
+	}, ceilDiv(r.startAt-r.subMs, 1000), floorDiv(r.untilAt, 1000))
+	return p, err
 }
 
 // closest walks a sequence of seconds.

@@ -181,8 +181,9 @@ func (r *Rule) includes(wall Wall) bool {
 }
 
 func (r *Rule) nextOnGrid(after int64) (Occurrence, bool, error) {
+	spare := effort(searchEffort) // for all of it: what is left out costs a search each
 	for t := floorDiv(after-r.subMs, 1000) + 1; ; {
-		u, ok, err := r.grid.next(r.zone, t)
+		u, ok, err := r.grid.nextWithin(r.zone, t, &spare)
 		at := u*1000 + r.subMs
 		if !ok || err != nil || at > r.untilAt {
 			return Occurrence{}, false, err

@@ -102,30 +102,32 @@ func (c *compiler) settleCount() error {
 }
 
 func (c *compiler) countWalls() error {
-	from, last := ceilDiv(int64(c.r.startWall)-c.r.subMs, 1000), int64(0)
-	for range min(c.count, countSteps) {
-		w, ok, err := c.r.walls.next(from)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return nil // ends by itself before the count does
-		}
-		from, last = w+1, w
+	last, n, err := c.r.walls.count(ceilDiv(int64(c.r.startWall)-c.r.subMs, 1000), min(c.count, countSteps))
+	if err != nil {
+		return err
 	}
 	wall := Wall(last*1000 + c.r.subMs)
-	if c.count > countSteps {
+	switch {
+	case n < min(c.count, countSteps): // ends by itself before the count does
+	case c.count > countSteps:
 		c.r.countedTo = c.r.zone.ResolveFirst(wall)
-		return nil
+	default:
+		c.r.lastWall = wall
 	}
-	c.r.lastWall = wall
 	return nil
 }
 
+// countGrid walks. A rule that takes too many steps is refused; a preview, which
+// may be asked for any count, says how far it came (countedTo).
 func (c *compiler) countGrid() error {
 	t, last := ceilDiv(c.r.startAt-c.r.subMs, 1000), int64(0)
+	spare := effort(countEffort)
 	for range min(c.count, countSteps) {
-		u, ok, err := c.r.grid.next(c.r.zone, t)
+		u, ok, err := c.r.grid.nextWithin(c.r.zone, t, &spare)
+		if err != nil && c.limits.MaxCount > countSteps {
+			c.r.countedTo = last*1000 + c.r.subMs
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -128,9 +128,12 @@ func (s DateSet) Has(d Date) bool {
 // "following" and "preceding"); skip looks at the listed dates alone.
 type holidays struct {
 	on   string
-	sets []DateSet
-	move int // the most days an occurrence may move
+	runs []dateRun // of listed dates; where they move, with the weekends next to them
+	move int       // the most days an occurrence may move
 }
+
+// dateRun is dates that follow each other, both ends included.
+type dateRun struct{ lo, hi Date }
 
 // maxMove bounds a move; a set without a business day in so many days skips.
 const maxMove = 366
@@ -143,27 +146,54 @@ func newHolidays(c *CalendarRule) (*holidays, error) {
 	if !slices.Contains(known, c.On) {
 		return nil, fail(CodeInvalid, "calendars", "on is %s%s; write skip, next_business_day or previous_business_day", clip(c.On), near.Hint(c.On, known))
 	}
-	h := &holidays{on: c.On, sets: c.Sets}
+	h := &holidays{on: c.On}
+	all := slices.Concat(c.Sets...)
+	if len(c.Sets) > 1 {
+		slices.Sort(all)
+	}
+	for _, d := range all {
+		h.add(d)
+	}
 	if c.On != OnSkip {
 		h.move = 2 // a plain weekend
-		for _, s := range c.Sets {
-			for _, d := range s {
-				if to, ok := h.apply(d); ok {
-					h.move = max(h.move, int(max(to-d, d-to)))
-				}
-			}
+		for _, r := range h.runs {
+			h.move = max(h.move, min(int(r.hi-r.lo)+1, maxMove-1))
 		}
 	}
 	return h, nil
 }
 
-func (h *holidays) listed(d Date) bool {
-	for _, s := range h.sets {
-		if s.Has(d) {
-			return true
+// add takes the next listed date. Its run is finished by the weekend behind it,
+// so that one listed from the Monday on joins it.
+func (h *holidays) add(d Date) {
+	r := dateRun{d, d}
+	if h.on != OnSkip {
+		for weekend(r.lo - 1) {
+			r.lo--
+		}
+		for weekend(r.hi + 1) {
+			r.hi++
 		}
 	}
-	return false
+	if n := len(h.runs); n > 0 && r.lo <= h.runs[n-1].hi+1 {
+		h.runs[n-1].hi = max(h.runs[n-1].hi, r.hi)
+		return
+	}
+	h.runs = append(h.runs, r)
+}
+
+func weekend(d Date) bool {
+	wd := weekdayOf(int(d))
+	return wd == 0 || wd == 6
+}
+
+// run is the one that a date is in.
+func (h *holidays) run(d Date) (r dateRun, ok bool) {
+	i, _ := slices.BinarySearchFunc(h.runs, d, func(r dateRun, d Date) int { return int(r.hi) - int(d) })
+	if i == len(h.runs) || h.runs[i].lo > d {
+		return dateRun{}, false
+	}
+	return h.runs[i], true
 }
 
 // apply returns the date an occurrence scheduled on d fires on; not ok: none.
@@ -171,20 +201,23 @@ func (h *holidays) apply(d Date) (to Date, ok bool) {
 	if h == nil {
 		return d, true
 	}
-	if h.on == OnSkip {
-		return d, !h.listed(d)
-	}
-	step := Date(1)
-	if h.on == OnPrevious {
-		step = -1
-	}
-	for range maxMove {
-		if wd := weekdayOf(int(d)); wd != 0 && wd != 6 && !h.listed(d) {
-			return d, true
+	r, in := h.run(d)
+	switch {
+	case h.on == OnSkip:
+		return d, !in
+	case !in && !weekend(d):
+		return d, true
+	case !in: // a plain weekend
+		for r = (dateRun{d, d}); weekend(r.lo - 1); r.lo-- {
 		}
-		d += step
+		for weekend(r.hi + 1) {
+			r.hi++
+		}
 	}
-	return 0, false
+	if to = r.hi + 1; h.on == OnPrevious {
+		to = r.lo - 1
+	}
+	return to, max(to-d, d-to) < maxMove
 }
 
 // ahead and behind are how far, in ms, firing may lie after and before the

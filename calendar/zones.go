@@ -159,12 +159,16 @@ func index(blob []byte, label string) (*Zones, error) {
 		raw:     make(map[string][]byte, len(r.File)),
 		parsed:  make(map[string]*Zone),
 	}
+	size := 0
 	for _, f := range r.File {
 		if !isZoneName(f.Name) {
 			continue
 		}
 		if z.raw[f.Name], err = readEntry(f); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
+		}
+		if size += len(z.raw[f.Name]); size > maxReleaseBytes {
+			return nil, fmt.Errorf("its zones take over %d MiB", maxReleaseBytes>>20)
 		}
 		z.names = append(z.names, f.Name)
 	}
@@ -189,7 +193,11 @@ func isZoneName(n string) bool {
 }
 
 // maxZoneBytes bounds one entry; the largest of a fat build is under 4 KB.
-const maxZoneBytes = 1 << 16
+// maxReleaseBytes bounds all of them; a fat build has 2 MB.
+const (
+	maxZoneBytes    = 1 << 16
+	maxReleaseBytes = 16 << 20
+)
 
 func readEntry(f *zip.File) ([]byte, error) {
 	rc, err := f.Open()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,22 +14,32 @@ import (
 )
 
 // openControl reads the settings as they are, and notes what progress has not
-// yet seen.
+// yet seen. It takes each as it is read: a log that is not yet compacted may hold
+// hundreds of releases.
 func (p *Partition) openControl(ctx context.Context) error {
 	topic := p.opts.Names.Control()
-	records, end, err := p.readControl(ctx, topic)
+	end, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, latest)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	for _, r := range records {
+	start, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", topic, err)
+	}
+	some, unseen := false, false
+	err = p.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) {
 		if _, err := p.adopt(r); err != nil {
 			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
 		}
+		some, unseen = true, unseen || r.Offset >= p.progress.NextControl
+	})
+	if err != nil {
+		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	if len(records) > 0 {
+	if some {
 		p.opts.timetable.Store(p.machine.Timetable.Fork())
 	}
-	if unseen := slices.ContainsFunc(records, func(r *kgo.Record) bool { return r.Offset >= p.progress.NextControl }); unseen && p.progress.Seq > 0 {
+	if unseen && p.progress.Seq > 0 {
 		p.replan = &replan{next: end, reason: "settings", start: time.Now()}
 	} else {
 		p.progress.NextControl = max(p.progress.NextControl, end)
@@ -38,19 +47,6 @@ func (p *Partition) openControl(ctx context.Context) error {
 	p.kafka.plan(topic, 0, end)
 	p.controlAt = end
 	return nil
-}
-
-// readControl returns all of topic control up to its stable end.
-func (p *Partition) readControl(ctx context.Context, topic string) (records []*kgo.Record, end int64, err error) {
-	if end, err = p.kafka.listOffset(ctx, topic, 0, readCommitted, latest); err != nil {
-		return nil, 0, err
-	}
-	start, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
-	if err != nil {
-		return nil, 0, err
-	}
-	err = p.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) { records = append(records, r) })
-	return records, end, err
 }
 
 // applyControl takes one setting, at this offset of the partition's life.
@@ -120,11 +116,12 @@ func (p *Partition) tellOrphans(zones *calendar.Zones) {
 
 const maxOrphansTold = 20
 
+// datesOf is nil for a calendar that was deleted, and for no other.
 func datesOf(s *topics.Setting) []string {
 	if s.Calendar == nil {
 		return nil
 	}
-	return s.Calendar.Dates
+	return append([]string{}, s.Calendar.Dates...)
 }
 
 // lookAhead is how far apart two releases are compared: further than any

@@ -13,6 +13,10 @@ const (
 	forgetChunk    = 2000
 )
 
+// forgetMost is how many a turn forgets: no fewer than it may have added, or a
+// flood would grow beyond every bound.
+func forgetMost(t *turn) int { return max(forgetChunk, len(t.order)) }
+
 // forget drops done records whose horizon has passed, and the oldest ones
 // beyond the bound. gone are those that the turn has dropped already.
 func (p *Partition) forget(t *turn, gone int64) error {
@@ -21,10 +25,10 @@ func (p *Partition) forget(t *turn, gone int64) error {
 	if over > 0 {
 		until = maxInstant
 	}
-	n, evicted := 0, 0
+	n, evicted, most := 0, 0, forgetMost(t)
 	err := p.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
 		early := at > t.now
-		if n >= forgetChunk || (early && int64(n) >= over) {
+		if n >= most || (early && int64(n) >= over) {
 			return false
 		}
 		e, err := p.load(t, key)

@@ -225,7 +225,7 @@ func (p *Partition) mostState() int {
 // 128 occurrences in flight with different contents can make it, or a topic
 // that takes less than we would write.
 func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
-	if out.State == nil || len(out.State.Live) == 0 && contentBytes(&out.State.Spec) < p.mostState()/4 {
+	if s := out.State; s == nil || len(s.Live) == 0 && contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
 		return nil
 	}
 	b, err := topics.AppendState(nil, out.State)
@@ -234,6 +234,9 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	}
 	return nil
 }
+
+// skipBytes is about what an occurrence takes in a state that a skip left out.
+const skipBytes = 32
 
 // addsNothing are the ops that make a record no larger, but for the note of a
 // pause, for which there is room: a trigger that what is in flight has filled must

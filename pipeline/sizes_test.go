@@ -57,6 +57,14 @@ func makePoison(w *pipelinetest.World) (all []*poison) {
 		add(fmt.Sprint("header ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-header-", i)), Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: big}}})
 		add(fmt.Sprint("header name ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-name-", i)), Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: string(big)}}})
 	}
+	for i, rule := range []string{"cron:0 0 9223372036854775808W * *", "cron:0 0 * * 18446744073709551615#1"} { // no int holds the number
+		value := fmt.Sprintf(`{"op":"register","recurrence":%q}`, rule)
+		key := fmt.Sprint("poison-rule-", i)
+		for n := 0; topics.Partition([]byte(key), w.P) != 0; n++ { // the rule is compiled at home
+			key = fmt.Sprint("poison-rule-", i, "-", n)
+		}
+		add(rule, w.Names.Commands(), rawbatch.Record{Key: []byte(key), Value: []byte(value)})
+	}
 	return all
 }
 

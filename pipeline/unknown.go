@@ -42,7 +42,7 @@ func (u *unknowns) add(t *turn) {
 // forgetUnknown drops the oldest of them beyond their budget, and says how many.
 func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
 	u := &p.unknown
-	for n := 0; n < forgetChunk && u.len() > p.opts.maxUnknown; n++ {
+	for n, most := 0, forgetMost(t); n < most && u.len() > p.opts.maxUnknown; n++ {
 		oldest := u.order[u.head]
 		u.head++
 		e, err := p.load(t, oldest.key)

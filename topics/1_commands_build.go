@@ -171,13 +171,16 @@ func (d *draft) channel() string {
 	case !d.seen.has(fChannel):
 		return defaultChannel
 	case !ValidChannel(name):
-		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit")
+		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high")
 	}
 	return name
 }
 
-// ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}.
-func ValidChannel(s string) bool { return len(s) <= 49 && ValidName(s) }
+// ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}. A
+// name that ends as a high lane's would be another channel's lane.
+func ValidChannel(s string) bool {
+	return len(s) <= 49 && ValidName(s) && !strings.HasSuffix(s, HighLane(""))
+}
 
 // priority maps the order the choices are named in to the domain's numbers.
 func (d *draft) priority() trigger.Priority {

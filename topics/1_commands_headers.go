@@ -89,6 +89,10 @@ func (d *draft) once(to *string, key string, value []byte) {
 }
 
 func (d *draft) addHeaderField(name, value string) {
+	if len(d.headers) > d.limits.Headers { // each is held against all before it
+		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("over %d headers of your own", d.limits.Headers))
+		return
+	}
 	if slices.ContainsFunc(d.headers, func(h trigger.Header) bool { return h.Key == name }) {
 		d.refuse(trigger.CodeInvalid, "headers", "header "+quoteForPerson(clip(name, 48))+" is given twice")
 		return

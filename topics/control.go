@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -98,7 +98,7 @@ func (c *Calendar) check() error {
 		return fail(trigger.CodeTooLarge, field, "a calendar has at most 10,000 dates")
 	}
 	for i, d := range c.Dates {
-		if _, err := time.Parse(time.DateOnly, d); err != nil {
+		if _, err := calendar.ParseDate(d); err != nil {
 			return fail(trigger.CodeInvalid, field, fmt.Sprintf("%q is no date: write 2026-12-25", clip(d, 32)))
 		}
 		if i > 0 && c.Dates[i-1] >= d {

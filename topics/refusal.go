@@ -53,6 +53,9 @@ func readRefusal(code trigger.Code, value []byte) Refusal {
 	if utf8.Valid(value) && len(value) <= 4*maxErrorDetail {
 		_ = json.Unmarshal(value, &r) // a garbled one is refused without a reason
 	}
+	if !code.Known() { // metrics count by it, and whoever may write commands would make as many as they like
+		r.Code, r.Detail = trigger.CodeInvalid, "refused as "+string(code)+": "+r.Detail
+	}
 	r.Actor, r.Detail = clip(r.Actor, maxText), clip(r.Detail, maxErrorDetail)
 	return r
 }

@@ -36,6 +36,41 @@ const (
 	CodeUnsupported         Code = "unsupported"          // known to the contract, not to this release
 )
 
+// Known says that c is one of the above: what names a code in a record may say
+// anything.
+func (c Code) Known() bool { return codes[c] }
+
+var codes = map[Code]bool{
+	CodeInvalid:             true,
+	CodeInvalidKey:          true,
+	CodeNotACommand:         true,
+	CodeAmbiguousTombstone:  true,
+	CodeUnknownField:        true,
+	CodeUnknownOp:           true,
+	CodeUnknownZone:         true,
+	CodeUnknownChannel:      true,
+	CodeForbiddenChannel:    true,
+	CodeForbiddenURL:        true,
+	CodeInvalidRule:         true,
+	CodeDisputedRule:        true,
+	CodePeriodTooShort:      true,
+	CodeNoOccurrences:       true,
+	CodeConflictingTime:     true,
+	CodeInThePast:           true,
+	CodeBeyondHorizon:       true,
+	CodeTooLarge:            true,
+	CodeNotFound:            true,
+	CodeAlreadyFired:        true,
+	CodeConflict:            true,
+	CodeIdempotencyConflict: true,
+	CodeSuperseded:          true,
+	CodeMisrouted:           true,
+	CodeQuotaExceeded:       true,
+	CodeOverloaded:          true,
+	CodeNotOwner:            true,
+	CodeUnsupported:         true,
+}
+
 // Error is the only error type that crosses a package boundary on its way to
 // a caller. Field names the contract's field at fault; Msg is for a person
 // and says what to do; Err is for our log and never leaves the process.

@@ -50,7 +50,7 @@ func oneChannel(cmd *cobra.Command, args []string) error {
 		return usagef("%s needs the name of one CHANNEL, such as default", cmd.CommandPath())
 	}
 	if !topics.ValidChannel(args[0]) {
-		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", args[0])
+		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49, not ending in .high", args[0])
 	}
 	return nil
 }

@@ -118,6 +118,7 @@ func (n *node) engineOptions() pipeline.Options {
 		Cluster: c.Group, Address: n.internalAddress, Dir: filepath.Join(c.DataDir, "store"),
 		Cache:  statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
+		MaxPending: maxPending(c),
 		Machine: trigger.Machine{Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max,
 			Timetable: n.timetable},
 		Channels: channelSettings{c, new(sync.Map)}, ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
@@ -135,6 +136,14 @@ func catchUpRate(c *config.Config) float64 {
 		return -1
 	}
 	return c.CatchUp.Rate
+}
+
+// maxPending is as the engine wants it: 0 would be its default.
+func maxPending(c *config.Config) int64 {
+	if c.Limits.MaxPending == 0 {
+		return -1
+	}
+	return int64(c.Limits.MaxPending)
 }
 
 // quotaOf is nil where no tenant has a bound, which saves counting.

@@ -171,6 +171,10 @@ func (l *loader) checkChannels() {
 			l.at(key, "%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", name)
 			continue
 		}
+		if strings.HasSuffix(name, ".high") {
+			l.at(key, "%q is no channel: it ends in .high, as the lanes of other channels do", name)
+			continue
+		}
 		topic := l.c.Channel(name).Topic
 		if !topicName.MatchString(topic) {
 			l.at(key+".topic", "%q is no topic: letters, digits, '.', '_' and '-', at most 249", topic)

@@ -165,6 +165,7 @@ type Dedup struct {
 type Limits struct {
 	Payload    Size
 	BatchBytes Size
+	MaxPending int // of a partition; 0 means no bound
 	MinPeriod  time.Duration
 }
 

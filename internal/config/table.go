@@ -168,6 +168,9 @@ var sections = []section{
 		{Key: "limits.batch_bytes", Default: "64MiB", Min: "4MiB", Max: "1GiB",
 			into: func(c *Config, _ string) any { return &c.Limits.BatchBytes },
 			Doc:  "What one batch of commands or receipts may take in memory once it is decompressed, its records and headers included. One that takes more is refused as a whole, `too_large`. A process holds the memory of four such batches at most, and decompresses one at a time."},
+		{Key: "limits.max_pending", Default: "5000000", Word: "unlimited", Min: "1",
+			into: func(c *Config, _ string) any { return &c.Limits.MaxPending },
+			Doc:  "Triggers that one partition holds; a register of one more is `overloaded`, 503 over HTTP."},
 		{Key: "limits.min_period", Default: "1m", Min: "1s", Max: "1d",
 			into: func(c *Config, _ string) any { return &c.Limits.MinPeriod },
 			Doc:  "Shortest period of a recurrence."},
@@ -178,7 +181,7 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
 			Doc:  "Soft limit of the Go heap; `auto` takes it from the container."},
 	}},
-	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`.", []Setting{
+	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`, not ending in `.high`.", []Setting{
 		{Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
 			Doc:  "A register for an unknown channel creates it, up to 100; else it is `unknown_channel`."},
