@@ -150,7 +150,8 @@ func (d *decision) emit(l *Live) {
 	d.out.Fires = append(d.out.Fires, f)
 	spec, ch := f.Spec, d.m.Channel(f.Channel)
 	late := max(0, int64(d.now-l.Due))
-	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: ch.Topic, Partition: d.m.DuePartition})
+	topic, partition := d.m.place(&f)
+	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	if ch.Receipts {
 		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
 		d.addLive(*l)
@@ -158,7 +159,7 @@ func (d *decision) emit(l *Live) {
 	d.settleStatus(ch)
 	d.tell(Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, TZData: s.Series.TZData, Occurrence: l.Occurrence,
 		Step: l.Step, Attempt: l.Attempt, HasStep: true, Lateness: late, HasLate: true,
-		DueTopic: ch.Topic, DuePart: d.m.DuePartition, HasDue: true, Tags: spec.Tags})
+		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags})
 }
 
 // dueEvent is what an occurrence fires as; when, is the caller's to say.

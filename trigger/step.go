@@ -16,6 +16,18 @@ type Machine struct {
 	Timetable    *Timetable
 	Channel      func(name string) Channel
 	DuePartition int32 // where this engine's due events go
+
+	// DuePlace says where a due event goes, if that depends on more than its
+	// channel. nil: to the channel's topic, on DuePartition.
+	DuePlace func(f *Fire) (topic string, partition int32)
+}
+
+// place is where a due event goes.
+func (m *Machine) place(f *Fire) (topic string, partition int32) {
+	if m.DuePlace != nil {
+		return m.DuePlace(f)
+	}
+	return m.Channel(f.Channel).Topic, m.DuePartition
 }
 
 // Channel is what a decision needs to know of a channel's settings.
