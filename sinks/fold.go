@@ -190,8 +190,13 @@ var minuteStates = map[trigger.FactType]string{
 	trigger.Registered: "PENDING", trigger.Replaced: "PENDING", trigger.Rescheduled: "PENDING",
 	trigger.Snoozed: "PENDING", trigger.Resumed: "PENDING", trigger.PausedFact: "PAUSED",
 	trigger.CancelledFact: "CANCELLED", trigger.FailedFact: "FAILED", trigger.DeadLettered: "FAILED",
+	trigger.ErasedFact: "CANCELLED", trigger.Misfired: minuteMissed,
 	trigger.Skipped: "SKIPPED", trigger.OccurrenceFired: "FIRED", trigger.OccurrenceExpired: "EXPIRED",
 }
+
+// minuteMissed is the state of the entry that a missed run began with: what of the
+// run still fires says so afterwards.
+const minuteMissed = "MISSED"
 
 // minuteMoved is the state of an entry whose occurrence now stands elsewhere.
 const minuteMoved = "MOVED"
@@ -204,6 +209,9 @@ func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, Min
 		return
 	}
 	due, before := InstantOf(e.ScheduledAt), InstantOf(e.PreviousScheduled)
+	if state == minuteMissed {
+		due = InstantOf(e.First)
+	}
 	if e.State == trigger.Paused.String() && state == "PENDING" {
 		state = "PAUSED" // rescheduled while paused: the pause is kept
 	}

@@ -24,8 +24,6 @@ func (d *decision) snooze(c *Command) *Error {
 	default:
 		d.snoozeExtra(c, at)
 	}
-	f := d.tell(Fact{Type: Snoozed, Scheduled: at})
-	f.Occurrence = d.lastWaiting()
 	return nil
 }
 
@@ -62,35 +60,40 @@ func (d *decision) moveOneShot(c *Command, at Instant) {
 		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
 	}
 	moved.After, moved.Told = s.Series.After, at
+	before := s.Series.At
 	s.Series = moved
 	s.Revision++
 	s.UpdatedAt = d.now
+	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: moved.Occurrence, PreviousScheduled: before})
 }
 
+// snoozeExtra adds an occurrence. It is an ack of what is in flight, and an
+// earlier snooze of a one-shot moves.
 func (d *decision) snoozeExtra(c *Command, at Instant) {
 	s := d.s
-	d.dropInFlight("")
+	acked := d.dropInFlight("")
+	var before Instant
 	if !s.Recurring() {
-		s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(l Live) bool { return l.Kind == LiveSnoozed })
+		s.Live = slices.DeleteFunc(slices.Clone(s.Live), func(l Live) bool {
+			if l.Kind == LiveSnoozed {
+				before = l.Nominal
+			}
+			return l.Kind == LiveSnoozed
+		})
 	}
 	if s.Status.Finished() {
 		s.Status, s.ForgetAt = Pending, 0
 	}
+	occurrence := offPlan(snoozePrefix, c, s.Life)
 	d.addLive(Live{
 		Kind:       LiveSnoozed,
-		Occurrence: offPlan(snoozePrefix, c, s.Life),
+		Occurrence: occurrence,
 		Nominal:    at,
 		Due:        at,
 		Attempt:    1,
 	})
 	s.Revision++
 	d.settle()
-}
-
-// lastWaiting is the occurrence a snooze has just set.
-func (d *decision) lastWaiting() string {
-	if n := len(d.s.Live); n > 0 && d.s.Live[n-1].Kind == LiveSnoozed {
-		return d.s.Live[n-1].Occurrence
-	}
-	return d.s.Series.Occurrence
+	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence, PreviousScheduled: before})
+	d.tellAcked(acked)
 }

@@ -194,3 +194,70 @@ func TestReceiptAfterAnEraseHasNoDetail(t *testing.T) {
 		t.Errorf("detail %q, reason %q", f.Detail, f.Reason)
 	}
 }
+
+// cancel.too_late of a one-shot in flight names what is in flight, not a run
+// that went out, and arrived, later.
+func TestTooLateNamesWhatIsInFlight(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := told(w)
+	register(w, "push", "ann", in(0))
+	w.advance(w.now)
+	id := last(t, facts, OccurrenceFired).Occurrence
+	w.advance(w.now.Add(time.Second))
+	w.command(&Command{Op: OpRunNow, Key: "k", From: w.origin()})
+	w.advance(w.now)
+	w.receive("k", &Receipt{Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered, At: w.now})
+	w.command(&Command{Op: OpCancel, Key: "k", From: w.origin()})
+	if f := last(t, facts, CancelTooLate); f.Reason != "in_flight" || f.Occurrence != id {
+		t.Errorf("%s names %s, in flight was %s", f.Reason, f.Occurrence, id)
+	}
+}
+
+// occurrence.snoozed names the occurrence that will come, and when it was to come
+// before: also of a one-shot that was rescheduled while a snooze waited.
+func TestSnoozedNamesWhatItMoved(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := told(w)
+	register(w, "default", "ann", in(0))
+	w.advance(w.now)
+	w.command(&Command{Op: OpSnooze, Key: "k", From: w.origin(), For: time.Hour})
+	w.command(&Command{Op: OpReschedule, Key: "k", From: w.origin(), Spec: &Spec{When: in(2 * time.Hour)}})
+	before := w.states["k"].Series.At
+	w.command(&Command{Op: OpSnooze, Key: "k", From: w.origin(), For: 3 * time.Hour})
+	f, p := last(t, facts, Snoozed), w.states["k"].Series
+	if f.Occurrence != p.Occurrence || f.Scheduled != p.At || f.PreviousScheduled != before {
+		t.Errorf("%s at %s, before at %s; planned is %s at %s, before at %s", f.Occurrence, f.Scheduled, f.PreviousScheduled, p.Occurrence, p.At, before)
+	}
+}
+
+// An ack, and a snooze, which is one, says which occurrences it ends: each fact
+// folds alone.
+func TestAckNamesWhatItEnds(t *testing.T) {
+	for _, c := range []Command{{Op: OpAck}, {Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"}, {Op: OpSnooze, For: time.Hour}} {
+		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+		facts := told(w)
+		register(w, "push", "ann", in(0)) // a life that is over, so that the next one's occurrences have a suffix
+		w.command(&Command{Op: OpCancel, Key: "k", From: w.origin()})
+		register(w, "push", "ann", When{Kind: WhenRecurrence, Recurrence: "every:1m"})
+		w.advance(w.now.Add(150 * time.Second))
+		want := map[string]bool{}
+		for _, l := range w.states["k"].Live {
+			want[l.Occurrence] = c.Occurrence == "" || bare(l.Occurrence) == c.Occurrence
+		}
+		c.Key, c.From = "k", w.origin()
+		w.command(&c)
+		for _, f := range *facts {
+			if f.Type == EscalationStopped && f.Reason == "ack" {
+				if !want[f.Occurrence] || f.Attempt != 1 || f.Channel != "push" {
+					t.Errorf("%s told that %q, attempt %d, was ended", c.Op, f.Occurrence, f.Attempt)
+				}
+				delete(want, f.Occurrence)
+			}
+		}
+		for id, ended := range want {
+			if ended {
+				t.Errorf("%s ended %s, and did not say so", c.Op, id)
+			}
+		}
+	}
+}
