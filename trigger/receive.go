@@ -19,6 +19,9 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if i < 0 {
 		f := receiptFact(r)
 		f.Reason = "late"
+		if s.Spec.Channel != "" && !m.Channel(s.Spec.Channel).Receipts {
+			f.Reason = "no_receipts" // nothing ever waits for one
+		}
 		if s.Status == Erased {
 			f.Detail = "" // what a channel says may name the user that was to be forgotten
 		}

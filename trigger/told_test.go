@@ -261,3 +261,26 @@ func TestAckNamesWhatItEnds(t *testing.T) {
 		}
 	}
 }
+
+// CONTRACT 9: receipts on a channel without them are events with reason
+// no_receipts.
+func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := told(w)
+	register(w, "default", "ann", in(0))
+	w.advance(w.now)
+	id := last(t, facts, OccurrenceFired).Occurrence
+	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptRetry, Attempt: 1, At: w.now, Code: "503", Detail: "busy"})
+	if f := last(t, facts, DeliveryRetried); f.Reason != "no_receipts" || f.State != Fired {
+		t.Errorf("reason %s, state %s", f.Reason, f.State)
+	}
+	register(w, "push", "ann", in(time.Minute))
+	w.advance(w.now.Add(time.Minute))
+	id = last(t, facts, OccurrenceFired).Occurrence
+	for range 2 {
+		w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptDelivered, Attempt: 1, At: w.now})
+	}
+	if f := last(t, facts, DeliveryDelivered); f.Reason != "late" {
+		t.Errorf("the second receipt: reason %s", f.Reason)
+	}
+}
