@@ -43,7 +43,7 @@ func (s *State) receivable(r *Receipt) int {
 		case r.good():
 			return l.Kind == LiveInFlight || l.Kind == LiveRetry
 		}
-		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt >= l.Attempt)
+		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt == l.Attempt)
 	})
 }
 

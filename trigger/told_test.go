@@ -284,3 +284,17 @@ func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 		t.Errorf("the second receipt: reason %s", f.Reason)
 	}
 }
+
+// CONTRACT 4: bad news decides only the emission in flight, so none of an
+// attempt that never went out.
+func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := told(w)
+	register(w, "push", "ann", in(0))
+	w.advance(w.now)
+	id := last(t, facts, OccurrenceFired).Occurrence
+	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptFailed, Attempt: 7, At: w.now})
+	if f := last(t, facts, DeliveryFailed); f.Reason != "late" || w.states["k"].Status != InFlight {
+		t.Errorf("attempt 7 was told as %q and made the trigger %s; attempt 1 is in flight", f.Reason, w.states["k"].Status)
+	}
+}
