@@ -16,7 +16,7 @@ import (
 
 // keepAlive is how often an idle stream says that it lives, so that nothing
 // between us and the caller drops it.
-const keepAlive = 15 * time.Second
+var keepAlive = 15 * time.Second
 
 // follow streams the events of one trigger: those the history has, then those
 // on topic events from where the history ends. Each carries its cursor as id,
@@ -174,25 +174,26 @@ func (e *eventStream) flush() {
 // tail sends what comes until the caller leaves or the server stops.
 func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) {
 	_ = e.control.SetReadDeadline(time.Time{})
+	spoke := time.Now()
 	for e.err == nil && ctx.Err() == nil {
-		poll, cancel := context.WithTimeout(ctx, keepAlive)
+		poll, cancel := context.WithDeadline(ctx, spoke.Add(keepAlive))
 		fetches := cl.PollFetches(poll)
 		cancel()
 		if fetches.IsClientClosed() {
 			return
 		}
-		sent := false
 		fetches.EachRecord(func(r *kgo.Record) {
 			if string(r.Key) != string(key) {
 				return
 			}
 			if ev, err := topics.DecodeEvent(r.Value); err == nil {
 				e.send(&ev)
-				sent = true
+				spoke = time.Now()
 			}
 		})
-		if !sent && fetches.NumRecords() == 0 {
+		if time.Since(spoke) >= keepAlive { // a busy partition's records may all be of others
 			e.write(": still here\n\n")
+			spoke = time.Now()
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -124,4 +125,38 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?follow=1", "")
+}
+
+// A stream says that it lives also while its partition is busy with others.
+func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
+	defer func(was time.Duration) { keepAlive = was }(keepAlive)
+	keepAlive = 500 * time.Millisecond
+	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered")}, next: 1}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	go func() {
+		others := &kgo.Record{Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte("e"), testPartitions), Key: []byte("other"), Value: []byte("{}")}
+		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			r := *others
+			cl.ProduceSync(ctx, &r)
+		}
+	}()
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), ":") {
+			return
+		}
+	}
+	t.Error("the stream was silent for 5 s, ten times as long as it may be")
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"time"
 
@@ -67,12 +68,15 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
+		placed := p.isPlaced(&out.Fires[0])
 		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
 			out = p.putOff(e.state, tm, t.now, s)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
+		} else if !placed { // what it tells says where it went, which is known only now
+			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}
 	p.perform(t, e, &out)
@@ -117,18 +121,31 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 
 // send writes a due event to its channel's topic.
 func (p *Partition) send(t *turn, f *trigger.Fire) {
-	settings := p.opts.Channels.Settings(f.Channel)
-	topic := p.dueTopic(&settings, f)
+	topic, partition := p.duePlace(f)
 	p.traceFire(t, f, topic)
 	r := p.scratch.record()
-	r.Topic, r.Partition, r.Value = topic, p.id, topics.DueValue(f)
+	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
 	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))
+	p.produce(t, r)
+}
+
+// duePlace is where a due event goes: the events say so, and send does it. Of a
+// topic partitioned by key it is known once ailing has looked at the topic.
+func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
+	settings := p.opts.Channels.Settings(f.Channel)
+	topic, partition = p.dueTopic(&settings, f), p.id
 	if settings.ByKey {
-		if n, err := p.dueTopics.ensure(t.ctx, r.Topic, true); err == nil { // known: ailing has looked
-			r.Partition = topics.Partition(r.Key, n)
+		if n := p.dueTopics.partitions(topic); n > 0 {
+			partition = topics.Partition([]byte(cmp.Or(f.Spec.TargetKey, string(f.Key))), n)
 		}
 	}
-	p.produce(t, r)
+	return topic, partition
+}
+
+// isPlaced says that duePlace knows all it needs.
+func (p *Partition) isPlaced(f *trigger.Fire) bool {
+	settings := p.opts.Channels.Settings(f.Channel)
+	return !settings.ByKey || p.dueTopics.knows(p.dueTopic(&settings, f))
 }
 
 func (p *Partition) dueTopic(c *ChannelSettings, f *trigger.Fire) string {

@@ -105,10 +105,13 @@ func (d *dueTopics) ensure(ctx context.Context, name string, byKey bool) (partit
 }
 
 // knows says that ensure has found a topic, and would not ask again.
-func (d *dueTopics) knows(name string) bool {
+func (d *dueTopics) knows(name string) bool { return d.partitions(name) > 0 }
+
+// partitions is how many a topic has; 0 if ensure has not found it.
+func (d *dueTopics) partitions(name string) int32 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.known[name] > 0
+	return d.known[name]
 }
 
 func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {

@@ -38,7 +38,7 @@ func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *owners
 		channels: map[string]bool{}, wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
 	}
-	p.machine.DuePartition = id
+	p.machine.DuePartition, p.machine.DuePlace = id, p.duePlace
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := p.open(ctx); err != nil {
 		p.close()

@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/topics"
@@ -97,7 +98,7 @@ func (c Cell[T]) at(now int64) (v T) {
 func StateOf(e *topics.Event, retention time.Duration) StateRow {
 	at := stamp{e.EventUS, StateUntil(e, retention).Unix()}
 	r := StateRow{Eras: map[int]Cell[bool]{EraOf(e.EventUS): cell(at, true)}}
-	if e.State == "" {
+	if e.State == "" || e.Seq == 0 && e.State == trigger.Unknown.String() {
 		return r // a fact about a trigger nobody knows
 	}
 	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type), cell(at, e.Reason)
@@ -106,8 +107,11 @@ func StateOf(e *topics.Event, retention time.Duration) StateRow {
 		r.ScheduledAt, r.Occurrence = said(at, InstantOf(e.ScheduledAt)), said(at, e.Occurrence)
 		r.LocalTime = said(at, e.LocalTime)
 	}
-	r.Timezone, r.Channel, r.UserID = said(at, e.Timezone), said(at, e.Channel), said(at, e.UserID)
-	r.CorrelationID, r.Attempt = said(at, e.CorrelationID), said(at, int64(e.Attempt))
+	r.Attempt = said(at, int64(e.Attempt))
+	if !ofEarlierContent(e) {
+		r.Timezone, r.Channel, r.UserID = said(at, e.Timezone), said(at, e.Channel), said(at, e.UserID)
+		r.CorrelationID = said(at, e.CorrelationID)
+	}
 	if len(e.Tags) > 0 {
 		r.Tags = cell(at, e.Tags)
 	}
@@ -129,6 +133,13 @@ func said[T comparable](s stamp, v T) Cell[T] {
 		return Cell[T]{}
 	}
 	return cell(s, v)
+}
+
+// ofEarlierContent says that an event is about what went out before, and perhaps
+// before its trigger was replaced: its channel and user may not be the trigger's.
+func ofEarlierContent(e *topics.Event) bool {
+	return strings.HasPrefix(e.Type, "delivery.") || e.Type == string(trigger.OccurrenceExpired) ||
+		e.Type == string(trigger.OccurrenceFired) && e.Attempt > 1
 }
 
 // tellsPlan says that scheduled_at is the time of an occurrence of the plan,
@@ -179,8 +190,13 @@ var minuteStates = map[trigger.FactType]string{
 	trigger.Registered: "PENDING", trigger.Replaced: "PENDING", trigger.Rescheduled: "PENDING",
 	trigger.Snoozed: "PENDING", trigger.Resumed: "PENDING", trigger.PausedFact: "PAUSED",
 	trigger.CancelledFact: "CANCELLED", trigger.FailedFact: "FAILED", trigger.DeadLettered: "FAILED",
+	trigger.ErasedFact: "CANCELLED", trigger.Misfired: minuteMissed,
 	trigger.Skipped: "SKIPPED", trigger.OccurrenceFired: "FIRED", trigger.OccurrenceExpired: "EXPIRED",
 }
+
+// minuteMissed is the state of the entry that a missed run began with: what of the
+// run still fires says so afterwards.
+const minuteMissed = "MISSED"
 
 // minuteMoved is the state of an entry whose occurrence now stands elsewhere.
 const minuteMoved = "MOVED"
@@ -193,6 +209,9 @@ func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, Min
 		return
 	}
 	due, before := InstantOf(e.ScheduledAt), InstantOf(e.PreviousScheduled)
+	if state == minuteMissed {
+		due = InstantOf(e.First)
+	}
 	if e.State == trigger.Paused.String() && state == "PENDING" {
 		state = "PAUSED" // rescheduled while paused: the pause is kept
 	}

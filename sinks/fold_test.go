@@ -75,3 +75,32 @@ func TestStateUntil(t *testing.T) {
 		}
 	}
 }
+
+// A trigger that was replaced is what its replacement says, whatever becomes of
+// what had gone out before.
+func TestStateIsNotOfWhatWentOutBefore(t *testing.T) {
+	var row StateRow
+	for i, e := range []topics.Event{
+		{Type: "trigger.replaced", State: "PENDING", Channel: "sms", UserID: "bob", Timezone: "Asia/Tokyo", CorrelationID: "2"},
+		{Type: "delivery.retried", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin", CorrelationID: "1", Attempt: 2},
+		{Type: "occurrence.fired", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin", CorrelationID: "1", Attempt: 2},
+		{Type: "delivery.delivered", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin", CorrelationID: "1", Attempt: 2},
+	} {
+		e.EventUS, e.Seq = 1_790_000_000_000_000+int64(i), int64(i+1)
+		said := StateOf(&e, time.Hour)
+		row.Merge(&said)
+	}
+	s, _ := row.At(time.UnixMicro(1_790_000_000_000_000), "default", "k")
+	if s.Channel != "sms" || s.UserID != "bob" || s.Timezone != "Asia/Tokyo" || s.CorrelationID != "2" || s.Seq != 4 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A refused command of a key that the engine has forgotten does not take away
+// what the history knows of it.
+func TestRejectedOfNothingSaysNothingOfState(t *testing.T) {
+	e := topics.Event{Type: "command.rejected", State: "UNKNOWN", EventUS: 1_790_000_000_000_000, Reason: "not_found"}
+	if row := StateOf(&e, time.Hour); row.State.US != 0 || len(row.Eras) != 1 {
+		t.Errorf("%+v", row)
+	}
+}

@@ -129,7 +129,7 @@ type MinuteEntry struct {
 	Due             trigger.Instant
 	Tenant, Trigger string
 	Occurrence      string
-	State           string // PENDING PAUSED MOVED SKIPPED CANCELLED FIRED EXPIRED FAILED
+	State           string // PENDING PAUSED MOVED MISSED SKIPPED CANCELLED FIRED EXPIRED FAILED
 	Channel, UserID string
 	FiredUS         int64 // event_us of the last firing; 0 not fired
 	EventUS         int64 // of the event that set State

@@ -101,8 +101,8 @@ func TestRebuildCompares(t *testing.T) {
 func TestRebuildWhileRowsEnd(t *testing.T) {
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	all := l.Lives("a", 40)
-	for i := range all { // they end, at 30 days, 3 to 15 s from now
-		all[i].EventUS -= time.Duration(30*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
+	for i := range all { // they end, at 90 days, 3 to 15 s from now
+		all[i].EventUS -= time.Duration(90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
 		all[i].EventID = ""
 	}
 	l.Write(kgo.TryCommit, all...)

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/waterclock/waterclock/topics"
@@ -50,8 +52,14 @@ func EventDigest(r *EventRecord, retention time.Duration) Row {
 	d := newDigest()
 	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
 		r.LocalTime, r.Timezone, r.TZData, r.Actor, r.Source, r.DueTopic, r.CorrelationID, r.PayloadBase64,
-		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData)
-	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(len(r.Tags)))
+		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData, r.EventID, r.OccurredAt, string(r.Payload))
+	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(r.Version), int64(len(r.Tags)))
+	for _, name := range slices.Sorted(maps.Keys(r.Tags)) {
+		d.text(name, r.Tags[name])
+	}
+	optional(d, r.Step)
+	optional(d, r.LatenessMS)
+	optional(d, r.DuePartition)
 	return Row{r.Tenant, r.Trigger, r.EventUS, r.Partition, 0, EventUntil(r.EventUS, retention).Unix(), d.sum()}
 }
 
@@ -92,6 +100,15 @@ func (d *digest) number(all ...int64) {
 	for _, n := range all {
 		d.h.Write(binary.AppendVarint(d.b[:0], n))
 	}
+}
+
+// optional tells a field that is not there from one that is 0.
+func optional[T int | int32 | int64](d *digest, v *T) {
+	if v == nil {
+		d.number(0)
+		return
+	}
+	d.number(1, int64(*v))
 }
 
 func (d *digest) sum() (out [16]byte) {

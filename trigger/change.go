@@ -16,19 +16,56 @@ func (d *decision) cancel(c *Command) *Error {
 	case Cancelled:
 		return d.duplicate("already cancelled")
 	case Fired, Failed, Expired:
-		d.tooLate(s.Status)
+		d.tooLate(s.Status, "")
 		d.out.Changed = true
 	case InFlight:
+		flying := s.flying()
 		d.endBy(c)
 		s.Revision++
-		d.tooLate(InFlight)
+		d.tooLate(InFlight, flying)
 	default:
-		series := s.Series
+		next, others := s.planned()
 		d.endBy(c)
 		s.Revision++
-		d.tell(Fact{Type: CancelledFact, Scheduled: series.At, Local: series.Local, Occurrence: series.Occurrence, Tags: s.Spec.Tags})
+		d.tell(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence, Tags: s.Spec.Tags})
+		d.tellDropped(others, "cancelled")
 	}
 	return nil
+}
+
+// planned is what will go out next of the plan, or else the first that was
+// snoozed, and the others that were.
+func (s *State) planned() (next Live, others []Live) {
+	if s.Series.At != 0 {
+		next = Live{Occurrence: s.Series.Occurrence, Nominal: s.Series.At, Local: s.Series.Local}
+	}
+	for _, l := range s.Live {
+		switch {
+		case l.Kind != LiveSnoozed:
+		case next.Nominal == 0:
+			next = l
+		default:
+			others = append(others, l)
+		}
+	}
+	return next, others
+}
+
+// tellDropped tells of snoozes that will not come.
+func (d *decision) tellDropped(dropped []Live, reason string) {
+	for i := range dropped {
+		d.tell(Fact{Type: Skipped, Reason: reason, Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
+	}
+}
+
+// flying is the occurrence of a one-shot that went out last and is still open.
+func (s *State) flying() (occurrence string) {
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind == LiveInFlight || l.Kind == LiveRetry {
+			occurrence = l.Occurrence
+		}
+	}
+	return occurrence
 }
 
 // endBy ends a life by a cancel and keeps where the cancel stood in place of
@@ -59,11 +96,14 @@ func (s *State) endedAfter(c *Command) bool {
 	return s != nil && s.cancelled() && s.LastAppend > c.From.Append
 }
 
-// tooLate tells where the last occurrence went.
-func (d *decision) tooLate(was Status) {
+// tooLate tells where an occurrence went, or else the last one.
+func (d *decision) tooLate(was Status, occurrence string) {
 	f := Fact{Type: CancelTooLate, Reason: tooLateReasons[was]}
 	if n := len(d.s.Done); n > 0 {
 		last := &d.s.Done[n-1]
+		if i := slices.IndexFunc(d.s.Done, func(f Firing) bool { return f.Occurrence == occurrence }); i >= 0 {
+			last = &d.s.Done[i]
+		}
 		f.DueTopic, f.DuePart, f.HasDue = last.Topic, last.Partition, true
 		f.Occurrence, f.Scheduled = last.Occurrence, last.Nominal
 	}
@@ -86,32 +126,56 @@ func (d *decision) erase(c *Command) *Error {
 		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
 	}
 	next.Revision++
+	var planned Live
+	var others []Live
+	if old != nil {
+		planned, others = old.planned()
+	}
 	d.s = next
-	d.tell(Fact{Type: ErasedFact})
+	d.tell(Fact{Type: ErasedFact, Scheduled: planned.Nominal, Occurrence: planned.Occurrence})
+	d.tellDropped(others, "erased")
 	return nil
 }
 
 // ack says that the user reacted: nothing further happens to what is in
 // flight. Without anything in flight it has no effect.
 func (d *decision) ack(c *Command) *Error {
-	if d.s == nil || !d.dropInFlight(c.Occurrence) {
+	if d.s == nil {
 		return nil
 	}
+	acked := d.dropInFlight(c.Occurrence)
+	if len(acked) == 0 {
+		return nil
+	}
+	d.showWaiting()
 	if d.endsNow() && !d.s.Recurring() {
 		d.end(Fired)
 	}
-	d.tell(Fact{Type: EscalationStopped, Reason: "ack", Occurrence: c.Occurrence})
+	d.tellAcked(acked)
 	d.settleUnlessEnded()
 	return nil
 }
 
+// tellAcked tells of each occurrence that the user has reacted to it.
+func (d *decision) tellAcked(acked []Live) {
+	for i := range acked {
+		d.tellOf(&acked[i], Fact{Type: EscalationStopped, Reason: "ack"})
+	}
+}
+
 // dropInFlight ends the occurrences in flight: the named one, or all.
-func (d *decision) dropInFlight(occurrence string) bool {
-	live := slices.DeleteFunc(slices.Clone(d.s.Live), func(l Live) bool {
-		return (l.Kind == LiveInFlight || l.Kind == LiveRetry) && (occurrence == "" || bare(l.Occurrence) == bare(occurrence))
-	})
-	dropped := len(live) != len(d.s.Live)
-	d.s.Live = live
+func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
+	live := make([]Live, 0, len(d.s.Live))
+	for _, l := range d.s.Live {
+		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) && (occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
+			dropped = append(dropped, l)
+			continue
+		}
+		live = append(live, l)
+	}
+	if len(dropped) > 0 {
+		d.s.Live = live
+	}
 	return dropped
 }
 

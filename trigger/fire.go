@@ -58,12 +58,13 @@ func (d *decision) seriesDue() {
 			return
 		}
 	}
+	release := s.Series.TZData
 	d.advance()
 	if expired(&s.Spec, occ.Due, d.now) {
 		d.expire(&occ, "expires_after")
 		return
 	}
-	d.emit(&occ)
+	d.emit(&occ).TZData = release
 	d.settle()
 }
 
@@ -90,7 +91,7 @@ func (d *decision) expire(l *Live, reason string) {
 }
 
 func (d *decision) tellExpired(l *Live, reason string) {
-	d.tell(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence})
+	d.ofContent(l, d.tell(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence}))
 }
 
 func (d *decision) misfired(count int, first, last Instant) {
@@ -108,6 +109,7 @@ func (d *decision) liveDue(i int) {
 	s := d.s
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
+	d.showWaiting()
 	if l.Kind == LiveInFlight {
 		d.retry(&l, 0, d.now, "receipt_timeout", "")
 		d.settleUnlessEnded()
@@ -143,22 +145,25 @@ func (d *decision) content(l *Live) *Spec {
 
 // emit sends one due event and says so. With receipts the occurrence is then
 // in flight until one comes or the time-out passes.
-func (d *decision) emit(l *Live) {
-	s := d.s
+func (d *decision) emit(l *Live) *Fact {
 	f := d.dueEvent(l)
 	f.Fired = d.now
 	d.out.Fires = append(d.out.Fires, f)
 	spec, ch := f.Spec, d.m.Channel(f.Channel)
-	late := max(0, int64(d.now-l.Due))
-	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: ch.Topic, Partition: d.m.DuePartition})
+	wanted := l.Due
+	if l.Kind != LiveRetry { // Due has moved where its topic did not take it
+		wanted = d.wanted(l)
+	}
+	late := max(0, int64(d.now-wanted))
+	topic, partition := d.m.place(&f)
+	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	if ch.Receipts {
 		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
 		d.addLive(*l)
 	}
 	d.settleStatus(ch)
-	d.tell(Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, TZData: s.Series.TZData, Occurrence: l.Occurrence,
-		Step: l.Step, Attempt: l.Attempt, HasStep: true, Lateness: late, HasLate: true,
-		DueTopic: ch.Topic, DuePart: d.m.DuePartition, HasDue: true, Tags: spec.Tags})
+	return d.tellOf(l, Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
+		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags})
 }
 
 // dueEvent is what an occurrence fires as; when, is the caller's to say.

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -18,6 +19,12 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if i < 0 {
 		f := receiptFact(r)
 		f.Reason = "late"
+		if s.Spec.Channel != "" && !m.Channel(s.Spec.Channel).Receipts {
+			f.Reason = "no_receipts" // nothing ever waits for one
+		}
+		if s.Status == Erased {
+			f.Detail = "" // what a channel says may name the user that was to be forgotten
+		}
 		d.tell(f)
 		return d.finish()
 	}
@@ -36,7 +43,7 @@ func (s *State) receivable(r *Receipt) int {
 		case r.good():
 			return l.Kind == LiveInFlight || l.Kind == LiveRetry
 		}
-		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt >= l.Attempt)
+		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt == l.Attempt)
 	})
 }
 
@@ -46,14 +53,22 @@ var receiptFacts = [...]FactType{ReceiptDelivered: DeliveryDelivered, ReceiptAcc
 	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed, ReceiptSuppressed: DeliverySuppressed}
 
 func receiptFact(r *Receipt) Fact {
-	return Fact{Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: max(1, r.Attempt), HasStep: true,
+	return Fact{Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: r.Attempt, HasStep: true,
 		Reason: r.Code, Detail: r.Detail}
+}
+
+// tellReceipt tells what was said of l; without an attempt it is the one in flight.
+func (d *decision) tellReceipt(l *Live, r *Receipt) {
+	f := receiptFact(r)
+	f.Attempt = cmp.Or(r.Attempt, l.Attempt)
+	d.ofContent(l, d.tell(f))
 }
 
 func (d *decision) receive(i int, r *Receipt) {
 	s := d.s
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
+	d.showWaiting()
 	d.out.Delivered = d.content(&l).Channel
 	switch r.Outcome {
 	case ReceiptRetry:
@@ -63,9 +78,9 @@ func (d *decision) receive(i int, r *Receipt) {
 		l.Kind, l.Due = LiveRetry, r.At.Add(max(r.RetryAfter, time.Second))
 		d.addLive(l)
 		d.settle()
-		d.tell(receiptFact(r))
+		d.tellReceipt(&l, r)
 	case ReceiptFailed:
-		d.tell(receiptFact(r))
+		d.tellReceipt(&l, r)
 		d.bury(&l, r.Code, r.Detail)
 		d.settleAfterFailure()
 	default: // delivered, accepted, suppressed
@@ -73,8 +88,16 @@ func (d *decision) receive(i int, r *Receipt) {
 		if ended && !s.Recurring() {
 			d.end(Fired)
 		}
-		d.tell(receiptFact(r))
+		d.tellReceipt(&l, r)
 		d.settleUnlessEnded()
+	}
+}
+
+// showWaiting shows a one-shot as PENDING of which an occurrence is yet to fire,
+// as settle will: a run_now tells nothing itself.
+func (d *decision) showWaiting() {
+	if d.s.Status == InFlight && d.s.waiting() {
+		d.s.Status = Pending
 	}
 }
 
@@ -103,7 +126,7 @@ func (d *decision) settleAfterFailure() {
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
 	if l.Attempt > len(profile) {
-		d.tell(Fact{Type: DeliveryFailed, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: reason, Detail: detail})
+		d.tellOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
 		d.bury(l, reason, "no attempt is left")
 		if d.endsNow() && !d.s.Recurring() {
 			d.end(Failed)
@@ -117,7 +140,7 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 	l.Attempt++
 	l.Kind, l.Due = LiveRetry, from.Add(after)
 	d.addLive(*l)
-	d.tell(Fact{Type: DeliveryRetried, Scheduled: l.Due, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: reason, Detail: detail})
+	d.tellOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
 }
 
 func (d *decision) profile(l *Live) []time.Duration {
@@ -133,7 +156,7 @@ func (d *decision) bury(l *Live, code, detail string) {
 	f := d.dueEvent(l)
 	f.Fired = d.sentAt(l)
 	d.out.Dead = append(d.out.Dead, DeadLetter{Fire: f, Code: code, Detail: detail})
-	d.tell(Fact{Type: DeadLettered, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, HasStep: true, Reason: code, Detail: detail})
+	d.tellOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
 }
 
 // sentAt is when the attempt in flight went out, by its time-out; 0 where there

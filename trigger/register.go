@@ -119,9 +119,7 @@ func (d *decision) replace(c *Command) *Error {
 	d.settleSpec(c, series)
 	f := d.tellPlan(Replaced)
 	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData
-	for i := range dropped {
-		d.tell(Fact{Type: Skipped, Reason: "replaced", Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
-	}
+	d.tellDropped(dropped, "replaced")
 	return nil
 }
 

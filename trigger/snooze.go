@@ -16,16 +16,14 @@ func (d *decision) snooze(c *Command) *Error {
 	if err != nil {
 		return err
 	}
-	occurrence := ""
 	switch {
 	case s.Status.Finished() && s.Spec.UserID == "":
 		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
 	case !s.Recurring() && s.Series.At != 0:
-		occurrence = d.moveOneShot(c, at)
+		d.moveOneShot(c, at)
 	default:
-		occurrence = d.snoozeExtra(c, at)
+		d.snoozeExtra(c, at)
 	}
-	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence})
 	return nil
 }
 
@@ -55,31 +53,33 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 
 // moveOneShot plans a one-shot for another instant. Told says that it cannot
 // be missed: a snooze never misfires.
-func (d *decision) moveOneShot(c *Command, at Instant) (occurrence string) {
+func (d *decision) moveOneShot(c *Command, at Instant) {
 	s := d.s
 	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
 	if s.mayHaveFired(&moved) {
 		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
 	}
 	moved.After, moved.Told = s.Series.After, at
+	before := s.Series.At
 	s.Series = moved
 	s.Revision++
 	s.UpdatedAt = d.now
-	return moved.Occurrence
+	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: moved.Occurrence, PreviousScheduled: before})
 }
 
-// snoozeExtra adds an occurrence. A one-shot has only one: a snooze that waits
-// is moved.
-func (d *decision) snoozeExtra(c *Command, at Instant) (occurrence string) {
+// snoozeExtra adds an occurrence. It is an ack of what is in flight, and an
+// earlier snooze of a one-shot moves.
+func (d *decision) snoozeExtra(c *Command, at Instant) {
 	s := d.s
-	d.dropInFlight("")
+	acked := d.dropInFlight("")
+	var before Instant
 	if !s.Recurring() {
-		d.dropSnoozes()
+		before = d.dropSnoozes()
 	}
 	if s.Status.Finished() {
 		s.Status, s.ForgetAt = Pending, 0
 	}
-	occurrence = offPlan(snoozePrefix, c, s.Life)
+	occurrence := offPlan(snoozePrefix, c, s.Life)
 	d.addLive(Live{
 		Kind:       LiveSnoozed,
 		Occurrence: occurrence,
@@ -89,7 +89,8 @@ func (d *decision) snoozeExtra(c *Command, at Instant) (occurrence string) {
 	})
 	s.Revision++
 	d.settle()
-	return occurrence
+	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence, PreviousScheduled: before})
+	d.tellAcked(acked)
 }
 
 // dropSnoozes ends the snoozes that wait and says when the last was due.
@@ -98,7 +99,7 @@ func (d *decision) dropSnoozes() (due Instant) {
 		if l.Kind != LiveSnoozed {
 			return false
 		}
-		due = l.Due
+		due = l.Nominal
 		return true
 	})
 	return due

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,18 @@ type Machine struct {
 	Timetable    *Timetable
 	Channel      func(name string) Channel
 	DuePartition int32 // where this engine's due events go
+
+	// DuePlace says where a due event goes, if that depends on more than its
+	// channel. nil: to the channel's topic, on DuePartition.
+	DuePlace func(f *Fire) (topic string, partition int32)
+}
+
+// place is where a due event goes.
+func (m *Machine) place(f *Fire) (topic string, partition int32) {
+	if m.DuePlace != nil {
+		return m.DuePlace(f)
+	}
+	return m.Channel(f.Channel).Topic, m.DuePartition
 }
 
 // Channel is what a decision needs to know of a channel's settings.
@@ -57,6 +70,7 @@ func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 func (m *Machine) Reject(s *State, err *Error, actor string) Outcome {
 	f := Fact{Type: Rejected, Reason: string(err.Code), Detail: err.Msg, Actor: actor}
 	if s == nil {
+		f.State = Unknown
 		return Outcome{Facts: []Fact{f}, Rejected: err}
 	}
 	next := *s
@@ -177,6 +191,27 @@ func (d *decision) tell(f Fact) *Fact {
 	d.out.Facts = append(d.out.Facts, f)
 	d.out.Changed = true
 	return &d.out.Facts[len(d.out.Facts)-1]
+}
+
+// tellOf appends a fact about an occurrence: it is of what the occurrence was
+// fired with, whatever the trigger has become since.
+func (d *decision) tellOf(l *Live, f Fact) *Fact {
+	f.Occurrence, f.Step, f.Attempt, f.HasStep = l.Occurrence, l.Step, l.Attempt, true
+	return d.ofContent(l, d.tell(f))
+}
+
+// ofContent makes a fact one of an occurrence's content.
+func (d *decision) ofContent(l *Live, f *Fact) *Fact {
+	spec := d.content(l)
+	f.Channel, f.UserID, f.Corr = spec.Channel, spec.UserID, spec.CorrelationID
+	f.Zone = cmp.Or(zoneOf(l.Local), spec.When.Zone)
+	return f
+}
+
+// zoneOf is the zone of a local time such as 2026-11-20T09:00:00[America/New_York].
+func zoneOf(local string) string {
+	_, zone, _ := strings.Cut(strings.TrimSuffix(local, "]"), "[")
+	return zone
 }
 
 // tellPlan is a fact about the series' next occurrence.

@@ -105,7 +105,9 @@ func (a *app) openHistoryBeside(c *config.Config) *opening {
 	o := &opening{done: make(chan struct{})}
 	go func() {
 		defer close(o.done)
-		o.store, o.err = embedded.Open(embedded.Options{Dir: filepath.Join(c.DataDir, "history"), Logger: a.log(c)})
+		options := embeddedOptions(c, filepath.Join(c.DataDir, "history"))
+		options.Logger = a.log(c)
+		o.store, o.err = embedded.Open(options)
 	}()
 	return o
 }

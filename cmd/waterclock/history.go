@@ -141,18 +141,30 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	case err != nil:
 		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data directory", live)
 	default:
-		h, err := embedded.Open(embedded.Options{Dir: live, SweepEvery: -1})
+		h, err := openUnswept(c, live)
 		if err != nil {
 			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, say --no-compare", live, err)
 		}
 		old = tablesOf(live, h)
 	}
-	h, err := embedded.Open(embedded.Options{Dir: dir, SweepEvery: -1})
+	h, err := openUnswept(c, dir)
 	if err != nil {
 		old.close()
 		return tables{}, fresh, fmt.Errorf("open %s: %w", dir, err)
 	}
 	return old, tablesOf(dir, h), nil
+}
+
+// embeddedOptions are those of tables in a directory.
+func embeddedOptions(c *config.Config, dir string) embedded.Options {
+	return embedded.Options{Dir: dir, Retention: c.History.Retention}
+}
+
+// openUnswept opens tables that nothing is to be removed from meanwhile.
+func openUnswept(c *config.Config, dir string) (*embedded.Store, error) {
+	o := embeddedOptions(c, dir)
+	o.SweepEvery = -1
+	return embedded.Open(o)
 }
 
 func sameDir(x, y string) bool {

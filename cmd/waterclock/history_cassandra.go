@@ -50,7 +50,7 @@ func (a *app) migrate(ctx context.Context, c *config.Config) error {
 func cassandraOptions(c *config.Config) (cassandra.Options, error) {
 	s := c.Cassandra
 	o := cassandra.Options{Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password, Topic: c.Topic("events"),
-		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters}, Retention: c.Events.Retention}
+		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters}, Retention: c.History.Retention}
 	if len(s.Hosts) == 0 {
 		return o, usagef("name the Cassandra nodes with --cassandra-hosts or the setting cassandra.hosts")
 	}

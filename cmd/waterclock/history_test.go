@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -71,4 +72,33 @@ func TestHistoryUsage(t *testing.T) {
 	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir", "x").want(t, exitUsage, "--dir is for histories without Cassandra")
 	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--keyspace", "waterclock").want(t, exitUsage, "is in use")
 	cli(t, nil, "", "history", "rebuild", "--brokers", nobody(t)).want(t, exitFailed, "no broker answers")
+}
+
+// CONTRACT 5: history.retention (90d) is independent of the log's, whatever the
+// tables are kept in, and of those that are made again.
+func TestHistoryRetention(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, flags := range []map[string]string{
+		{},
+		{"events.retention": "unlimited", "events.payload": "false"},
+		{"events.retention": "10d"},
+		{"history.retention": "200d"},
+	} {
+		want := 90 * day
+		if flags["history.retention"] != "" {
+			want = 200 * day
+		}
+		flags["cassandra.hosts"] = "127.0.0.1"
+		c, err := config.Load(config.Options{Flags: flags})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := cassandraOptions(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if embedded := embeddedOptions(c, t.TempDir()).Retention; o.Retention != want || embedded != want {
+			t.Errorf("%v: kept for %s in Cassandra, for %s in a directory, want %s", flags, o.Retention, embedded, want)
+		}
+	}
 }

@@ -51,7 +51,7 @@ func (t *life) legal(e *event) {
 	was := t.status
 	switch {
 	case e.prior == pending && was == inFlight && e.kind == evFired && strings.HasPrefix(e.occurrence, "run-"):
-		// A run_now waited, of which nothing was told: a receipt meanwhile says IN_FLIGHT.
+		// A run_now waited, of which nothing was told: engines before this one said IN_FLIGHT of a receipt meanwhile.
 	case e.prior != "" && e.prior != was:
 		t.fail(Illegal, t.eventRecord(e), "%s: previous_state is %s, it was %s", e.kind, e.prior, or(was, "not known"))
 	case e.state != "" && !t.mayBe(allowed, e, was):
@@ -69,10 +69,18 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 	if e.kind == evFired && t.when.kind == whenSeries && e.state != was {
 		return e.state == fired && !t.plan.has || t.plan.open
 	}
+	if was == inFlight && e.state == pending && e.occurrence != "" && t.runWaits() {
+		return true // nothing is told of a run_now before it goes out
+	}
 	if slices.Contains(allowed, e.state) {
 		return e.kind != evRejected || e.state == was || was == none && e.state == unknown
 	}
 	return slices.Contains(allowed, "=") && (e.state == was || was == none && e.state == unknown)
+}
+
+// runWaits says that a run_now may wait of which nothing went out yet.
+func (t *life) runWaits() bool {
+	return slices.ContainsFunc(t.commands, func(c *command) bool { return c.op == "run_now" && !t.went[commandMark("run", c)] })
 }
 
 // adopt takes over what an event says of the trigger's state. What it may not

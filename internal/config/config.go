@@ -57,6 +57,7 @@ type Config struct {
 	Dedup     Dedup
 	Limits    Limits
 	Events    Events
+	History   History
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
@@ -174,6 +175,9 @@ type Events struct {
 	Payload   bool
 	Retention time.Duration
 }
+
+// History is what the history's tables keep, whatever the event log does.
+type History struct{ Retention time.Duration }
 
 // Cassandra is where the history sink writes.
 type Cassandra struct {

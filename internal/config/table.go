@@ -233,6 +233,9 @@ var sections = []section{
 			Doc:  "Key of the Standard Webhooks signature, `whsec_` and base64; unset means unsigned."},
 	}},
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
+		{Key: "history.retention", Default: "90d", Min: "1h", Max: "3650d",
+			into: func(c *Config, _ string) any { return &c.History.Retention },
+			Doc:  "How long the history keeps an event, in Cassandra or in the data directory; independent of `events.retention`. A change counts for what is written from then on."},
 		{Key: "cassandra.hosts",
 			into: func(c *Config, _ string) any { return &c.Cassandra.Hosts },
 			Doc:  "Cassandra nodes to start from, comma-separated."},

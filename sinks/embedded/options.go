@@ -17,7 +17,7 @@ type Options struct {
 	// Dir is where it lives; it is made if it is not there. Required.
 	Dir string
 
-	// Retention is how long a row is kept after its event. Default 30 days,
+	// Retention is how long a row is kept after its event. Default 90 days,
 	// at most sinks.MaxRetention.
 	Retention time.Duration
 
@@ -44,7 +44,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	def(&o.Retention, 30*24*time.Hour)
+	def(&o.Retention, 90*24*time.Hour)
 	def(&o.MaxBytes, 1<<30)
 	def(&o.SweepEvery, 10*time.Minute)
 	def(&o.CacheBytes, 16<<20)

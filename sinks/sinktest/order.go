@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -183,7 +184,8 @@ func (m *model) apply(e sinks.EventRecord) {
 	m.events[e.Trigger] = append(m.events[e.Trigger], e)
 	s := m.state[e.Trigger]
 	s.State, s.Type, s.Seq = e.State, e.Type, e.Seq
-	if e.UserID != "" {
+	wentOut := strings.HasPrefix(e.Type, "delivery.") || e.Type == "occurrence.expired" || e.Type == "occurrence.fired" && e.Attempt > 1
+	if e.UserID != "" && !wentOut { // that user may be of what the trigger was before
 		s.UserID = e.UserID
 	}
 	m.state[e.Trigger] = s
