@@ -183,15 +183,28 @@ func (fs *fields) takeText(name string) (string, error) {
 
 // set puts a member in the place of one of its name, or behind all.
 func (fs *fields) set(name string, v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
-	}
+	raw := spelled(name, v)
 	if i := fs.index(name); i >= 0 {
 		(*fs)[i].value = raw
 		return
 	}
 	*fs = append(*fs, field{name, raw})
+}
+
+// spelled is a value as JSON. What is JSON already stays as it is, byte for
+// byte; in texts < > & stay, too: escaped they take six bytes each, and limits
+// count bytes.
+func spelled(name string, v any) jsontext.Value {
+	if raw, ok := v.(jsontext.Value); ok {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // encode spells the object.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -112,7 +113,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 		return nil, verdict{}, err
 	}
 	if fs.set("if_revision", st.Revision); revision != nil {
-		fs.set("if_revision", json.RawMessage(revision))
+		fs.set("if_revision", revision)
 	}
 	c, err := s.command(r, op, r.id(), fs, own...)
 	if err != nil {
@@ -172,7 +173,27 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 	if err := applyPatch(base, patch); err != nil {
 		return 0, nil, nil, err
 	}
-	return op, fieldsOf(base), own, nil
+	fs = fieldsOf(base)
+	if len(other) > 0 && !other.has("payload") && !other.has("payload_base64") {
+		fs = append(fs, samePayload(st.Spec.Payload)...)
+	}
+	return op, fs, own, nil
+}
+
+// samePayload is the payload as it is, byte for byte: to merge it would spell it
+// anew, and somebody may have signed it. White space around JSON, and a null,
+// survive in base64 alone.
+func samePayload(payload []byte) fields {
+	v := jsontext.Value(payload)
+	switch {
+	case len(payload) == 0:
+		return nil
+	case v.IsValid(jsontext.AllowDuplicateNames(true)) && len(bytes.TrimSpace(payload)) == len(payload) && v.Kind() != 'n':
+		return fields{{"payload", v}}
+	}
+	var fs fields
+	fs.set("payload_base64", base64.StdEncoding.EncodeToString(payload))
+	return fs
 }
 
 // registerNames are the fields that a trigger may have.
@@ -274,13 +295,14 @@ func replaceWay(base map[string]any, when fields) {
 	}
 }
 
-// replacePayload lets one spelling of a payload replace the other.
+// replacePayload lets one spelling of a payload replace the other. One that the
+// patch leaves alone is not merged: samePayload has it.
 func replacePayload(base map[string]any, other fields) {
-	if other.has("payload") {
-		delete(base, "payload_base64")
-	}
-	if other.has("payload_base64") {
+	if !other.has("payload") {
 		delete(base, "payload")
+	}
+	if !other.has("payload_base64") {
+		delete(base, "payload_base64")
 	}
 }
 

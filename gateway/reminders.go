@@ -82,12 +82,12 @@ func withPayload(fs fields) (fields, error) {
 			return nil, err
 		}
 	}
-	for name, v := range map[string]jsontext.Value{"title": title, "body": body} {
-		if v != nil {
-			payload.set(name, json.RawMessage(v))
+	for _, f := range [...]field{{"title", title}, {"body", body}} { // in one order: a repeat must have the same bytes
+		if f.value != nil {
+			payload.set(f.name, f.value)
 		}
 	}
-	fs.set("payload", json.RawMessage(payload.encode()))
+	fs.set("payload", jsontext.Value(payload.encode()))
 	return fs, nil
 }
 
