@@ -133,7 +133,11 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 		return nil, err
 	}
 	if name == "" || name == trigger.OpRegister.String() {
-		return s.registerCommand(r, fs)
+		target, err := s.registerID(r, &fs)
+		if err != nil {
+			return nil, err
+		}
+		return s.command(r, trigger.OpRegister, target, fs)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {

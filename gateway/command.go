@@ -160,39 +160,41 @@ func (r *request) match() (string, error) {
 }
 
 // conditions turns If-Match and If-None-Match into the command's own
-// conditions. An entity tag is the revision: "3".
-func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {
+// conditions. An entity tag is the revision: "3". Again says that the header
+// allows other revisions too: the one that was read, and is now asked for, may
+// be another when the command is decided.
+func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (again bool, err error) {
 	match, err := r.match()
 	if err != nil {
-		return err
+		return false, err
 	}
 	none := r.Header.Values(ifNoneMatch)
 	r.conditional = match != "" || none != nil
 	switch {
 	case none != nil && !slices.Equal(none, []string{"*"}):
-		return errIfNoneMatch
+		return false, errIfNoneMatch
 	case none != nil:
 		fs.set("if_absent", true)
 	}
 	if match == "" {
-		return nil
+		return false, nil
 	}
 	if fs.given("if_revision") {
-		return errIfMatchTwice
+		return false, errIfMatchTwice
 	}
 	revision, one := parseETag(match)
 	if !one {
 		// A body that is wrong is so at any revision (RFC 9110 13.2.1).
 		if _, err := s.command(r, op, id, *fs); err != nil {
-			return err
+			return false, err
 		}
 		st, err := s.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
 		if revision, err = matched(match, st, err); err != nil {
-			return err
+			return false, err
 		}
 	}
 	fs.set("if_revision", revision)
-	return nil
+	return !one, nil
 }
 
 // matched is the revision of a trigger, as it was read, if If-Match allows it.

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -30,13 +27,6 @@ var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone",
 // waysToSayWhen exclude each other; include stands for a recurrence only
 // beside nothing else, so it may join one.
 var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
-
-// patchPause bounds the first pause before a patch is made anew, mostPatchPause
-// any: the bound doubles.
-const (
-	patchPause     = 10 * time.Millisecond
-	mostPatchPause = 200 * time.Millisecond
-)
 
 func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
@@ -72,27 +62,14 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	return s.sendChanged(w, c, v, say)
 }
 
-// patchUnder patches the trigger under a condition. One without is made anew
-// while the trigger changes under our hands, for as long as a decision may take;
-// pauses of random length let others through who do the same.
+// patchUnder patches the trigger under a condition. Only one revision alone makes
+// a patch that is made once; any other is made anew (again.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
-	if revision != nil || match != "" {
-		return s.patchOnce(r, patch, revision, match)
-	}
-	late := time.Now().Add(s.opts.AnswerWithin)
-	for most := patchPause; ; most = min(2*most, mostPatchPause) {
-		c, v, err := s.patchOnce(r, patch, nil, "")
-		if p, ok := errors.AsType[*Problem](err); !ok || p.Code != trigger.CodeConflict || p.Field != "if_revision" {
-			return c, v, err
-		}
-		select {
-		case <-r.Context().Done():
-		case <-time.After(rand.N(most)):
-		}
-		if r.Context().Err() != nil || time.Now().After(late) {
-			return nil, verdict{}, Unavailable(nil, "the trigger changes faster than it can be patched; this patch has changed nothing: send it again").about(c)
-		}
-	}
+	_, one := parseETag(match)
+	return s.anew(r, func() (*command, verdict, bool, error) {
+		c, v, err := s.patchOnce(r, patch, revision, match)
+		return c, v, revision == nil && !one, err
+	})
 }
 
 // patchOnce patches the trigger as it stands, if it is at the revision asked
