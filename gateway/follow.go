@@ -33,12 +33,10 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	if err := s.followable(r, key, after); err != nil {
 		return err
 	}
-	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
-	default:
-		return Unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
+	if !s.followers.take(r.who.Tenant) {
+		return Unavailable(nil, "as many event streams are open as may be here")
 	}
+	defer s.followers.release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
 	defer s.opts.Listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
