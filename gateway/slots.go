@@ -12,7 +12,9 @@ type slots struct {
 	by   map[string]int
 }
 
-func newSlots(n int, shared bool) *slots { return &slots{shared: shared, free: n, by: map[string]int{}} }
+func newSlots(n int, shared bool) *slots {
+	return &slots{shared: shared, free: n, by: map[string]int{}}
+}
 
 // take takes a slot for a tenant; every one that was taken is to be released.
 func (s *slots) take(tenant string) bool {
