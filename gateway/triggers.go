@@ -112,11 +112,22 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(st.Revision))
-	if unchanged(r.Header.Get("If-None-Match"), etag(st.Revision)) {
+	if asRevised(st) && unchanged(strings.Join(r.Header.Values(ifNoneMatch), ","), etag(st.Revision)) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	return sendJSON(w, http.StatusOK, triggerJSON(st))
+}
+
+// asRevised says that a trigger is as its last change left it. The ETag is the
+// revision, and firing is none: who asks again with the ETag must hear that it
+// has fired. What clocks plan, a new tz database may move.
+func asRevised(st *trigger.State) bool {
+	switch st.Status {
+	case trigger.Pending, trigger.Paused, trigger.Cancelled:
+		return len(st.Done) == 0 && len(st.Live) == 0 && st.Spec.When.Kind != trigger.WhenRecurrence && st.Series.Local == ""
+	}
+	return false
 }
 
 // deleteTrigger cancels.
