@@ -108,17 +108,19 @@ func rejected(e *trigger.Error, c *command) *Problem {
 
 // guess answers from the trigger when the outcome is forgotten, which the
 // owner's next commands or a failover can make it. Only what the trigger
-// proves counts as decided.
+// proves counts as decided: one with this content may have been so before a
+// command that was refused, if that was more than a repeat of it.
 func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
 	st, err := s.router.Get(ctx, c.key)
 	if err != nil || st == nil {
 		return verdict{}, nil
 	}
 	switch {
-	case c.absent: // was it there before?
-	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled:
+	case c.absent, c.patch: // was it there before?
+	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys, trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
+	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
-	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled:
+	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0): // else it was too late, perhaps
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
 	}
 	return verdict{}, nil

@@ -24,6 +24,8 @@ type command struct {
 	value   []byte
 	headers []trigger.Header
 	hash    trigger.Hash // of a register's content
+	once    string       // a register's idempotency key
+	patch   bool         // a register that changes some of what is there
 	trace   tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
@@ -68,7 +70,7 @@ func (s *Server) check(tenant string, c *command) error {
 	if err != nil {
 		return err
 	}
-	c.hash = decoded.Hash
+	c.hash, c.once, c.patch = decoded.Hash, decoded.IdempotencyKey, decoded.Patch
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.opts.Admit(tenant, decoded); e != nil {
 		return e
