@@ -52,7 +52,9 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 		return err
 	}
 	out.begin()
-	out.tail(ctx, tail, key)
+	if err := out.tail(ctx, tail, key); err != nil {
+		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.opts.Names.Events(), "error", err)
+	}
 	return nil
 }
 
@@ -169,15 +171,17 @@ func (e *eventStream) flush() {
 	}
 }
 
-// tail sends what comes until the caller leaves or the server stops.
-func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) {
+// tail sends what comes until the caller leaves or the server stops. What the
+// client does not get over by itself is an error: the caller comes back with
+// Last-Event-ID.
+func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) error {
 	_ = e.control.SetReadDeadline(time.Time{})
 	for e.err == nil && ctx.Err() == nil {
 		poll, cancel := context.WithTimeout(ctx, keepAlive)
 		fetches := cl.PollFetches(poll)
 		cancel()
 		if fetches.IsClientClosed() {
-			return
+			return nil
 		}
 		sent := false
 		fetches.EachRecord(func(r *kgo.Record) {
@@ -189,8 +193,22 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 				sent = true
 			}
 		})
+		if err := fetchError(fetches); err != nil {
+			return err
+		}
 		if !sent && fetches.NumRecords() == 0 {
 			e.write(": still here\n\n")
 		}
 	}
+	return nil
+}
+
+// fetchError is why nothing comes; that nothing was there in time is no reason.
+func fetchError(fetches kgo.Fetches) (err error) {
+	fetches.EachError(func(_ string, _ int32, one error) {
+		if !errors.Is(one, context.DeadlineExceeded) && !errors.Is(one, context.Canceled) {
+			err = one
+		}
+	})
+	return err
 }
