@@ -254,3 +254,18 @@ func TestRemindersToBeDecided(t *testing.T) {
 		}
 	}
 }
+
+// A list up to the beginning of time is empty: 0 is an instant, not the lack of
+// one.
+func TestListUpToZero(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/z", at(""))
+	for _, query := range []string{"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z", "?to=1969-12-31T23:59:59Z"} {
+		if a := w.must(http.StatusOK, "GET", "/v1/triggers"+query, ""); !strings.Contains(a.body, `"items":[]`) {
+			t.Errorf("%s lists %s", query, a.body)
+		}
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers?from=1970-01-01T00:00:00Z", ""); !strings.Contains(a.body, `"z"`) {
+		t.Errorf("from 0 lists %s", a.body)
+	}
+}
