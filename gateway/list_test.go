@@ -269,3 +269,30 @@ func TestListUpToZero(t *testing.T) {
 		t.Errorf("from 0 lists %s", a.body)
 	}
 }
+
+// Pages of the default tenant, whose keys stand among all others', do not tell
+// how many triggers other tenants have.
+func TestListIsNotCutByOthers(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.ListBudget = testKeys(t), 200 })
+	own := []string{"a", "acme", "acme-1", "acme0", "b", "z"}
+	for _, id := range own {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(""), "Authorization", "Bearer "+keyD)
+	}
+	var lines strings.Builder
+	for i := range 4 * 300 {
+		fmt.Fprintf(&lines, `{"id":"t%04d","delay":"1d"}`+"\n", i)
+	}
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch", lines.String(), "Authorization", "Bearer "+keyA)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers", "", "Authorization", "Bearer "+keyD)
+	var page Triggers
+	if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, item := range page.Items {
+		ids = append(ids, item.TriggerID)
+	}
+	if !slices.Equal(ids, own) || page.NextCursor != "" {
+		t.Errorf("%v, cursor %q", ids, page.NextCursor)
+	}
+}
