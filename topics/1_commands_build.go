@@ -172,6 +172,8 @@ func (d *draft) channel() string {
 		return defaultChannel
 	case !ValidChannel(name):
 		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit")
+	case IsHighLane(name):
+		d.refuse(trigger.CodeInvalid, "channel", "no channel's name ends in .high: that is the lane of another one")
 	}
 	return name
 }

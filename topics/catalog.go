@@ -30,7 +30,12 @@ func (n Names) Control() string    { return n.join("control") }
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
 // HighLane is where priority high goes for a channel that has the lane.
-func HighLane(topic string) string { return topic + ".high" }
+func HighLane(topic string) string { return topic + highLane }
+
+const highLane = ".high"
+
+// IsHighLane says that a channel of this name would write to the lane of another.
+func IsHighLane(channel string) bool { return strings.HasSuffix(channel, highLane) }
 
 // Channel is the channel a due topic is of: the inverse of Due, "" if it is
 // none. For a high lane it is "<channel>.high".

@@ -171,6 +171,9 @@ func (l *loader) checkChannels() {
 			l.at(key, "%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", name)
 			continue
 		}
+		if strings.HasSuffix(name, ".high") {
+			l.at(key, "no channel's name ends in .high: that is the lane of another one")
+		}
 		topic := l.c.Channel(name).Topic
 		if !topicName.MatchString(topic) {
 			l.at(key+".topic", "%q is no topic: letters, digits, '.', '_' and '-', at most 249", topic)
