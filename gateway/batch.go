@@ -33,6 +33,9 @@ const (
 // Answers are held back until the request is read to its end: a caller that
 // sends all before it reads would else stand still, and so would we.
 func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
+	if err := encoded(w, r); err != nil {
+		return err
+	}
 	if !s.batches.take(r.who.Tenant) {
 		return Unavailable(nil, "as many batches are under way as may be here")
 	}

@@ -23,8 +23,23 @@ const bodyRoom = 256 << 10
 // maxBody bounds one object: a payload in base64 or with escapes, and the rest.
 func (s *Server) maxBody() int64 { return bodyRoom + 2*int64(s.opts.Limits.Payload) }
 
+// encoded refuses a body that would have to be decoded first: what it grows to
+// cannot be known, and read as it is it would be garbled.
+func encoded(w http.ResponseWriter, r *request) error {
+	for _, coding := range r.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 15.5.16
+			return problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send the body as it is, without Content-Encoding")
+		}
+	}
+	return nil
+}
+
 // body reads a request's body whole, within its bound.
 func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
+	if err := encoded(w, r); err != nil {
+		return nil, err
+	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
 		return nil, problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send one JSON object, as application/json")
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -123,6 +124,8 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 		return "", badParameter(idempotencyKey, "Idempotency-Key is given twice")
 	case len(keys) == 1 && key == "":
 		return "", badParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
+	case !utf8.ValidString(key): // as JSON two such keys would be one
+		return "", badParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
 	}
 	field, err := fs.takeText("idempotency_key")
 	switch {

@@ -108,3 +108,24 @@ func TestAPathMeansOneThing(t *testing.T) {
 		t.Errorf("Allow %q", a.header.Get("Allow"))
 	}
 }
+
+// A body in a content coding is refused as such, not read as garbled JSON.
+func TestContentEncoding(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, path := range []string{"/v1/triggers", "/v1/triggers:batch", "/v1/preview"} {
+		a := w.must(http.StatusUnsupportedMediaType, "POST", path, "\x1f\x8b\x08", "Content-Encoding", "gzip")
+		if a.header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: headers %v", path, a.header)
+		}
+	}
+	w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Content-Encoding", "identity")
+}
+
+// Two keys that are not UTF-8 would be one in JSON.
+func TestIdempotencyKeyIsText(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, key := range []string{"\xff", "\xfe"} {
+		w.must(http.StatusBadRequest, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", key)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", "ä")
+}

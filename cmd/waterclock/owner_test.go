@@ -17,7 +17,9 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
 	w.WaitReady(n)
-	w.SendAll(200, func(i int) (string, string) { return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}` })
+	w.SendAll(200, func(i int) (string, string) {
+		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
+	})
 	own := engineOwner{n.Engine, ""}
 	seen := 0
 	leave := func() bool {
