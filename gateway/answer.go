@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -45,6 +47,9 @@ func (s *Server) withinRate(r *request, c *command) error {
 }
 
 func notWritten(err error) *Problem {
+	if errors.Is(err, kerr.MessageTooLarge) {
+		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
+	}
 	return Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // What schemathesis found: requests that meant nothing, or two things, and
@@ -128,4 +130,18 @@ func TestIdempotencyKeyIsText(t *testing.T) {
 		w.must(http.StatusBadRequest, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", key)
 	}
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", "ä")
+}
+
+// A command that Kafka does not take for its size is too large, however often
+// it is sent again.
+func TestCommandLargerThanARecord(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits.Payload = topics.MaxPayload })
+	wide := `{"delay":"1d","tags":{` + strings.Repeat(" ", 1_100_000) + `}}`
+	a := w.must(http.StatusRequestEntityTooLarge, "PUT", "/v1/triggers/x", wide)
+	if a.get(t, "code") != "too_large" || a.get(t, "trigger_id") != "x" {
+		t.Errorf("answer %s", a.body)
+	}
+	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", wide); a.get(t, "code") != "too_large" {
+		t.Errorf("line %s", a.body)
+	}
 }
