@@ -123,3 +123,14 @@ func TestTrespassTellsNoNames(t *testing.T) {
 		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyD)
 	}
 }
+
+// A line of a batch is an attempt as a request of its own is, be it refused
+// here or by the owner.
+func TestTrespassInABatch(t *testing.T) {
+	h := &heard{}
+	w := newWorld(t, func(o *Options) { o.Auth, o.Listener = testKeys(t), h })
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`+"\n"+`{"id":"acme/t","op":"pause"}`+"\n"+`{"id":"nobody/t","op":"pause"}`, "Authorization", "Bearer "+keyB)
+	if h.audited[true] != 2 {
+		t.Errorf("%d attempts on record, want 2", h.audited[true])
+	}
+}
