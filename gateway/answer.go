@@ -59,7 +59,12 @@ func (p *Problem) about(c *command) *Problem {
 }
 
 func wantsAsync(r *http.Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, respondAsync) })
+	return slices.ContainsFunc(r.Header.Values(prefer), func(v string) bool {
+		return slices.ContainsFunc(strings.Split(v, ","), func(one string) bool {
+			name, _, _ := strings.Cut(one, ";") // its parameters
+			return strings.EqualFold(strings.TrimSpace(name), respondAsync)
+		})
+	})
 }
 
 // decision asks the owner what it decided.

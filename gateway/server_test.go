@@ -88,7 +88,7 @@ func TestHostsWithoutAuth(t *testing.T) {
 	for _, c := range []struct {
 		host string
 		want int
-	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"[::1]:80", 200}, {"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
+	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"LocalHost:8080", 200}, {"Clock.Internal", 200}, {"[::1]:80", 200}, {"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
 		req, _ := http.NewRequest("GET", w.url+"/v1/triggers", nil)
 		req.Host = c.host
 		resp, err := http.DefaultClient.Do(req)
