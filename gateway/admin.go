@@ -32,7 +32,7 @@ func (s *Server) AdminHandler() http.Handler {
 
 // onlyInside hides the admin paths on addresses beyond loopback.
 func (s *Server) onlyInside(r *http.Request) error {
-	if inside, _ := r.Context().Value(insideKey{}).(bool); inside {
+	if onAdminListener(r) {
 		return nil
 	}
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -40,6 +40,11 @@ func (s *Server) onlyInside(r *http.Request) error {
 		return errNoPath
 	}
 	return nil
+}
+
+func onAdminListener(r *http.Request) bool {
+	inside, _ := r.Context().Value(insideKey{}).(bool)
+	return inside
 }
 
 var errNoPath = problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -45,6 +47,9 @@ func (s *Server) withinRate(r *request, c *command) error {
 }
 
 func notWritten(err error) *Problem {
+	if errors.Is(err, kerr.MessageTooLarge) {
+		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
+	}
 	return Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 
@@ -54,7 +59,12 @@ func (p *Problem) about(c *command) *Problem {
 }
 
 func wantsAsync(r *http.Request) bool {
-	return slices.ContainsFunc(r.Header.Values("Prefer"), func(v string) bool { return strings.Contains(v, respondAsync) })
+	return slices.ContainsFunc(r.Header.Values(prefer), func(v string) bool {
+		return slices.ContainsFunc(strings.Split(v, ","), func(one string) bool {
+			name, _, _ := strings.Cut(one, ";") // its parameters
+			return strings.EqualFold(strings.TrimSpace(name), respondAsync)
+		})
+	})
 }
 
 // decision asks the owner what it decided.
@@ -108,17 +118,19 @@ func rejected(e *trigger.Error, c *command) *Problem {
 
 // guess answers from the trigger when the outcome is forgotten, which the
 // owner's next commands or a failover can make it. Only what the trigger
-// proves counts as decided.
+// proves counts as decided: one with this content may have been so before a
+// command that was refused, if that was more than a repeat of it.
 func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
 	st, err := s.router.Get(ctx, c.key)
 	if err != nil || st == nil {
 		return verdict{}, nil
 	}
 	switch {
-	case c.absent: // was it there before?
-	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled:
+	case c.absent, c.patch: // was it there before?
+	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys, trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
+	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
-	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled:
+	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0): // else it was too late, perhaps
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
 	}
 	return verdict{}, nil

@@ -79,11 +79,12 @@ func (s *Server) trespass(r *request, err error) {
 	})
 }
 
-// trespassKey is the id as the caller's tenant would have it. For the default
-// tenant that is no trigger's key, since default/x is spelled x.
+// trespassKey is the id as the caller's tenant would have it, with a '/' behind:
+// so it is no trigger's key, and no caller can ask for its events. They would
+// tell which names are tenants.
 func trespassKey(tenant, id string) string {
-	key := printable(tenant + "/" + id)
-	return strings.TrimRight(key, "/")
+	key := strings.TrimRight(printable(tenant+"/"+id), "/")
+	return strings.ToValidUTF8(key[:min(len(key), maxActor-1)], "") + "/"
 }
 
 // trespassing says whether an id means the trigger of another tenant: its

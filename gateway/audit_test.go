@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/topics"
@@ -25,16 +26,16 @@ func TestTrespassIsAudited(t *testing.T) {
 	records := w.commandLog()
 	records.next(t)
 	for _, c := range []struct{ key, method, path, body, want, detail string }{
-		{keyD, "GET", "/v1/triggers/acme%2Ft", "", "default/acme/t", "GET /v1/triggers/{id}"},
-		{keyD, "PUT", "/v1/triggers/acme%2Ft", at(""), "default/acme/t", "PUT /v1/triggers/{id}"},
-		{keyD, "DELETE", "/v1/triggers/acme%2Ft", "", "default/acme/t", "DELETE /v1/triggers/{id}"},
-		{keyD, "POST", "/v1/triggers/acme%2Ft:run", "", "default/acme/t", "POST /v1/triggers/{id}:run"},
-		{keyD, "GET", "/v1/triggers/acme%2Ft/events", "", "default/acme/t", "GET /v1/triggers/{id}/events"},
-		{keyD, "DELETE", "/api/reminders/acme%2Ft", "", "default/acme/t", "DELETE /api/reminders/{id}"},
-		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t", "POST /v1/triggers:batch"},
-		{keyB, "GET", "/v1/triggers/acme%2Ft", "", "blue/acme/t", "GET /v1/triggers/{id}"},
-		{keyB, "GET", "/v1/triggers/green%2Ft", "", "blue/green/t", "GET /v1/triggers/{id}"},
-		{keyB, "GET", "/v1/triggers/default%2Ft", "", "blue/default/t", "GET /v1/triggers/{id}"},
+		{keyD, "GET", "/v1/triggers/acme%2Ft", "", "default/acme/t/", "GET /v1/triggers/{id}"},
+		{keyD, "PUT", "/v1/triggers/acme%2Ft", at(""), "default/acme/t/", "PUT /v1/triggers/{id}"},
+		{keyD, "DELETE", "/v1/triggers/acme%2Ft", "", "default/acme/t/", "DELETE /v1/triggers/{id}"},
+		{keyD, "POST", "/v1/triggers/acme%2Ft:run", "", "default/acme/t/", "POST /v1/triggers/{id}:run"},
+		{keyD, "GET", "/v1/triggers/acme%2Ft/events", "", "default/acme/t/", "GET /v1/triggers/{id}/events"},
+		{keyD, "DELETE", "/api/reminders/acme%2Ft", "", "default/acme/t/", "DELETE /api/reminders/{id}"},
+		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t/", "POST /v1/triggers:batch"},
+		{keyB, "GET", "/v1/triggers/acme%2Ft", "", "blue/acme/t/", "GET /v1/triggers/{id}"},
+		{keyB, "GET", "/v1/triggers/green%2Ft", "", "blue/green/t/", "GET /v1/triggers/{id}"},
+		{keyB, "GET", "/v1/triggers/default%2Ft", "", "blue/default/t/", "GET /v1/triggers/{id}"},
 	} {
 		a := w.call(c.method, c.path, c.body, "Authorization", "Bearer "+c.key)
 		if a.status != http.StatusNotFound && !strings.HasSuffix(c.path, ":batch") {
@@ -92,5 +93,44 @@ func TestAuditIsBounded(t *testing.T) {
 	records := w.commandLog()
 	for range 5 {
 		records.next(t)
+	}
+}
+
+// What is put on record of an attempt, no caller can read: it would tell a name
+// that is a tenant's from one that is nobody's.
+func TestTrespassTellsNoNames(t *testing.T) {
+	log := &eventLog{}
+	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
+	records := w.commandLog()
+	for _, key := range []string{keyB, keyD} {
+		for _, id := range []string{"acme%2Ft", "acme%2F", "acme%2F%2Ft", "acme%2Ft%01", "acme%2F" + strings.Repeat("%C3%A4", 90)} {
+			w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id, "", "Authorization", "Bearer "+key)
+			r := records.next(t)
+			if _, err := trigger.ParseKey(r.Key); err == nil || len(r.Key) > trigger.MaxKeyBytes || !utf8.Valid(r.Key) {
+				t.Errorf("%s is on record under %q, which may be a trigger", id, r.Key)
+			}
+			log.mu.Lock()
+			log.all = append(log.all, event(string(r.Key), int64(len(log.all)), 0, "command.rejected")) // as the engine tells it
+			log.mu.Unlock()
+		}
+	}
+	w.must(http.StatusNotFound, "GET", "/v1/triggers/%2F", "", "Authorization", "Bearer "+keyD)
+	if r := records.next(t); string(r.Key) != "default/" {
+		t.Errorf("on record under %q", r.Key)
+	}
+	for _, id := range []string{"acme%2Ft", "nobody%2Ft", "acme%2Ft%2F", "default%2Facme%2Ft%2F", "blue%2Facme%2Ft%2F"} {
+		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyB)
+		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyD)
+	}
+}
+
+// A line of a batch is an attempt as a request of its own is, be it refused
+// here or by the owner.
+func TestTrespassInABatch(t *testing.T) {
+	h := &heard{}
+	w := newWorld(t, func(o *Options) { o.Auth, o.Listener = testKeys(t), h })
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`+"\n"+`{"id":"acme/t","op":"pause"}`+"\n"+`{"id":"nobody/t","op":"pause"}`, "Authorization", "Bearer "+keyB)
+	if h.audited[true] != 2 {
+		t.Errorf("%d attempts on record, want 2", h.audited[true])
 	}
 }

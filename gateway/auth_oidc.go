@@ -101,6 +101,9 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 		return Caller{}, Unavailable(err, "the token's issuer does not answer")
 	}
 	id, err := verifier.Verify(r.Context(), token)
+	if err != nil && strings.Contains(err.Error(), fetchingKeys) {
+		return Caller{}, Unavailable(err, "the token's issuer does not answer")
+	}
 	if err != nil {
 		return Caller{}, err
 	}
@@ -111,7 +114,18 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	return a.caller(id, claims)
 }
 
+// fetchingKeys is what go-oidc says where the signature could not be checked at
+// all: its error for that has no type.
+const fetchingKeys = "fetching keys"
+
+// maxTokenSkew is how far an issuer's clock may be ahead of ours. go-oidc would
+// take five minutes.
+const maxTokenSkew = time.Minute
+
 func (a *OIDC) caller(id *oidc.IDToken, claims map[string]any) (Caller, error) {
+	if from, ok := claims["nbf"].(float64); ok && from > float64(a.opts.Now().Add(maxTokenSkew).Unix()) {
+		return Caller{}, errors.New("the token is not valid yet")
+	}
 	tenant, ok := claims[a.opts.TenantClaim].(string)
 	if !ok || !validTenant(tenant) {
 		return Caller{}, fmt.Errorf("claim %s is no tenant", a.opts.TenantClaim)
@@ -158,7 +172,7 @@ func (a *OIDC) ready() (*oidc.IDTokenVerifier, error) {
 	if now := time.Now(); now.Sub(a.tried) < discoverEvery {
 		return nil, errors.New("the issuer did not answer a moment ago")
 	}
-	a.tried = time.Now()
+	defer func() { a.tried = time.Now() }() // not before: those who waited for the answer would each ask again
 	// The keys are fetched with this context later on, so it must not end.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), a.opts.Client), a.opts.Issuer)
 	if err != nil {

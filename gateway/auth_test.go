@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -214,6 +216,8 @@ func TestTokens(t *testing.T) {
 		{"no exp", without("exp"), 0},
 		{"expired", set("exp", i.now.Add(-time.Second).Unix()), 0},
 		{"not yet", set("nbf", i.now.Add(time.Hour).Unix()), 0},
+		{"not yet, by over a minute", set("nbf", i.now.Add(61*time.Second).Unix()), 0},
+		{"a clock ahead by less", set("nbf", i.now.Add(59*time.Second).Unix()), Writer},
 		{"no tenant", without("tenant"), 0},
 		{"tenant with a slash", set("tenant", "acme/x"), 0},
 		{"tenant empty", set("tenant", ""), 0},
@@ -254,10 +258,10 @@ func TestOIDCOptions(t *testing.T) {
 func TestDiscovery(t *testing.T) {
 	i := newIssuer(t)
 	var base string
-	up := false
+	up, keys := false, true
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case !up:
+		case !up || !keys && r.URL.Path == "/keys":
 			w.WriteHeader(http.StatusBadGateway)
 		case r.URL.Path == "/keys":
 			_ = sendJSON(w, 200, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
@@ -281,8 +285,44 @@ func TestDiscovery(t *testing.T) {
 	if _, err := AnyOf(testKeys(t), auth).Authenticate(plain); asProblem(err).Status == http.StatusServiceUnavailable {
 		t.Errorf("a wrong API key waits for the issuer: %v", err)
 	}
-	up, auth.tried = true, time.Time{}
+	up, keys, auth.tried = true, false, time.Time{}
+	if _, err := AnyOf(testKeys(t), auth).Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+		t.Errorf("the issuer's keys away: %v", err)
+	}
+	keys = true
 	if who, err := AnyOf(testKeys(t), auth).Authenticate(r); err != nil || who.Tenant != "acme" {
 		t.Errorf("caller %+v, error %v", who, err)
+	}
+}
+
+// However many wait for an issuer that does not answer, it is asked once.
+func TestIssuerThatHangsIsAskedOnce(t *testing.T) {
+	var asked atomic.Int64
+	release := make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked.Add(1)
+		<-release
+	}))
+	defer h.Close()
+	defer close(release)
+	const patience = discoverEvery + 100*time.Millisecond
+	auth, err := NewOIDC(OIDCOptions{Issuer: h.URL, Audience: audience, Client: &http.Client{Timeout: patience}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest("GET", "/v1/triggers", nil)
+	r.Header.Set("Authorization", "Bearer a.b.c")
+	var all sync.WaitGroup
+	began := time.Now()
+	for range 4 {
+		all.Go(func() {
+			if _, err := auth.Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); asked.Load() != 1 || took > 2*patience {
+		t.Errorf("asked %d times in %v", asked.Load(), took)
 	}
 }

@@ -33,12 +33,13 @@ const (
 // Answers are held back until the request is read to its end: a caller that
 // sends all before it reads would else stand still, and so would we.
 func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
-	select {
-	case s.batches <- struct{}{}:
-		defer func() { <-s.batches }()
-	default:
-		return Unavailable(nil, fmt.Sprintf("%d batches are under way, which is the bound here", cap(s.batches)))
+	if err := encoded(w, r); err != nil {
+		return err
 	}
+	if !s.batches.take(r.who.Tenant) {
+		return Unavailable(nil, "as many batches are under way as may be here")
+	}
+	defer s.batches.release(r.who.Tenant)
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(batchWithin))
 	_ = control.SetWriteDeadline(time.Now().Add(batchWithin + responseWithin))
@@ -133,7 +134,11 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 		return nil, err
 	}
 	if name == "" || name == trigger.OpRegister.String() {
-		return s.registerCommand(r, fs)
+		target, err := s.registerID(r, &fs)
+		if err != nil {
+			return nil, err
+		}
+		return s.command(r, trigger.OpRegister, target, fs)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {

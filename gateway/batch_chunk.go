@@ -102,7 +102,7 @@ func (b *batchOf) seal() {
 				c.refuseRest(b.s, fmt.Errorf("panic: %v", v))
 			}
 		}()
-		c.settle(b.r.Context(), b.s, b.async)
+		c.settle(b.r, b.s, b.async)
 	}()
 }
 
@@ -129,7 +129,7 @@ func (c *chunk) acknowledged() {
 }
 
 // settle waits for the lines to be durable and decided, and words the answers.
-func (c *chunk) settle(ctx context.Context, s *Server, async bool) {
+func (c *chunk) settle(r *request, s *Server, async bool) {
 	late := time.NewTimer(s.opts.ProduceWithin)
 	defer late.Stop()
 	select {
@@ -139,7 +139,7 @@ func (c *chunk) settle(ctx context.Context, s *Server, async bool) {
 	c.mu.Lock()
 	places := append([]place(nil), c.places...) // an acknowledgement may still come
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.AnswerWithin)
 	defer cancel()
 	decided := make([]*asked, len(c.lines))
 	if !async {
@@ -147,7 +147,7 @@ func (c *chunk) settle(ctx context.Context, s *Server, async bool) {
 	}
 	for i := range c.lines {
 		if l := &c.lines[i]; l.command != nil {
-			l.settle(ctx, s, places[i].err, decided[i])
+			l.settle(ctx, s, r, places[i].err, decided[i])
 		}
 	}
 }
@@ -183,9 +183,10 @@ func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided [
 }
 
 // settle words the answer of one line; a is nil where nobody was asked.
-func (l *batchLine) settle(ctx context.Context, s *Server, failed error, a *asked) {
+func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed error, a *asked) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
+		s.trespass(r, err)
 		l.answer = s.refuseLine(l, err)
 		return
 	}

@@ -195,14 +195,14 @@ type PreviewBody struct {
 	FireAt     topics.TextOrNumber   `json:"fire_at,omitempty"`
 	Recurrence string                `json:"recurrence,omitempty"`
 	Delay      topics.TextOrNumber   `json:"delay,omitempty"`
-	Start      topics.TextOrNumber   `json:"start,omitempty"`
+	Start      string                `json:"start,omitempty"`
 	Timezone   string                `json:"timezone,omitempty"`
 	Include    []string              `json:"include,omitempty"`
 	Exclude    []string              `json:"exclude,omitempty"`
-	Until      topics.TextOrNumber   `json:"until,omitempty"`
-	Count      int                   `json:"count,omitempty"`
+	Until      string                `json:"until,omitempty"`
+	Count      int                   `json:"count,omitempty" minimum:"1"`
 	DST        *topics.DSTJSON       `json:"dst,omitempty"`
 	Calendars  *topics.CalendarsJSON `json:"calendars,omitempty"`
 	After      topics.TextOrNumber   `json:"after,omitempty" doc:"Exclusive; default now"`
-	N          int                   `json:"n,omitempty" minimum:"1" maximum:"1000"`
+	N          int                   `json:"n,omitempty" minimum:"1" maximum:"10000"` // calendar.PreviewMaxN
 }

@@ -23,8 +23,23 @@ const bodyRoom = 256 << 10
 // maxBody bounds one object: a payload in base64 or with escapes, and the rest.
 func (s *Server) maxBody() int64 { return bodyRoom + 2*int64(s.opts.Limits.Payload) }
 
+// encoded refuses a body that would have to be decoded first: what it grows to
+// cannot be known, and read as it is it would be garbled.
+func encoded(w http.ResponseWriter, r *request) error {
+	for _, coding := range r.Header.Values("Content-Encoding") {
+		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
+			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 15.5.16
+			return problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send the body as it is, without Content-Encoding")
+		}
+	}
+	return nil
+}
+
 // body reads a request's body whole, within its bound.
 func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
+	if err := encoded(w, r); err != nil {
+		return nil, err
+	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
 		return nil, problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send one JSON object, as application/json")
 	}
@@ -183,15 +198,28 @@ func (fs *fields) takeText(name string) (string, error) {
 
 // set puts a member in the place of one of its name, or behind all.
 func (fs *fields) set(name string, v any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
-	}
+	raw := spelled(name, v)
 	if i := fs.index(name); i >= 0 {
 		(*fs)[i].value = raw
 		return
 	}
 	*fs = append(*fs, field{name, raw})
+}
+
+// spelled is a value as JSON. What is JSON already stays as it is, byte for
+// byte; in texts < > & stay, too: escaped they take six bytes each, and limits
+// count bytes.
+func spelled(name string, v any) jsontext.Value {
+	if raw, ok := v.(jsontext.Value); ok {
+		return raw
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // encode spells the object.

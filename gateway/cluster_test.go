@@ -198,6 +198,40 @@ func TestPartitionsMove(t *testing.T) {
 	}
 }
 
+// Reads of a partition whose owner has died, or breaks off, are to be repeated:
+// there will be another. Writes are durable.
+func TestOwnerThatIsGone(t *testing.T) {
+	w := newWorld(t, nil)
+	breaks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("["))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	defer breaks.Close()
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	for name, base := range map[string]string{"dead": dead.URL, "breaks off": breaks.URL, "no address": "http://a b"} {
+		t.Run(name, func(t *testing.T) {
+			for p := range int32(testPartitions) {
+				w.announce(p, strings.TrimPrefix(base, "http://"), 5)
+			}
+			_, u := w.gateway(nil, func(o *Options) { o.PeerSecret, o.AnswerWithin = []byte(secret), 200*time.Millisecond })
+			for _, c := range []struct {
+				method, path, body, ifMatch string
+				want                        int
+			}{
+				{"GET", "/v1/triggers/x", "", "", 503}, {"GET", "/v1/triggers", "", "", 503}, {"PATCH", "/v1/triggers/x", `{"payload":1}`, "", 503},
+				{"PUT", "/v1/triggers/x", at(""), "*", 503}, {"PUT", "/v1/triggers/x", at(""), "", 202},
+			} {
+				a := w.callAt(u, c.method, c.path, c.body, map[bool]string{true: "If-Match"}[c.ifMatch != ""], c.ifMatch)
+				if a.status != c.want || c.want == http.StatusServiceUnavailable && a.header.Get("Retry-After") == "" {
+					t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
+				}
+			}
+		})
+	}
+}
+
 // An owner that is known, and is none any more, is looked for anew and not asked
 // for ever.
 func TestAskLooksAgain(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +25,8 @@ type command struct {
 	value   []byte
 	headers []trigger.Header
 	hash    trigger.Hash // of a register's content
+	once    string       // a register's idempotency key
+	patch   bool         // a register that changes some of what is there
 	trace   tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
@@ -68,7 +71,7 @@ func (s *Server) check(tenant string, c *command) error {
 	if err != nil {
 		return err
 	}
-	c.hash = decoded.Hash
+	c.hash, c.once, c.patch = decoded.Hash, decoded.IdempotencyKey, decoded.Patch
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.opts.Admit(tenant, decoded); e != nil {
 		return e
@@ -121,6 +124,8 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 		return "", badParameter(idempotencyKey, "Idempotency-Key is given twice")
 	case len(keys) == 1 && key == "":
 		return "", badParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
+	case !utf8.ValidString(key): // as JSON two such keys would be one
+		return "", badParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
 	}
 	field, err := fs.takeText("idempotency_key")
 	switch {
@@ -160,39 +165,41 @@ func (r *request) match() (string, error) {
 }
 
 // conditions turns If-Match and If-None-Match into the command's own
-// conditions. An entity tag is the revision: "3".
-func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) error {
+// conditions. An entity tag is the revision: "3". Again says that the header
+// allows other revisions too: the one that was read, and is now asked for, may
+// be another when the command is decided.
+func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (again bool, err error) {
 	match, err := r.match()
 	if err != nil {
-		return err
+		return false, err
 	}
 	none := r.Header.Values(ifNoneMatch)
 	r.conditional = match != "" || none != nil
 	switch {
 	case none != nil && !slices.Equal(none, []string{"*"}):
-		return errIfNoneMatch
+		return false, errIfNoneMatch
 	case none != nil:
 		fs.set("if_absent", true)
 	}
 	if match == "" {
-		return nil
+		return false, nil
 	}
 	if fs.given("if_revision") {
-		return errIfMatchTwice
+		return false, errIfMatchTwice
 	}
 	revision, one := parseETag(match)
 	if !one {
 		// A body that is wrong is so at any revision (RFC 9110 13.2.1).
 		if _, err := s.command(r, op, id, *fs); err != nil {
-			return err
+			return false, err
 		}
 		st, err := s.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
 		if revision, err = matched(match, st, err); err != nil {
-			return err
+			return false, err
 		}
 	}
 	fs.set("if_revision", revision)
-	return nil
+	return !one, nil
 }
 
 // matched is the revision of a trigger, as it was read, if If-Match allows it.

@@ -78,3 +78,22 @@ func TestIfNoneMatchOfWhatIsThere(t *testing.T) {
 	w.engine.forget() // then nobody knows whose it is
 	w.must(http.StatusAccepted, "PUT", "/v1/triggers/m", at(""), "If-None-Match", "*")
 }
+
+// The ETag is the revision, which firing does not change: what has fired since,
+// or is planned anew, is not what the caller knows.
+func TestIfNoneMatchOfWhatHasFired(t *testing.T) {
+	w := newWorld(t, nil)
+	for id, body := range map[string]string{"once": at(""), "acked": at(`,"channel":"sms"`), "rule": `{"recurrence":"every:1h"}`} {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, body)
+		known := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "")
+		w.engine.fire(idKey(id))
+		a := w.call("GET", "/v1/triggers/"+id, "", "If-None-Match", known.header.Get("ETag"))
+		if a.status != http.StatusOK || a.body == known.body {
+			t.Errorf("%s: %d %s", id, a.status, a.body)
+		}
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/wait", at(""))
+	w.must(http.StatusNotModified, "GET", "/v1/triggers/wait", "", "If-None-Match", `"1"`)
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/wait", "")
+	w.must(http.StatusNotModified, "GET", "/v1/triggers/wait", "", "If-None-Match", `"2"`)
+}

@@ -50,27 +50,46 @@ type Found struct {
 // find answers a query about one partition from its owner.
 func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error) {
 	var page Page
-	looked := 0
+	looked, row := 0, 0
+	var beyond trigger.Key // where to go on, past what is another tenant's
 	visit := func(at UserCursor, s *trigger.State) bool {
 		looked++
+		row++
 		switch ours := q.inTenant(s.Key); {
 		case !ours && !q.mayFollow(s.Key):
 			return false
-		case ours && q.matches(s):
-			page.Items = append(page.Items, Found{at, s})
+		case !ours && row > longRow:
+			beyond = behindTenant(s.Key.Tenant())
+			return false
+		case ours:
+			if row = 0; q.matches(s) {
+				page.Items = append(page.Items, Found{at, s})
+			}
 		}
 		page.Through = at
 		page.More = len(page.Items) >= q.Limit || looked >= q.Budget
 		return !page.More
 	}
-	var err error
 	if q.User != "" {
-		err = o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, visit)
-	} else {
-		err = o.Scan(ctx, partition, q.firstKey(), func(s *trigger.State) bool { return visit(UserCursor{Key: s.Key}, s) })
+		err := o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, visit)
+		return page, err
 	}
-	return page, err
+	for after := q.firstKey(); ; after = beyond {
+		beyond, row = "", 0
+		err := o.Scan(ctx, partition, after, func(s *trigger.State) bool { return visit(UserCursor{Key: s.Key}, s) })
+		if err != nil || beyond == "" {
+			return page, err
+		}
+	}
 }
+
+// longRow is how many triggers of others are passed one by one, before a scan
+// begins anew behind them.
+const longRow = 64
+
+// behindTenant stands after all keys of a tenant, and before any other: no key
+// has such a byte.
+func behindTenant(name string) trigger.Key { return trigger.Key(name + "/\xff") }
 
 // firstKey skips the tenants before ours: their keys sort before tenant/.
 func (q *Query) firstKey() trigger.Key {

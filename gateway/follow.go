@@ -33,12 +33,10 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	if err := s.followable(r, key, after); err != nil {
 		return err
 	}
-	select {
-	case s.followers <- struct{}{}:
-		defer func() { <-s.followers }()
-	default:
-		return Unavailable(nil, fmt.Sprintf("%d event streams are open, which is the bound here", cap(s.followers)))
+	if !s.followers.take(r.who.Tenant) {
+		return Unavailable(nil, "as many event streams are open as may be here")
 	}
+	defer s.followers.release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
 	defer s.opts.Listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -54,7 +52,9 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 		return err
 	}
 	out.begin()
-	out.tail(ctx, tail, key)
+	if err := out.tail(ctx, tail, key); err != nil {
+		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.opts.Names.Events(), "error", err)
+	}
 	return nil
 }
 
@@ -171,8 +171,10 @@ func (e *eventStream) flush() {
 	}
 }
 
-// tail sends what comes until the caller leaves or the server stops.
-func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) {
+// tail sends what comes until the caller leaves or the server stops. What the
+// client does not get over by itself is an error: the caller comes back with
+// Last-Event-ID.
+func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) error {
 	_ = e.control.SetReadDeadline(time.Time{})
 	spoke := time.Now()
 	for e.err == nil && ctx.Err() == nil {
@@ -180,7 +182,7 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 		fetches := cl.PollFetches(poll)
 		cancel()
 		if fetches.IsClientClosed() {
-			return
+			return nil
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if string(r.Key) != string(key) {
@@ -191,9 +193,23 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 				spoke = time.Now()
 			}
 		})
+		if err := fetchError(fetches); err != nil {
+			return err
+		}
 		if time.Since(spoke) >= keepAlive { // a busy partition's records may all be of others
 			e.write(": still here\n\n")
 			spoke = time.Now()
 		}
 	}
+	return nil
+}
+
+// fetchError is why nothing comes; that nothing was there in time is no reason.
+func fetchError(fetches kgo.Fetches) (err error) {
+	fetches.EachError(func(_ string, _ int32, one error) {
+		if !errors.Is(one, context.DeadlineExceeded) && !errors.Is(one, context.Canceled) {
+			err = one
+		}
+	})
+	return err
 }

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
 )
@@ -159,4 +161,46 @@ func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 		}
 	}
 	t.Error("the stream was silent for 5 s, ten times as long as it may be")
+}
+
+// A stream whose topic cannot be read ends; it would ask again, and write that
+// it lives, thousands of times a second.
+func TestFollowWhatCannotBeRead(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/e", at(""))
+	w.cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		return refuseFetch(req.(*kmsg.FetchRequest)), nil, true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := 0
+	for scan := bufio.NewScanner(resp.Body); scan.Scan(); {
+		lines++
+	}
+	if resp.StatusCode != http.StatusOK || ctx.Err() != nil || lines > 4 {
+		t.Errorf("status %d, %d lines, %v", resp.StatusCode, lines, ctx.Err())
+	}
+}
+
+// refuseFetch says of each partition that its reader may not.
+func refuseFetch(req *kmsg.FetchRequest) *kmsg.FetchResponse {
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	for _, topic := range req.Topics {
+		to := kmsg.NewFetchResponseTopic()
+		to.Topic, to.TopicID = topic.Topic, topic.TopicID
+		for _, p := range topic.Partitions {
+			refused := kmsg.NewFetchResponseTopicPartition()
+			refused.Partition, refused.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+			to.Partitions = append(to.Partitions, refused)
+		}
+		resp.Topics = append(resp.Topics, to)
+	}
+	return resp
 }

@@ -125,7 +125,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	host = strings.Trim(host, "[]")
+	host = strings.ToLower(strings.Trim(host, "[]"))
 	if host == "localhost" || net.ParseIP(host) != nil || slices.Contains(s.opts.Hosts, host) {
 		return nil
 	}

@@ -95,5 +95,8 @@ func instantParam(v url.Values, name string) (trigger.Instant, error) {
 	if err != nil {
 		return 0, badParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
 	}
+	if ms == 0 { // which would be no bound; nothing fires in the millisecond between
+		ms = -1
+	}
 	return trigger.Instant(ms), nil
 }

@@ -254,3 +254,45 @@ func TestRemindersToBeDecided(t *testing.T) {
 		}
 	}
 }
+
+// A list up to the beginning of time is empty: 0 is an instant, not the lack of
+// one.
+func TestListUpToZero(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/z", at(""))
+	for _, query := range []string{"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z", "?to=1969-12-31T23:59:59Z"} {
+		if a := w.must(http.StatusOK, "GET", "/v1/triggers"+query, ""); !strings.Contains(a.body, `"items":[]`) {
+			t.Errorf("%s lists %s", query, a.body)
+		}
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers?from=1970-01-01T00:00:00Z", ""); !strings.Contains(a.body, `"z"`) {
+		t.Errorf("from 0 lists %s", a.body)
+	}
+}
+
+// Pages of the default tenant, whose keys stand among all others', do not tell
+// how many triggers other tenants have.
+func TestListIsNotCutByOthers(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.ListBudget = testKeys(t), 200 })
+	own := []string{"a", "acme", "acme-1", "acme0", "b", "z"}
+	for _, id := range own {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(""), "Authorization", "Bearer "+keyD)
+	}
+	var lines strings.Builder
+	for i := range 4 * 300 {
+		fmt.Fprintf(&lines, `{"id":"t%04d","delay":"1d"}`+"\n", i)
+	}
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch", lines.String(), "Authorization", "Bearer "+keyA)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers", "", "Authorization", "Bearer "+keyD)
+	var page Triggers
+	if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, item := range page.Items {
+		ids = append(ids, item.TriggerID)
+	}
+	if !slices.Equal(ids, own) || page.NextCursor != "" {
+		t.Errorf("%v, cursor %q", ids, page.NextCursor)
+	}
+}

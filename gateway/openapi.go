@@ -47,7 +47,7 @@ const (
 var headerDocs = map[string]string{
 	idempotencyKey: "Makes repeats safe: without an id the trigger's id follows from it. The same key with other content is idempotency_conflict",
 	ifMatch:        "The ETag the trigger must have, else 412",
-	ifNoneMatch:    "GET: answers 304 if the trigger has this ETag. Writes: * registers only what does not exist, else 412",
+	ifNoneMatch:    "GET: answers 304 if the trigger has this ETag, and has neither fired nor follows clocks. Writes: * registers only what does not exist, else 412",
 	prefer:         "respond-async answers 202 as soon as the command is durable",
 }
 

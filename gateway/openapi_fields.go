@@ -44,7 +44,7 @@ func withFields(api []byte) ([]byte, error) {
 		for field, was := range properties {
 			schema, ok := known[field]
 			if !ok {
-				continue
+				schema = was.(map[string]any)
 			}
 			schema = nullable(schema, patch)
 			if text := was.(map[string]any)["description"]; text != nil && schema["description"] == nil {
@@ -60,7 +60,21 @@ func withFields(api []byte) ([]byte, error) {
 			body["anyOf"] = needed
 		}
 	}
+	previewNulls(components)
 	return json.Marshal(doc)
+}
+
+// previewNulls lets every field of a preview be null, as its parser does. What
+// it refers to is put in place: elsewhere that is never null.
+func previewNulls(components map[string]any) {
+	properties := components["PreviewBody"].(map[string]any)["properties"].(map[string]any)
+	for field, was := range properties {
+		schema := was.(map[string]any)
+		if ref, ok := schema["$ref"].(string); ok {
+			schema = components[strings.TrimPrefix(ref, "#/components/schemas/")].(map[string]any)
+		}
+		properties[field] = nullable(schema, false)
+	}
 }
 
 // fieldSchemas are the schemas of a command's fields by name, without
@@ -111,32 +125,50 @@ func resolved(v any, defs map[string]any) any {
 	return v
 }
 
-// nullable lets a value be null: it counts as absent. In a merge patch null
-// also removes what stands deeper.
-func nullable(schema map[string]any, deep bool) map[string]any {
+// nullable lets a value be null: it counts as absent, as do its members that may
+// be left out. In a merge patch null also removes what stands deeper.
+func nullable(schema map[string]any, patch bool) map[string]any {
 	out := maps.Clone(schema)
 	switch kind := out["type"].(type) {
 	case string:
 		out["type"] = []any{kind, "null"}
 	case []any:
-		out["type"] = append(slices.Clone(kind), "null")
+		out["type"] = withNull(kind, "null")
 	}
 	if values, ok := out["enum"].([]any); ok {
-		out["enum"] = append(slices.Clone(values), nil)
+		out["enum"] = withNull(values, nil)
 	}
-	if !deep {
-		return out
+	if ways, ok := out["oneOf"].([]any); ok && !slices.ContainsFunc(ways, isNull) {
+		out["oneOf"] = append(slices.Clone(ways), map[string]any{"type": "null"})
+	}
+	required, _ := out["required"].([]any)
+	if patch {
+		required = nil
+		delete(out, "required") // of what the patch is merged into
 	}
 	if members, ok := out["properties"].(map[string]any); ok {
 		all := map[string]any{}
 		for name, member := range members {
-			all[name] = nullable(member.(map[string]any), true)
+			if all[name] = member; !slices.Contains(required, any(name)) {
+				all[name] = nullable(member.(map[string]any), patch)
+			}
 		}
 		out["properties"] = all
-		delete(out, "required") // of what the patch is merged into
 	}
-	if member, ok := out["additionalProperties"].(map[string]any); ok {
+	if member, ok := out["additionalProperties"].(map[string]any); ok && patch {
 		out["additionalProperties"] = nullable(member, true)
 	}
 	return out
+}
+
+func withNull(list []any, null any) []any {
+	if slices.Contains(list, null) {
+		return list
+	}
+	return append(slices.Clone(list), null)
+}
+
+func isNull(schema any) bool {
+	s, _ := schema.(map[string]any)
+	return s["type"] == "null"
 }

@@ -93,9 +93,10 @@ type Options struct {
 	// BatchAtOnce bounds the lines of one batch that wait for their decision:
 	// at a turn every 20 ms so many are decided in one. 0 means 4,096.
 	BatchAtOnce int
-	// Batches bounds the batches under way. 0 means 8.
+	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
+	// as many as it leaves for others: half.
 	Batches int
-	// Followers bounds the open event streams. 0 means 256.
+	// Followers bounds the open event streams, as Batches does. 0 means 256.
 	Followers int
 
 	Now    func() time.Time // nil means time.Now

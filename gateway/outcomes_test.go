@@ -77,3 +77,32 @@ func (partly) Outcome(ctx context.Context, _ trigger.Key, _ int32, offset int64)
 	<-ctx.Done()
 	return Decided{}, false, ctx.Err()
 }
+
+// What is forgotten is answered as decided only where the trigger proves it: it
+// does not where it had the content of a refused command before.
+func TestForgottenRefusals(t *testing.T) {
+	w := newWorld(t, nil)
+	const tagged, earlier = `,"tags":{"a":"1"}`, "2060-01-01T00:00:00Z"
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/g", at(tagged))
+	w.must(http.StatusOK, "PATCH", "/v1/triggers/g", `{"fire_at":"`+earlier+`"}`)
+	w.engine.forget()
+	w.must(http.StatusAccepted, "PUT", "/v1/triggers/g", at(tagged), "If-Match", `"7"`, "Idempotency-Key", "new")
+	w.must(http.StatusAccepted, "PATCH", "/v1/triggers/g", at(tagged+`,"if_revision":1`))
+	if st := w.state("g"); st.Revision != 2 || st.Nominal().String() != "2060-01-01T00:00:00.000Z" {
+		t.Errorf("not refused: %+v", st)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/triggers/h", at(""), "Idempotency-Key", "k")
+	w.must(http.StatusOK, "PUT", "/v1/triggers/h", at(""))
+}
+
+// A cancel that came too late leaves a cancelled trigger, too.
+func TestForgottenCancelOfWhatHasFired(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, id := range []string{"known", "forgotten"} {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(`,"channel":"sms"`))
+		w.engine.fire(idKey(id))
+	}
+	w.must(http.StatusConflict, "DELETE", "/v1/triggers/known", "")
+	w.engine.forget()
+	w.must(http.StatusAccepted, "DELETE", "/v1/triggers/forgotten", "")
+}

@@ -88,11 +88,13 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	return sendPlain(w, http.StatusOK, "ready\n")
 }
 
+// getMetrics tells of all tenants. Where there is auth, a proxy may bring anybody
+// to loopback: the metrics are on the admin listener alone.
 func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
 	}
-	if s.opts.Metrics == nil {
+	if s.opts.Metrics == nil || s.opts.Auth != nil && !onAdminListener(r.Request) {
 		return errNoPath
 	}
 	s.opts.Metrics.ServeHTTP(w, r.Request)

@@ -2,14 +2,12 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -29,13 +27,6 @@ var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone",
 // waysToSayWhen exclude each other; include stands for a recurrence only
 // beside nothing else, so it may join one.
 var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
-
-// patchPause bounds the first pause before a patch is made anew, mostPatchPause
-// any: the bound doubles.
-const (
-	patchPause     = 10 * time.Millisecond
-	mostPatchPause = 200 * time.Millisecond
-)
 
 func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
@@ -71,27 +62,14 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	return s.sendChanged(w, c, v, say)
 }
 
-// patchUnder patches the trigger under a condition. One without is made anew
-// while the trigger changes under our hands, for as long as a decision may take;
-// pauses of random length let others through who do the same.
+// patchUnder patches the trigger under a condition. Only one revision alone makes
+// a patch that is made once; any other is made anew (again.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
-	if revision != nil || match != "" {
-		return s.patchOnce(r, patch, revision, match)
-	}
-	late := time.Now().Add(s.opts.AnswerWithin)
-	for most := patchPause; ; most = min(2*most, mostPatchPause) {
-		c, v, err := s.patchOnce(r, patch, nil, "")
-		if p, ok := errors.AsType[*Problem](err); !ok || p.Code != trigger.CodeConflict || p.Field != "if_revision" {
-			return c, v, err
-		}
-		select {
-		case <-r.Context().Done():
-		case <-time.After(rand.N(most)):
-		}
-		if r.Context().Err() != nil || time.Now().After(late) {
-			return nil, verdict{}, Unavailable(nil, "the trigger changes faster than it can be patched; this patch has changed nothing: send it again").about(c)
-		}
-	}
+	_, one := parseETag(match)
+	return s.anew(r, func() (*command, verdict, bool, error) {
+		c, v, err := s.patchOnce(r, patch, revision, match)
+		return c, v, revision == nil && !one, err
+	})
 }
 
 // patchOnce patches the trigger as it stands, if it is at the revision asked
@@ -112,7 +90,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 		return nil, verdict{}, err
 	}
 	if fs.set("if_revision", st.Revision); revision != nil {
-		fs.set("if_revision", json.RawMessage(revision))
+		fs.set("if_revision", revision)
 	}
 	c, err := s.command(r, op, r.id(), fs, own...)
 	if err != nil {
@@ -172,7 +150,27 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 	if err := applyPatch(base, patch); err != nil {
 		return 0, nil, nil, err
 	}
-	return op, fieldsOf(base), own, nil
+	fs = fieldsOf(base)
+	if len(other) > 0 && !other.has("payload") && !other.has("payload_base64") {
+		fs = append(fs, samePayload(st.Spec.Payload)...)
+	}
+	return op, fs, own, nil
+}
+
+// samePayload is the payload as it is, byte for byte: to merge it would spell it
+// anew, and somebody may have signed it. White space around JSON, and a null,
+// survive in base64 alone.
+func samePayload(payload []byte) fields {
+	v := jsontext.Value(payload)
+	switch {
+	case len(payload) == 0:
+		return nil
+	case v.IsValid(jsontext.AllowDuplicateNames(true)) && len(bytes.TrimSpace(payload)) == len(payload) && v.Kind() != 'n':
+		return fields{{"payload", v}}
+	}
+	var fs fields
+	fs.set("payload_base64", base64.StdEncoding.EncodeToString(payload))
+	return fs
 }
 
 // registerNames are the fields that a trigger may have.
@@ -274,13 +272,14 @@ func replaceWay(base map[string]any, when fields) {
 	}
 }
 
-// replacePayload lets one spelling of a payload replace the other.
+// replacePayload lets one spelling of a payload replace the other. One that the
+// patch leaves alone is not merged: samePayload has it.
 func replacePayload(base map[string]any, other fields) {
-	if other.has("payload") {
-		delete(base, "payload_base64")
-	}
-	if other.has("payload_base64") {
+	if !other.has("payload") {
 		delete(base, "payload")
+	}
+	if !other.has("payload_base64") {
+		delete(base, "payload_base64")
 	}
 }
 

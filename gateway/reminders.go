@@ -60,6 +60,11 @@ func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range []string{"title", "body", "payload"} {
+		if !fs.given(name) { // a null is absent; in a patch it is not
+			fs.take(name)
+		}
+	}
 	if fs, err = withPayload(fs); err != nil {
 		return err
 	}
@@ -82,12 +87,12 @@ func withPayload(fs fields) (fields, error) {
 			return nil, err
 		}
 	}
-	for name, v := range map[string]jsontext.Value{"title": title, "body": body} {
-		if v != nil {
-			payload.set(name, json.RawMessage(v))
+	for _, f := range [...]field{{"title", title}, {"body", body}} { // in one order: a repeat must have the same bytes
+		if f.value != nil {
+			payload.set(f.name, f.value)
 		}
 	}
-	fs.set("payload", json.RawMessage(payload.encode()))
+	fs.set("payload", jsontext.Value(payload.encode()))
 	return fs, nil
 }
 
@@ -130,9 +135,9 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if v := fs.take("minutes"); v != nil {
+	if v := fs.take("minutes"); v.Kind() != 'n' && v != nil {
 		n, err := strconv.ParseFloat(string(v), 64)
-		if err != nil || n < 0 || n > 10*366*24*60 || fs.has("for") || fs.has("until") {
+		if err != nil || n < 0 || n > 10*366*24*60 || fs.given("for") || fs.given("until") {
 			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes", "minutes is a number, alone: the others are for and until")
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")

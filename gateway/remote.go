@@ -158,21 +158,25 @@ func (c *peerClient) askJSON(ctx context.Context, addr, what string, q url.Value
 	return c.ask(ctx, addr, what, q, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
 }
 
-// ask sends one signed request. 421 becomes CodeNotOwner.
+// ask sends one signed request. 421 becomes CodeNotOwner. An owner that is gone,
+// or breaks off, is no fault of ours: the partition will have another.
 func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", addr, err)
+		return Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
 	}
 	req.Header.Set("Authorization", "Bearer "+signPeer(c.secret, req.URL.RequestURI(), time.Now()))
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", addr, err)
+		return Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return read(resp.Body)
+		if err := read(resp.Body); err != nil {
+			return Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
+		}
+		return nil
 	case http.StatusMisdirectedRequest:
 		return errNoOwner
 	}

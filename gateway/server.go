@@ -28,8 +28,8 @@ type Server struct {
 
 	stopping  context.Context // ends open event streams
 	stop      context.CancelFunc
-	batches   chan struct{} // one slot for each batch under way
-	followers chan struct{} // one slot for each open event stream
+	batches   *slots // one for each batch under way
+	followers *slots // one for each open event stream
 }
 
 // New checks the options and makes a server. It connects to Kafka when the
@@ -45,8 +45,8 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
-		batches:   make(chan struct{}, o.Batches),
-		followers: make(chan struct{}, o.Followers),
+		batches:   newSlots(o.Batches, o.Auth != nil),
+		followers: newSlots(o.Followers, o.Auth != nil),
 	}
 	s.auditor = newAuditor(&o)
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -88,7 +88,7 @@ func TestHostsWithoutAuth(t *testing.T) {
 	for _, c := range []struct {
 		host string
 		want int
-	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"[::1]:80", 200}, {"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
+	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"LocalHost:8080", 200}, {"Clock.Internal", 200}, {"[::1]:80", 200}, {"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
 		req, _ := http.NewRequest("GET", w.url+"/v1/triggers", nil)
 		req.Host = c.host
 		resp, err := http.DefaultClient.Do(req)
@@ -126,7 +126,9 @@ func TestMethods(t *testing.T) {
 
 // What runs us is not shown beyond loopback, but on the admin listener.
 func TestAdminPaths(t *testing.T) {
-	w := newWorld(t, nil)
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	w := newWorld(t, func(o *Options) { o.Metrics = metrics })
+	locked, _ := w.gateway(w.engine, func(o *Options) { o.Metrics, o.Auth = metrics, testKeys(t) })
 	ask := func(h http.Handler, path string, local net.Addr) int {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Host = "10.0.0.5:9100"
@@ -145,6 +147,9 @@ func TestAdminPaths(t *testing.T) {
 	}{
 		{"API, loopback", w.server.Handler(), "/healthz", inside, 200}, {"API, beyond", w.server.Handler(), "/healthz", outside, 404},
 		{"admin", w.server.AdminHandler(), "/healthz", outside, 200}, {"admin serves no API", w.server.AdminHandler(), "/v1/triggers", inside, 404},
+		{"metrics, loopback", w.server.Handler(), "/metrics", inside, 200}, {"metrics, beyond", w.server.Handler(), "/metrics", outside, 404},
+		{"metrics beside auth", locked.Handler(), "/metrics", inside, 404}, {"metrics beside auth, admin", locked.AdminHandler(), "/metrics", outside, 200},
+		{"readyz beside auth", locked.Handler(), "/readyz", inside, 200},
 	} {
 		if got := ask(c.h, c.path, c.at); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

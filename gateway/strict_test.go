@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // What schemathesis found: requests that meant nothing, or two things, and
@@ -106,5 +108,40 @@ func TestAPathMeansOneThing(t *testing.T) {
 	}
 	if a := w.must(http.StatusNoContent, "OPTIONS", "/v1/triggers/x:pause", ""); a.header.Get("Allow") != "POST" {
 		t.Errorf("Allow %q", a.header.Get("Allow"))
+	}
+}
+
+// A body in a content coding is refused as such, not read as garbled JSON.
+func TestContentEncoding(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, path := range []string{"/v1/triggers", "/v1/triggers:batch", "/v1/preview"} {
+		a := w.must(http.StatusUnsupportedMediaType, "POST", path, "\x1f\x8b\x08", "Content-Encoding", "gzip")
+		if a.header.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: headers %v", path, a.header)
+		}
+	}
+	w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Content-Encoding", "identity")
+}
+
+// Two keys that are not UTF-8 would be one in JSON.
+func TestIdempotencyKeyIsText(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, key := range []string{"\xff", "\xfe"} {
+		w.must(http.StatusBadRequest, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", key)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""), "Idempotency-Key", "ä")
+}
+
+// A command that Kafka does not take for its size is too large, however often
+// it is sent again.
+func TestCommandLargerThanARecord(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Limits.Payload = topics.MaxPayload })
+	wide := `{"delay":"1d","tags":{` + strings.Repeat(" ", 1_100_000) + `}}`
+	a := w.must(http.StatusRequestEntityTooLarge, "PUT", "/v1/triggers/x", wide)
+	if a.get(t, "code") != "too_large" || a.get(t, "trigger_id") != "x" {
+		t.Errorf("answer %s", a.body)
+	}
+	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", wide); a.get(t, "code") != "too_large" {
+		t.Errorf("line %s", a.body)
 	}
 }

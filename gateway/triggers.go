@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -22,41 +23,52 @@ func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
 
 // register is the common part of POST and its aliases.
 func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wording) error {
-	c, err := s.registerCommand(r, fs)
+	id, err := s.registerID(r, &fs)
 	if err != nil {
 		return err
 	}
-	v, err := s.do(r, c)
+	c, v, err := s.obey(r, trigger.OpRegister, id, fs)
 	if err != nil {
 		return err
 	}
 	return s.sendRegistered(w, c, v, say)
 }
 
-// registerCommand settles the id of a register.
-func (s *Server) registerCommand(r *request, fs fields) (*command, error) {
+// registerID settles the id of a register, and takes it from its fields.
+func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	id, err := fs.takeText("id")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	key, err := idempotency(r.Request, &fs)
+	key, err := idempotency(r.Request, fs)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case id == "" && key != "":
 		id = idFor(r.who.Tenant, key)
 	case id == "":
 		id = newID()
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
-		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
+		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
 	}
-	if err := nameable(id); err != nil {
-		return nil, err
-	}
-	if err := s.conditions(r, trigger.OpRegister, id, &fs); err != nil {
-		return nil, err
-	}
-	return s.command(r, trigger.OpRegister, id, fs)
+	return id, nameable(id)
+}
+
+// obey has a command of a trigger decided, under the conditions of the request.
+func (s *Server) obey(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
+	return s.anew(r, func() (*command, verdict, bool, error) {
+		given := slices.Clone(fs)
+		again, err := s.conditions(r, op, id, &given)
+		if err != nil {
+			return nil, verdict{}, false, err
+		}
+		c, err := s.command(r, op, id, given)
+		if err != nil {
+			return nil, verdict{}, false, err
+		}
+		v, err := s.do(r, c)
+		return c, v, again, err
+	})
 }
 
 // nameable refuses an id that many a client could not name: they resolve "."
@@ -87,14 +99,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err
 	}
-	if err := s.conditions(r, trigger.OpRegister, r.id(), &fs); err != nil {
-		return err
-	}
-	c, err := s.command(r, trigger.OpRegister, r.id(), fs)
-	if err != nil {
-		return err
-	}
-	v, err := s.do(r, c)
+	c, v, err := s.obey(r, trigger.OpRegister, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -107,11 +112,22 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(st.Revision))
-	if unchanged(r.Header.Get("If-None-Match"), etag(st.Revision)) {
+	if asRevised(st) && unchanged(strings.Join(r.Header.Values(ifNoneMatch), ","), etag(st.Revision)) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	return sendJSON(w, http.StatusOK, triggerJSON(st))
+}
+
+// asRevised says that a trigger is as its last change left it. The ETag is the
+// revision, and firing is none: who asks again with the ETag must hear that it
+// has fired. What clocks plan, a new tz database may move.
+func asRevised(st *trigger.State) bool {
+	switch st.Status {
+	case trigger.Pending, trigger.Paused, trigger.Cancelled:
+		return len(st.Done) == 0 && len(st.Live) == 0 && st.Spec.When.Kind != trigger.WhenRecurrence && st.Series.Local == ""
+	}
+	return false
 }
 
 // deleteTrigger cancels.
@@ -124,14 +140,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	if err != nil {
 		return err
 	}
-	if err := s.conditions(r, trigger.OpCancel, r.id(), &fs); err != nil {
-		return err
-	}
-	c, err := s.command(r, trigger.OpCancel, r.id(), fs)
-	if err != nil {
-		return err
-	}
-	v, err := s.do(r, c)
+	c, v, err := s.obey(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -154,14 +163,7 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 
 // change is the common part of verbs and their aliases.
 func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
-	if err := s.conditions(r, op, r.id(), &fs); err != nil {
-		return err
-	}
-	c, err := s.command(r, op, r.id(), fs)
-	if err != nil {
-		return err
-	}
-	v, err := s.do(r, c)
+	c, v, err := s.obey(r, op, r.id(), fs)
 	if err != nil {
 		return err
 	}

@@ -238,9 +238,14 @@ func TestRespondAsync(t *testing.T) {
 	w := newWorld(t, nil)
 	w.engine.freeze()
 	w.must(http.StatusAccepted, "POST", "/v1/triggers", at(`,"id":"async"`), "Prefer", "respond-async")
-	w.must(http.StatusAccepted, "POST", "/v1/triggers/async:pause", "", "Prefer", "respond-async")
+	for _, preference := range []string{"respond-async", "Respond-Async", "wait=10, respond-async;x=1"} {
+		w.must(http.StatusAccepted, "POST", "/v1/triggers/async:pause", "", "Prefer", preference)
+	}
 	w.engine.thaw()
 	w.must(http.StatusOK, "PUT", "/v1/triggers/async", at(""))
+	if a := w.must(http.StatusOK, "PUT", "/v1/triggers/async", at(""), "Prefer", `handling="no-respond-async"`); a.header.Get("Preference-Applied") != "" {
+		t.Errorf("applied %s", a.header.Get("Preference-Applied"))
+	}
 }
 
 func TestForgottenOutcome(t *testing.T) {

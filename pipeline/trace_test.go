@@ -134,11 +134,11 @@ func refusedByAGateway(t *testing.T, w *pipelinetest.World) {
 	events, rejected := w.Tail(w.Names.Events()), w.Tail(w.Names.Rejected())
 	w.Send("acme/t", `{"op":"register","delay":"1h"}`)
 	before := events.Event("acme/t", trigger.Registered)
-	for _, key := range []string{"default/acme/t", "blue/acme/t"} {
+	for _, key := range []string{"default/acme/t/", "blue/acme/t/"} {
 		rec := topics.Refusal{Code: trigger.CodeNotFound, Actor: "svc", Detail: "another tenant's trigger: GET /v1/triggers/{id}"}.Record(key)
 		w.SendTo(topics.Partition(rec.Key, w.P), key, string(rec.Value), kgo.RecordHeader{Key: rec.Headers[0].Key, Value: rec.Headers[0].Value})
 		e := events.Event(key, trigger.Rejected)
-		if e.Reason != "not_found" || e.Actor != "svc" || e.Detail != "another tenant's trigger: GET /v1/triggers/{id}" || e.Tenant+"/acme/t" != key || e.Seq != 0 || e.Source == "" {
+		if e.Reason != "not_found" || e.Actor != "svc" || e.Detail != "another tenant's trigger: GET /v1/triggers/{id}" || e.Tenant+"/acme/t/" != key || e.Seq != 0 || e.Source == "" {
 			t.Errorf("%s: %+v", key, e)
 		}
 		if r := rejected.Next(); string(r.Key) != key || pipelinetest.Header(r, "wc-error-code") != "not_found" {

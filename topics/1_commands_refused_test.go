@@ -145,6 +145,8 @@ func TestCommandRefused(t *testing.T) {
 		{"channel in upper case", register(`"delay":"7m","channel":"Push"`), trigger.CodeInvalid, "channel"},
 		{"channel of 50 bytes", register(`"delay":"7m","channel":"` + strings.Repeat("x", 50) + `"`), trigger.CodeInvalid, "channel"},
 		{"empty channel", register(`"delay":"7m","channel":""`), trigger.CodeInvalid, "channel"},
+		{"channel that is another's lane", register(`"delay":"7m","channel":"sms.high"`), trigger.CodeInvalid, "channel"},
+		{"channel that is another's lane, by header", command("", "wc-delay=7m", "wc-channel=.high"), trigger.CodeInvalid, "channel"},
 		{"channel with a leading dot", register(`"delay":"7m","channel":".x"`), trigger.CodeInvalid, "channel"},
 		{"empty user_id", register(`"delay":"7m","user_id":""`), trigger.CodeInvalid, "user_id"},
 		{"long user_id", register(`"delay":"7m","user_id":"` + long + `"`), trigger.CodeInvalid, "user_id"},

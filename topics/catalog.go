@@ -30,7 +30,9 @@ func (n Names) Control() string    { return n.join("control") }
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
 // HighLane is where priority high goes for a channel that has the lane.
-func HighLane(topic string) string { return topic + ".high" }
+func HighLane(topic string) string { return topic + highLane }
+
+const highLane = ".high"
 
 // Channel is the channel a due topic is of: the inverse of Due, "" if it is
 // none. For a high lane it is "<channel>.high".

@@ -147,6 +147,9 @@ func (a *app) runNode(ctx context.Context, n *node, ln net.Listener, b *broker.B
 	}
 	defer n.gateway.Close()
 	defer life.end() // before what the roles use is closed
+	if err := n.startAdmin(life); err != nil {
+		return err
+	}
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)

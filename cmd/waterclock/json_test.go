@@ -127,13 +127,13 @@ func leafOf(verbs map[string]bool, args []string) string {
 }
 
 // startDev runs `waterclock dev` in this process until the test ends.
-func startDev(t *testing.T) (kafka, url string) {
+func startDev(t *testing.T, more ...string) (kafka, url string) {
 	out, printed := io.Pipe()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "dev"),
-			"--set", "log.level=error"}, stdio{in: strings.NewReader(""), out: printed, err: os.Stderr})
+		ended <- run(ctx, append([]string{"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "dev"),
+			"--set", "log.level=error"}, more...), stdio{in: strings.NewReader(""), out: printed, err: os.Stderr})
 		printed.Close()
 	}()
 	t.Cleanup(func() { stop(); <-ended })

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // An API in the clear beyond loopback is refused, and the words name the
@@ -66,6 +67,28 @@ func TestKeysFileWithoutKeys(t *testing.T) {
 		}
 		if got := strings.Contains(said.String(), "has no keys"); got != warned {
 			t.Errorf("%q: %s", text, said.String())
+		}
+	}
+}
+
+// A tenant with a list of channels may change whatever it may register: a
+// change of the time names no channel.
+func TestAdmitChannels(t *testing.T) {
+	n := &node{cfg: &config.Config{Tenants: map[string]*config.Tenant{"acme": {Channels: []string{"push"}}, "blue": {}}}}
+	for _, row := range []struct {
+		tenant, command string
+		ok              bool
+	}{
+		{"acme", `{"op":"register","delay":"1m","channel":"push"}`, true}, {"acme", `{"op":"register","delay":"1m","channel":"sms"}`, false},
+		{"acme", `{"op":"register","delay":"1m"}`, false}, {"blue", `{"op":"register","delay":"1m","channel":"sms"}`, true},
+		{"acme", `{"op":"reschedule","delay":"1m"}`, true}, {"acme", `{"op":"snooze","for":"1m"}`, true}, {"acme", `{"op":"cancel"}`, true},
+	} {
+		c, err := topics.DecodeCommand(&topics.Record{Key: []byte(row.tenant + "/x"), Value: []byte(row.command)}, topics.Limits{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := n.admit(row.tenant, c); (refused == nil) != row.ok {
+			t.Errorf("%s: %s: %v", row.tenant, row.command, refused)
 		}
 	}
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/pipeline"
@@ -16,22 +19,32 @@ type engineOwner struct {
 }
 
 func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
-	return o.e.Get(ctx, key)
+	s, err := o.e.Get(ctx, key)
+	return s, left(err)
 }
 
 func (o engineOwner) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (gateway.Decided, bool, error) {
 	d, ok, err := o.e.Outcome(ctx, key, partition, offset)
-	return gateway.Decided(d), ok, err
+	return gateway.Decided(d), ok, left(err)
 }
 
 func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
-	return o.e.Scan(ctx, partition, after, f)
+	return left(o.e.Scan(ctx, partition, after, f))
 }
 
 func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after gateway.UserCursor, f func(gateway.UserCursor, *trigger.State) bool) error {
-	return o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
+	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
 		return f(gateway.UserCursor(at), s)
-	})
+	}))
+}
+
+// left words the end of a partition here, met in the middle of a read: another
+// instance has it, or will.
+func left(err error) error {
+	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
+		return &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition is on its way to another owner; try again", Err: err}
+	}
+	return err
 }
 
 // Partitions is what this process owns, and what it is standby for.

@@ -210,6 +210,7 @@ func TestProblems(t *testing.T) {
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
 		{"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}", []string{"belong together", "cannot be read"}},
+		{"a lane for a channel", "channels: {sms.high: {receipts: true}}", []string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"}},
 		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is no channel`}},
 		{"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}", []string{"t is the topic of channel a too"}},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A partition that moves away while it is read has another owner: the reader is
+// told to look for it, not that something failed.
+func TestReadWhileAPartitionMoves(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
+	n := w.Start("a")
+	w.WaitReady(n)
+	w.SendAll(200, func(i int) (string, string) {
+		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
+	})
+	own := engineOwner{n.Engine, ""}
+	seen := 0
+	leave := func() bool {
+		if seen++; seen == 1 {
+			go func() { _ = n.Stop() }()
+			time.Sleep(500 * time.Millisecond) // it is on its way
+		}
+		return true
+	}
+	err := own.Scan(w.Context(), 0, "", func(*trigger.State) bool { return leave() })
+	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
+		t.Errorf("after %d triggers: %v", seen, err)
+	}
+	err = own.ScanUser(w.Context(), 0, trigger.DefaultTenant, "u", gateway.UserCursor{}, func(gateway.UserCursor, *trigger.State) bool { return true })
+	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// One tenant cannot take all slots, and what ends gives its slot back.
+func TestSlots(t *testing.T) {
+	s := newSlots(8, true)
+	for _, c := range []struct {
+		tenant string
+		want   int
+	}{{"a", 4}, {"b", 2}, {"c", 1}, {"d", 1}, {"e", 0}} {
+		got := 0
+		for s.take(c.tenant) {
+			got++
+		}
+		if got != c.want {
+			t.Errorf("%s took %d, want %d", c.tenant, got, c.want)
+		}
+	}
+	for range 4 {
+		s.release("a")
+	}
+	if !s.take("e") || len(s.by) != 4 {
+		t.Errorf("after a has ended: %v", s.by)
+	}
+	alone := newSlots(2, false)
+	if !alone.take("") || !alone.take("") || alone.take("") {
+		t.Error("without tenants all are everybody's")
+	}
+}
+
+// A tenant that sends batches without end, and one that listens without end,
+// do not shut others out.
+func TestNoTenantTakesAllSlots(t *testing.T) {
+	log := &eventLog{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"), event("blue/t", 10, 1, "trigger.registered")}}
+	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Batches, o.Followers = testKeys(t), log, 4, 4 })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begin := func(method, path, key string, body io.Reader) {
+		req, _ := http.NewRequestWithContext(ctx, method, w.url+path, body)
+		req.Header.Set("Authorization", "Bearer "+key)
+		go func() {
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		}()
+	}
+	for range 4 {
+		body, hold := io.Pipe()
+		defer hold.Close()
+		begin("POST", "/v1/triggers:batch", keyA, body)
+		begin("GET", "/v1/triggers/t/events?follow=1", keyA, nil)
+	}
+	held := func(s *slots) int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.by["acme"]
+	}
+	for deadline := time.Now().Add(5 * time.Second); (held(w.server.batches) < 2 || held(w.server.followers) < 2) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization", "Bearer "+keyB); !strings.Contains(a.body, `"status":201`) {
+		t.Errorf("the batch says %s", a.body)
+	}
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/t/events?follow=1", nil)
+	req.Header.Set("Authorization", "Bearer "+keyB)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("the stream: %d", resp.StatusCode)
+	}
+}
