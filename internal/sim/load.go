@@ -18,7 +18,7 @@ import (
 func (l *life) load(rng *rand.Rand, span time.Duration) {
 	for begin := time.Now(); time.Since(begin) < span; {
 		switch n := rng.IntN(40); {
-		case n < 16, n < 34 && l.plan.Plain:
+		case n < 16:
 			l.once(rng)
 		case n < 34:
 			l.order(rng)

@@ -18,10 +18,6 @@ type Plan struct {
 	Partitions int32    // 0: the seed's choice of 1, 4 and 64
 	Triggers   int      // registered at the beginning; 0 means 1,200
 	Faults     []string // names of Faults; nil means all, empty none
-
-	// Plain leaves out the triggers that get every kind of command in any order.
-	// Of one in forty lives with them engine and checker say different things.
-	Plain bool
 }
 
 // withDefaults fills what is open.

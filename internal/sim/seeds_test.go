@@ -44,6 +44,21 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
+// TestSeeds lives 200 weeks with all faults. WATERCLOCK_TEST_SEED is the first
+// seed, WATERCLOCK_TEST_SEEDS how many; `make soak` lives 10,000.
+func TestSeeds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("200 lives take minutes")
+	}
+	first, n := seeds(200)
+	for i := range uint64(n) {
+		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
+			t.Parallel()
+			live(t, sim.Plan{Seed: first + i})
+		})
+	}
+}
+
 // TestEveryFault lives an hour with each fault alone, again until it happens:
 // the contract holds.
 func TestEveryFault(t *testing.T) {
@@ -51,7 +66,7 @@ func TestEveryFault(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(10) {
-				if o := live(t, sim.Plan{Seed: seed, Days: 0.04, Triggers: 40, Partitions: 4, Faults: []string{f.Name}, Plain: true}); o.Struck[f.Name] > 0 {
+				if o := live(t, sim.Plan{Seed: seed, Days: 0.04, Triggers: 40, Partitions: 4, Faults: []string{f.Name}}); o.Struck[f.Name] > 0 {
 					return
 				}
 			}
@@ -62,7 +77,7 @@ func TestEveryFault(t *testing.T) {
 
 // TestManyPartitions is a life with 64, which few seeds have.
 func TestManyPartitions(t *testing.T) {
-	live(t, sim.Plan{Seed: 1, Days: 2, Partitions: 64, Plain: true})
+	live(t, sim.Plan{Seed: 1, Days: 2, Partitions: 64})
 }
 
 func TestPlanIsItsFlags(t *testing.T) {
