@@ -142,6 +142,8 @@ type Registered struct {
 	FireAt    string `json:"fire_at,omitempty" format:"date-time" doc:"First nominal instant"`
 	Revision  int64  `json:"revision,omitempty"`
 	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+
+	Notes []string `json:"notes,omitempty" doc:"What may surprise: a time in the past, a new channel, a rule without a timezone"`
 }
 
 // Changed is the answer to any other write.
@@ -152,6 +154,8 @@ type Changed struct {
 	FireAt     string `json:"fire_at,omitempty" format:"date-time" doc:"Nominal instant of the next occurrence, or the last one's"`
 	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
 	LocalTime  string `json:"local_time,omitempty"`
+
+	Notes []string `json:"notes,omitempty" doc:"What may surprise, such as a time in the past"`
 }
 
 // Accepted is the answer to a write that is durable and not yet decided.
@@ -159,9 +163,9 @@ type Accepted struct {
 	TriggerID string `json:"trigger_id"`
 }
 
-func registered(c *command, st *trigger.State) Registered {
-	a := Registered{TriggerID: c.id}
-	if st != nil {
+func registered(c *command, v *verdict) Registered {
+	a := Registered{TriggerID: c.id, Notes: c.notes(v)}
+	if st := v.state; st != nil {
 		a.FireAt, a.Revision = instantText(st.Nominal()), st.Revision
 		if st.Status == trigger.Cancelled || st.Status == trigger.Failed || st.Status == trigger.Expired {
 			a.State = st.Status.String()
@@ -170,9 +174,9 @@ func registered(c *command, st *trigger.State) Registered {
 	return a
 }
 
-func changed(c *command, st *trigger.State) Changed {
-	a := Changed{TriggerID: c.id}
-	if st != nil {
+func changed(c *command, v *verdict) Changed {
+	a := Changed{TriggerID: c.id, Notes: c.notes(v)}
+	if st := v.state; st != nil {
 		a.State, a.Revision = st.Status.String(), st.Revision
 		a.FireAt, a.NextFireAt, a.LocalTime = instantText(st.Nominal()), instantText(st.NextFire()), st.Series.Local
 	}

@@ -113,6 +113,8 @@ type BatchAnswer struct {
 	State     string `json:"state,omitempty" doc:"Of a register only where a repeat finds that it will not fire"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
+
+	Notes []string `json:"notes,omitempty" doc:"What may surprise"`
 }
 
 // lineCommand reads one line: a register, or with op another command, of the

@@ -210,11 +210,11 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked)
 		return nil, p
 	}
 	if c.op == trigger.OpRegister {
-		is := registered(c, v.state)
-		return &BatchAnswer{c.id, v.statusOfRegister(), c.id, is.State, is.FireAt, is.Revision}, nil
+		is := registered(c, &v)
+		return &BatchAnswer{c.id, v.statusOfRegister(), c.id, is.State, is.FireAt, is.Revision, is.Notes}, nil
 	}
-	is := changed(c, v.state)
-	return &BatchAnswer{c.id, http.StatusOK, c.id, is.State, is.FireAt, is.Revision}, nil
+	is := changed(c, &v)
+	return &BatchAnswer{c.id, http.StatusOK, c.id, is.State, is.FireAt, is.Revision, is.Notes}, nil
 }
 
 // refuseLine is the answer to a line that is a problem.

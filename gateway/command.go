@@ -27,6 +27,10 @@ type command struct {
 	hash    trigger.Hash // of a register's content
 	once    string       // a register's idempotency key
 	patch   bool         // a register that changes some of what is there
+	when    trigger.When // what it asks for, as of sent
+	sent    trigger.Instant
+	channel string
+	opens   bool // its channel is new
 	trace   tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
@@ -61,7 +65,11 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 		all.set("actor", actor)
 	}
 	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Place(), conditional: r.conditional}
-	return c, s.check(r.who.Tenant, c)
+	if err := s.check(r.who.Tenant, c); err != nil {
+		return c, err
+	}
+	c.opens = s.opens(r.Context(), c.channel)
+	return c, nil
 }
 
 // check refuses what the engine would reject without looking at the trigger.
@@ -72,6 +80,9 @@ func (s *Server) check(tenant string, c *command) error {
 		return err
 	}
 	c.hash, c.once, c.patch = decoded.Hash, decoded.IdempotencyKey, decoded.Patch
+	if spec := decoded.Spec; spec != nil {
+		c.when, c.sent, c.channel = spec.When, decoded.From.Append, spec.Channel
+	}
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.opts.Admit(tenant, decoded); e != nil {
 		return e

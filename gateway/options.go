@@ -47,6 +47,8 @@ type Options struct {
 	// Admit refuses a command for reasons only settings know: a channel the
 	// tenant may not use, a callback's origin. nil admits all.
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
+	// KnownChannel says whether settings name a channel; nil knows none.
+	KnownChannel func(name string) bool
 	// Rate is a tenant's commands a second; 0 or nil means no bound.
 	Rate func(tenant string) float64
 
@@ -136,6 +138,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Rate == nil {
 		o.Rate = func(string) float64 { return 0 }
+	}
+	if o.KnownChannel == nil {
+		o.KnownChannel = func(string) bool { return false }
 	}
 	if o.Admit == nil {
 		o.Admit = func(string, *trigger.Command) *trigger.Error { return nil }

@@ -44,12 +44,12 @@ type ReminderAccepted struct {
 
 var asReminder = wording{
 	path: "/api/reminders/",
-	registered: func(c *command, st *trigger.State) any {
-		a := changed(c, st)
-		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State, Revision: a.Revision, FireAt: a.FireAt}}
+	registered: func(c *command, v *verdict) any {
+		a := changed(c, v)
+		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State, Revision: a.Revision, FireAt: a.FireAt, Notes: a.Notes}}
 	},
-	changed: func(c *command, st *trigger.State) any {
-		a := changed(c, st)
+	changed: func(c *command, v *verdict) any {
+		a := changed(c, v)
 		return ReminderAnswer{a.TriggerID, cmp.Or(a.NextFireAt, a.FireAt), a}
 	},
 	accepted: func(id string) any { return ReminderAccepted{id, Accepted{id}} },

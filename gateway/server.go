@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/producer"
@@ -26,8 +27,10 @@ type Server struct {
 	routes  *routeTable
 	openapi []byte
 
-	stopping  context.Context // ends open event streams
-	stop      context.CancelFunc
+	stopping context.Context // ends open event streams
+	stop     context.CancelFunc
+	channels sync.Map // names of channels that are not new
+
 	batches   *slots // one for each batch under way
 	followers *slots // one for each open event stream
 }

@@ -22,11 +22,13 @@ type ShortAnswer struct {
 	FireAt    string `json:"fireAt,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
 	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+
+	Notes []string `json:"notes,omitempty"`
 }
 
 var inShort = wording{
 	path:       asTrigger.path,
-	registered: func(c *command, st *trigger.State) any { return ShortAnswer(registered(c, st)) },
+	registered: func(c *command, v *verdict) any { return ShortAnswer(registered(c, v)) },
 	accepted:   func(id string) any { return ShortAnswer{TriggerID: id} },
 }
 

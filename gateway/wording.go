@@ -4,23 +4,21 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // wording is how a family of routes words its answers to writes, and where what
 // was written is read.
 type wording struct {
 	path       string // the id follows
-	registered func(*command, *trigger.State) any
-	changed    func(*command, *trigger.State) any
+	registered func(*command, *verdict) any
+	changed    func(*command, *verdict) any
 	accepted   func(id string) any // it is durable, and not yet decided
 }
 
 var asTrigger = wording{
 	path:       "/v1/triggers/",
-	registered: func(c *command, st *trigger.State) any { return registered(c, st) },
-	changed:    func(c *command, st *trigger.State) any { return changed(c, st) },
+	registered: func(c *command, v *verdict) any { return registered(c, v) },
+	changed:    func(c *command, v *verdict) any { return changed(c, v) },
 	accepted:   func(id string) any { return Accepted{id} },
 }
 
@@ -33,7 +31,7 @@ func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, sa
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
 	}
-	return sendJSON(w, v.statusOfRegister(), say.registered(c, v.state))
+	return sendJSON(w, v.statusOfRegister(), say.registered(c, &v))
 }
 
 // sendChanged answers any other write.
@@ -44,7 +42,7 @@ func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, say *
 	if v.state != nil {
 		w.Header().Set("ETag", etag(v.state.Revision))
 	}
-	return sendJSON(w, http.StatusOK, say.changed(c, v.state))
+	return sendJSON(w, http.StatusOK, say.changed(c, &v))
 }
 
 // sendAccepted answers a write that is durable and to be decided.

@@ -36,6 +36,8 @@ type decision struct {
 	Reason    string `json:"reason,omitempty"`
 	Source    string `json:"source,omitempty"` // topic/partition/offset of the command
 
+	Notes []string `json:"notes,omitempty"` // what may surprise
+
 	leftOut string // by a skip
 }
 
@@ -246,6 +248,9 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	}
 	if d.Decided && d.Op == trigger.OpAck.String() && d.Source != "" && d.Result == "" {
 		a.note("%s: nothing was in flight, so there was nothing to stop", d.TriggerID)
+	}
+	for _, note := range d.Notes {
+		a.note("%s: %s", d.TriggerID, note)
 	}
 	revision := ""
 	if d.Revision > 0 {

@@ -62,8 +62,11 @@ func (d *decision) fromAnswer(body []byte) {
 		FireAt    string `json:"fire_at"`
 		NextAt    string `json:"next_fire_at"`
 		LocalTime string `json:"local_time"`
+
+		Notes []string `json:"notes"`
 	}
 	if json.Unmarshal(body, &answer) == nil {
+		d.Notes = answer.Notes
 		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt), answer.LocalTime
 	}
 }

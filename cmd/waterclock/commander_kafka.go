@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
@@ -68,20 +69,52 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 	if err := k.stand(ctx, p); err != nil {
 		return d, err
 	}
-	offset, err := k.write(ctx, w, p)
+	opens := k.opens(ctx, w)
+	rec, err := k.write(ctx, w, p)
 	if err != nil {
 		return d, err
 	}
-	if d.Source = topics.Source(k.c.Topic("commands"), p, offset); k.watch == nil {
+	if d.Source = topics.Source(rec.Topic, p, rec.Offset); k.watch == nil {
 		return d, nil
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, k.wait)
 	defer cancel()
-	became, err := k.watch.outcome(waitCtx, w, d.Source, offset)
+	became, err := k.watch.outcome(waitCtx, w, d.Source, rec.Offset)
 	if err != nil {
 		return d, undecided(ctx, err)
 	}
-	return d, d.decide(w.Op, became)
+	if err := d.decide(w.Op, became); err != nil {
+		return d, err
+	}
+	d.addNotes(rec, opens)
+	return d, nil
+}
+
+// opens says whether a register's channel is new: nothing has fired on it, so its
+// due topic is yet to be made.
+func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
+	channel, _ := w.Fields["channel"].(string)
+	if _, known := k.c.Channels[channel]; known || channel == "" || channel == "default" || w.Op != trigger.OpRegister {
+		return false
+	}
+	due := k.c.Channel(channel).Topic
+	all, err := k.admin.ListTopics(ctx, due)
+	return err == nil && errors.Is(all[due].Err, kerr.UnknownTopicOrPartition)
+}
+
+// addNotes says the same of a decided command as the API does.
+func (d *decision) addNotes(rec *kgo.Record, opens bool) {
+	repeat := d.Result == string(trigger.Duplicate)
+	c, err := topics.DecodeCommand(&topics.Record{Key: rec.Key, Value: rec.Value, Timestamp: trigger.At(rec.Timestamp)}, topics.Limits{}, nil)
+	if err != nil || c.Spec == nil {
+		return
+	}
+	if opens && !repeat {
+		d.Notes = append(d.Notes, "channel "+c.Spec.Channel+" is new")
+	}
+	if next, err := time.Parse(time.RFC3339, d.FireAt); err == nil {
+		d.Notes = append(d.Notes, topics.Notes(&c.Spec.When, trigger.At(rec.Timestamp), trigger.At(next), repeat)...)
+	}
 }
 
 // answers says that an event tells what became of the command at source. A
@@ -112,17 +145,17 @@ func (k *kafkaCommander) stand(ctx context.Context, p int32) (err error) {
 	return err
 }
 
-// write appends the JSON spelling of a wish and says where it stands.
-func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (offset int64, err error) {
+// write appends the JSON spelling of a wish.
+func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (*kgo.Record, error) {
 	value, err := json.Marshal(w.body())
 	if err != nil {
-		return 0, fmt.Errorf("spell the command: %w", err)
+		return nil, fmt.Errorf("spell the command: %w", err)
 	}
 	rec := &kgo.Record{Topic: k.c.Topic("commands"), Partition: p, Key: []byte(w.Key), Value: value}
 	if err := k.writer.ProduceSync(ctx, rec).FirstErr(); err != nil {
-		return 0, fmt.Errorf("write to %s: %w", rec.Topic, err)
+		return nil, fmt.Errorf("write to %s: %w", rec.Topic, err)
 	}
-	return rec.Offset, nil
+	return rec, nil
 }
 
 // body is the JSON spelling: the fields and op.

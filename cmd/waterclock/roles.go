@@ -72,7 +72,7 @@ func (n *node) openGateway() (err error) {
 	o := gateway.Options{
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions), Address: n.internalAddress, PeerSecret: n.peerSecret,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Admit: n.admit, Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
+		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known, Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
 		Metrics: promhttp.HandlerFor(n.metrics.Registry, promhttp.HandlerOpts{}), Ready: n.readiness, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate, Tenants: slices.Sorted(maps.Keys(c.Tenants)),
 		Logger: n.log.With("role", "api"),
