@@ -19,7 +19,7 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders", // a duplicate
 		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders",
 		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K", "resume K",
-		"schedule Z --every cron:@daily", "schedule P --at 2026-01-02T09:00:00Z", // with notes
+		"schedule K --every cron:@daily", // with a note
 		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z", "cancel K", "cancel K",
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
 		"cancel unknown", "skip unknown",
