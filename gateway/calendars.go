@@ -3,7 +3,10 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -17,8 +20,38 @@ type Calendar struct {
 	Dates []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
+// Calendars are all of them, by name.
+type Calendars struct {
+	Items []CalendarSummary `json:"items"`
+}
+
+// CalendarSummary is what a list says of a calendar.
+type CalendarSummary struct {
+	Name  string `json:"name"`
+	Dates int    `json:"dates" doc:"How many there are"`
+	First string `json:"first,omitempty" doc:"The first date"`
+	Last  string `json:"last,omitempty" doc:"The last date"`
+}
+
+func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
+	all, err := s.calendars(r.Context())
+	if err != nil {
+		return Unavailable(err, "Kafka does not answer")
+	}
+	list := Calendars{Items: []CalendarSummary{}}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one, dates := CalendarSummary{Name: name, Dates: len(all[name].Dates)}, all[name].Dates
+		if len(dates) > 0 {
+			one.First, one.Last = dates[0], dates[len(dates)-1]
+		}
+		list.Items = append(list.Items, one)
+	}
+	return sendJSON(w, http.StatusOK, list)
+}
+
 func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
-	c, err := s.calendar(r.Context(), r.names["name"])
+	all, err := s.calendars(r.Context())
+	c := all[r.names["name"]]
 	switch {
 	case err != nil:
 		return Unavailable(err, "Kafka does not answer")
@@ -35,27 +68,28 @@ func calendarJSON(name string, dates []string) Calendar {
 	return Calendar{name, dates}
 }
 
-// calendar is the last word of topic control on a calendar; nil for none.
-// The topic holds some settings, and is read as it is.
-func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
+// calendars are the last words of topic control on each. The topic holds some
+// settings, and is read as it is.
+func (s *Server) calendars(ctx context.Context) (map[string]*topics.Calendar, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
 	end, err := stableEnd(ctx, s.kafka.Client(), s.control.topic, 0)
 	if err != nil {
 		return nil, err
 	}
-	var last *topics.Calendar
+	all := map[string]*topics.Calendar{}
 	err = s.control.read(ctx, 0, 0, end, func(r *kgo.Record) error {
-		if string(r.Key) != topics.ControlCalendars+name {
+		name, isCalendar := strings.CutPrefix(string(r.Key), topics.ControlCalendars)
+		if !isCalendar {
 			return nil
 		}
-		set, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value})
-		if last = nil; err == nil {
-			last = set.Calendar
+		delete(all, name)
+		if set, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value}); err == nil && set.Calendar != nil {
+			all[name] = set.Calendar
 		}
 		return nil
 	})
-	return last, err
+	return all, err
 }
 
 // putCalendar writes a calendar; partitions apply it at a definite offset.

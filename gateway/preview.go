@@ -64,7 +64,8 @@ func (s *Server) calendarSource(ctx context.Context) calendar.CalendarSource {
 		if set, ok := s.opts.Timetable().Calendars[name]; ok {
 			return set, true
 		}
-		c, err := s.calendar(ctx, name)
+		all, err := s.calendars(ctx)
+		c := all[name]
 		if err != nil || c == nil {
 			return nil, false
 		}

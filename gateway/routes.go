@@ -83,6 +83,8 @@ func viewRoutes() []route {
 			answers: answers{200: of[Upcoming]()}}},
 		{method: http.MethodGet, pattern: "/v1/partitions", role: Operator, handle: (*Server).getPartitions, doc: operation{
 			id: "getPartitions", summary: "Who owns which partition, and how it fares", answers: answers{200: of[Partitions]()}}},
+		{method: http.MethodGet, pattern: "/v1/calendars", role: Reader, handle: (*Server).listCalendars, doc: operation{
+			id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()}}},
 		{method: http.MethodGet, pattern: "/v1/calendars/{name}", role: Reader, handle: (*Server).getCalendar, doc: operation{
 			id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()}}},
 		{method: http.MethodPut, pattern: "/v1/calendars/{name}", role: Operator, handle: (*Server).putCalendar, doc: operation{

@@ -93,6 +93,9 @@ func TestCalendars(t *testing.T) {
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2026-01-01","2026-12-25"]}`+"\n" {
 		t.Errorf("answer %s", a.body)
 	}
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars", ""); a.body != `{"items":[{"name":"us","dates":2,"first":"2026-01-01","last":"2026-12-25"}]}`+"\n" {
+		t.Errorf("the list is %s", a.body)
+	}
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`)
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":[]}`+"\n" {
 		t.Errorf("then %s", a.body)

@@ -188,7 +188,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING"},
 		{"cancel", []string{"cancel", "k", "--if-revision", "3"}, exitOK, `DELETE /v1/triggers/k If-Match="3"`, "revision  3"},
 		{"reschedule takes the other time fields away", []string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"}, exitOK,
-			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"count":null,"delay":null,"exclude":null,` +
+			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"calendars":null,"count":null,"delay":null,"exclude":null,` +
 				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, ""},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
 		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},

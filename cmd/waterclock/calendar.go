@@ -121,26 +121,41 @@ func newCalendarList(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := a.calendars(cmd.Context(), c)
+			all, err := a.calendarList(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			items, rows := make([]any, len(all)), make([][]string, len(all))
 			for i, cal := range all {
-				row := struct {
-					Name  string `json:"name"`
-					Dates int    `json:"dates"`
-					First string `json:"first,omitempty"`
-					Last  string `json:"last,omitempty"`
-				}{Name: cal.Name, Dates: len(cal.Dates)}
-				if row.Dates > 0 {
-					row.First, row.Last = cal.Dates[0], cal.Dates[row.Dates-1]
-				}
-				items[i], rows[i] = row, []string{row.Name, strconv.Itoa(row.Dates), row.First, row.Last}
+				items[i], rows[i] = cal, []string{cal.Name, strconv.Itoa(cal.Dates), cal.First, cal.Last}
 			}
 			return a.out.list(items, []string{"calendar", "dates", "first", "last"}, func(i int) []string { return rows[i] })
 		},
 	}
+}
+
+// calendarSummary is what a list says of a calendar.
+type calendarSummary struct {
+	Name  string `json:"name"`
+	Dates int    `json:"dates"`
+	First string `json:"first,omitempty"`
+	Last  string `json:"last,omitempty"`
+}
+
+// calendarList lists the calendars through whichever door was named.
+func (a *app) calendarList(ctx context.Context, c *config.Config) (list []calendarSummary, err error) {
+	if asksAPI(c) {
+		return listCalendars(ctx, newAPI(c))
+	}
+	all, err := a.calendars(ctx, c)
+	for _, cal := range all {
+		one := calendarSummary{Name: cal.Name, Dates: len(cal.Dates)}
+		if one.Dates > 0 {
+			one.First, one.Last = cal.Dates[0], cal.Dates[one.Dates-1]
+		}
+		list = append(list, one)
+	}
+	return list, err
 }
 
 func newCalendarGet(a *app) *cobra.Command {

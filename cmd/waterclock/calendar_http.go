@@ -32,6 +32,13 @@ func fetchCalendar(ctx context.Context, from *api, name string) (cal topics.Cale
 	return cal, err
 }
 
+// listCalendars lists the calendars over HTTP.
+func listCalendars(ctx context.Context, from *api) ([]calendarSummary, error) {
+	var answer struct{ Items []calendarSummary }
+	err := from.get(ctx, "/v1/calendars", &answer)
+	return answer.Items, err
+}
+
 // putCalendarHTTP is putCalendar over HTTP. The dates are sorted already.
 func putCalendarHTTP(ctx context.Context, to *api, cal *topics.Calendar) (changed bool, err error) {
 	old, err := fetchCalendar(ctx, to, cal.Name)

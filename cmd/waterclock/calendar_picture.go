@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -58,13 +60,14 @@ func firstOf(year, month int) calendar.Date {
 
 // draw prints a calendar with the days marked on which the rule fires. A rule
 // without --start is taken as if it were registered now.
-func (a *app) draw(f *previewFlags) error {
+func (a *app) draw(ctx context.Context, f *previewFlags) error {
 	first, end, err := f.days()
 	if err != nil {
 		return err
 	}
-	rule, err := f.when.compile(time.Now().UnixMilli())
-	if err != nil {
+	named := a.namedCalendars(ctx)
+	rule, err := f.when.compile(time.Now().UnixMilli(), named.find)
+	if err := cmp.Or(named.failed, err); err != nil {
 		return err
 	}
 	p := &picture{first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{},

@@ -135,7 +135,17 @@ func TestCalendarsOverHTTP(t *testing.T) {
 	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK, `{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
 	cli(t, nil, "", "calendar", "get", "office", "--brokers", kafka, "--url", url).want(t, exitOK, "2026-12-25\n2027-01-01\n")
 	run("", "calendar", "put", "Office").want(t, exitUsage, "a calendar's name is")
-	run("", "calendar", "list").want(t, exitUsage, "name the brokers with --brokers")
+	run("", "calendar", "list", "-o", "ndjson").want(t, exitOK, `{"name":"office","dates":2,"first":"2026-12-25","last":"2027-01-01"}`)
+	run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "-n", "2", "--after", "2026-12-24T00:00:00Z").
+		want(t, exitOK, "2026-12-24", "2026-12-26")
+	picture := run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "--month", "2026-12", "-o", "ndjson")
+	if picture.want(t, exitOK, "2026-12-24", "2026-12-26"); strings.Contains(picture.out, "2026-12-25") {
+		t.Errorf("a holiday fires: %s", picture.out)
+	}
+	run("", "preview", "--every", "FREQ=DAILY", "--calendars", "offices").want(t, exitUsage, "offices")
+	run("", "preview", "--every", "FREQ=DAILY", "--on-holiday", "skip").want(t, exitUsage, "--calendars")
+	run("", "schedule", "k", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "--on-holiday", "next_business_day").want(t, exitOK, "PENDING")
+	run("", "get", "k", "-o", "json").want(t, exitOK, "next_business_day")
 	run("", "tzdata", "status").want(t, exitUsage, "name the brokers with --brokers")
 }
 

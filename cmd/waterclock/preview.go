@@ -41,12 +41,12 @@ func newPreview(a *app) *cobra.Command {
 				return a.previewLines(cmd.Context())
 			}
 			if f.month != "" || f.year != "" {
-				return a.draw(f)
+				return a.draw(cmd.Context(), f)
 			}
 			if err := refuseEmpty(cmd.Flags(), "after"); err != nil {
 				return err
 			}
-			return a.preview(f)
+			return a.preview(cmd.Context(), f)
 		},
 	}
 	f.when.bind(cmd)
@@ -58,7 +58,7 @@ func newPreview(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) preview(f *previewFlags) error {
+func (a *app) preview(ctx context.Context, f *previewFlags) error {
 	fields, err := f.when.fields()
 	if err != nil {
 		return err
@@ -69,7 +69,11 @@ func (a *app) preview(f *previewFlags) error {
 	if err != nil {
 		return fmt.Errorf("spell the question: %w", err)
 	}
-	answer, no := calendar.Preview(calendar.Embedded(), body, time.Now().UnixMilli())
+	named := a.namedCalendars(ctx)
+	answer, no := calendar.PreviewWith(calendar.Embedded(), named.find, body, time.Now().UnixMilli())
+	if named.failed != nil {
+		return named.failed
+	}
 	if no != nil {
 		return refusedBy(no)
 	}
@@ -115,7 +119,7 @@ func (a *app) previewLines(ctx context.Context) error {
 	in := bufio.NewReaderSize(a.io.in, 64<<10)
 	out := bufio.NewWriterSize(a.io.out, 64<<10)
 	answers := &output{w: out, format: "ndjson", code: a.out.code}
-	named := &namedCalendars{app: a, ctx: ctx, have: map[string]calendar.DateSet{}}
+	named := a.namedCalendars(ctx)
 	for ctx.Err() == nil {
 		line, err := readLine(in)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLongLine) {

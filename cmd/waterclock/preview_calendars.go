@@ -24,6 +24,10 @@ type namedCalendars struct {
 	broken error // the door does not open; no use to knock for every line
 }
 
+func (a *app) namedCalendars(ctx context.Context) *namedCalendars {
+	return &namedCalendars{app: a, ctx: ctx, have: map[string]calendar.DateSet{}}
+}
+
 // find is a calendar.CalendarSource.
 func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 	if set, looked := n.have[name]; looked {

@@ -18,6 +18,8 @@ type timeFlags struct {
 	count               int
 	include, exclude    []string
 	gap, overlap        string
+	calendars           []string
+	onHoliday           string
 
 	flags *pflag.FlagSet // of the verb, which knows what was given
 }
@@ -34,6 +36,8 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs.IntVar(&f.count, "count", 0, "how often a rule fires")
 	fs.StringArrayVar(&f.include, "include", nil, "an extra `date` or time; may be repeated")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "a `date` or time to leave out; may be repeated")
+	fs.StringSliceVar(&f.calendars, "calendars", nil, "`names` of holiday calendars, with commas between them")
+	fs.StringVar(&f.onHoliday, "on-holiday", "", "what becomes of a rule's date in them: skip (default), next_business_day or previous_business_day")
 	fs.StringVar(&f.gap, "dst-gap", "", "a wall time the clock skips: shift or skip")
 	fs.StringVar(&f.overlap, "dst-overlap", "", "a wall time that comes twice: first, second or both")
 }
@@ -41,7 +45,7 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 // fields are the contract's time fields. Exactly one of --in, --at, --every
 // is wanted.
 func (f *timeFlags) fields() (map[string]any, error) {
-	for _, name := range []string{"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap"} {
+	for _, name := range []string{"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap", "on-holiday"} {
 		if err := refuseEmpty(f.flags, name); err != nil {
 			return nil, err
 		}
@@ -80,11 +84,33 @@ func (f *timeFlags) fields() (map[string]any, error) {
 	if len(dst) > 0 {
 		out["dst"] = dst
 	}
+	if f.onHoliday != "" && len(f.calendars) == 0 {
+		return nil, usagef("--on-holiday is about calendars: name them with --calendars")
+	}
+	if len(f.calendars) > 0 {
+		out["calendars"] = map[string]any{"names": f.calendars, "on": or(f.onHoliday, calendar.OnSkip)}
+	}
 	return out, nil
 }
 
+// holidays are the calendars that the flags name; nil if they name none.
+func (f *timeFlags) holidays(find calendar.CalendarSource) (*calendar.CalendarRule, error) {
+	if len(f.calendars) == 0 {
+		return nil, nil
+	}
+	rule := &calendar.CalendarRule{Names: f.calendars, On: or(f.onHoliday, calendar.OnSkip)}
+	for _, name := range f.calendars {
+		set, ok := find(name)
+		if !ok {
+			return nil, &failure{Exit: exitNotFound, Msg: "there is no calendar " + name + "; see `waterclock calendar list`"}
+		}
+		rule.Sets = append(rule.Sets, set)
+	}
+	return rule, nil
+}
+
 // compile makes a rule of the flags; only --every has days to mark.
-func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
+func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.Rule, error) {
 	if f.every == "" {
 		return nil, usagef("a calendar shows a rule: say it with --every")
 	}
@@ -95,7 +121,11 @@ func (f *timeFlags) compile(now int64) (*calendar.Rule, error) {
 	if err != nil {
 		return nil, refusedBy(err)
 	}
-	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
+	holidays, err := f.holidays(find)
+	if err != nil {
+		return nil, err
+	}
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Calendars: holidays, Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
 		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
 	if err != nil {
 		return nil, refusedBy(err)

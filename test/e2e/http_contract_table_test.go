@@ -176,6 +176,7 @@ func contractViews(w *world) []contractRow {
 			{name: "a date that is none", path: "/v1/calendars/holidays", body: `{"dates":["2026-13-25"]}`, status: 422, wants: []string{"code=invalid", "field=dates"}},
 			{name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"), status: 403},
 		}},
+		get("/v1/calendars", contractCall{name: "all of them", path: "/v1/calendars", status: 200}),
 		{"GET /v1/calendars/{name}", []contractCall{
 			{name: "read", path: "/v1/calendars/holidays", status: 200, wants: []string{"name=holidays"}},
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
