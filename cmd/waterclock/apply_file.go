@@ -143,6 +143,12 @@ func declare(c *config.Config, place string, node *yaml.Node) (declared, error) 
 	if !ok {
 		return d, errors.New("a trigger is a mapping with an id and the fields of a register")
 	}
+	if id, printed := fields["trigger_id"].(string); printed && fields["id"] == nil { // as get and list print it
+		if fields, err = declaredAgain(fields); err != nil {
+			return d, err
+		}
+		fields["id"] = id
+	}
 	if d.Key, ok = fields["id"].(string); !ok || d.Key == "" {
 		return d, errors.New("the id is missing; it is a text")
 	}
@@ -164,6 +170,19 @@ func declare(c *config.Config, place string, node *yaml.Node) (declared, error) 
 		return d, fmt.Errorf("trigger %s: %w", d.Key, err)
 	}
 	return d, nil
+}
+
+// declaredAgain makes a declaration of what `get -o json` and `list -o json` print.
+func declaredAgain(printed map[string]any) (map[string]any, error) {
+	b, err := json.Marshal(printed)
+	if err != nil {
+		return nil, fmt.Errorf("spell the trigger: %w", err)
+	}
+	var t map[string]json.RawMessage
+	if err := json.Unmarshal(b, &t); err != nil {
+		return nil, fmt.Errorf("read the trigger: %w", err)
+	}
+	return registerOf(t), nil
 }
 
 // ownLine is how errors of YAML begin that know their line better.

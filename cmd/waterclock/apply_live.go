@@ -160,6 +160,13 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 		return nil, fmt.Errorf("state %s is not known to this version", t["state"])
 	}
 	s.Status = status
+	var err error
+	s.Spec, err = specOf(c, textOf(t["trigger_id"]), registerOf(t))
+	return s, err
+}
+
+// registerOf are the fields of the register that the API's trigger came from.
+func registerOf(t map[string]json.RawMessage) map[string]any {
 	fields := map[string]any{}
 	names := append(slices.Clone(contentFields), timeFieldsOf(t)...)
 	for _, name := range names {
@@ -173,9 +180,7 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 	} else if given {
 		delete(fields, "timezone")
 	}
-	var err error
-	s.Spec, err = specOf(c, textOf(t["trigger_id"]), fields)
-	return s, err
+	return fields
 }
 
 // timeFieldsOf are the fields that say when, as it was asked for: an answer

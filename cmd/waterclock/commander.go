@@ -93,6 +93,9 @@ func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 	d.State, d.Revision, d.LocalTime = st.Status.String(), st.Revision, st.Series.Local
 	at := st.Nominal()
 	if next := st.NextFire(); op != trigger.OpRegister && next != 0 {
+		if next < at { // a snooze comes first: the local time is of the series
+			d.LocalTime = ""
+		}
 		at = next
 	}
 	if d.FireAt = ""; at != 0 {
@@ -120,7 +123,10 @@ func (d *decision) over() bool {
 // noMore is the end of a wait for a trigger that is over, and of whose firing no event is to be found.
 func (d *decision) noMore() error {
 	is := "is " + d.State + " and will not fire"
-	if (d.State == trigger.Fired.String() || d.State == trigger.InFlight.String()) && d.FireAt != "" {
+	switch {
+	case d.State == trigger.InFlight.String():
+		is = "is in flight: it went out and waits for its receipt; without one it goes out again"
+	case d.State == trigger.Fired.String() && d.FireAt != "":
 		is = "has fired already, at " + d.FireAt + ", and will not again"
 	}
 	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s; %s", d.TriggerID, is, howAnew)}

@@ -68,6 +68,9 @@ func (d *decision) fromAnswer(body []byte) {
 	if json.Unmarshal(body, &answer) == nil {
 		d.Notes = answer.Notes
 		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt), answer.LocalTime
+		if d.FireAt < answer.FireAt { // a snooze comes first: the local time is of the series
+			d.LocalTime = ""
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ type explanation struct {
 	Why         []reason       `json:"why"`
 	Occurrences []upcoming     `json:"occurrences"`
 	Events      []topics.Event `json:"events"`
+	Unknown     string         `json:"unknown,omitempty"` // what could not be found out, and why
 }
 
 // reason is one of the things that decide when it fires.
@@ -66,7 +67,7 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 		return x, err
 	}
 	if x.Events, err = lastEvents(ctx, from, key); err != nil {
-		return x, err
+		x.Unknown = "what happened to it: " + err.Error() // its owner has said the rest
 	}
 	x.Why, err = reasons(x.Trigger, x.Events, time.Now())
 	return x, err
@@ -128,6 +129,9 @@ func (a *app) explain(x explanation) error {
 	for i := range x.Events {
 		fmt.Fprintln(w, clean(fmt.Sprintf("  %s  %s", x.Events[i].OccurredAt, inWords(&x.Events[i]))))
 	}
+	if x.Unknown != "" {
+		a.note("not known: %s", x.Unknown)
+	}
 	return nil
 }
 
@@ -141,6 +145,8 @@ func headline(t map[string]any, now time.Time) string {
 		return fmt.Sprintf("%s is paused and does not fire until it is resumed", id)
 	case next != "":
 		return fmt.Sprintf("%s fires next at %s%s", id, next, distance(next, now))
+	case state == "IN_FLIGHT":
+		return fmt.Sprintf("%s went out at %s and waits for its receipt; without one it goes out again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	case state == "FIRED":
 		return fmt.Sprintf("%s has fired at %s, and will not again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	}

@@ -94,6 +94,8 @@ func TestExplainOthers(t *testing.T) {
 		{"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
 			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"}},
 		{"paused", `{"trigger_id":"k","state":"PAUSED","recurrence":"every:15m","note":"on holiday"}`, []string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`}},
+		{"in flight", `{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
+			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"}},
 		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`, []string{"k is CANCELLED and will not fire"}},
 		{"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`, []string{"rule       moon:full ("}},
 	} {

@@ -4,50 +4,80 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func newWatch(a *app) *cobra.Command {
-	wait := false
+	f := &watchFlags{}
 	cmd := &cobra.Command{
 		Use:   "watch KEY",
-		Short: "Follow what happens to a trigger",
+		Short: "Follow what happens to a trigger, until it is over",
 		Args:  oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.config(false)
 			if err != nil {
 				return err
 			}
-			return a.watch(cmd.Context(), newAPI(c), args[0], wait)
+			return a.watch(cmd.Context(), newAPI(c), args[0], f)
 		},
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for a trigger that is not there yet")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a trigger that is not there yet")
+	cmd.Flags().BoolVar(&f.forever, "forever", false, "go on when the trigger is over: a new register may begin it again")
 	return cmd
 }
 
+type watchFlags struct{ wait, forever bool }
+
+// overAfter is how long nothing happens to a trigger before it is asked whether
+// it is over: receipts may come behind the last firing.
+const overAfter = 2 * time.Second
+
 // watch prints what happened and then what happens. A key that is not there is
 // likelier mistyped than early.
-func (a *app) watch(ctx context.Context, from *api, key string, wait bool) error {
-	if !wait {
+func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) error {
+	if !f.wait {
 		if err := from.get(ctx, triggerPath(key), new(map[string]any)); exitOf(err) == exitNotFound {
 			return &failure{Exit: exitNotFound, Msg: a.unknownKey(ctx, from, key, err).Error() + " (--wait waits for it)"}
 		} // whatever else is wrong, following says
 	}
 	var failed error
-	err := from.follow(ctx, triggerPath(key)+"/events?follow=1", func(e *topics.Event) bool {
+	var over atomic.Bool
+	following, end := context.WithCancel(ctx)
+	defer end()
+	quiet := time.AfterFunc(overAfter, func() {
+		if state := stateOf(following, from, key); !f.forever && state.Finished() {
+			a.note("%s is %s: nothing more happens to it (--forever goes on)", key, state)
+			over.Store(true)
+			end()
+		}
+	})
+	defer quiet.Stop()
+	err := from.follow(following, triggerPath(key)+"/events?follow=1", func(e *topics.Event) bool {
+		quiet.Reset(overAfter)
 		failed = a.out.item(e, func() string { return eventLine(e) })
 		return failed != nil
 	})
-	if interrupted(ctx) {
+	if interrupted(ctx) || over.Load() {
 		return nil
 	}
 	if failed != nil {
 		return failed
 	}
 	return err
+}
+
+// stateOf is the state of a trigger; 0 where nobody says.
+func stateOf(ctx context.Context, from *api, key string) trigger.Status {
+	var t struct{ State string }
+	_ = from.get(ctx, triggerPath(key), &t)
+	state, _ := trigger.ParseStatus(t.State)
+	return state
 }
 
 // eventLine is an event for a person: when, what, whose, and what is notable.
@@ -67,21 +97,27 @@ func eventLine(e *topics.Event) string {
 	if e.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("attempt=%d", e.Attempt))
 	}
-	if e.LatenessMS != nil {
-		parts = append(parts, fmt.Sprintf("late=%dms", *e.LatenessMS))
-	}
+	add("late=%s", lateBy(e, "ms"))
 	add("reason=%s", e.Reason)
 	add("(%s)", e.Detail)
 	return strings.Join(parts, "  ")
 }
 
+// lateBy is how late an event says that it was; a later attempt was due when its
+// wait ended.
+func lateBy(e *topics.Event, ms string) string {
+	switch {
+	case e.LatenessMS == nil:
+		return ""
+	case e.Attempt > 1:
+		return fmt.Sprintf("%d%s after its retry was due", *e.LatenessMS, ms)
+	}
+	return fmt.Sprintf("%d%s", *e.LatenessMS, ms)
+}
+
 // printEvent prints one event as a result.
 func (a *app) printEvent(e *topics.Event) error {
-	late := ""
-	if e.LatenessMS != nil {
-		late = fmt.Sprintf("%d ms", *e.LatenessMS)
-	}
 	return a.out.record(e, [][2]string{{"event", e.Type}, {"trigger", e.Trigger}, {"occurred at", e.OccurredAt},
-		{"scheduled at", e.ScheduledAt}, {"local time", e.LocalTime}, {"late by", late}, {"occurrence", e.Occurrence},
+		{"scheduled at", e.ScheduledAt}, {"local time", e.LocalTime}, {"late by", lateBy(e, " ms")}, {"occurrence", e.Occurrence},
 		{"channel", e.Channel}, {"state", e.State}, {"due topic", e.DueTopic}})
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What list prints can be compared with what is there.
+func TestListFeedsDiff(t *testing.T) {
+	_, url := startDev(t)
+	run := func(args ...string) result { return cli(t, nil, "", append(args, "--url", url)...) }
+	for _, line := range []string{
+		"schedule rule --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --tag a=b --data {\"x\":1}",
+		"schedule wall --at 2030-01-01T09:00 --tz Asia/Tokyo --user u",
+		"schedule instant --at 2030-01-01T09:00:00Z --priority high",
+		"schedule delay --in 400h --channel orders",
+		"schedule every --every 15m --jitter 30s",
+	} {
+		run(strings.Fields(line)...).want(t, exitOK)
+	}
+	list := run("list", "-o", "json")
+	list.want(t, exitOK, "rule", "delay")
+	file := filepath.Join(t.TempDir(), "list.json")
+	if err := os.WriteFile(file, []byte(list.out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("diff", "-f", file).want(t, exitOK, "nothing differs")
+	run("reschedule", "instant", "--at", "2030-01-01T10:00:00Z").want(t, exitOK)
+	run("diff", "-f", file).want(t, exitFailed, "instant", "2030-01-01T10:00:00")
+}
+
+// A snooze shows no local time of another instant.
+func TestSnoozeShowsItsOwnTime(t *testing.T) {
+	kafka, url := startDev(t)
+	for door, at := range map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}} {
+		cli(t, nil, "", append([]string{"schedule", door, "--every", "FREQ=DAILY", "--start", "2030-01-02T09:00", "--tz", "Europe/Berlin"}, at...)...).want(t, exitOK, "2030-01-02T09:00:00[Europe/Berlin]")
+		r := cli(t, nil, "", append([]string{"snooze", door, "--until", "2030-01-01T10:00:00Z"}, at...)...)
+		if r.want(t, exitOK, "2030-01-01T10:00:00.000Z"); strings.Contains(r.out, "Europe/Berlin") {
+			t.Errorf("over %s: %s", door, r.out)
+		}
+	}
+}
+
+// watch ends when its trigger is over.
+func TestWatchEnds(t *testing.T) {
+	_, url := startDev(t)
+	cli(t, nil, "", "schedule", "w", "--in", "100ms", "--url", url).want(t, exitOK)
+	begun := time.Now()
+	r := cli(t, nil, "", "watch", "w", "--url", url)
+	r.want(t, exitOK, "occurrence.fired")
+	if took := time.Since(begun); took > time.Minute || !strings.Contains(r.err, "w is FIRED: nothing more happens to it") {
+		t.Errorf("after %v: %s", took, r.err)
+	}
+}
+
+// A trigger's owner can say how it is also where nobody keeps a history.
+func TestExplainWithoutAHistory(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			problemJSON(w, 503, "unavailable", "no history is kept")
+		case strings.HasSuffix(r.URL.Path, "/occurrences"):
+			fmt.Fprint(w, `{"items":[]}`)
+		default:
+			fmt.Fprint(w, `{"trigger_id":"k","state":"PENDING","delay":"7m","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z"}`)
+		}
+	}))
+	defer s.Close()
+	r := cli(t, nil, "", "explain", "k", "--url", s.URL)
+	r.want(t, exitOK, "k fires next at 2099-01-01T00:00:00Z")
+	if !strings.Contains(r.err, "not known: what happened to it") || !strings.Contains(r.err, "no history is kept") {
+		t.Errorf("said %q", r.err)
+	}
+}
+
+func TestInFlightIsNotOver(t *testing.T) {
+	err := (&decision{TriggerID: "k", State: "IN_FLIGHT", FireAt: "2026-01-01T00:00:00Z"}).noMore()
+	if strings.Contains(err.Error(), "will not") || !strings.Contains(err.Error(), "waits for its receipt") {
+		t.Error(err)
+	}
+}
