@@ -192,6 +192,7 @@ func (e *Engine) end(err error) {
 }
 
 func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error {
+	begun := time.Now()
 	p, err := e.open(ctx, id, own)
 	if err != nil {
 		own.set(nil, err)
@@ -209,6 +210,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 	defer wg.Wait()
 	defer p.forward.close()
 	defer cancel()
+	p.log.Info("the partition is open", "term", p.progress.Term, "after", time.Since(begun).Round(time.Millisecond))
 	e.opening.Add(-1)
 	defer e.opening.Add(1)
 	own.set(p, nil)

@@ -42,6 +42,9 @@ func (p *Partition) resume(ctx context.Context, ids topicIDs) error {
 		}
 	}
 	p.progress.Term++
+	if last := p.progress.Member; p.progress.Seq > 0 {
+		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term", p.progress.Term)
+	}
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
 	p.progress.CommandsID, p.progress.StateID = ids.commands, ids.state
 	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.receipts, ids.control, p.opts.Group
