@@ -210,7 +210,9 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 	defer wg.Wait()
 	defer p.forward.close()
 	defer cancel()
-	p.log.Info("the partition is open", "term", p.progress.Term, "after", time.Since(begun).Round(time.Millisecond))
+	if p.takenOver {
+		p.log.Info("the partition is open", "term", p.progress.Term, "after", time.Since(begun).Round(time.Millisecond))
+	}
 	e.opening.Add(-1)
 	defer e.opening.Add(1)
 	own.set(p, nil)

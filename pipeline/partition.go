@@ -61,6 +61,8 @@ type Partition struct {
 	replan    *replan // nil: everything is planned by the timetable in force
 	quotas    *quotas // nil: nobody is bounded
 
+	takenOver bool // another member ran it before
+
 	own  *ownership // as long as the group says that it is ours
 	view view       // what readers may see
 }

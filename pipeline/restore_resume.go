@@ -42,7 +42,8 @@ func (p *Partition) resume(ctx context.Context, ids topicIDs) error {
 		}
 	}
 	p.progress.Term++
-	if last := p.progress.Member; p.progress.Seq > 0 {
+	if last := p.progress.Member; p.progress.Seq > 0 && last != p.opts.InstanceID {
+		p.takenOver = true
 		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term", p.progress.Term)
 	}
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID

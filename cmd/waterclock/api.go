@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/config"
@@ -119,6 +120,9 @@ func (a *api) explain(err error) error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failf("%s has not answered within %s", a.base, answerWithin)
+	}
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
+		return &failure{Exit: exitFailed, Msg: a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers", Err: err}
 	}
 	return err
 }

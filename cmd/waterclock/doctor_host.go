@@ -70,6 +70,10 @@ func (d *doctor) examineHost() {
 func (d *doctor) dataDir() {
 	dir := d.c.DataDir
 	info, err := os.Stat(dir)
+	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil && rank(d.c.Source("data_dir")) == 0 {
+		d.ok("data dir", "not looked at: none is here. Run doctor where `waterclock serve` runs, or name it with --data-dir")
+		return
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.missingDataDir(dir)

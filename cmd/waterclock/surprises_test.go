@@ -85,3 +85,25 @@ func TestInFlightIsNotOver(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who mixes up the two ports is told so.
+func TestPortsMixedUp(t *testing.T) {
+	kafka, url := startDev(t)
+	r := cli(t, nil, "", "list", "--url", "http://"+kafka)
+	r.want(t, exitFailed)
+	if !strings.Contains(r.err, "hung up without an HTTP answer") {
+		t.Errorf("said %q", r.err)
+	}
+	r = cli(t, nil, "", "schedule", "k", "--in", "1s", "--brokers", strings.TrimPrefix(url, "http://"))
+	r.want(t, exitFailed)
+	if !strings.Contains(r.err, "speaks HTTP, not Kafka") {
+		t.Errorf("said %q", r.err)
+	}
+}
+
+// A data directory of this machine is none of a server's elsewhere.
+func TestDoctorOfAServerElsewhere(t *testing.T) {
+	kafka, url := startDev(t)
+	t.Chdir(t.TempDir())
+	cli(t, nil, "", "doctor", "--brokers", kafka, "--url", url).want(t, exitOK, "not looked at: none is here")
+}

@@ -111,6 +111,8 @@ func adviseNetwork(c *config.Config, brokers string, err error) string {
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
+	case strings.Contains(err.Error(), "HTTP response"): // kgo says it only in words
+		return fmt.Sprintf("%s speaks HTTP, not Kafka: name a broker's port with --brokers (usually 9092), or the API with --url", brokers)
 	case errors.As(err, &first), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Sprintf("%s hung up at our first word: %s", brokers, firstWord(c))
 	case errors.As(err, &dns):

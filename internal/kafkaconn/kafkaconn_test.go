@@ -118,6 +118,7 @@ func TestExplain(t *testing.T) {
 		{"mechanism not offered", kerr.UnsupportedSaslMechanism, "does not offer PLAIN"},
 		{"no ACL", kerr.TopicAuthorizationFailed, "needs an ACL"},
 		{"name unknown", &net.DNSError{Name: "b", Err: "no such host"}, `"b" cannot be resolved`},
+		{"an HTTP port", errors.New("invalid large response size 1213486160 > limit 104857600; the four size bytes are 'HTTP' in ascii, the beginning of an HTTP response; is your broker port correct?"), "speaks HTTP, not Kafka"},
 		{"something else", other, "other"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
