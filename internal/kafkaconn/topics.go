@@ -64,10 +64,29 @@ func retention(c *config.Config) string {
 	return strconv.FormatInt(c.Events.Retention.Milliseconds(), 10)
 }
 
+// learnWithin is how long brokers may take to learn of a topic that another one
+// shows already: one was just made, or the broker just started.
+const learnWithin = 10 * time.Second
+
 // Existing is what the cluster has of the wanted topics, with the settings in
-// effect. Topics that are not there are left out. It asks afresh: kadm would
-// answer from the client's cache, which is up to 5 s behind an Apply.
+// effect. Topics that are not there are left out.
 func Existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
+	for begun := time.Now(); ; {
+		found, err := existing(ctx, cl, want)
+		if !errors.Is(err, kerr.UnknownTopicOrPartition) || time.Since(begun) > learnWithin {
+			return found, err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// existing asks afresh: kadm would answer from the client's cache, which is up to
+// 5 s behind an Apply.
+func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	for i := range want {

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
@@ -122,5 +125,38 @@ func TestApplyAlters(t *testing.T) {
 	}
 	if plan := planOf(t, cl, want); len(plan) != 0 {
 		t.Errorf("after Apply there is still to do: %v", plan)
+	}
+}
+
+// A topic that one broker shows may be unknown to the one that is asked for its
+// settings: it was just made, or that broker just started.
+func TestTopicThatABrokerHasYetToLearnOf(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	c := settings(t, map[string]string{"brokers": strings.Join(cluster.ListenAddrs(), ","), "topics.partitions": "1"})
+	cl, want := clientOf(t, c), Wanted(c)
+	if err := Apply(t.Context(), cl, want, planOf(t, cl, want)); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if asked++; asked > 3 {
+			return nil, nil, false
+		}
+		cluster.KeepControl()
+		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
+			one := kmsg.NewDescribeConfigsResponseResource()
+			one.ResourceType, one.ResourceName, one.ErrorCode = r.ResourceType, r.ResourceName, kerr.UnknownTopicOrPartition.Code
+			resp.Resources = append(resp.Resources, one)
+		}
+		return resp, nil, true
+	})
+	found, err := Existing(t.Context(), cl, want)
+	if err != nil || len(found) != len(want) || asked < 4 {
+		t.Errorf("%d of %d topics after asking %d times, %v", len(found), len(want), asked, err)
 	}
 }
