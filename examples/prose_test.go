@@ -59,8 +59,6 @@ var notYet = []string{
 	"../docs/operations/history.md",
 	"../docs/operations/kafka.md",
 	"../docs/operations/metrics.md",
-	"../docs/operations/runbook.md",
-	"../docs/operations/running.md",
 	"../docs/operations/sizing.md",
 	"../docs/operations/tracing.md",
 	"../docs/simulator.md",
