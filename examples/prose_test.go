@@ -57,7 +57,6 @@ var notYet = []string{
 	"../docs/formats/rejected.md",
 	"../docs/formats/state.md",
 	"../docs/operations/history.md",
-	"../docs/operations/kafka.md",
 	"../docs/operations/metrics.md",
 	"../docs/operations/sizing.md",
 	"../docs/operations/tracing.md",
