@@ -56,8 +56,6 @@ var notYet = []string{
 	"../docs/formats/receipts.md",
 	"../docs/formats/rejected.md",
 	"../docs/formats/state.md",
-	"../docs/operations/metrics.md",
-	"../docs/operations/tracing.md",
 	"../docs/simulator.md",
 	"../docs/testing.md",
 }
