@@ -26,7 +26,6 @@ var notYet = []string{
 	"../bench/README.md",
 	"../docs/chaos.md",
 	"../docs/checker.md",
-	"../docs/coming-from.md",
 	"../docs/decisions/0001-done-records-are-states.md",
 	"../docs/decisions/0002-the-home-of-a-state-is-its-earliest-timer.md",
 	"../docs/decisions/0003-clock-within-a-second-of-the-broker.md",
