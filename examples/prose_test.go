@@ -24,8 +24,6 @@ var unwrapped = []string{"../docs/operations/settings.md", "../docs/mutants.md"}
 var notYet = []string{
 	"../CHANGELOG.md",
 	"../bench/README.md",
-	"../docs/chaos.md",
-	"../docs/checker.md",
 	"../docs/decisions/0001-done-records-are-states.md",
 	"../docs/decisions/0002-the-home-of-a-state-is-its-earliest-timer.md",
 	"../docs/decisions/0003-clock-within-a-second-of-the-broker.md",
@@ -42,7 +40,6 @@ var notYet = []string{
 	"../docs/decisions/0014-the-embedded-broker-has-a-journal.md",
 	"../docs/decisions/0015-who-opens-a-partition-ends-what-kafka-has-left-open.md",
 	"../docs/decisions/README.md",
-	"../docs/simulator.md",
 	"../docs/testing.md",
 }
 
