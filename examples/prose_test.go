@@ -24,22 +24,6 @@ var unwrapped = []string{"../docs/operations/settings.md", "../docs/mutants.md"}
 var notYet = []string{
 	"../CHANGELOG.md",
 	"../bench/README.md",
-	"../docs/decisions/0001-done-records-are-states.md",
-	"../docs/decisions/0002-the-home-of-a-state-is-its-earliest-timer.md",
-	"../docs/decisions/0003-clock-within-a-second-of-the-broker.md",
-	"../docs/decisions/0004-forwarding-outside-the-turn.md",
-	"../docs/decisions/0005-receipts-share-the-maps-of-progress.md",
-	"../docs/decisions/0006-a-cuckoo-filter.md",
-	"../docs/decisions/0007-a-replacement-after-fired-stays-in-the-life.md",
-	"../docs/decisions/0008-internal-secret-from-the-state-topics-id.md",
-	"../docs/decisions/0009-an-edited-recurrence-keeps-its-phase.md",
-	"../docs/decisions/0010-due-topics-that-refuse-records.md",
-	"../docs/decisions/0011-standbys-and-who-takes-over.md",
-	"../docs/decisions/0012-a-refused-attempt-is-a-command-that-is-refused.md",
-	"../docs/decisions/0013-a-replan-walks-states-where-they-lie.md",
-	"../docs/decisions/0014-the-embedded-broker-has-a-journal.md",
-	"../docs/decisions/0015-who-opens-a-partition-ends-what-kafka-has-left-open.md",
-	"../docs/decisions/README.md",
 }
 
 // markdown are all Markdown files of the tree but the records of measurements.
