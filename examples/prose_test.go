@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	longestLine  = 120 // characters of a line of Markdown, outside of code blocks
+	longestLine = 120 // characters of a line of Markdown, outside of code blocks
 	mostTerms   = 40  // terms of the glossary
 )
 
