@@ -24,7 +24,7 @@ const operations = "../docs/operations/"
 // TestLinks follows every relative link of every document.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for path, text := range documents(t) {
+	for path, text := range markdown(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			target, anchor, _ := strings.Cut(m[1], "#")
 			if strings.Contains(target, ":") {
@@ -41,24 +41,6 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
-}
-
-// documents are the Markdown files of the tree.
-func documents(t *testing.T) map[string]string {
-	out := map[string]string{}
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			out[path] = read(t, path)
-		}
-	}
-	if len(out) < 15 {
-		t.Fatalf("only %d documents found", len(out))
-	}
-	return out
 }
 
 func read(t *testing.T, path string) string {
@@ -170,7 +152,7 @@ func TestNamedTests(t *testing.T) {
 	named := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	known := map[string][]string{}
 	n := 0
-	for path, text := range documents(t) {
+	for path, text := range markdown(t) {
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			n++
 			if known[m[1]] == nil {
@@ -211,7 +193,7 @@ func testsOf(t *testing.T, pkg string) []string {
 func TestNamedFiles(t *testing.T) {
 	named := regexp.MustCompile("`((?:[a-z]+/)*[a-z]+/[A-Za-z0-9_]+\\.(?:go|sh|txt|proto))`")
 	n := 0
-	for path, text := range documents(t) {
+	for path, text := range markdown(t) {
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			n++
 			if _, err := os.Stat("../" + m[1]); err != nil {

@@ -39,7 +39,7 @@ func TestEveryCodeHasAnExit(t *testing.T) {
 	}
 }
 
-// docs/cli.md has every code behind its exit code.
+// docs/cli.md has every code in a row of its exit code.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
@@ -47,11 +47,13 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(text), "The codes of refusals")
 	for code, exit := range exits {
+		documented := false
 		for _, line := range strings.Split(table, "\n") {
 			row, isRow := strings.CutPrefix(line, "| "+strconv.Itoa(exit)+" |")
-			if isRow && !strings.Contains(row, "`"+string(code)+"`") {
-				t.Errorf("%s is not in the row of %d", code, exit)
-			}
+			documented = documented || isRow && strings.Contains(row, "`"+string(code)+"`")
+		}
+		if !documented {
+			t.Errorf("%s is not in a row of %d", code, exit)
 		}
 	}
 }

@@ -29,17 +29,18 @@ const docsIntro = `# Settings
 
 <!-- Made from the table in internal/config/table.go by go generate; do not edit. -->
 
-A setting is taken from the first of these that has it: **flag**, **environment**, **file**, **default**.
+A value comes from the first of these that has it: **flag**, **environment**, **file**, **default**.
 
-* Flag: ` + "`--kafka-listen`" + ` for ` + "`kafka.listen`" + ` with ` + "`dev` and `serve`" + `; any setting with ` + "`--set key=value`" + `.
-* Environment: ` + "`WATERCLOCK_KAFKA_LISTEN`" + ` for ` + "`kafka.listen`" + `: upper case, ` + "`.`" + ` written ` + "`_`" + `. For a channel or tenant the
-  name stands in upper case too, with ` + "`-`" + ` written ` + "`_`" + `; where the file names it, that spelling is meant.
-* File: YAML, named by ` + "`--config`" + ` or ` + "`WATERCLOCK_CONFIG`" + `. ` + "`kafka: {listen: …}` and `kafka.listen: …`" + ` are the same.
-* A secret (marked below) can be given as a file's content: ` + "`kafka.sasl.password_file`" + ` for ` + "`kafka.sasl.password`" + `.
-* Durations: ` + "`250ms`, `30s`, `5m`, `1h30m`, `2d`, `1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`, `1.5GiB`, `500MB`" + `, or a number of
-  bytes. Lists: separated by commas, in YAML also a list.
+* Flag: ` + "`--kafka-listen`" + ` for ` + "`kafka.listen`" + ` with ` + "`dev`" + ` and ` + "`serve`" + `; any setting with ` + "`--set key=value`" + `.
+* Environment: ` + "`WATERCLOCK_KAFKA_LISTEN`" + ` for ` + "`kafka.listen`" + `. Write the key in upper case, with ` + "`_`" + ` for ` + "`.`" + `. Write the
+  name of a channel or tenant in upper case too, with ` + "`_`" + ` for ` + "`-`" + `. If the file names that channel or tenant, the
+  variable applies to the name as the file spells it.
+* File: YAML, named by ` + "`--config`" + ` or ` + "`WATERCLOCK_CONFIG`" + `. ` + "`kafka: {listen: …}`" + ` and ` + "`kafka.listen: …`" + ` are the same.
+* A secret (marked below) may come from a file: ` + "`kafka.sasl.password_file`" + ` for ` + "`kafka.sasl.password`" + `.
+* Durations: ` + "`250ms`" + `, ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`2d`" + `, ` + "`1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`" + `, ` + "`1.5GiB`" + `, ` + "`500MB`" + `, or
+  a number of bytes. Lists: separated by commas; in YAML a list works too.
 
-` + "`waterclock config show`" + ` prints every setting with its value and where it came from; ` + "`waterclock config validate`" + `
+` + "`waterclock config show`" + ` prints every setting with its value and where it came from. ` + "`waterclock config validate`" + `
 names everything that is wrong at once.
 `
 
