@@ -1,9 +1,8 @@
-package sim
+package pipelinetest
 
 import (
 	"io"
 	"math/rand/v2"
-	"os"
 	"sync/atomic"
 	"syscall"
 
@@ -118,20 +117,4 @@ func shorten(fs *vfs.MemFS, path string, size int64) error {
 		return err
 	}
 	return out.Sync()
-}
-
-// swapPartitions exchanges what two partitions have on a disk.
-func swapPartitions(fs vfs.FS, a, b string) error {
-	for _, dir := range []string{a, b} {
-		if _, err := fs.Stat(dir); os.IsNotExist(err) {
-			return nil
-		}
-	}
-	const aside = "aside"
-	for _, move := range [][2]string{{a, aside}, {b, a}, {aside, b}} {
-		if err := fs.Rename(move[0], move[1]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
