@@ -16,7 +16,7 @@ import (
 
 // order sends a command of the JSON spelling.
 func order(w *sim.World, key, format string, args ...any) {
-	w.Order(key, fmt.Sprintf(format, args...))
+	w.Send(key, fmt.Sprintf(format, args...))
 }
 
 // TestResumeOnAPartitionJustOpened: the runs that a resume lets go never pass
@@ -162,7 +162,7 @@ func TestCancelBehindALateFetch(t *testing.T) {
 			w.Register(key, due)
 			time.Sleep(time.Until(due.Add(-2 * time.Second)))
 			n.Delay(kmsg.Fetch, time.Second)
-			w.Order(key+"-other", `{"op":"cancel"}`) // its fetch is the first that is late
+			w.Send(key+"-other", `{"op":"cancel"}`) // its fetch is the first that is late
 			time.Sleep(time.Until(due.Add(-time.Duration(1+i) * 40 * time.Millisecond)))
 			w.Cancel(key)
 			n.Delay(kmsg.Fetch, 0)
@@ -219,7 +219,7 @@ func TestCancelAfterTheClockWentBack(t *testing.T) {
 			w.Register(key, due)
 			time.Sleep(50 * time.Millisecond)
 			n.Delay(kmsg.Fetch, 5*time.Second)
-			w.Order(key+"-other", `{"op":"cancel"}`) // its fetch is the first that is late
+			w.Send(key+"-other", `{"op":"cancel"}`) // its fetch is the first that is late
 			time.Sleep(50 * time.Millisecond)
 			w.Cancel(key)
 			time.Sleep(time.Until(due.Add(10 * time.Second)))

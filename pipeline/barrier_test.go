@@ -63,7 +63,7 @@ func TestForeignTransaction(t *testing.T) {
 				w.Register("x", due)
 				time.Sleep(time.Second)
 				end := openTransaction(t, w, "flink", 0, &kgo.Record{Key: []byte("other"), Value: []byte(`{"op":"cancel"}`)})
-				w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: []byte("x"), Value: []byte(`{"op":"cancel"}`)})
+				w.SendTo(0, "x", `{"op":"cancel"}`)
 				time.Sleep(time.Until(due.Add(c.ends)))
 				end(kgo.TryAbort)
 				time.Sleep(30 * time.Second)
@@ -125,7 +125,8 @@ func TestForeignTransactionOnDue(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: 2 * time.Second})
+				w := sim.New(t, sim.Options{Partitions: 1})
+				w.MaxLate = 2 * time.Second
 				due := w.Names.Due("default")
 				if c.refuse {
 					w.Cluster.ControlKey(int16(kmsg.DescribeProducers), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -193,7 +194,8 @@ func refuseProducers(req *kmsg.DescribeProducersRequest, topic string) *kmsg.Des
 // restart must get past it.
 func TestInvisibleTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, MaxLate: time.Second})
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.MaxLate = time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		for round := range 6 {
@@ -227,7 +229,8 @@ func TestPoison(t *testing.T) {
 		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)}, {Key: "wcx-append", Value: []byte(at)}}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 2, MaxLate: time.Second})
+		w := sim.New(t, sim.Options{Partitions: 2})
+		w.MaxLate = time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		good := []byte(`{"op":"register","delay":"24h"}`)
@@ -261,10 +264,10 @@ func TestPoison(t *testing.T) {
 			for p := range w.P {
 				r := row.r
 				r.Topic, r.Partition = w.Names.Commands(), p
-				w.Send(&r)
+				w.Produce(&r)
 				r = row.r
 				r.Topic, r.Partition = w.Names.Receipts(), p
-				w.Send(&r)
+				w.Produce(&r)
 			}
 			begin := time.Now()
 			key := fmt.Sprintf("good-%d", i)
@@ -300,7 +303,7 @@ func TestForgedForward(t *testing.T) {
 			for _, h := range topics.ForwardHeaders(nil, claim) {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 			}
-			w.Send(r)
+			w.Produce(r)
 		}
 		for i := range 20 {
 			key := fmt.Sprintf("k%d", i)

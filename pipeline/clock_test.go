@@ -22,11 +22,12 @@ type skewed struct {
 
 func newSkewed(t *testing.T, maxOffset time.Duration) *skewed {
 	s := &skewed{off: map[string]*atomic.Int64{"a": {}, "b": {}}}
-	s.World = sim.New(t, sim.Options{Seed: 7, Epsilon: time.Second, MaxLate: 3 * time.Second,
+	s.World = sim.New(t, sim.Options{Seed: 7,
 		Change: func(name string, o *pipeline.Options) {
 			o.MaxClockOffset = maxOffset
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
 		}})
+	s.Epsilon, s.MaxLate = time.Second, 3*time.Second
 	return s
 }
 

@@ -26,7 +26,7 @@ func (c *commandsTold) Command(op, result string) {
 func TestRefusalsAreToldWithTheirOp(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
 	heard := &commandsTold{all: map[string]int{}}
-	n := w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
+	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
 	rejected := w.Tail(w.Names.Rejected())
 	w.Send("k", `{"op":"register","delay":"1h"}`)
 	w.Send("k", `{"op":"snooze","fro":"5m"}`)
@@ -35,7 +35,7 @@ func TestRefusalsAreToldWithTheirOp(t *testing.T) {
 	w.Send("k", `garbage`)
 	w.Receipt("k", `{`)
 	rejected.Take(5)
-	if err := n.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]int{"register ok": 1, "snooze unknown_field": 1, "register conflicting_time": 1, " unknown_op": 1, " not_a_command": 1, " invalid": 1}

@@ -22,7 +22,8 @@ func TestCompactedTail(t *testing.T) {
 	}{{"on its disk", false}, {"from topic state", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: time.Second, Tombstones: time.Hour})
+				w := sim.New(t, sim.Options{Partitions: 1, Tombstones: time.Hour})
+				w.MaxLate = time.Second
 				w.Start("a")
 				w.AwaitOwners()
 				w.Register("z", time.Now().Add(25*time.Hour))
@@ -36,8 +37,8 @@ func TestCompactedTail(t *testing.T) {
 				from := len(w.DumpAll(w.Names.Commands()))
 				for i := range 20 { // 20 keys: registered, and cancelled by a tombstone
 					key := fmt.Appendf(nil, "y%d", i)
-					w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: key, Value: []byte(`{"op":"register","delay":"1s"}`)})
-					w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: key})
+					w.Produce(&kgo.Record{Topic: w.Names.Commands(), Key: key, Value: []byte(`{"op":"register","delay":"1s"}`)})
+					w.Produce(&kgo.Record{Topic: w.Names.Commands(), Key: key})
 				}
 				openTransaction(t, w, "foreign", 0, &kgo.Record{Key: []byte("ghost"), Value: []byte(`{"op":"register","delay":"1s"}`)})(kgo.TryAbort)
 				time.Sleep(24*time.Hour + 30*time.Minute)

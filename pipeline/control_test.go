@@ -18,7 +18,7 @@ import (
 func TestCalendarEdit(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	rejected, events := w.Tail(w.Names.Rejected()), w.Tail(w.Names.Events())
 	register := `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`
 	w.Send("early", register)
@@ -64,7 +64,7 @@ func TestTZUpdate(t *testing.T) {
 	}
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	w.Release("2023c", old)
 	w.Eventually("2023c is in force", applied(n, 1))
 	for _, zone := range []string{"Asia/Almaty", "America/New_York"} {
@@ -75,7 +75,7 @@ func TestTZUpdate(t *testing.T) {
 			t.Fatalf("%s resolved with %s", key, e.TZData)
 		}
 	}
-	if err := n.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
 	w.Setting([]byte(topics.ControlTZData), nil, nil) // back to the binary's own, while nobody runs
@@ -85,7 +85,7 @@ func TestTZUpdate(t *testing.T) {
 		b, _ := json.Marshal(e)
 		t.Errorf("rescheduled: %s", b)
 	}
-	w.WaitReady(n)
+	w.AwaitOwners()
 	if s, err := n.Get(w.Context(), "York"); err != nil || s.Seq != 1 {
 		t.Errorf("New York moved: %+v, %v", s, err)
 	}
@@ -96,7 +96,7 @@ func TestTZUpdate(t *testing.T) {
 func TestTZReleaseWithoutAZoneInUse(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	events := w.Tail(w.Names.Events())
 	w.Send("uses", `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Europe/Berlin"}`)
 	events.Event("uses", trigger.Registered)

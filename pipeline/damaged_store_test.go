@@ -29,7 +29,7 @@ func TestDamagedBlock(t *testing.T) {
 		for i := range n {
 			at := begin.Add(20 * time.Minute).UTC().Format(time.RFC3339Nano)
 			payload := strings.Repeat(fmt.Sprint(w.Rand.Uint64()), 50)
-			w.Order(fmt.Sprint("k", i), fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at, payload))
+			w.Send(fmt.Sprint("k", i), fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at, payload))
 		}
 		time.Sleep(5 * time.Second)
 		for range 2 { // opening a store writes what its log holds to a sorted file
@@ -99,7 +99,7 @@ func TestUnreadableSector(t *testing.T) {
 				for i := range 100 {
 					at := time.Now().Add(20 * time.Minute).UTC().Format(time.RFC3339Nano)
 					payload := strings.Repeat(fmt.Sprint(w.Rand.Uint64()), 50)
-					w.Order(fmt.Sprint("k", i), fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at, payload))
+					w.Send(fmt.Sprint("k", i), fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at, payload))
 				}
 				time.Sleep(5 * time.Second)
 				for range 2 {

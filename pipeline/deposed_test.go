@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/sim"
@@ -44,7 +43,7 @@ func TestDeposedLeader(t *testing.T) {
 					return endsByDeposed(req.(*kmsg.ListOffsetsRequest), w.Names.Commands(), now.Epoch-1, now.HighWatermark)
 				})
 				n.Delay(kmsg.Fetch, 5*time.Second)
-				w.Order("k-other", `{"op":"cancel"}`) // its fetch is the first that is late
+				w.Send("k-other", `{"op":"cancel"}`) // its fetch is the first that is late
 				time.Sleep(50 * time.Millisecond)
 				w.Cancel("k")
 				time.Sleep(time.Until(due.Add(-10 * time.Millisecond)))
@@ -111,7 +110,7 @@ func TestClaimsBeforeADeposedLeader(t *testing.T) {
 			}
 			return endsByDeposed(r, w.Names.Commands(), now.Epoch-1, now.HighWatermark)
 		})
-		w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: 1, Key: []byte(key), Value: []byte(`{"op":"run_now"}`)})
+		w.SendTo(1, key, `{"op":"run_now"}`)
 		time.Sleep(2 * time.Second)
 		w.Kill("a") // before it is noted that the record was forwarded
 		deposed.Store(false)

@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/sim"
@@ -213,7 +212,7 @@ func TestTopics(t *testing.T) {
 		{"state made again", "deleted and made again", pipeline.ErrGap, false, func(t *testing.T, w *sim.World) { remake(t, w, w.Names.State()) }},
 		{"commands deleted unread", "begins at", pipeline.ErrGap, true, func(t *testing.T, w *sim.World) {
 			for i := range 20 {
-				w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: int32(i % 2), Key: []byte("lost"), Value: []byte("lost")})
+				w.SendTo(int32(i%2), "lost", "lost")
 			}
 			for p := range w.P {
 				if err := w.Cluster.DeleteRecords(w.Names.Commands(), p, -1); err != nil {
@@ -333,7 +332,7 @@ func TestRestoreEqualsLive(t *testing.T) {
 			}
 		}
 		for i := range 50 {
-			w.Order(fmt.Sprint("r", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3))
+			w.Send(fmt.Sprint("r", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3))
 		}
 		time.Sleep(30 * time.Minute)
 		live := contents(t, a)

@@ -28,7 +28,7 @@ func TestFullState(t *testing.T) {
 		}
 		n := w.Start("a")
 		w.AwaitOwners()
-		w.Order("k", fmt.Sprintf(`{"op":"register","channel":"r-x","recurrence":"every:1m","payload":%q}`, strings.Repeat("x", 81_000)))
+		w.Send("k", fmt.Sprintf(`{"op":"register","channel":"r-x","recurrence":"every:1m","payload":%q}`, strings.Repeat("x", 81_000)))
 		time.Sleep(20*time.Minute + time.Second)
 		for _, c := range []struct {
 			order string
@@ -40,7 +40,7 @@ func TestFullState(t *testing.T) {
 			{`{"op":"ack","occurrence":"2000-01-01T00:01:00.100Z"}`, 19, trigger.Pending},
 			{`{"op":"cancel"}`, 0, trigger.Cancelled},
 		} {
-			w.Order("k", c.order)
+			w.Send("k", c.order)
 			time.Sleep(time.Second)
 			s, err := n.Engine.Get(t.Context(), "k")
 			if err != nil || s == nil {

@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,11 +47,7 @@ func TestUnreadableBatchWasReadLast(t *testing.T) {
 		w.Register("l", time.Now().Add(time.Hour))
 		time.Sleep(5 * time.Second)
 		bomb := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value", Zeros: 200 << 20}}}.Batch()
-		cl := w.Client()
-		defer cl.Close()
-		if _, err := rawbatch.Send(context.Background(), cl, w.Names.Commands(), 0, bomb); err != nil {
-			t.Fatal(err)
-		}
+		w.SendBatch(w.Names.Commands(), 0, bomb)
 		time.Sleep(10 * time.Second)
 		if n := len(w.Dump(w.Names.Rejected())); n != 1 {
 			t.Fatalf("%d records were refused, want the bomb", n)

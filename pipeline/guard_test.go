@@ -42,7 +42,7 @@ func TestTwoGroups(t *testing.T) {
 				}
 				aborted, openings := w.Heard("aborted"), w.Heard("openings")
 				b := w.Start("b")
-				if err := b.Wait(); !errors.Is(err, pipeline.ErrForeignGroup) || !strings.Contains(err.Error(), `"engine"`) || !strings.Contains(err.Error(), `"other"`) {
+				if err := b.Wait(); !errors.Is(err, pipeline.ErrForeignGroup) || !strings.Contains(err.Error(), `"waterclock.engine"`) || !strings.Contains(err.Error(), `"other"`) {
 					t.Fatalf("the second group's node said %v", err)
 				}
 				w.Kill("b")
@@ -50,7 +50,7 @@ func TestTwoGroups(t *testing.T) {
 					t.Errorf("the owner was disturbed: %d turns aborted, %d openings", n-aborted, w.Heard("openings")-openings)
 				}
 				time.Sleep(10 * time.Second)
-				takeOver = "engine"
+				takeOver = "waterclock.engine"
 				a := w.Node("a")
 				w.Start("c")
 				w.AwaitOwners()
@@ -76,7 +76,7 @@ func TestSecondWriter(t *testing.T) {
 		w.RegisterOn(0, keyOn(0), time.Now().Add(time.Minute))
 		w.RegisterOn(1, keyOn(1), time.Now().Add(time.Minute))
 		time.Sleep(5 * time.Second)
-		w.Send(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{8, 1}})
+		w.Produce(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{8, 1}})
 		time.Sleep(2 * time.Minute)
 		for _, s := range n.Engine.Partitions() {
 			if want := map[int32]string{0: "second_writer"}[s.Partition]; s.Refused != want {
@@ -110,7 +110,7 @@ func rewrite(t *testing.T, w *sim.World, change func(g *topics.Guard)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Send(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: topics.KeyGuard, Value: value})
+	w.Produce(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: topics.KeyGuard, Value: value})
 }
 
 // TestTruncatedInputs: a log that lost its end, and was filled again past what
@@ -137,7 +137,7 @@ func TestTruncatedInputs(t *testing.T) {
 				w.AwaitOwners()
 				for i := range 5 {
 					w.Register(fmt.Sprint("k", i), time.Now().Add(time.Hour))
-					w.Send(&kgo.Record{Topic: w.Names.Receipts(), Key: []byte("k0"), Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`)})
+					w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Key: []byte("k0"), Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`)})
 				}
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")

@@ -12,7 +12,7 @@ import (
 func TestEmptyCalendar(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	due := w.Tail(w.Names.Due("default"))
 	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "empty"}))
 	w.Eventually("the calendar is known", applied(n, 1))

@@ -25,7 +25,7 @@ func TestFloodOverBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range flood {
-			w.Order(fmt.Sprint("nobody", i), `{"op":"cancel"}`)
+			w.Send(fmt.Sprint("nobody", i), `{"op":"cancel"}`)
 		}
 		n := w.Start("a")
 		w.AwaitOwners()

@@ -24,7 +24,7 @@ func TestNewerState(t *testing.T) {
 		if err := w.Stop("a"); err != nil {
 			t.Fatal(err)
 		}
-		w.Send(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{1 << 3, 99}}) // format 99
+		w.Produce(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{1 << 3, 99}}) // format 99
 		n := w.Start("a")
 		time.Sleep(2 * time.Hour)
 		w.RequireDelivered(keyOn(1), 1)

@@ -41,7 +41,8 @@ func TestSlowToSay(t *testing.T) {
 // like a channel's, which the engine may neither read nor write.
 func TestRefusesToBeSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, MaxLate: time.Second})
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.MaxLate = time.Second
 		bad := w.Names.Due("bad")
 		if err := w.Cluster.CreateTopic(bad, w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 			t.Fatal(err)

@@ -19,14 +19,14 @@ import (
 // Kafka broker.
 func onEach(t *testing.T, partitions int32, test func(t *testing.T, w *pipelinetest.World)) {
 	t.Run("kfake", func(t *testing.T) {
-		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions}))
+		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions, Channels: []string{"orders"}}))
 	})
 	t.Run("kafka", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("needs a JVM")
 		}
 		brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
-		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions, Brokers: brokers, Prefix: fmt.Sprintf("t%x.", rand.Uint32())}))
+		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions, Channels: []string{"orders"}, Addresses: brokers, Prefix: fmt.Sprintf("t%x.", rand.Uint32())}))
 	})
 }
 
@@ -97,12 +97,12 @@ func wrongPartition(t *testing.T, w *pipelinetest.World) {
 func restartGoesOn(t *testing.T, w *pipelinetest.World) {
 	due := w.Tail(w.Names.Due("default"))
 	for round, disk := range []string{"a", "a", "b", "a"} {
-		n := w.Start(disk)
+		w.Start(disk)
 		w.SendAll(200, func(i int) (string, string) {
 			return fmt.Sprintf("r%d-%d", round, i), fmt.Sprintf(`{"op":"register","delay":"%dms"}`, 300+i*5)
 		})
 		time.Sleep(700 * time.Millisecond)
-		if err := n.Stop(); err != nil {
+		if err := w.Stop(disk); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -37,7 +37,7 @@ func TestQuotas(t *testing.T) {
 			return pipeline.Quota{}
 		}
 	}
-	n := w.Start("a", bounded)
+	w.Start("a", bounded)
 	for _, tenant := range []string{"few", "slow", "free"} {
 		w.SendAll(100, func(i int) (string, string) { return fmt.Sprintf("%s/%d", tenant, i), `{"op":"register","delay":"1h"}` })
 	}
@@ -57,13 +57,14 @@ func TestQuotas(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); !told() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond) // it is told behind the commit that we have seen
 	}
-	if err := n.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
 	if most, rate := met.pending.Load(), met.rate.Load(); int(most) != count["few/"] || int(rate) != count["slow"] {
 		t.Errorf("told of %d times max_pending and %d times rate; rejected %v", most, rate, count)
 	}
-	w.WaitReady(w.Start("a", bounded))
+	w.Start("a", bounded)
+	w.AwaitOwners()
 	more := w.Tail(w.Names.Rejected())
 	more.Take(count["few/"] + count["slow"])
 	w.Send("few/again", `{"op":"register","delay":"1h"}`)

@@ -64,7 +64,7 @@ func (d *delivered) count() int {
 func TestDeliveriesAreTold(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
 	heard := &delivered{all: map[string]int{}}
-	n := w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
+	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
 	due := w.Tail(w.Names.Due("r-push"))
 	outcomes := []string{"accepted", "delivered", "failed", "retry", "postponed", "suppressed"}
 	for _, o := range outcomes {
@@ -78,7 +78,7 @@ func TestDeliveriesAreTold(t *testing.T) {
 		w.Receipt(string(r.Key), `{`)
 	}
 	w.Eventually("all are told", func() bool { return heard.count() >= len(outcomes) })
-	if err := n.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range outcomes {

@@ -46,9 +46,9 @@ func replanOnce(b *testing.B, zones []string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w := pipelinetest.New(b, pipelinetest.Options{Partitions: 4, Quiet: true})
+	w := pipelinetest.New(b, pipelinetest.Options{Partitions: 4, Channels: []string{"orders"}, Quiet: true})
 	node := w.Start("a")
-	w.WaitReady(node)
+	w.AwaitOwners()
 	w.Release("2023c", old)
 	w.Eventually("2023c is in force", applied(node, 1))
 	for at := 0; at < n; at += 50_000 {
@@ -81,7 +81,7 @@ func replanOnce(b *testing.B, zones []string) {
 	b.ReportMetric(ms(late, 99), "late-p99-ms")
 	b.ReportMetric(ms(quiet, 50), "before-p50-ms")
 	b.ReportMetric(ms(quiet, 99), "before-p99-ms")
-	w.StopAll()
+	_ = w.Stop("a")
 }
 
 func pending(n *pipelinetest.Node) (all int64) {

@@ -39,9 +39,9 @@ func TestReplanWhileWritten(t *testing.T) {
 			for i := range 40 { // of the last in the due index
 				key := fmt.Sprintf("k%04d", n-1-40*int(turn)-i)
 				body := []string{`{"op":"snooze","for":"100d"}`, `{"op":"pause"}`, `{"op":"run_now"}`}[i%3]
-				w.Order(key, body)
+				w.Send(key, body)
 				if i%6 == 1 {
-					w.Order(key, `{"op":"resume"}`)
+					w.Send(key, `{"op":"resume"}`)
 				}
 				commands.Add(1)
 			}
@@ -51,7 +51,7 @@ func TestReplanWhileWritten(t *testing.T) {
 		w.PutCalendar("holidays", []string{"2030-05-02"})
 		time.Sleep(5 * time.Second)
 		for i := range n {
-			w.Order(fmt.Sprintf("k%04d", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`, i/300, i/5%60))
+			w.Send(fmt.Sprintf("k%04d", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`, i/300, i/5%60))
 		}
 		time.Sleep(5 * time.Second)
 		stored.Store(0)
@@ -106,7 +106,7 @@ func TestTZUpdateOfMany(t *testing.T) {
 	}
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
 	node := w.Start("a")
-	w.WaitReady(node)
+	w.AwaitOwners()
 	w.Release("2023c", old)
 	w.Eventually("2023c is in force", applied(node, 1))
 	w.SendAll(2*n, func(i int) (string, string) {

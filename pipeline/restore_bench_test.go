@@ -28,7 +28,7 @@ func BenchmarkRestore(b *testing.B) {
 	dir := b.TempDir()
 	w := pipelinetest.New(b, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	payload := make([]byte, 150)
 	for i := range payload {
 		payload[i] = byte('a' + (i*7919)%26)
@@ -37,15 +37,15 @@ func BenchmarkRestore(b *testing.B) {
 		return fmt.Sprintf("key-%d", i), fmt.Sprintf(`{"op":"register","delay":"%dm","user_id":"u%d","payload":{"p":%q,"n":%d}}`, 60+i%10_000, i%1000, payload, i)
 	})
 	w.Eventually("all decided", func() bool { return n.Partitions()[0].Pending == 200_000 })
-	_ = n.Stop()
+	_ = w.Stop("a")
 	var all restoredIn
 	for b.Loop() {
 		heard := &restoredIn{}
 		cpu := cpuSeconds()
-		n := w.Start("b", func(o *pipeline.Options) { o.Listener, o.Dir = heard, dir })
-		w.WaitReady(n)
+		w.Start("b", func(o *pipeline.Options) { o.Listener, o.Dir = heard, dir })
+		w.AwaitOwners()
 		all.records, all.took, all.cpu = all.records+heard.records, all.took+heard.took, all.cpu+heard.cpu-cpu
-		_ = n.Stop()
+		_ = w.Stop("b")
 		os.RemoveAll(dir)
 	}
 	b.ReportMetric(1e6*all.cpu/float64(all.records), "cpu-µs/record")

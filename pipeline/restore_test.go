@@ -53,7 +53,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 					w.AwaitOwners()
 					for i := range 300 {
 						w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(3+i%7)*time.Minute))
-						w.Order(fmt.Sprintf("large%d", i), fmt.Sprintf(`{"op":"register","delay":"9d","payload":"%03000d"}`, i)) // or nothing of Pebble's log reaches the disk
+						w.Send(fmt.Sprintf("large%d", i), fmt.Sprintf(`{"op":"register","delay":"9d","payload":"%03000d"}`, i)) // or nothing of Pebble's log reaches the disk
 					}
 					for i := range 60 { // later in the log than batches that know them
 						w.Cancel(fmt.Sprintf("k%d", i*5))

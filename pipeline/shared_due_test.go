@@ -62,8 +62,7 @@ func TestHungOwnerOfASharedPartition(t *testing.T) {
 				key += "x"
 			}
 			due[key] = at
-			w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: partition, Key: []byte(key),
-				Value: fmt.Appendf(nil, `{"op":"register","channel":%q,"fire_at":%q}`, channel, at.UTC().Format(time.RFC3339Nano))})
+			w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","channel":%q,"fire_at":%q}`, channel, at.UTC().Format(time.RFC3339Nano)))
 		}
 		begin := time.Now()
 		for i := range 300 {

@@ -34,7 +34,7 @@ func TestSickTopicWhileCatchingUp(t *testing.T) {
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range triggers {
-					w.Order(fmt.Sprint("s", i), fmt.Sprintf(`{"op":"register","channel":"bad","recurrence":"every:5m","misfire":"fire_all","count":%d}`, missed))
+					w.Send(fmt.Sprint("s", i), fmt.Sprintf(`{"op":"register","channel":"bad","recurrence":"every:5m","misfire":"fire_all","count":%d}`, missed))
 				}
 				time.Sleep(time.Second)
 				_ = w.Stop("a")

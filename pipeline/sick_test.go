@@ -66,7 +66,7 @@ func newSick(t *testing.T) *sim.World {
 }
 
 func registerBad(w *sim.World, key string, in time.Duration) {
-	w.Order(key, fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q}`, time.Now().Add(in).UTC().Format(time.RFC3339Nano)))
+	w.Send(key, fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q}`, time.Now().Add(in).UTC().Format(time.RFC3339Nano)))
 }
 
 // TestSickTopicRecovers: what is due there waits, everything else is on time,

@@ -69,8 +69,8 @@ func makePoison(w *pipelinetest.World) (all []*poison) {
 }
 
 func poisonRecords(t *testing.T, w *pipelinetest.World) {
-	node := w.Start("a")
-	w.WaitReady(node)
+	w.Start("a")
+	w.AwaitOwners()
 	due := w.Tail(w.Names.Due("default"))
 	all := makePoison(w)
 	var want []string
@@ -82,10 +82,11 @@ func poisonRecords(t *testing.T, w *pipelinetest.World) {
 	}
 	takeDue(t, due, want)
 	checkPoison(t, w, all)
-	if err := node.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Error(err)
 	}
-	w.WaitReady(w.Start("b"))
+	w.Start("b")
+	w.AwaitOwners()
 	w.SendTo(0, goodKey(w, 1000), `{"op":"register","delay":"50ms"}`)
 	takeDue(t, due, []string{goodKey(w, 1000)})
 	checkPoison(t, w, all)
@@ -137,7 +138,7 @@ func smallTopics(t *testing.T, w *pipelinetest.World) {
 	for topic, bytes := range map[string]string{w.Names.Events(): "20000", w.Names.Rejected(): "20000", w.Names.State(): "150000"} {
 		w.Configure(topic, "max.message.bytes", bytes)
 	}
-	w.Start("a", func(o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload })
+	w.Start("a", func(o *pipeline.Options) { o.Limits.Payload, o.EventsPayload = topics.MaxPayload, true })
 	due, events, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Events()), w.Tail(w.Names.Rejected())
 	payload := `"` + strings.Repeat("p", 60_000) + `"`
 	w.SendTo(0, "fits", `{"op":"register","delay":"50ms","payload":`+payload+`}`)
@@ -173,10 +174,10 @@ func TestSmallDueTopic(t *testing.T) {
 		w.AwaitOwners()
 		begin := time.Now()
 		at := func(d time.Duration) string { return begin.Add(d).UTC().Format(time.RFC3339Nano) }
-		w.Order("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(5*time.Second), strings.Repeat("p", 11_000)))
+		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(5*time.Second), strings.Repeat("p", 11_000)))
 		const n = 600
 		for i := range n { // all of a second in one turn: more than the topic takes at once
-			w.Order(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(time.Duration(5+i/100)*time.Second), strings.Repeat("p", 2000)))
+			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(time.Duration(5+i/100)*time.Second), strings.Repeat("p", 2000)))
 		}
 		time.Sleep(time.Hour)
 		seen := map[string]int{}
@@ -215,9 +216,9 @@ func TestUnknownSizes(t *testing.T) {
 		w.Start("a")
 		w.AwaitOwners()
 		at := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
-		w.Order("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 300_000)))
+		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 300_000)))
 		for i := range 100 {
-			w.Order(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 3000)))
+			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 3000)))
 		}
 		time.Sleep(time.Hour)
 		if fired := w.Dump(w.Names.Due("bad")); len(fired) != 100 {
@@ -235,7 +236,8 @@ func TestDueTopicGrows(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1})
 	topic := w.Names.Due("default")
 	w.Configure(topic, "max.message.bytes", "10000")
-	w.WaitReady(w.Start("a", func(o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload }))
+	w.Start("a", func(o *pipeline.Options) { o.Limits.Payload, o.EventsPayload = topics.MaxPayload, true })
+	w.AwaitOwners()
 	due := w.Tail(topic)
 	w.SendTo(0, "waits", `{"op":"register","delay":"10ms","payload":"`+strings.Repeat("p", 20_000)+`"}`)
 	w.SendTo(0, "goes", `{"op":"register","delay":"50ms"}`)

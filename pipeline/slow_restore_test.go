@@ -87,13 +87,14 @@ func TestSlowRestore(t *testing.T) {
 // far ahead the clock of its node is.
 func TestStandbyWithAClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 2, Epsilon: time.Second, Tombstones: time.Hour, Change: func(name string, o *pipeline.Options) {
+		w := sim.New(t, sim.Options{Partitions: 2, Tombstones: time.Hour, Change: func(name string, o *pipeline.Options) {
 			o.Standby, o.MaxAway = 1, 30*time.Minute
 			if name == "b" {
 				o.Now = func() time.Time { return time.Now().Add(30 * time.Hour) }
 				o.MaxClockOffset = 100 * time.Hour
 			}
 		}})
+		w.Epsilon = time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		w.Flood(100, func(i int) (string, time.Time) { return fmt.Sprint("k", i), time.Now().Add(2 * time.Minute) })

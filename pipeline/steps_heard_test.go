@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/sim"
@@ -58,8 +57,7 @@ func TestWaitingForDueTopic(t *testing.T) {
 		a := w.Start("a")
 		w.AwaitOwners()
 		for _, channel := range []string{"x", "y", "z"} { // each may wait for itself
-			w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: []byte("k-" + channel),
-				Value: []byte(`{"op":"register","delay":"20500ms","channel":"` + channel + `"}`)})
+			w.SendTo(0, "k-"+channel, `{"op":"register","delay":"20500ms","channel":"`+channel+`"}`)
 		}
 		time.Sleep(10 * time.Second)
 		silent := true

@@ -18,7 +18,7 @@ func TestTakeOverThatTakesLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(name string, o *pipeline.Options) {
 			if name == "c" {
-				o.Group, o.TakeOverGroup = "other", "engine"
+				o.Group, o.TakeOverGroup = "other", "waterclock.engine"
 			}
 		}})
 		slow := true

@@ -112,8 +112,7 @@ func TestTraceOfAbortedTurn(t *testing.T) {
 		w.Start("a")
 		w.AwaitOwners()
 		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Events(), Err: kerr.MessageTooLarge, Count: 1})
-		w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte("k"), w.P), Key: []byte("k"),
-			Value: []byte(`{"op":"register","delay":"1h"}`), Headers: []kgo.RecordHeader{{Key: "traceparent", Value: []byte(foreignCalls)}}})
+		w.SendTo(w.Home("k"), "k", `{"op":"register","delay":"1h"}`, kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
 		time.Sleep(time.Minute)
 		var names []string
 		for _, s := range spans() {

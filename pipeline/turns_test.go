@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
@@ -138,7 +136,8 @@ func TestIdle(t *testing.T) {
 		idle = 8 * 24 * time.Hour
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, MaxLate: time.Second})
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.MaxLate = time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		before := w.Heard("turns")
@@ -180,7 +179,8 @@ func TestPast(t *testing.T) {
 // TestAroundNow registers at every millisecond around the one that fires.
 func TestAroundNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 2, MaxLate: time.Second})
+		w := sim.New(t, sim.Options{Partitions: 2})
+		w.MaxLate = time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		for i := range 400 {
@@ -215,7 +215,7 @@ func TestDone(t *testing.T) {
 		}
 		again := func(want int) {
 			t.Helper()
-			w.Send(&kgo.Record{Topic: w.Names.Commands(), Key: []byte("again"), Value: []byte(`{"op":"register","fire_at":"2000-01-01T00:00:00Z"}`)})
+			w.SendTo(0, "again", `{"op":"register","fire_at":"2000-01-01T00:00:00Z"}`)
 			time.Sleep(5 * time.Second)
 			w.RequireDelivered("again", want)
 		}
@@ -270,7 +270,8 @@ func TestLateness(t *testing.T) {
 	for _, interval := range []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, MaxLate: max(2*interval, 0) + 10*time.Millisecond, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
+				w.MaxLate = max(2*interval, 0) + 10*time.Millisecond
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 1000 {

@@ -27,13 +27,13 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 					w.Register(fmt.Sprint("k", i), at)
 				}
 				time.Sleep(20 * time.Second)
-				w.Order("late", fmt.Sprintf(`{"op":%q}`, op))
+				w.Send("late", fmt.Sprintf(`{"op":%q}`, op))
 				w.Register("late", time.Now().Add(25*time.Second)) // there is more to know of it by now
 				for i := range 500 {
-					w.Order(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
+					w.Send(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
 				}
 				time.Sleep(time.Second)
-				w.Order("nobody at last", fmt.Sprintf(`{"op":%q}`, op)) // what a turn remembers counts from the next one on
+				w.Send("nobody at last", fmt.Sprintf(`{"op":%q}`, op)) // what a turn remembers counts from the next one on
 				time.Sleep(10 * time.Second)
 				if done := n.Engine.Partitions()[0].Done; done > 40+10+1 {
 					t.Errorf("%d done records are remembered, %d unknown evicted", done, w.Heard("evicted"))
@@ -73,7 +73,7 @@ func TestFloodOfUnknownTwice(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				for i := range 100 {
 					for _, op := range ops {
-						w.Order(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
+						w.Send(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
 						time.Sleep(200 * time.Millisecond) // a turn of its own
 					}
 				}

@@ -26,7 +26,8 @@ func soakBatches(t *testing.T, w *pipelinetest.World) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	w.Configure(w.Names.Commands(), "max.message.bytes", "16777216")
-	w.WaitReady(w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes }))
+	w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes })
+	w.AwaitOwners()
 	due, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Rejected())
 	peak, began := watchHeap(t), heapBytes()
 	var sources []string

@@ -63,8 +63,8 @@ func makeBombs(w *pipelinetest.World) (all []*bomb) {
 
 func bombs(t *testing.T, w *pipelinetest.World) {
 	small := func(o *pipeline.Options) { o.BatchBytes = bombBytes }
-	node := w.Start("a", small)
-	w.WaitReady(node)
+	w.Start("a", small)
+	w.AwaitOwners()
 	all := makeBombs(w)
 	due := w.Tail(w.Names.Due("default"))
 	debug.FreeOSMemory()
@@ -84,16 +84,18 @@ func bombs(t *testing.T, w *pipelinetest.World) {
 		t.Logf("the heap has grown by %d MB", (most-began)>>20)
 	}
 	checkBombs(t, w, all)
-	if err := node.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Error(err)
 	}
-	w.WaitReady(w.Start("a", small)) // it finds its store
+	w.Start("a", small) // it finds its store
+	w.AwaitOwners()
 	w.SendTo(0, goodKey(w, 1000), `{"op":"register","delay":"100ms"}`)
 	takeDue(t, due, []string{goodKey(w, 1000)})
-	w.StopAll()
+	_ = w.Stop("a")
 	last := &bomb{name: "while nobody looked", topic: w.Names.Commands(), batch: all[9].batch, n: 2}
 	last.first = w.SendBatch(last.topic, 0, last.batch)
-	w.WaitReady(w.Start("b", small)) // it has none
+	w.Start("b", small) // it has none
+	w.AwaitOwners()
 	w.SendTo(0, goodKey(w, 1001), `{"op":"register","delay":"100ms"}`)
 	takeDue(t, due, []string{goodKey(w, 1001)})
 	checkBombs(t, w, append(all, last))
@@ -191,7 +193,8 @@ func heapBytes() uint64 {
 // thousand; each is decoded and refused, and never all of a fetch at once.
 func TestManySmallBombs(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
-	w.WaitReady(w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes }))
+	w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes })
+	w.AwaitOwners()
 	due, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Rejected())
 	small := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("x"), Large: "key", Zeros: bombBytes - 1<<20}}}.Batch()
 	const n = 40 // 600 MB
@@ -221,8 +224,8 @@ func TestManySmallBombs(t *testing.T) {
 // these; kfake and others let them in.)
 func TestGarbledBatches(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
-	node := w.Start("a")
-	w.WaitReady(node)
+	w.Start("a")
+	w.AwaitOwners()
 	due := w.Tail(w.Names.Due("default"))
 	garbage := bytes.Repeat([]byte{0x5a}, 100)
 	snappyOf2GiB := []byte{0xff, 0xff, 0xff, 0xff, 0x07, 0x00}
@@ -254,10 +257,11 @@ func TestGarbledBatches(t *testing.T) {
 	}
 	w.SendBatch(w.Names.Commands(), 0, rawbatch.Seal("none", 3, nil)) // the last there is
 	rejected.Next()
-	if err := node.Stop(); err != nil {
+	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
-	w.WaitReady(w.Start("a"))
+	w.Start("a")
+	w.AwaitOwners()
 	w.SendTo(0, goodKey(w, len(all)), `{"op":"register","delay":"100ms"}`)
 	takeDue(t, due, []string{goodKey(w, len(all))})
 	rejected.Quiet(100 * time.Millisecond) // the next owner has nothing to do with it
@@ -268,7 +272,8 @@ func TestGarbledBatches(t *testing.T) {
 func TestBatchOfFewerRecords(t *testing.T) {
 	one := rawbatch.Spec{Codec: "none", Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("v")}}}.Batch()[61:]
 	w := pipelinetest.New(t, pipelinetest.Options{})
-	w.WaitReady(w.Start("a"))
+	w.Start("a")
+	w.AwaitOwners()
 	due, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Rejected())
 	for i, c := range []struct {
 		name    string
@@ -302,14 +307,14 @@ func TestDamagedBatch(t *testing.T) {
 			w := pipelinetest.New(t, pipelinetest.Options{})
 			var whole atomic.Bool
 			dialer := &net.Dialer{}
-			node := w.Start("a", func(o *pipeline.Options) {
+			w.Start("a", func(o *pipeline.Options) {
 				o.Kafka = append(o.Kafka, kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
 					c, err := dialer.DialContext(ctx, network, host)
 					return damagingConn{c, &whole}, err
 				}))
 				pipeline.DamagedFor(o, map[bool]time.Duration{true: time.Hour, false: 2 * time.Second}[heals])
 			})
-			w.WaitReady(node)
+			w.AwaitOwners()
 			due := w.Tail(w.Names.Due("default"))
 			key := goodKey(w, 0)
 			at := w.SendTo(0, key, `{"op":"register","delay":"1ms","payload":"damage me"}`).Offset

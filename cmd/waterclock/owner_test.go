@@ -16,7 +16,7 @@ import (
 func TestReadWhileAPartitionMoves(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
-	w.WaitReady(n)
+	w.AwaitOwners()
 	w.SendAll(200, func(i int) (string, string) {
 		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
 	})
@@ -24,7 +24,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	seen := 0
 	leave := func() bool {
 		if seen++; seen == 1 {
-			go func() { _ = n.Stop() }()
+			go func() { _ = w.Stop("a") }()
 			time.Sleep(500 * time.Millisecond) // it is on its way
 		}
 		return true

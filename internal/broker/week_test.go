@@ -11,17 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
-	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // TestWeek lets the registers and fires of a week go by, an hour at a time, with
@@ -61,17 +56,16 @@ func TestWeek(t *testing.T) {
 		if s.Pending != 0 || s.OldestOverdue != 0 || s.CommandsOffset < int64(written) {
 			t.Errorf("%d pending, %v overdue, %d of %d commands decided", s.Pending, s.OldestOverdue, s.CommandsOffset, written)
 		}
-		w.stop()
+		w.end()
 	})
 }
 
 // week is a broker and an engine in one bubble.
 type week struct {
+	*pipelinetest.World
 	b      *broker.Broker
 	cl     *kgo.Client
-	engine *pipeline.Engine
-	names  topics.Names
-	stop   func()
+	engine *pipelinetest.Node
 }
 
 func newWeek(t *testing.T, dir string, o broker.Options) *week {
@@ -82,40 +76,24 @@ func newWeek(t *testing.T, dir string, o broker.Options) *week {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &week{b: b, names: topics.Names{Prefix: "waterclock."}}
-	kafka := []kgo.Opt{kgo.SeedBrokers(b.Addrs()...), kgo.Dialer(nw.DialContext)}
-	if w.cl, err = kgo.NewClient(append(kafka, kgo.DefaultProduceTopic(w.names.Commands()), kgo.MaxBufferedRecords(100_000))...); err != nil {
+	w := &week{World: pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Simulated: true, Addresses: b.Addrs(), Network: &nw}), b: b}
+	if w.cl, err = w.Producer(t.Context(), kgo.DefaultProduceTopic(w.Names.Commands()), kgo.MaxBufferedRecords(100_000)); err != nil {
 		t.Fatal(err)
 	}
-	for _, topic := range topics.Catalogue(w.names, 1, 1, []string{"default"}) {
-		configs := map[string]*string{}
-		for k, v := range topic.Configs {
-			configs[k] = &v
-		}
-		if _, err := kadm.NewClient(w.cl).CreateTopic(t.Context(), topic.Partitions, 1, configs, topic.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eo := pipeline.Options{Kafka: kafka, SessionTimeout: 5 * time.Minute, Names: w.names, Partitions: 1, Group: "engine", Dir: "store", StoreFS: vfs.NewMem(),
-		Channels: pipelinetest.Channels{Names: w.names}, ManageTopics: true, Replication: 1, FetchMaxWait: time.Minute}
-	eo.Machine.Horizon = time.Hour // what has fired is forgotten after an hour, not a day
-	eo.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
-	eo.Machine.Channel = func(name string) trigger.Channel { return eo.Channels.Settings(name).Channel }
-	if w.engine, err = pipeline.New(eo); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = w.engine.Run(ctx) }()
-	w.stop = func() {
-		cancel()
-		<-done
-		w.cl.Close()
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	w.engine = w.Start("a", func(o *pipeline.Options) {
+		o.SessionTimeout = 5 * time.Minute
+		o.InstanceID = ""             // a dynamic member
+		o.Machine.Horizon = time.Hour // what has fired is forgotten after an hour, not a day
+	})
 	return w
+}
+
+func (w *week) end() {
+	_ = w.Stop("a")
+	w.cl.Close()
+	if err := w.b.Close(); err != nil {
+		w.T.Error(err)
+	}
 }
 
 // keep is how many decided commands stay, as keepCommands in dev.
@@ -139,7 +117,7 @@ func (w *week) hour(t *testing.T, from, n int) {
 	time.Sleep(time.Hour)
 	for _, s := range w.engine.Partitions() {
 		if below := s.TrimBelow - keep; s.Ready && below > 0 {
-			if err := w.b.Trim(w.names.Commands(), s.Partition, below); err != nil {
+			if err := w.b.Trim(w.Names.Commands(), s.Partition, below); err != nil {
 				t.Error(err)
 			}
 		}

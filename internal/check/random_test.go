@@ -9,8 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/topics"
@@ -83,7 +81,7 @@ func randomStep(w *sim.World, rng *rand.Rand) {
 	if rng.IntN(12) == 0 {
 		home = 1 - home
 	}
-	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: home, Key: []byte(key), Value: []byte(randomCommand(rng, n))})
+	w.SendTo(home, key, randomCommand(rng, n))
 }
 
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
@@ -144,6 +142,5 @@ func randomReceipt(w *sim.World, rng *rand.Rand) {
 	d := all[len(all)-1-rng.IntN(min(3, len(all)))]
 	key := pipelinetest.Header(d, "ce_subject")
 	outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
-	w.Send(&kgo.Record{Topic: w.Names.Receipts(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
-		Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt"))})
+	w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt")))
 }

@@ -42,7 +42,7 @@ func story(t *testing.T) (h *check.History, end int64) {
 
 // tell sends the commands and receipts of the story.
 func tell(w *sim.World) {
-	o := func(key, body string) { w.Order(key, body); time.Sleep(50 * time.Millisecond) }
+	o := func(key, body string) { w.Send(key, body); time.Sleep(50 * time.Millisecond) }
 	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
 	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
 	o("other", `{"op":"register","delay":"1m","payload":{"b":2}}`)
@@ -84,7 +84,7 @@ func tell(w *sim.World) {
 	o("late", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("halted", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("gonemad", `not a command`)
-	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
+	w.Produce(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
 		Key: []byte("headers"), Value: []byte("raw"),
 		Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: []byte("90s")}, {Key: "mine", Value: []byte("1")}}})
 	for i := range 4 {
@@ -113,8 +113,7 @@ func tell(w *sim.World) {
 // receipts answers what channel r-push got.
 func receipts(w *sim.World) {
 	say := func(key, id, body string) {
-		w.Send(&kgo.Record{Topic: w.Names.Receipts(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"due_id":%q,%s}`, id, body)})
+		w.Receipt(key, fmt.Sprintf(`{"due_id":%q,%s}`, id, body))
 		time.Sleep(time.Second)
 	}
 	ids := map[string]string{}

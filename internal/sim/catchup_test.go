@@ -63,7 +63,7 @@ func (o outage) run(t *testing.T) {
 	w.AwaitOwners()
 	for i := range o.triggers {
 		start := time.Now().Add(time.Duration(60_000+60_000*i/o.triggers) * time.Millisecond)
-		w.Order(fmt.Sprint("every", i), fmt.Sprintf(`{"op":"register","recurrence":"every:%v","start":%q,"misfire":%q}`,
+		w.Send(fmt.Sprint("every", i), fmt.Sprintf(`{"op":"register","recurrence":"every:%v","start":%q,"misfire":%q}`,
 			period(i), start.UTC().Format(time.RFC3339Nano), o.policy))
 	}
 	time.Sleep(2*time.Minute + 500*time.Millisecond)

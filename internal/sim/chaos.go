@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
-	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
 // Chaos runs three nodes through minutes of everything that can go wrong, then
@@ -53,10 +53,9 @@ func (w *World) load(rng *rand.Rand, span time.Duration) {
 	begin := time.Now()
 	for i := 0; time.Since(begin) < span; i++ {
 		key := fmt.Sprintf("k%d", i)
-		home := topics.Partition([]byte(key), w.P)
-		on := home
+		on := w.Home(key)
 		if i%5 == 3 {
-			on = (home + 1) % w.P
+			on = (on + 1) % w.P
 		}
 		w.RegisterOn(on, key, time.Now().Add(time.Duration(rng.IntN(30_000))*time.Millisecond))
 		if i%5 == 4 || i%10 == 3 {
@@ -78,9 +77,7 @@ func (w *World) foreign(rng *rand.Rand, span time.Duration) {
 		at := time.Now().Add(time.Duration(rng.IntN(20_000)) * time.Millisecond).Truncate(time.Millisecond)
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		if w.transaction(ctx, fmt.Sprintf("foreign-%d", i), key, at, rng.IntN(2) == 0) {
-			w.mu.Lock()
-			w.wishes[key] = &wish{due: at}
-			w.mu.Unlock()
+			w.wish(key, &wish{due: at})
 		}
 		cancel()
 	}
@@ -97,7 +94,7 @@ func (w *World) transaction(ctx context.Context, id, key string, at time.Time, c
 	if err := cl.BeginTransaction(); err != nil {
 		return false
 	}
-	r := &kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key),
+	r := &kgo.Record{Topic: w.Names.Commands(), Partition: w.Home(key), Key: []byte(key),
 		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}
 	open := span{partition: r.Partition, from: time.Now()}
 	defer func() {
@@ -112,19 +109,14 @@ func (w *World) transaction(ctx context.Context, id, key string, at time.Time, c
 	}
 	err = producer.EndTransaction(ctx, cl, kgo.TryCommit, r)
 	if open.end(err); err != nil {
-		w.mu.Lock() // in doubt: it may fire or not
-		defer w.mu.Unlock()
-		w.wishes[key] = &wish{due: at, doubtful: true}
+		w.wish(key, &wish{due: at, doubtful: true}) // it may fire or not
 		return false
 	}
 	return true
 }
 
-// Brokers leave a foreign transaction open for longer than the engine waits for it.
-const (
-	foreignTimeout = 20 * time.Second
-	barrierMaxHold = 10 * time.Second
-)
+// foreignTimeout is longer than the engine waits for a foreign transaction.
+const foreignTimeout = 2 * pipelinetest.BarrierMaxHold
 
 // span is how long a foreign transaction was open.
 type span struct {
@@ -155,7 +147,7 @@ func (w *World) held(partition int32, at time.Time) bool {
 			}
 		}
 	}
-	return to.Sub(from) >= barrierMaxHold
+	return to.Sub(from) >= pipelinetest.BarrierMaxHold
 }
 
 // retriable are answers of a broker in trouble.

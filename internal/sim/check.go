@@ -29,7 +29,7 @@ func (w *World) CheckInvariants() {
 func (w *World) Violations() []string {
 	w.T.Helper()
 	c := &look{w: w}
-	c.seen = flat(w.read(kgo.ReadCommitted(), w.topics()...))
+	c.seen = pipelinetest.Flat(w.Read(kgo.ReadCommitted(), w.Topics()...))
 	c.due = c.seen[w.Names.Due("default")]
 	c.readEvents()
 	c.wishes()
@@ -122,13 +122,13 @@ func (c *look) evidence(key string) string {
 }
 
 func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
-	eps := c.w.opts.Epsilon
+	eps := c.w.Epsilon
 	for _, r := range fired {
 		if early := x.due.Sub(r.Timestamp); early > eps {
 			c.violation("%s fired %v early, at %v", key, early, r.Timestamp.Format(time.TimeOnly))
 		}
 	}
-	if late := c.w.opts.MaxLate; late > 0 && len(fired) > 0 && fired[0].Timestamp.Sub(x.due) > late {
+	if late := c.w.MaxLate; late > 0 && len(fired) > 0 && fired[0].Timestamp.Sub(x.due) > late {
 		c.violation("%s fired %v late", key, fired[0].Timestamp.Sub(x.due))
 	}
 	if len(fired) > 1 {
@@ -141,7 +141,7 @@ func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
 		if len(fired) == 0 {
 			c.violation("%s was lost: due %v, nothing came; %s", key, x.due.Format(time.TimeOnly), c.evidence(key))
 		}
-	case len(fired) > 0 && !x.astray && x.cancelled.Before(x.due.Add(-eps)) && !c.w.held(topics.Partition([]byte(key), c.w.P), x.cancelled):
+	case len(fired) > 0 && !x.astray && x.cancelled.Before(x.due.Add(-eps)) && !c.w.held(c.w.Home(key), x.cancelled):
 		c.violation("%s fired although its cancel was acknowledged %v before; %s", key, x.due.Sub(x.cancelled), c.evidence(key))
 	case len(fired) > 0 && (cancelled || !tooLate):
 		c.violation("%s fired after its cancel, and the cancel was not told that it came too late", key)
@@ -209,10 +209,8 @@ func (c *look) stores() {
 }
 
 func (c *look) store(n *Node, partition int32, want map[string][]byte) {
-	ctx, cancel := c.w.context()
-	defer cancel()
 	found := 0
-	err := n.Engine.Scan(ctx, partition, "", func(s *trigger.State) bool {
+	err := n.Scan(c.w.Context(), partition, "", func(s *trigger.State) bool {
 		found++
 		b, err := topics.AppendState(nil, s)
 		if err != nil || string(b) != string(want[string(s.Key)]) {

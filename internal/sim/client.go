@@ -1,14 +1,12 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/check"
-	"github.com/waterclock/waterclock/topics"
 )
 
 // wish is what the world's client was acknowledged about one one-shot.
@@ -22,7 +20,7 @@ type wish struct {
 // Register asks for one firing and returns once Kafka has acknowledged.
 func (w *World) Register(key string, at time.Time) {
 	w.T.Helper()
-	w.RegisterOn(topics.Partition([]byte(key), w.P), key, at)
+	w.RegisterOn(w.Home(key), key, at)
 }
 
 // RegisterOn is Register on a partition of the caller's choice, as a producer
@@ -30,57 +28,39 @@ func (w *World) Register(key string, at time.Time) {
 func (w *World) RegisterOn(partition int32, key string, at time.Time) {
 	w.T.Helper()
 	at = at.Truncate(time.Millisecond)
-	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: partition, Key: []byte(key),
-		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q,"payload":%q}`, at.UTC().Format(time.RFC3339Nano), key)})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.wishes[key] = &wish{due: at}
+	w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at.UTC().Format(time.RFC3339Nano), key))
+	w.wish(key, &wish{due: at})
 }
 
 // Cancel takes a register back and returns once Kafka has acknowledged.
 func (w *World) Cancel(key string) {
 	w.T.Helper()
-	w.CancelOn(topics.Partition([]byte(key), w.P), key)
+	w.CancelOn(w.Home(key), key)
 }
 
 // CancelOn is Cancel on a partition of the caller's choice.
 func (w *World) CancelOn(partition int32, key string) {
 	w.T.Helper()
-	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: partition, Key: []byte(key), Value: []byte(`{"op":"cancel"}`)})
+	w.SendTo(partition, key, `{"op":"cancel"}`)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x := w.wishes[key]; x != nil {
-		x.cancelled, x.astray = time.Now(), partition != topics.Partition([]byte(key), w.P)
+		x.cancelled, x.astray = time.Now(), partition != w.Home(key)
 	}
 }
 
-// Send appends a record, again and again until it is acknowledged: faults of
-// the broker may fail a producer for good, then a new one takes over.
-func (w *World) Send(r *kgo.Record) {
+// SendFree sends a command about a trigger that the checker alone judges.
+func (w *World) SendFree(partition int32, key, body string) {
 	w.T.Helper()
-	for range 600 {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		w.mu.Lock()
-		cl := w.client
-		w.mu.Unlock()
-		copied := *r
-		err := cl.ProduceSync(ctx, &copied).FirstErr()
-		if err == nil {
-			cancel()
-			*r = copied
-			w.acknowledged(r)
-			return
-		}
-		if next, err := w.Producer(ctx); err == nil {
-			w.mu.Lock()
-			w.client = next
-			w.mu.Unlock()
-			cl.Close()
-		}
-		cancel()
-		time.Sleep(100 * time.Millisecond)
-	}
-	w.T.Fatalf("send %s: never acknowledged", r.Key)
+	w.judgedAlone(key)
+	w.SendTo(partition, key, body)
+}
+
+// judgedAlone notes that no wish and no promise knows of a trigger.
+func (w *World) judgedAlone(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free[key] = true
 }
 
 // acknowledged notes a command for the checker.
@@ -103,24 +83,17 @@ func (w *World) Flood(n int, register func(i int) (key string, at time.Time)) {
 // FloodOn is Flood on a partition of the caller's choice; -1 is each key's own.
 func (w *World) FloodOn(partition int32, n int, register func(i int) (key string, at time.Time)) {
 	w.T.Helper()
-	for i := range n {
+	w.SendAllTo(partition, n, func(i int) (key, body string) {
 		key, at := register(i)
 		at = at.Truncate(time.Millisecond)
-		on := partition
-		if on < 0 {
-			on = topics.Partition([]byte(key), w.P)
-		}
-		w.client.Produce(context.Background(), &kgo.Record{Topic: w.Names.Commands(), Partition: on, Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}, func(r *kgo.Record, err error) {
-			if err != nil {
-				w.T.Errorf("flood %s: %v", r.Key, err)
-				return
-			}
-			w.acknowledged(r)
-		})
-		w.wishes[key] = &wish{due: at}
-	}
-	if err := w.client.Flush(context.Background()); err != nil {
-		w.T.Fatalf("flood: %v", err)
-	}
+		w.wish(key, &wish{due: at})
+		return key, fmt.Sprintf(`{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))
+	})
+}
+
+// wish notes what must come of a one-shot.
+func (w *World) wish(key string, x *wish) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wishes[key] = x
 }

@@ -1,7 +1,8 @@
-// Package sim runs the real engine on a real broker in a made-up world: kgo,
-// kfake and Pebble inside one testing/synctest bubble, over a network and disks
-// in memory. A day passes in seconds, time-outs cost nothing, and a process can
-// be killed, frozen, cut off or lose its power at any line.
+// Package sim lets faults loose on a simulated world (pipeline/pipelinetest) and
+// holds what came of it against the contract: kgo, kfake and Pebble run inside one
+// testing/synctest bubble, over a network and disks in memory. A day passes in
+// seconds, time-outs cost nothing, and a process can be killed, frozen, cut off
+// or lose its power at any line.
 //
 // # Use
 //
@@ -29,9 +30,7 @@
 // Everything above the sockets, the disk and the clock is what runs in
 // production. The network has next to no latency, so the broker's clock and
 // ours are the same, unless Node.Storm makes answers late; Options.Change can set a node's
-// clock wrong. A proxy on the wire (wire.go, truncate.go) does what kfake cannot:
-// answers that are late, overtake others or are lost, and a log that has lost
-// its end. Goroutines are scheduled as the runtime likes: a seed repeats the
+// clock wrong. Goroutines are scheduled as the runtime likes: a seed repeats the
 // faults, not every interleaving.
 //
 // # Who is right

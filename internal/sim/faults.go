@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -83,7 +84,7 @@ func (l *life) strike() {
 	name, pause := l.names[l.rng.IntN(len(l.names))], time.Duration(1+l.rng.IntN(14))*time.Second
 	n := l.Node(name)
 	if n == nil {
-		l.tell("%s starts", name)
+		l.Tell("%s starts", name)
 		l.Start(name)
 		return
 	}
@@ -93,11 +94,11 @@ func (l *life) strike() {
 	f := possible[l.rng.IntN(len(possible))]
 	l.struck(f.Name)
 	if f.node == nil {
-		l.tell("%s", f.Name)
+		l.Tell("%s", f.Name)
 		f.strike(l)
 		return
 	}
-	l.tell("%s: %s for %v", name, f.Name, pause)
+	l.Tell("%s: %s for %v", name, f.Name, pause)
 	f.node(l, n, pause)
 }
 
@@ -184,7 +185,7 @@ func (l *life) coordinators() { l.Cluster.RehashCoordinators() }
 func (l *life) leaders() {
 	for _, topic := range []string{l.Names.Commands(), l.Names.State(), l.Names.Events(), l.Names.Due("default")} {
 		if l.rng.IntN(2) == 0 {
-			l.moveLeader(topic, l.rng.Int32N(l.P))
+			l.MoveLeader(topic, l.rng.Int32N(l.P))
 		}
 	}
 }
@@ -233,12 +234,28 @@ func (l *life) swappedDisk(n *Node, _ time.Duration) {
 	l.Start(n.Name)
 }
 
+// swapPartitions exchanges what two partitions have on a disk.
+func swapPartitions(fs vfs.FS, a, b string) error {
+	for _, dir := range []string{a, b} {
+		if _, err := fs.Stat(dir); os.IsNotExist(err) {
+			return nil
+		}
+	}
+	const aside = "aside"
+	for _, move := range [][2]string{{a, aside}, {b, a}, {aside, b}} {
+		if err := fs.Rename(move[0], move[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *life) clockStep(n *Node, _ time.Duration) {
 	by := time.Duration(l.rng.IntN(40_000)-20_000) * time.Millisecond
 	if l.rng.IntN(4) == 0 {
 		by = []time.Duration{time.Hour, -time.Hour}[l.rng.IntN(2)]
 	}
-	l.tell("%s: its clock is off by %v", n.Name, by)
+	l.Tell("%s: its clock is off by %v", n.Name, by)
 	l.skews[n.Name].set(by, 0)
 }
 
@@ -253,5 +270,5 @@ func (l *life) secondGroup() {
 }
 
 func isForeign(err error) bool {
-	return errors.Is(err, pipeline.ErrForeignGroup) && strings.Contains(err.Error(), `"engine"`)
+	return errors.Is(err, pipeline.ErrForeignGroup) && strings.Contains(err.Error(), `"waterclock.engine"`)
 }

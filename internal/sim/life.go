@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/waterclock/waterclock/pipeline"
-	"github.com/waterclock/waterclock/topics"
 )
 
 // Outcome is what became of a simulated life.
@@ -140,8 +139,8 @@ func newLife(t testing.TB, p Plan, o *Outcome) *life {
 	for _, name := range append([]string{"last"}, l.names...) {
 		l.skews[name] = &skew{}
 	}
-	l.World = New(t, Options{Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Epsilon: time.Second, Channels: []string{"r-x"},
-		Previewed: 40*int(p.Days+1) + 100, Change: l.change})
+	l.World = New(t, Options{Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x"}, Change: l.change})
+	l.Epsilon, l.Previewed = time.Second, 40*int(p.Days+1)+100
 	l.begin = time.Now()
 	l.end = l.begin.Add(time.Duration(p.Days * 24 * float64(time.Hour)))
 	return l
@@ -166,7 +165,7 @@ func (l *life) run() {
 	if l.P < many {
 		visits = max(visits, int(l.plan.Days/3)+1)
 	}
-	l.tell("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
+	l.Tell("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
 	for n := range visits {
 		l.arrive()
 		if n == 0 {
@@ -196,7 +195,7 @@ func (l *life) arrive() {
 // visit lets commands and faults come, and ends the faults.
 func (l *life) visit() {
 	span := l.pace.visit
-	l.tell("a visit of %v", span)
+	l.Tell("a visit of %v", span)
 	var load sync.WaitGroup
 	seed := l.rng.Uint64()
 	load.Go(func() { l.load(rand.New(rand.NewPCG(seed, 22)), span) })
@@ -218,7 +217,7 @@ func (l *life) visit() {
 
 // heal ends all faults that go on.
 func (l *life) heal() {
-	l.tell("all faults end")
+	l.Tell("all faults end")
 	for _, e := range l.errors {
 		e.Remove()
 	}
@@ -245,18 +244,18 @@ func (l *life) depart(leap time.Duration) {
 	for _, n := range l.Nodes() {
 		switch l.rng.IntN(4) {
 		case 0:
-			l.tell("%s is stopped", n.Name)
+			l.Tell("%s is stopped", n.Name)
 			_ = l.Stop(n.Name)
 		case 1:
-			l.tell("%s loses its power", n.Name)
+			l.Tell("%s loses its power", n.Name)
 			l.PowerLoss(n.Name)
 		default:
-			l.tell("%s is killed", n.Name)
+			l.Tell("%s is killed", n.Name)
 			l.Kill(n.Name)
 		}
 	}
 	leap = min(leap, longest)
-	l.tell("%v pass", leap.Round(time.Minute))
+	l.Tell("%v pass", leap.Round(time.Minute))
 	time.Sleep(leap)
 }
 
@@ -301,7 +300,7 @@ func (l *life) register() {
 	})
 	for i := range steadies {
 		key := fmt.Sprint("r", i)
-		l.OrderOn(topics.Partition([]byte(key), l.P), key, `{"op":"register","recurrence":"cron:*/`+fmt.Sprint(7+i)+` * * * *","timezone":"Europe/Berlin"}`)
+		l.SendFree(l.Home(key), key, `{"op":"register","recurrence":"cron:*/`+fmt.Sprint(7+i)+` * * * *","timezone":"Europe/Berlin"}`)
 	}
 	l.out.TriggerDays += float64(series+steadies) * l.plan.Days
 }
@@ -334,12 +333,12 @@ func (s *skew) set(off time.Duration, drift float64) {
 func (l *life) strangersRefused() {
 	for _, n := range l.strange {
 		select {
-		case <-n.done:
-			if !isForeign(n.err) {
-				l.T.Errorf("the node of another group ended with: %v", n.err)
+		case <-n.Done():
+			if err := n.Wait(); !isForeign(err) {
+				l.T.Errorf("the node of another group ended with: %v", err)
 			}
 		case <-time.After(2 * time.Minute):
-			l.T.Errorf("the node of another group has not refused: %+v", n.Engine.Partitions())
+			l.T.Errorf("the node of another group has not refused: %+v", n.Partitions())
 		}
 		l.Kill(n.Name)
 	}
@@ -349,7 +348,7 @@ func (l *life) strangersRefused() {
 // astray is a partition to write a key's command to: its own, or one in five
 // times another.
 func (l *life) astray(rng *rand.Rand, key string) int32 {
-	home := topics.Partition([]byte(key), l.P)
+	home := l.Home(key)
 	if l.plan.has("wrong-partition") && rng.IntN(5) == 0 {
 		l.struck("wrong-partition")
 		return (home + 1 + rng.Int32N(max(l.P-1, 1))) % l.P

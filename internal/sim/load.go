@@ -54,7 +54,7 @@ const ordered = 12
 func (l *life) order(rng *rand.Rand) {
 	n := rng.IntN(ordered)
 	key := fmt.Sprint("c", n)
-	l.OrderOn(l.astray(rng, key), key, l.anything(rng, n))
+	l.SendFree(l.astray(rng, key), key, l.anything(rng, n))
 }
 
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
@@ -121,7 +121,7 @@ func (l *life) steady(rng *rand.Rand) {
 	key := fmt.Sprint("r", rng.IntN(steadies))
 	body := pick(rng, `{"op":"skip"}`, `{"op":"run_now"}`, `{"op":"pause"}`, `{"op":"resume"}`, `{"op":"resume"}`, `{"op":"ack"}`,
 		`{"op":"snooze","for":"20s"}`, `{"op":"rezone","timezone":"`+pick(rng, "Europe/Berlin", "America/New_York", "Asia/Tokyo")+`"}`)
-	l.OrderOn(l.astray(rng, key), key, body)
+	l.SendFree(l.astray(rng, key), key, body)
 }
 
 // extra is a field or two of a register.
@@ -139,7 +139,7 @@ func (l *life) receipts(rng *rand.Rand) {
 		d := all[len(all)-1-rng.IntN(min(8, len(all)))]
 		key := pipelinetest.Header(d, "ce_subject")
 		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
-		l.Send(&kgo.Record{Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
+		l.Produce(&kgo.Record{Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
 			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt"))})
 	}
 }
@@ -165,7 +165,7 @@ func (l *life) redrive(rng *rand.Rand) {
 		return
 	}
 	key := string(dead.Fire.Key)
-	l.OrderOn(l.astray(rng, key), key, string(body))
+	l.SendFree(l.astray(rng, key), key, string(body))
 }
 
 // hostile sends a record of which no trigger can be made, or a giant.
@@ -183,12 +183,10 @@ func (l *life) hostile(rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		r.Topic = l.Names.Receipts()
 	}
-	l.tell("%s: %d bytes and %d headers on %s/%d", name, len(r.Key)+len(r.Value), len(r.Headers), r.Topic, r.Partition)
+	l.Tell("%s: %d bytes and %d headers on %s/%d", name, len(r.Key)+len(r.Value), len(r.Headers), r.Topic, r.Partition)
 	l.struck(name)
-	l.mu.Lock()
-	l.free[string(r.Key)] = true
-	l.mu.Unlock()
-	l.Send(&r)
+	l.judgedAlone(string(r.Key))
+	l.Produce(&r)
 }
 
 func hostileRecords(*rand.Rand) []kgo.Record {

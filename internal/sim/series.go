@@ -56,7 +56,7 @@ func (w *World) RegisterSeries(key string, s Series) {
 	if err != nil {
 		w.T.Fatalf("preview of %s (%+v): %v", key, s, err)
 	}
-	w.Send(w.command(key, w.registerOf(key, s)))
+	w.Send(key, w.registerOf(key, s))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.series[key] = p
@@ -71,7 +71,7 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 	if err != nil {
 		return nil, err
 	}
-	body["after"], body["n"] = now.Format(time.RFC3339Nano), w.opts.Previewed
+	body["after"], body["n"] = now.Format(time.RFC3339Nano), w.Previewed
 	if s.Start != "" { // it may be the first, unless it lies before the register
 		body["after"] = now.Add(-time.Millisecond).Format(time.RFC3339Nano)
 	}
@@ -82,7 +82,7 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	return &promise{Series: s, want: resp.Occurrences, all: len(resp.Occurrences) < w.opts.Previewed}, nil
+	return &promise{Series: s, want: resp.Occurrences, all: len(resp.Occurrences) < w.Previewed}, nil
 }
 
 func (w *World) registerOf(key string, s Series) string {
@@ -106,39 +106,14 @@ func spellJitter(d time.Duration) string {
 	return fmt.Sprintf("%dms", d.Milliseconds())
 }
 
-// command is a record of topic commands on its right partition.
-func (w *World) command(key, body string) *kgo.Record {
-	return &kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte(key), w.P), Key: []byte(key), Value: []byte(body)}
-}
-
-// Order sends a command that no wish and no promise knows of.
-func (w *World) Order(key, body string) {
-	w.T.Helper()
-	w.Send(w.command(key, body))
-}
-
-// OrderOn is Order on a partition of the caller's choice, about a trigger that
-// the checker alone judges.
-func (w *World) OrderOn(partition int32, key, body string) {
-	w.T.Helper()
-	w.mu.Lock()
-	w.free[key] = true
-	w.mu.Unlock()
-	w.Send(&kgo.Record{Topic: w.Names.Commands(), Partition: partition, Key: []byte(key), Value: []byte(body)})
-}
-
 // PutCalendar writes a named calendar to topic control.
 func (w *World) PutCalendar(name string, dates []string) {
 	w.T.Helper()
-	key, value, err := topics.EncodeCalendar(topics.Calendar{Name: name, Dates: dates})
-	if err != nil {
-		w.T.Fatalf("calendar %s: %v", name, err)
-	}
 	set, err := calendar.NewDateSet(dates)
 	if err != nil {
 		w.T.Fatalf("calendar %s: %v", name, err)
 	}
-	w.Send(&kgo.Record{Topic: w.Names.Control(), Key: key, Value: value})
+	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: name, Dates: dates}))
 	w.calendars[name] = set
 }
 
@@ -151,7 +126,7 @@ func (w *World) calendar(name string) (calendar.DateSet, bool) {
 // occurrences, wall times and instants, in that order, and nothing else (C6).
 func (c *look) promises(fired map[string][]*kgo.Record) {
 	for key, p := range c.w.series {
-		for _, v := range p.broken(key, fired[key], time.Now(), c.w.opts.Epsilon) {
+		for _, v := range p.broken(key, fired[key], time.Now(), c.w.Epsilon) {
 			c.violation("%s", v)
 		}
 	}
@@ -220,21 +195,19 @@ func sameWall(event, preview string) bool {
 func (w *World) CheckUpcoming(key string, n int) {
 	w.T.Helper()
 	p := w.series[key]
-	owner := w.Owner(topics.Partition([]byte(key), w.P))
+	owner := w.Owner(w.Home(key))
 	if owner == nil {
 		w.T.Errorf("nobody owns %s", key)
 		return
 	}
-	ctx, cancel := w.context()
-	defer cancel()
-	s, err := owner.Engine.Get(ctx, trigger.Key(key))
+	s, err := owner.Get(w.Context(), trigger.Key(key))
 	if err != nil {
 		w.T.Errorf("get %s: %v", key, err)
 		return
 	}
 	var next []trigger.Planned
 	if s != nil {
-		next = owner.Engine.Timetable().Upcoming(s, n, 0)
+		next = owner.Timetable().Upcoming(s, n, 0)
 	}
 	i := 0
 	for i < len(p.want) && (len(next) == 0 || instant(p.want[i].At).UnixMilli() < int64(next[0].Nominal)) {

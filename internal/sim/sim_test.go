@@ -46,7 +46,8 @@ func TestDay(t *testing.T) {
 // stands on a wrong partition there.
 func TestForwardingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Seed: 1, MaxLate: 20 * time.Second})
+		w := sim.New(t, sim.Options{Seed: 1})
+		w.MaxLate = 20 * time.Second
 		w.Start("a")
 		w.AwaitOwners()
 		w.Register("first", time.Now()) // the world's own producer has its id then

@@ -22,8 +22,9 @@ func (w *World) Verify() *check.Report {
 	if err != nil {
 		w.T.Fatalf("verify: %v", err)
 	}
-	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Settle: -1, Acks: w.acks, MisfireAfter: w.misfireAfter,
-		CatchUp: w.catchUp}
+	machine := w.Newest().Machine
+	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Settle: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
+		CatchUp: machine.MaxCatchUp}
 	if w.compacted {
 		o.CompactionLag = -1
 	}
@@ -43,8 +44,8 @@ func (w *World) History() *check.History {
 // dumpFiles is every topic partition with all records and markers, as `events
 // record` would write it.
 func (w *World) dumpFiles() (files []*check.File) {
-	names := w.topics()
-	all := w.read(kgo.ReadUncommitted(), names...)
+	names := w.Topics()
+	all := w.Read(kgo.ReadUncommitted(), names...)
 	for _, topic := range names {
 		for _, p := range w.Cluster.PartitionInfos(topic) {
 			f := check.NewFile(check.FileMeta{Topic: topic, Partition: p.Partition, Start: p.LogStartOffset,

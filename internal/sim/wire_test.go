@@ -48,10 +48,10 @@ func TestTruncate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1, Partitions: 1, Brokers: 2})
 		for i := range 6 {
-			w.Order(fmt.Sprint("k", i), `{"op":"cancel"}`)
+			w.Send(fmt.Sprint("k", i), `{"op":"cancel"}`)
 		}
 		w.Truncate(w.Names.Commands(), 0, 3)
-		w.Order("k6", `{"op":"cancel"}`)
+		w.Send("k6", `{"op":"cancel"}`)
 		n := w.Start("a")
 		w.AwaitOwners()
 		time.Sleep(5 * time.Second)
@@ -62,7 +62,7 @@ func TestTruncate(t *testing.T) {
 		if got := strings.Join(told, " "); got != "k0 k1 k2 k6" {
 			t.Errorf("the engine has read %s", got)
 		}
-		for _, s := range n.Engine.Partitions() {
+		for _, s := range n.Partitions() {
 			if s.CommandsOffset != 4 {
 				t.Errorf("it stands at %d, want 4", s.CommandsOffset)
 			}

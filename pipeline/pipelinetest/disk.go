@@ -1,9 +1,9 @@
-package sim
+package pipelinetest
 
 import (
 	"io"
 	"math/rand/v2"
-	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -15,7 +15,16 @@ import (
 type disk struct {
 	vfs.FS
 	full atomic.Bool
-	die  func() // of the node
+	die  func()      // of the node
+	lock *sync.Mutex // of this disk's directory locks, and its copies
+}
+
+// Lock is MemFS's, which takes a read lock twice: were a copy begun between the
+// two, both would wait for ever.
+func (d *disk) Lock(name string) (io.Closer, error) {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	return d.FS.Lock(name)
 }
 
 // write says whether there is room. If not, the process is no more when it
@@ -118,20 +127,4 @@ func shorten(fs *vfs.MemFS, path string, size int64) error {
 		return err
 	}
 	return out.Sync()
-}
-
-// swapPartitions exchanges what two partitions have on a disk.
-func swapPartitions(fs vfs.FS, a, b string) error {
-	for _, dir := range []string{a, b} {
-		if _, err := fs.Stat(dir); os.IsNotExist(err) {
-			return nil
-		}
-	}
-	const aside = "aside"
-	for _, move := range [][2]string{{a, aside}, {b, a}, {aside, b}} {
-		if err := fs.Rename(move[0], move[1]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package sim
+package pipelinetest
 
 import (
 	"errors"
@@ -15,23 +15,18 @@ import (
 // by partition.
 func (w *World) Dump(topic string) []*kgo.Record {
 	w.T.Helper()
-	return w.dump(topic, kgo.ReadCommitted())
+	return Flat(w.Read(kgo.ReadCommitted(), topic))[topic]
 }
 
 // DumpAll reads a whole topic with what was aborted.
 func (w *World) DumpAll(topic string) []*kgo.Record {
 	w.T.Helper()
-	return w.dump(topic, kgo.ReadUncommitted())
+	return Flat(w.Read(kgo.ReadUncommitted(), topic))[topic]
 }
 
-func (w *World) dump(topic string, level kgo.IsolationLevel) []*kgo.Record {
-	w.T.Helper()
-	return flat(w.read(level, topic))[topic]
-}
-
-// flat puts a topic's partitions one behind the other, without the markers of
+// Flat puts a topic's partitions one behind the other, without the markers of
 // transactions.
-func flat(all map[string]map[int32][]*kgo.Record) map[string][]*kgo.Record {
+func Flat(all map[string]map[int32][]*kgo.Record) map[string][]*kgo.Record {
 	out := map[string][]*kgo.Record{}
 	for topic, partitions := range all {
 		for _, p := range slices.Sorted(maps.Keys(partitions)) {
@@ -45,23 +40,21 @@ func flat(all map[string]map[int32][]*kgo.Record) map[string][]*kgo.Record {
 	return out
 }
 
-// topics are all there are.
-func (w *World) topics() []string {
+// Topics are all there are.
+func (w *World) Topics() []string {
 	w.T.Helper()
-	ctx, cancel := w.context()
-	defer cancel()
 	cl := w.Client()
 	defer cl.Close()
-	listed, err := kadm.NewClient(cl).ListTopics(ctx)
+	listed, err := kadm.NewClient(cl).ListTopics(w.Context())
 	if err != nil {
 		w.T.Fatalf("list topics: %v", err)
 	}
 	return listed.Names()
 }
 
-// read reads topics from their beginnings to their ends, markers of
-// transactions included.
-func (w *World) read(level kgo.IsolationLevel, names ...string) map[string]map[int32][]*kgo.Record {
+// Read reads topics from their beginnings to their ends, markers of
+// transactions included. The brokers must be the world's own.
+func (w *World) Read(level kgo.IsolationLevel, names ...string) map[string]map[int32][]*kgo.Record {
 	w.T.Helper()
 	from, ends := map[string]map[int32]kgo.Offset{}, map[string]map[int32]int64{}
 	left := 0
@@ -86,8 +79,7 @@ func (w *World) read(level kgo.IsolationLevel, names ...string) map[string]map[i
 	}
 	cl := w.Client(kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(), kgo.ConsumePartitions(from))
 	defer cl.Close()
-	ctx, cancel := w.context()
-	defer cancel()
+	ctx := w.Context()
 	for left > 0 {
 		fs := cl.PollFetches(ctx)
 		err := fs.Err0()
@@ -114,12 +106,12 @@ func (w *World) read(level kgo.IsolationLevel, names ...string) map[string]map[i
 	return out
 }
 
-// CompactState lets the broker compact, tombstones and all. No node may run.
-// Turns cannot be held against their manifests any more after that.
-func (w *World) CompactState() {
-	w.T.Helper()
-	w.compacted = true
-	w.Cluster.Compact()
-	time.Sleep(time.Second)
-	w.Cluster.Compact()
+// Header is the value of a record's header, "" without it.
+func Header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
 }

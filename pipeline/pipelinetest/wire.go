@@ -1,4 +1,4 @@
-package sim
+package pipelinetest
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package sim
+package pipelinetest
 
 import (
 	"encoding/binary"
@@ -6,10 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/waterclock/waterclock/topics"
 )
 
 // cutLog is a partition whose new leader lacks the end of its log, as after an
@@ -61,7 +58,7 @@ func (c *cutLog) request(a asked, b []byte) []byte {
 	}
 	head := b[:len(b)-len(r.Src)]
 	if err := req.ReadFrom(r.Src); err != nil {
-		panic(fmt.Sprintf("sim: fetch request: %v", err))
+		panic(fmt.Sprintf("pipelinetest: fetch request: %v", err))
 	}
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
@@ -96,7 +93,7 @@ func (c *cutLog) answer(a asked, b []byte) []byte {
 	}
 	head := b[:len(b)-len(r.Src)]
 	if err := resp.ReadFrom(r.Src); err != nil {
-		panic(fmt.Sprintf("sim: answer to request %d: %v", a.key, err))
+		panic(fmt.Sprintf("pipelinetest: answer to request %d: %v", a.key, err))
 	}
 	rewrite(resp)
 	return framed(resp.AppendTo(append([]byte(nil), head...)))
@@ -183,93 +180,9 @@ func (w *World) Truncate(topic string, partition int32, from int64) {
 	w.T.Helper()
 	info := w.Cluster.PartitionInfo(topic, partition)
 	w.cut.Store(&cutLog{topic: topic, id: w.Cluster.TopicInfo(topic).TopicID, partition: partition, from: from, to: info.HighWatermark})
-	w.moveLeader(topic, partition)
+	w.MoveLeader(topic, partition)
 	for _, n := range w.Nodes() {
 		n.Cut()
 	}
 	time.Sleep(time.Millisecond)
-}
-
-// moveLeader makes the next broker lead a partition; of one broker, itself.
-func (w *World) moveLeader(topic string, partition int32) {
-	next := (w.Cluster.LeaderFor(topic, partition) + 1) % max(w.opts.Brokers, 1)
-	if err := w.Cluster.MoveTopicPartition(topic, partition, next); err != nil {
-		w.T.Errorf("move %s/%d: %v", topic, partition, err)
-	}
-}
-
-// truncated lets the last thing happen to a world that has passed: a partition's
-// log loses its end. The partition must refuse, whoever opens it, and no other.
-func (l *life) truncated() {
-	if l.Node("last") == nil {
-		l.Start("last")
-	}
-	for _, n := range l.Nodes() {
-		if n.Name != "last" {
-			_ = l.Stop(n.Name)
-		}
-	}
-	l.AwaitOwners()
-	p := l.rng.Int32N(l.P)
-	topic, from := l.Names.Commands(), l.tailOf(p)
-	if l.rng.IntN(2) == 0 {
-		topic, from = l.Names.State(), l.lastTurn(p)
-	}
-	_ = l.Stop("last") // its disk knows of the last turn; after a kill it may not, and nobody could tell
-	l.tell("%s/%d has lost its end, from %d on", topic, p, from)
-	l.Truncate(topic, p, from)
-	l.struck("truncated-log")
-	if topic == l.Names.Commands() {
-		for range l.rng.IntN(3) { // producers fill it again
-			l.refill(p)
-		}
-	}
-	n := l.Start("last")
-	time.Sleep(90 * time.Second)
-	for _, s := range n.Engine.Partitions() {
-		switch {
-		case s.Partition == p && (s.Refused != "gap" || s.Ready):
-			l.T.Errorf("%s/%d has lost its end from %d on, and the engine goes on: %+v", topic, p, from, s)
-		case s.Partition != p && !s.Ready:
-			l.T.Errorf("partition %d does not fire, and it was %s/%d that lost its end: %+v", s.Partition, topic, p, s)
-		}
-	}
-}
-
-// tailOf sends a partition a last command, and returns where it stands.
-func (l *life) tailOf(p int32) int64 {
-	r := l.keyed(p)
-	l.Send(r)
-	time.Sleep(10 * time.Second) // it is read, and written to disk
-	return r.Offset
-}
-
-// refill appends a command that nobody promises anything of.
-func (l *life) refill(p int32) { l.Send(l.keyed(p)) }
-
-// keyed is a register on its right partition.
-func (l *life) keyed(p int32) *kgo.Record {
-	for i := l.oneShot; ; i++ {
-		if key := fmt.Sprint("z", i); topics.Partition([]byte(key), l.P) == p {
-			l.oneShot = i + 1
-			return l.command(key, `{"op":"register","delay":"1s"}`)
-		}
-	}
-}
-
-// lastTurn makes a partition commit a turn, and returns where its records of
-// topic state begin: behind the marker of the turn before.
-func (l *life) lastTurn(p int32) (from int64) {
-	l.tailOf(p)
-	all := l.read(kgo.ReadUncommitted(), l.Names.State())[l.Names.State()][p]
-	last := len(all) - 1
-	for last >= 0 && string(all[last].Key) != string(topics.KeyProgress) {
-		last--
-	}
-	for _, r := range all[:max(last, 0)] {
-		if r.Attrs.IsControl() {
-			from = r.Offset + 1
-		}
-	}
-	return from
 }

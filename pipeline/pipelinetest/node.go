@@ -1,29 +1,30 @@
-package sim
+package pipelinetest
 
 import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline"
-	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Node is one process: an engine, its network and its disk.
+// Node is one process: an engine, and in a simulated world a network and a disk
+// of its own.
 type Node struct {
-	Name   string
-	Engine *pipeline.Engine
+	*pipeline.Engine
+	Name string
 
 	w      *World
-	gate   *gate
+	gate   *gate // nil in real time, as is the disk
 	disk   *disk
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -34,43 +35,72 @@ type Node struct {
 }
 
 // Start runs a node on the disk it left, or an empty one.
-func (w *World) Start(name string) *Node {
+func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
 	w.T.Helper()
-	n := &Node{Name: name, w: w, gate: newGate(w.network, &w.cut), disk: &disk{FS: w.Disk(name)}, done: make(chan struct{})}
-	n.disk.die = func() { w.end(n, 100, "its disk is full") }
-	n.disk.full.Store(w.isFull(name))
-	o := pipeline.Options{
-		Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(n.gate.dial)},
-		Names: w.Names, Partitions: w.P, Group: "engine", InstanceID: name, Dir: "store", StoreFS: n.disk,
-		Channels: pipelinetest.Channels{Names: w.Names}, ManageTopics: true, Replication: 1,
-		FetchMaxWait: time.Minute, GroupHeartbeat: time.Second, BarrierMaxHold: barrierMaxHold, Listener: listener{node: n},
+	n := &Node{Name: name, w: w, done: make(chan struct{})}
+	if w.opts.Simulated {
+		n.gate = newGate(w.network, &w.cut)
+		n.disk = &disk{FS: w.Disk(name), lock: &w.copying, die: func() { w.end(n, 100, "its disk is full") }}
+		n.disk.full.Store(w.isFull(name))
 	}
-	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
-	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
-	if w.opts.Verbose {
-		o.Logger = slog.New(slog.NewTextHandler(logWriter{w}, nil)).With("node", name)
-	}
+	o := w.engineOptions(n)
 	if w.opts.Change != nil {
-		w.opts.Change(name, &o)
+		w.opts.Change(name, o)
 	}
-	w.misfireAfter, w.catchUp = o.Machine.MisfireAfter, o.Machine.MaxCatchUp
-	e, err := pipeline.New(o)
-	if err != nil {
+	for _, c := range change {
+		c(o)
+	}
+	var err error
+	if n.Engine, err = pipeline.New(*o); err != nil {
 		w.T.Fatalf("engine %s: %v", name, err)
 	}
-	var ctx context.Context
-	ctx, n.cancel = context.WithCancel(context.Background())
-	n.Engine = e
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
 	w.mu.Lock()
-	w.nodes[name] = n
+	w.nodes[name], w.newest = n, *o
 	w.mu.Unlock()
-	w.ending.Add(1)
-	go func() {
-		defer w.ending.Done()
+	w.ending.Go(func() {
 		defer close(n.done)
-		n.err = e.Run(ctx)
-	}()
+		n.err = n.Run(ctx)
+	})
 	return n
+}
+
+func (w *World) engineOptions(n *Node) *pipeline.Options {
+	o := &pipeline.Options{
+		Kafka: w.reach(n.gate), Names: w.Names, Partitions: w.P, Group: w.Names.Prefix + "engine", Channels: Channels{Names: w.Names},
+		ManageTopics: true, Replication: 1, BarrierMaxHold: BarrierMaxHold, Listener: listener{node: n},
+	}
+	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
+	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel } // as Change leaves them
+	if w.opts.Simulated {
+		o.Dir, o.StoreFS, o.InstanceID = "store", n.disk, n.Name
+		o.FetchMaxWait, o.GroupHeartbeat = time.Minute, time.Second // a day of idle waiting costs less
+		return o
+	}
+	o.Dir = filepath.Join(w.dir, n.Name)
+	if !w.opts.Quiet {
+		o.Logger = Logger(w.T).With("node", n.Name)
+	}
+	return o
+}
+
+// BarrierMaxHold is how long engines of a world wait for a foreign transaction.
+const BarrierMaxHold = 10 * time.Second
+
+// Newest is how the newest engine was configured.
+func (w *World) Newest() pipeline.Options {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.newest
+}
+
+// CopyDisk is a node's disk as a crash leaves it.
+func (w *World) CopyDisk(name string, how vfs.CrashCloneCfg) *vfs.MemFS {
+	fs := w.Disk(name)
+	w.copying.Lock()
+	defer w.copying.Unlock()
+	return fs.CrashClone(how)
 }
 
 // Disk is a node's disk.
@@ -114,13 +144,17 @@ func (w *World) Stop(name string) error {
 	if n == nil {
 		return nil
 	}
-	n.Thaw()
+	if n.gate != nil {
+		n.Thaw()
+	}
 	n.cancel()
-	<-n.done
-	return n.err
+	return n.Wait()
 }
 
-// Wait waits for an engine that gives up by itself and returns its error.
+// Done is closed when the engine has ended.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Wait waits until the engine has ended and returns its error.
 func (n *Node) Wait() error {
 	<-n.done
 	return n.err
@@ -154,18 +188,18 @@ func (w *World) end(n *Node, unsynced int, why string) {
 	}
 	w.mu.Unlock()
 	if runs {
-		w.tell("%s dies: %s", n.Name, why)
+		w.Tell("%s dies: %s", n.Name, why)
 		w.bury(n, unsynced)
 	}
 }
 
 // bury takes network and disk from a process that goes on without being heard.
 func (w *World) bury(n *Node, unsynced int) {
-	n.gate.sever()
+	n.wire().sever()
 	rng := rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))
-	left := w.Disk(n.Name).CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})
+	left := w.CopyDisk(n.Name, vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})
 	if unsynced < 100 {
-		if err := tear(left, w.Disk(n.Name).CrashClone(vfs.CrashCloneCfg{}), "/", rng); err != nil {
+		if err := tear(left, w.CopyDisk(n.Name, vfs.CrashCloneCfg{}), "/", rng); err != nil {
 			w.T.Errorf("power loss of %s: %v", n.Name, err)
 		}
 	}
@@ -182,9 +216,17 @@ func (w *World) take(name string) *Node {
 	return n
 }
 
+// wire is the node's way to the network, which faults strike.
+func (n *Node) wire() *gate {
+	if n.gate == nil {
+		panic("pipelinetest: only nodes of a simulated world can be hurt")
+	}
+	return n.gate
+}
+
 // Freeze is SIGSTOP: no step is taken and nothing arrives until Thaw.
 func (n *Node) Freeze() {
-	n.gate.hang()
+	n.wire().hang()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.frozen == nil {
@@ -194,7 +236,7 @@ func (n *Node) Freeze() {
 
 // Thaw is SIGCONT.
 func (n *Node) Thaw() {
-	n.gate.heal()
+	n.wire().heal()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.frozen != nil {
@@ -214,28 +256,28 @@ func (n *Node) Await() {
 }
 
 // Hang holds the node's network back; Heal lets it flow again.
-func (n *Node) Hang() { n.gate.hang() }
+func (n *Node) Hang() { n.wire().hang() }
 
 // Mute keeps the node's heartbeats from the group; all else goes on, so that the
 // node has lost its partitions and does not know. Heal ends it.
-func (n *Node) Mute() { n.gate.mute() }
+func (n *Node) Mute() { n.wire().mute() }
 
 // Delay makes answers to one kind of request reach the node late, as the broker
 // gave them in time; 0 ends it.
-func (n *Node) Delay(key kmsg.Key, by time.Duration) { n.gate.delay(key, by) }
+func (n *Node) Delay(key kmsg.Key, by time.Duration) { n.wire().delay(key, by) }
 
 // Storm lets weather decide over the answers to the node, until Heal.
-func (n *Node) Storm(w Weather) { n.gate.weather(w) }
+func (n *Node) Storm(w Weather) { n.wire().weather(w) }
 
 // Refuse breaks every connection of the node and lets none be made, as if no
 // broker listened, until Heal.
-func (n *Node) Refuse() { n.gate.refuse() }
+func (n *Node) Refuse() { n.wire().refuse() }
 
 // Heal ends Hang, Mute, Refuse and Storm.
-func (n *Node) Heal() { n.gate.heal() }
+func (n *Node) Heal() { n.wire().heal() }
 
 // Cut breaks every connection of the node once.
-func (n *Node) Cut() { n.gate.breakAll() }
+func (n *Node) Cut() { n.wire().breakAll() }
 
 // listener brings steps to the world, stops where the node is frozen, and
 // counts what is said.
@@ -245,9 +287,7 @@ type listener struct {
 }
 
 func (l listener) Step(partition int32, step pipeline.Step) {
-	if f := l.node.w.step; f != nil {
-		f(l.node.Name, partition, string(step))
-	}
+	l.node.w.step(l.node.Name, partition, string(step))
 	l.node.Await()
 }
 
@@ -263,23 +303,12 @@ func (l listener) Restored(_ int32, n int64, _ time.Duration) {
 }
 func (l listener) Fired(string, trigger.Priority, time.Duration) { l.node.w.hear("fired", 1) }
 
-func (w *World) hear(what string, n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.heard[what] += n
-}
+// Logger logs to a test.
+func Logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(logWriter{t}, nil)) }
 
-// Heard is how often the engines said something: forwarded, aborted, held,
-// evicted, misfired, turns, openings, restored, fired.
-func (w *World) Heard(what string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.heard[what]
-}
-
-type logWriter struct{ w *World }
+type logWriter struct{ t testing.TB }
 
 func (l logWriter) Write(p []byte) (int, error) {
-	l.w.T.Log(time.Now().Format("15:04:05.000 ") + string(p))
+	l.t.Log(string(p))
 	return len(p), nil
 }

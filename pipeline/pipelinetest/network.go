@@ -1,4 +1,4 @@
-package sim
+package pipelinetest
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func newGate(network *kfake.VirtualNetwork, cut *atomic.Pointer[cutLog]) *gate {
 }
 
 // errGone is what a dead node's dials meet.
-var errGone = errors.New("sim: no route to host")
+var errGone = errors.New("pipelinetest: no route to host")
 
 // dial is a kgo.Dialer.
 func (g *gate) dial(ctx context.Context, network, host string) (net.Conn, error) {
