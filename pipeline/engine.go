@@ -28,7 +28,8 @@ type Engine struct {
 	fatal  chan error
 	told   map[int32]int64 // group offsets as committed; Run's alone
 
-	endings endings // of partitions that are being opened
+	endings endings       // of partitions that are being opened
+	rounds  atomic.Uint32 // of rebalances that this member has asked for
 
 	mu    sync.Mutex
 	owned map[int32]*ownership
@@ -101,6 +102,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	if e.opts.Standby > 0 {
 		beside.Go(func() { e.standBy(bctx) })
+	}
+	if !e.opts.ServerAssigns {
+		beside.Go(func() { e.adoptOrphans(bctx) })
 	}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

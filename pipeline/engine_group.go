@@ -32,7 +32,7 @@ func (e *Engine) groupOptions() []kgo.Opt {
 	if o.ServerAssigns {
 		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()), kgo.ClientID(readsInClientID()))
 	}
-	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth)))
+	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth, &e.rounds)))
 	if o.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(o.InstanceID))
 	}

@@ -19,6 +19,7 @@ import (
 // formatsAt is the partition under which a member's format stands.
 const (
 	formatsAt    int32 = -1
+	roundsAt     int32 = -2 // how many rounds of a rebalance it has asked for, modulo 256
 	newestFormat       = warmth(topics.Newest)
 )
 

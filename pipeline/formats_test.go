@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,7 +14,7 @@ import (
 // TestMembersSayWhatTheyRead: what a member puts into its join is what others
 // read of it; one of a version that says nothing reads the oldest format.
 func TestMembersSayWhatTheyRead(t *testing.T) {
-	ours := newWarmBalancer("commands", func() map[int32]warmth { return map[int32]warmth{3: onDisk} })
+	ours := newWarmBalancer("commands", func() map[int32]warmth { return map[int32]warmth{3: onDisk} }, new(atomic.Uint32))
 	for _, c := range []struct {
 		name     string
 		balancer kgo.GroupBalancer

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -21,6 +22,7 @@ type warmBalancer struct {
 	sticky kgo.ConsumerBalancerBalance
 	topic  string
 	have   func() map[int32]warmth
+	rounds *atomic.Uint32 // that this member has asked for
 }
 
 // warmth is how near a member is to turning a partition.
@@ -32,9 +34,9 @@ const (
 	standby        // a store near the end of topic state
 )
 
-func newWarmBalancer(topic string, have func() map[int32]warmth) *warmBalancer {
+func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.Uint32) *warmBalancer {
 	b := kgo.CooperativeStickyBalancer()
-	return &warmBalancer{GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have}
+	return &warmBalancer{GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have, rounds: rounds}
 }
 
 // JoinGroupMetadata adds what this member has.
@@ -49,6 +51,9 @@ func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 		have = map[int32]warmth{}
 	}
 	have[formatsAt] = newestFormat
+	if n := w.rounds.Load(); n > 0 {
+		have[roundsAt] = warmth(n)
+	}
 	m.UserData = appendWarmth(slices.Clip(m.UserData), have)
 	return m.AppendTo(nil)
 }
@@ -103,6 +108,7 @@ func appendWarmth(b []byte, have map[int32]warmth) []byte {
 func readWarmth(userData []byte) map[int32]warmth {
 	out := readMember(userData)
 	delete(out, formatsAt)
+	delete(out, roundsAt)
 	return out
 }
 

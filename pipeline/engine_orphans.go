@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+)
+
+// A cooperative rebalance has two rounds (KIP-429): in the first, members give
+// partitions up; in the second, which begins when one of those joins again, the
+// group gives them away. A static member (KIP-345) whose process is replaced
+// between the two comes back with what it has left, and begins no second round:
+// what it gave up would belong to nobody until a member comes or goes. So
+// members look, and the first of them by name asks for the second round.
+
+// orphanLooks is in how many looks on end a partition must belong to nobody. Two
+// rounds are closer together.
+const orphanLooks = 3
+
+// adoptOrphans has partitions that belong to nobody given away, until ctx ends.
+func (e *Engine) adoptOrphans(ctx context.Context) {
+	looks := 0
+	every(ctx, standbyLook, func() {
+		me, members, err := e.lookAtGroup(ctx)
+		orphans := unassigned(members, e.opts.Partitions)
+		if err != nil || len(orphans) == 0 {
+			looks = 0
+			return
+		}
+		if looks++; looks < orphanLooks || firstOf(members) != me {
+			return
+		}
+		looks = 0
+		e.opts.Logger.Warn("partitions belong to nobody; asking the group to give them away", "partitions", orphans)
+		e.rounds.Add(1) // a follower that joins with what the coordinator knows begins no round
+		e.cl.ForceRebalance()
+	})
+}
+
+// unassigned are the partitions that no member has; none where nothing is known
+// of the members.
+func unassigned(members []member, partitions int32) (orphans []int32) {
+	if len(members) == 0 {
+		return nil
+	}
+	for p := range partitions {
+		if !slices.ContainsFunc(members, func(m member) bool { return slices.Contains(m.owns, p) }) {
+			orphans = append(orphans, p)
+		}
+	}
+	return orphans
+}
+
+func firstOf(members []member) string {
+	first := members[0].name
+	for _, m := range members {
+		first = min(first, m.name)
+	}
+	return first
+}
