@@ -203,6 +203,9 @@ func (p *Partition) hydrate() error {
 	if !stopped {
 		p.hydrated = statestore.DueKey{Due: trigger.Instant(end), Ref: everything}
 	}
+	p.view.mu.Lock()
+	defer p.view.mu.Unlock()
+	p.view.next = p.nextDue() // the wait for what is due may last minutes
 	return nil
 }
 
