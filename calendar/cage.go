@@ -36,10 +36,9 @@ type yearFiller interface {
 
 // cage asks rrule-go which days of a year a rule's BY parts select. It is all
 // we ask: one year, dates only, in UTC, INTERVAL 1, no COUNT, no BYSETPOS, no
-// BYWEEKNO, options of our own making. TIME section 1.1 lists what goes wrong
-// beyond these bars: days lost and doubled in zones (D1-D4), endless loops
-// (D5), plain and numbered BYDAY (D9), week numbers (D10, D11), partial weeks
-// (D12), races on shared values (D18), and no way to seek (D19).
+// BYWEEKNO, options of our own making. What goes wrong beyond these bars: days
+// lost and doubled in zones, endless loops, plain and numbered BYDAY, week
+// numbers, partial weeks, races on shared values, and no way to seek.
 type cage struct {
 	freq                           rrule.Frequency
 	byMonth, byMonthDay, byYearDay []int

@@ -4,7 +4,7 @@ import "slices"
 
 // ZoneChange says from which instant a zone's clocks read differently in
 // another release. A trigger of the zone whose next fire is at least 48 hours
-// before At cannot move (TIME section 5).
+// before At cannot move.
 type ZoneChange struct {
 	Zone    string
 	At      int64 // unix ms of the first difference; the start of the range if added or removed

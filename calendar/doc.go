@@ -4,7 +4,7 @@
 //
 // # Who is right
 //
-// CONTRACT section 2 ("Time semantics") is. Behind it stand RFC 5545 for
+// docs/SEMANTICS.md is. Behind it stand RFC 5545 for
 // rules, the IANA tz database for zones, and cron(5) for cron. The 395 cases
 // in testdata/time-cases.jsonl and the tests beside them hold us to it.
 //

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestEdges are the places where others went wrong (TIME sections 1, 4, 6),
+// TestEdges are the places where others went wrong (docs/coming-from.md),
 // by name. Expected instants by hand from the zones' rules.
 func TestEdges(t *testing.T) {
 	for _, c := range []struct {

@@ -5,7 +5,7 @@ import (
 )
 
 // Code says what is wrong in a way that never changes meaning; it is API
-// (CONTRACT "Bad input"). The text is the contract's.
+// (docs/formats/rejected.md). The text is the contract's.
 type Code string
 
 // The codes this package uses, and what a caller can do about each.

@@ -158,7 +158,7 @@ func (g *grid) pickIn(z *Zone, start, first, t int64, e *effort) (best int64, ok
 // unreachable tells whether, at one offset, no window ever meets a time of
 // day of the rule: FREQ=HOURLY;INTERVAL=24;BYHOUR=1 from 09:00. Windows visit
 // the times of day that are congruent modulo gcd(step, a day). rrule-go and
-// others loop for ever on such rules (TIME D5).
+// others loop for ever on such rules.
 func (g *grid) unreachable(off int64, seen *offsetSet) bool {
 	if g.step == 0 {
 		return false

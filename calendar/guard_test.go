@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestNobodyElseResolvesLocalTime holds the whole repository to TIME section
-// 4: outside zone.go no product code may call AddDate or ParseInLocation, load
+// TestNobodyElseResolvesLocalTime holds the whole repository to what
+// Zone says: outside zone.go no product code may call AddDate or ParseInLocation, load
 // a zone from the host, or build a time.Date in anything but time.UTC. Free are
 // packages that only tests use (…test), the simulator, whose clients ask for dates
 // as users do, and the history checker, whose oracle must not be ours.

@@ -18,7 +18,7 @@ type Occurrence struct {
 	Note string
 }
 
-// ID names the occurrence within its trigger (CONTRACT section 3): the wall
+// ID names the occurrence within its trigger (docs/formats/due.md): the wall
 // time, 2026-11-20T09:00:00, with +f1 on the second pass of an overlap; or
 // the instant, 2026-11-20T14:00:00.000Z.
 func (o Occurrence) ID() string {
@@ -38,7 +38,7 @@ func (o Occurrence) ID() string {
 }
 
 // before orders occurrences of one rule by instant. Of wall times that fall
-// on one instant the latest stands for all (TIME P3, CONTRACT section 3), and
+// on one instant the latest stands for all (docs/formats/due.md), and
 // any wall time for an instant given as such.
 func (o Occurrence) before(p Occurrence) bool {
 	switch {

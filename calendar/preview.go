@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// PreviewRequest is the body of POST /v1/preview (CONTRACT section 6). Texts
+// PreviewRequest is the body of POST /v1/preview (docs/api.md). Texts
 // that may also be JSON numbers (fire_at, delay, after) are kept as written.
 type PreviewRequest struct {
 	ID         json.RawMessage

@@ -90,7 +90,7 @@ func (s *wallSet) period(buf *[maxPeriodDays]int, day, limit int) (members []int
 }
 
 // nextPicked evaluates BYSETPOS over whole periods, also the one the start
-// falls into (TIME P10). A period's members are days × times, so the kth is
+// falls into. A period's members are days × times, so the kth is
 // found without listing them.
 func (s *wallSet) nextPicked(from int64, day, limit int) (int64, bool, error) {
 	var buf [maxPeriodDays]int

@@ -55,7 +55,7 @@ type Resolved struct {
 //
 // Nothing else in this repository may ask package time for a local date:
 // time.Date and its kin resolve gaps and overlaps differently east and west
-// of Greenwich (TIME section 4), and a test holds everyone to it.
+// of Greenwich, and a test holds everyone to it.
 type Zone struct {
 	name string
 	loc  *time.Location

@@ -169,7 +169,7 @@ func TestRelease(t *testing.T) {
 }
 
 // TestDiff compares two releases two years apart, as Go 1.21.0 and Go 1.26
-// carried them. TIME section 5 names the zones.
+// carried them. The zones are those whose rules changed in between.
 func TestDiff(t *testing.T) {
 	blob, err := os.ReadFile("testdata/zoneinfo-2023c.zip")
 	if err != nil {

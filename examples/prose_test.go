@@ -74,12 +74,30 @@ func TestLinesOfDocuments(t *testing.T) {
 	}
 }
 
+// alien are citations of documents that a reader does not have.
+var alien = regexp.MustCompile(`\b(CONTRACT|DESIGN|FAILURES|PERFORMANCE|LIBRARIES|CONVENTIONS|TIME (section|[0-9]))\b`)
+
+// TestCitationsOfComments: comments cite nothing that a reader does not have.
+func TestCitationsOfComments(t *testing.T) {
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || filepath.Base(path) == "prose_test.go" {
+			return err
+		}
+		for n, line := range strings.Split(read(t, path), "\n") {
+			if _, comment, found := strings.Cut(line, "//"); found && alien.MatchString(comment) {
+				t.Errorf("%s:%d cites %s, which is not in the repository", path, n+1, alien.FindString(comment))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCitations: a document cites nothing that a reader does not have.
 func TestCitations(t *testing.T) {
-	var (
-		file  = regexp.MustCompile(`[A-Za-z0-9_./-]+\.md\b`)
-		alien = regexp.MustCompile(`\b(CONTRACT|DESIGN|FAILURES|PERFORMANCE|LIBRARIES|CONVENTIONS|TIME (section|[0-9]))\b`)
-	)
+	file := regexp.MustCompile(`[A-Za-z0-9_./-]+\.md\b`)
 	for path, text := range markdown(t) {
 		if slices.Contains(notYet, path) {
 			continue

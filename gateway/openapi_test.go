@@ -177,7 +177,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 }
 
-// The routes of CONTRACT section 6, but those of channels.
+// The routes of docs/api.md, but those of channels.
 func TestContractRoutes(t *testing.T) {
 	table := newRouteTable()
 	for _, line := range []string{
@@ -214,7 +214,7 @@ func TestRegisterSchemaIsTheDecoders(t *testing.T) {
 	}
 	everything := []string{"delay", "fire_at", "timezone", "recurrence", "start", "until", "count", "include", "exclude", "dst", "calendars", "channel",
 		"user_id", "payload", "payload_base64", "target_key", "headers", "tags", "priority", "jitter", "expires_after", "misfire", "follow_user",
-		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key"} // CONTRACT section 2
+		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key"} // docs/formats/commands.md
 	for _, name := range everything {
 		if properties[name] == nil {
 			t.Errorf("the schema lacks %s", name)

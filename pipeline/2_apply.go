@@ -184,7 +184,7 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	return p.admitChannel(t, cmd.Spec.Channel)
 }
 
-// maxChannels bounds the channels that auto_create makes (CONTRACT "Channels").
+// maxChannels bounds the channels that auto_create makes (docs/SEMANTICS.md).
 const maxChannels = 100
 
 func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// hooks build the engine wrong, in one way at most (DESIGN section 10). Tests of
+// hooks build the engine wrong, in one way at most. Tests of
 // this package with the tag flaws set one, and a binary with failpoints can.
 type hooks struct{ flaw flaw }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNewerState: a partition that holds what a newer version has written is
-// refused, and says so (FAILURES F35). The others of the process go on.
+// refused, and says so (docs/testing.md F35). The others of the process go on.
 func TestNewerState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 2})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestOutage takes the broker away for ten minutes while triggers are due
-// (FAILURES F38): what is overdue and pending is told all the while, however
+// (docs/testing.md F38): what is overdue and pending is told all the while, however
 // often the partition is opened in vain, and it goes on by itself.
 func TestOutage(t *testing.T) {
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// CONTRACT 5: a dead-letter record is the due event plus wc-error-*. What had
+// docs/formats/events.md: a dead-letter record is the due event plus wc-error-*. What had
 // been applied when the event was decided is not remembered, so a dead letter
 // does not say it.
 func TestDeadLetterIsTheDueEvent(t *testing.T) {

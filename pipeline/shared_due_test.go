@@ -29,7 +29,7 @@ func (c byKey) Settings(name string) pipeline.ChannelSettings {
 
 // TestHungOwnerOfASharedPartition freezes an owner whose transaction is open on
 // a partition of a due topic that others write as well (`partitioning: by_key`,
-// FAILURES F 19). What another owner commits there meanwhile is on time and
+// docs/testing.md F19). What another owner commits there meanwhile is on time and
 // hidden from readers of committed records until the broker ends that
 // transaction: no longer than its time-out. On a channel without by_key nobody
 // waits for anybody. All is delivered once in the end.

@@ -18,7 +18,7 @@ import (
 )
 
 // TestSlowRestore reads topic state from a broker that answers late, for longer
-// than it keeps tombstones (FAILURES F 18): what was read as pending at the
+// than it keeps tombstones (docs/testing.md F18): what was read as pending at the
 // beginning is cancelled further on, and compaction takes the cancel and its
 // tombstone away before they are reached. Such a reading must not be used, by
 // an owner or by a standby; once the broker is fast again it is done anew, what

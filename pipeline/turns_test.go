@@ -265,7 +265,7 @@ func TestGroups(t *testing.T) {
 }
 
 // TestLateness: with an interval between turns and registers flowing in, what
-// is due goes with the next turn, not the one after (FAILURES F 7).
+// is due goes with the next turn, not the one after (docs/testing.md F7).
 func TestLateness(t *testing.T) {
 	for _, interval := range []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // A history is what has fired: it must cost a partition nothing for ever
-// (FAILURES F22, F31). Counted are Pebble's own steps and seeks, not time.
+// (docs/testing.md F22, F31). Counted are Pebble's own steps and seeks, not time.
 
 // pendingAfterHistory is how many triggers wait behind what has fired.
 const pendingAfterHistory = 1000

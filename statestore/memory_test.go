@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a pending trigger may cost (FAILURES F40): memory beyond what is fixed,
+// What a pending trigger may cost (docs/testing.md F40): memory beyond what is fixed,
 // caches and memtables, and disk beyond its compressed payload.
 const (
 	maxMemoryPerPending = 8

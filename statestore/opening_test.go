@@ -11,7 +11,7 @@ import (
 )
 
 // What opening a store may read, beyond what it reads where nothing has ever
-// fired (FAILURES F22): the log and the files of a few memtables, as a crash
+// fired (docs/testing.md F22): the log and the files of a few memtables, as a crash
 // leaves them, and the key of each trigger that is remembered. One thing does
 // grow with what has fired: Pebble's manifest, by an entry for each flush and
 // compaction, until the store is opened again. With memtables of 1 MiB that is

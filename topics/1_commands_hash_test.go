@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// What is content and what is not (CONTRACT "Duplicates").
+// What is content and what is not (docs/SEMANTICS.md).
 func TestContentHash(t *testing.T) {
 	hash := func(rec *Record) trigger.Hash {
 		c, err := DecodeCommand(rec, Limits{}, nil)

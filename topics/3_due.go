@@ -10,8 +10,8 @@ import (
 // DueType is the ce_type of every due event.
 const DueType = "waterclock.due.v1"
 
-// The headers of a due event, in the order they are written (CONTRACT
-// section 3). The two wcx- ones are for our own channel workers, which need
+// The headers of a due event, in the order they are written
+// (docs/formats/due.md). The two wcx- ones are for our own channel workers, which need
 // what the payload does not say; the user's headers come last.
 const (
 	ceSpecVersion = "ce_specversion"

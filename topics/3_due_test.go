@@ -29,7 +29,7 @@ func headerPairs(hs []trigger.Header) string {
 	return b.String()
 }
 
-// CONTRACT section 3: names, formats and order.
+// docs/formats/due.md: names, formats and order.
 func TestDueRecord(t *testing.T) {
 	key, value, hs := DueRecord(fullFire(), dueEnv)
 	want := `ce_specversion=1.0

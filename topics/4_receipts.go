@@ -15,7 +15,7 @@ import (
 // Outcome is what a channel says became of a due event.
 type Outcome string
 
-// The outcomes (CONTRACT section 4).
+// The outcomes (docs/formats/receipts.md).
 const (
 	OutcomeDelivered  Outcome = "delivered"
 	OutcomeAccepted   Outcome = "accepted"

@@ -2,7 +2,7 @@ package topics
 
 import "encoding/json"
 
-// Event is one fact on waterclock.events, as CONTRACT section 5 spells it:
+// Event is one fact on waterclock.events, as docs/formats/events.md spells it:
 // one flat JSON object, absent fields left out. Sinks, gateways and analysts
 // read it; the engine writes it with AppendEvent.
 type Event struct {

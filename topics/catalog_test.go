@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// CONTRACT section 1, the table.
+// docs/operations/kafka.md, the table.
 func TestCatalogueIsTheContracts(t *testing.T) {
 	for _, c := range []struct {
 		name       string

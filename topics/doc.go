@@ -4,7 +4,7 @@
 //
 // # Who is right
 //
-// CONTRACT.md fixes what stands on topics people write and read (commands,
+// docs/formats fixes what stands on topics people write and read (commands,
 // due, receipts, events, rejected, dead-letter); schemas/waterclock/v1 fixes
 // topic state; testdata holds bytes of every format and release, which must
 // decode for ever.

@@ -44,7 +44,8 @@ const HeaderPatch = enginePrefix + "patch"
 
 // Forward is what a record says of where it first stood. It is a claim:
 // anyone who may write can make it, so the caller checks it against the topic
-// id, the source's end and the clock before believing (DESIGN section 7).
+// id, the source's end and the clock before believing
+// (docs/decisions/0004).
 type Forward struct {
 	TopicID   [16]byte
 	Partition int32

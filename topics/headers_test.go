@@ -39,8 +39,8 @@ func TestPartitionIsTheClients(t *testing.T) {
 	}
 }
 
-// Growing P by a factor splits partitions and never mixes them (DESIGN
-// section 12).
+// Growing P by a factor splits partitions and never mixes them
+// (docs/operations/kafka.md).
 func TestPartitionSplits(t *testing.T) {
 	for n := range 1000 {
 		key := []byte{byte(n), byte(n >> 8), 7}

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// checks holds what CONTRACT promises of every step, whatever the inputs, and
+// checks holds what docs/SEMANTICS.md promises of every step, whatever the inputs, and
 // the memory of what went out that it needs.
 type checks struct {
 	sent  map[sentID]Instant
@@ -15,7 +15,7 @@ type checks struct {
 	rev   map[Key]int64
 }
 
-// sentID is what there must be exactly one due event of (CONTRACT section 3).
+// sentID is what there must be exactly one due event of (docs/formats/due.md).
 type sentID struct {
 	key     Key
 	id      string

@@ -53,7 +53,7 @@ type Command struct {
 	From Origin
 
 	Spec *Spec // register: all of it; reschedule: When alone
-	Hash Hash  // content of a register (CONTRACT "Duplicates")
+	Hash Hash  // content of a register (docs/SEMANTICS.md)
 
 	Patch bool // register: made of the trigger as it is; what it does not change goes on
 

@@ -1,7 +1,7 @@
 package trigger
 
 // Code says what is wrong in a way that never changes meaning; it is API
-// (CONTRACT "Bad input").
+// (docs/formats/rejected.md).
 type Code string
 
 // The codes, and what a caller can do about each.

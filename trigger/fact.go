@@ -2,7 +2,7 @@ package trigger
 
 import "strconv"
 
-// FactType is the type of an event (CONTRACT section 5).
+// FactType is the type of an event (docs/formats/events.md).
 type FactType string
 
 // Every fact that is told.

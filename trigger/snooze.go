@@ -6,7 +6,7 @@ import (
 )
 
 // snooze moves what is pending, or adds one occurrence to what goes on or has
-// fired (CONTRACT section 2).
+// fired (docs/formats/commands.md).
 func (d *decision) snooze(c *Command) *Error {
 	s := d.s
 	if s == nil || s.reborn() {

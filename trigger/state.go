@@ -1,6 +1,6 @@
 package trigger
 
-// Status is the state of a trigger's series (CONTRACT section 5).
+// Status is the state of a trigger's series (docs/formats/events.md).
 type Status uint8
 
 const (
@@ -118,7 +118,7 @@ const (
 	LiveRunNow                       // to fire at once, even while paused
 )
 
-// MaxLive bounds the live occurrences of one trigger (CONTRACT "Channels").
+// MaxLive bounds the live occurrences of one trigger (docs/SEMANTICS.md).
 const MaxLive = 128
 
 // IdempotencyKey remembers a register's key and what it said.

@@ -143,7 +143,7 @@ const skew = 1000 // ms
 
 // superseded says whether a forwarded command lost its race against one that
 // was appended later and applied first. Within the brokers' clock skew a
-// cancel wins (CONTRACT section 1).
+// cancel wins (docs/operations/kafka.md).
 func (d *decision) superseded(c *Command) bool {
 	if !c.From.Forwarded || d.s == nil {
 		return false

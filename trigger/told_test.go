@@ -32,7 +32,7 @@ func register(w *world, channel, user string, when When) {
 
 func in(d time.Duration) When { return When{Kind: WhenDelay, DelayText: d.String(), Delay: d} }
 
-// CONTRACT 2: occurrences in flight keep what they were fired with; CONTRACT 5:
+// docs/formats/commands.md: occurrences in flight keep what they were fired with; docs/formats/events.md:
 // events about an occurrence carry its channel. So do they when the trigger was
 // replaced meanwhile, by one for somebody else.
 func TestFactsOfAnOccurrenceAreOfItsContent(t *testing.T) {
@@ -134,7 +134,7 @@ func TestLatenessOfWhatWasPutOff(t *testing.T) {
 	}
 }
 
-// CONTRACT 5: of a trigger of which nothing is remembered the state is UNKNOWN.
+// docs/formats/events.md: of a trigger of which nothing is remembered the state is UNKNOWN.
 func TestRejectedOfNothingIsUnknown(t *testing.T) {
 	out := newMachine().Reject(nil, &Error{Code: CodeNotFound}, "")
 	if f := out.Facts[0]; f.State != Unknown || f.Seq != 0 {
@@ -262,7 +262,7 @@ func TestAckNamesWhatItEnds(t *testing.T) {
 	}
 }
 
-// CONTRACT 9: receipts on a channel without them are events with reason
+// docs/operations/settings.md: receipts on a channel without them are events with reason
 // no_receipts.
 func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
@@ -285,7 +285,7 @@ func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 	}
 }
 
-// CONTRACT 4: bad news decides only the emission in flight, so none of an
+// docs/formats/receipts.md: bad news decides only the emission in flight, so none of an
 // attempt that never went out.
 func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))

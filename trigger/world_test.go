@@ -191,8 +191,8 @@ func (w *world) origin() Origin {
 	return Origin{Partition: home, Offset: w.offset, Append: w.now}
 }
 
-// contentOf hashes the fields that make two registers the same (CONTRACT
-// "Duplicates"), by their text.
+// contentOf hashes the fields that make two registers the same
+// (docs/SEMANTICS.md), by their text.
 func contentOf(spec *Spec) Hash {
 	s := deepCopy(spec)
 	s.TraceParent, s.CorrelationID = "", ""

@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// benchOptions are the flags of bench (CONTRACT section 9).
+// benchOptions are the flags of bench (docs/operations/settings.md).
 type benchOptions struct {
 	triggers int
 	payload  int

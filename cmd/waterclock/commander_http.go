@@ -12,7 +12,7 @@ import (
 )
 
 // httpCommander sends wishes through the HTTP API, which answers with the
-// engine's decision (CONTRACT section 6).
+// engine's decision (docs/api.md).
 type httpCommander struct {
 	api     *api
 	goOn    bool          // durable is enough: nobody waits for the decision

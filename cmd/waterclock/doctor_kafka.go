@@ -229,7 +229,7 @@ func settingsOf(all kadm.ResourceConfigs, name string) map[string]string {
 
 // retryPauseSetting is how long a broker waits before it tries again to begin
 // a transaction while markers of the one before are still being written. With
-// small transactions back to back it is the median lateness (DESIGN section 4).
+// small transactions back to back it is the median lateness (docs/operations/kafka.md).
 const retryPauseSetting = "add.partitions.to.txn.retry.backoff.ms"
 
 func (d *doctor) retryPause(ctx context.Context) {

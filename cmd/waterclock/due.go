@@ -113,7 +113,7 @@ func present(ctx context.Context, cl *kgo.Client, names ...string) (there []stri
 	return there, nil
 }
 
-// dueView is a due event as `due tail` prints it (CONTRACT section 7): value
+// dueView is a due event as `due tail` prints it (docs/cli.md): value
 // where it is JSON, else value_base64.
 type dueView struct {
 	Key         string          `json:"key"`

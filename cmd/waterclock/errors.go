@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// The exit codes (CONTRACT section 7).
+// The exit codes (docs/cli.md).
 const (
 	exitOK       = 0
 	exitFailed   = 1

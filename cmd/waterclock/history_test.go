@@ -74,7 +74,7 @@ func TestHistoryUsage(t *testing.T) {
 	cli(t, nil, "", "history", "rebuild", "--brokers", nobody(t)).want(t, exitFailed, "no broker answers")
 }
 
-// CONTRACT 5: history.retention (90d) is independent of the log's, whatever the
+// docs/formats/events.md: history.retention (90d) is independent of the log's, whatever the
 // tables are kept in, and of those that are made again.
 func TestHistoryRetention(t *testing.T) {
 	const day = 24 * time.Hour

@@ -6,7 +6,7 @@ import (
 )
 
 // after is what states an event may leave a trigger in; "=" is the one it was
-// in. Of CONTRACT section 5.
+// in. Of docs/formats/events.md.
 var after = map[string][]string{
 	evRegistered:     {pending},
 	evReplaced:       {pending, paused, inFlight},

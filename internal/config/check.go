@@ -154,10 +154,10 @@ func (l *loader) checkTopics() {
 	}
 }
 
-// channelName is CONTRACT "Channels".
+// channelName is docs/SEMANTICS.md.
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,48}$`)
 
-// MaxChannels bounds the channels of a cluster (CONTRACT "Channels").
+// MaxChannels bounds the channels of a cluster (docs/SEMANTICS.md).
 const MaxChannels = 100
 
 func (l *loader) checkChannels() {

@@ -100,7 +100,7 @@ type SASL struct {
 // Admin is the listener of /healthz, /readyz and /metrics beyond loopback.
 type Admin struct{ Listen string }
 
-// Internal is how instances ask each other (DESIGN section 2).
+// Internal is how instances ask each other.
 type Internal struct {
 	Listen    string
 	Advertise string // "" means Listen with the host's own name

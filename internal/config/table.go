@@ -293,7 +293,7 @@ var sections = []section{
 }
 
 // delivered is a default for the built-in channels, whose workers answer with
-// receipts and read a high lane (CONTRACT "Channels").
+// receipts and read a high lane (docs/SEMANTICS.md).
 func delivered(text string) map[string]string {
 	return map[string]string{"webhook": text, "push": text, "sms": text, "email": text}
 }

@@ -55,8 +55,8 @@ var durationUnits = []struct {
 	{"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
 }
 
-// maxDuration is the longest duration a setting may have (CONTRACT "Time
-// fields": 10 years), in days of 24 h.
+// maxDuration is the longest duration a setting may have (10 years, as
+// for a delay), in days of 24 h.
 const maxDuration = 3653 * 24 * time.Hour
 
 // ParseDuration reads the contract's durations: 250ms, 7m, 1h30m, 2d, 1w, or

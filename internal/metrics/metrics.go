@@ -1,4 +1,4 @@
-// Package metrics is what Waterclock tells Prometheus (CONTRACT section 8).
+// Package metrics is what Waterclock tells Prometheus (docs/operations/metrics.md).
 // It listens to the engine; nothing is ever labelled by trigger, and labels
 // that users choose (channels) are bounded by the channels themselves.
 package metrics

@@ -14,7 +14,7 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// FAILURES C, "Cassandra down, slow, flapping": the projector waits, the log is
+// TestCassandraAway has Cassandra down, slow and flapping: the projector waits, the log is
 // the buffer, and afterwards the rows are the fold of the log (C9). A paused
 // node takes connections and answers nothing; a killed one refuses them.
 func TestCassandraAway(t *testing.T) {

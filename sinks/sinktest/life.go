@@ -33,7 +33,7 @@ func testLife(t *testing.T, w *world) {
 	}
 }
 
-// Every field of CONTRACT section 5 comes back as it went in.
+// Every field of docs/formats/events.md comes back as it went in.
 func testEveryField(t *testing.T, w *world) {
 	full := w.event("full", trigger.Replaced, trigger.Pending, func(r *sinks.EventRecord) {
 		step, late, part := 2, int64(-4), int32(11)

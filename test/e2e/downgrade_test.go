@@ -68,7 +68,7 @@ func TestRollingUpgrade(t *testing.T) {
 }
 
 // TestDowngrade rolls a cluster back to this version after all of it was newer
-// and has written what this version cannot read (FAILURES F35). The partitions
+// and has written what this version cannot read (docs/testing.md F35). The partitions
 // that this version is given are refused, and say so; the process and the others
 // go on, and the newer version takes everything again.
 func TestDowngrade(t *testing.T) {

@@ -195,7 +195,7 @@ func reads(t *testing.T, w *world, c foreign.Client, want map[string][]byte) {
 	}
 }
 
-// dueHeaders checks names, order and values against CONTRACT section 3.
+// dueHeaders checks names, order and values against docs/formats/due.md.
 func dueHeaders(t *testing.T, key string, r foreign.Record) {
 	t.Helper()
 	const instant = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
@@ -245,7 +245,7 @@ func paste(t *testing.T, line string) string {
 	return string(out)
 }
 
-// TestContractLines runs the two lines of CONTRACT section 2, with our
+// TestContractLines runs the two lines of docs/formats/commands.md, with our
 // broker's address and topic in place of the default's.
 func TestContractLines(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ type contractCall struct {
 	alone            bool     // only where there is one instance: each counts its own rate
 }
 
-// contractRow is a route of CONTRACT section 6 with its calls, in order.
+// contractRow is a route of docs/api.md with its calls, in order.
 type contractRow struct {
 	route string
 	calls []contractCall
@@ -165,7 +165,7 @@ func servedRoutes(t *testing.T, w *world) (routes []string) {
 }
 
 // contractCodes are the codes a call of the table must meet. The others of
-// CONTRACT section 2 need what HTTP does not let happen (a record that is no
+// docs/formats/commands.md need what HTTP does not let happen (a record that is no
 // command, on a wrong partition, or behind another), an owner that is away
 // (gateway.TestPartitionsMove) or a release that has webhooks.
 var contractCodes = map[trigger.Code]bool{

@@ -49,7 +49,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// duplicatesOverHTTP is CONTRACT section 2, "Duplicates", case by case.
+// duplicatesOverHTTP is docs/formats/commands.md, "Duplicates", case by case.
 func duplicatesOverHTTP(t *testing.T, w *world) {
 	post := func(body string, headers ...string) answer {
 		return w.call(t, http.MethodPost, "/v1/triggers", body, headers...)

@@ -46,7 +46,7 @@ func TestLateBroker(t *testing.T) {
 }
 
 // TestStalledProducer holds every produce request of a node back while commands
-// keep coming in, as fast as the broker takes them (FAILURES F42). What the
+// keep coming in, as fast as the broker takes them (docs/testing.md F42). What the
 // node cannot write it must not pile up; then it goes on.
 func TestStalledProducer(t *testing.T) {
 	stall, perSecond := 15*time.Second, 5000

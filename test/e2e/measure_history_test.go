@@ -28,7 +28,7 @@ const maxReadForCrash = 4 * 3 * 16 << 20
 // TestMeasureHistory kills a node that has nothing behind it, one that has fired
 // much and remembers a part of it, and one that has forgotten it all: how long
 // until each fires again, and that what it reads at its start is what is pending
-// and remembered, not what was (FAILURES F22).
+// and remembered, not what was (docs/testing.md F22).
 func TestMeasureHistory(t *testing.T) {
 	c := newCluster(t, 4)
 	n := c.node(t, "node", t.TempDir(), "--set", "dedup.horizon=1m")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What a process may take with so many pending (FAILURES F40), beyond an empty
+// What a process may take with so many pending (docs/testing.md F40), beyond an empty
 // one: caches, memtables and what a burst of commands leaves to the collector,
 // and for each trigger far less than the trigger.
 const (

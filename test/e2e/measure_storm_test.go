@@ -13,7 +13,7 @@ import (
 
 // TestStormWhileRestoring kills, stops, wipes and starts nodes every second or
 // so, two more than the three there should be among them, while they restore
-// what a million triggers left on topic state (FAILURES F18). When it is over,
+// what a million triggers left on topic state (docs/testing.md F18). When it is over,
 // all that was due meanwhile has fired once, all that is not due is still
 // pending, and what is due from then on fires at once.
 func TestStormWhileRestoring(t *testing.T) {

@@ -26,7 +26,7 @@ func outage() time.Duration {
 const mayGrow = 200 << 20
 
 // TestBrokerOutage takes the broker away from two nodes under load, once by
-// kill -9 and once frozen (FAILURES F38). Meanwhile their memory stays bounded,
+// kill -9 and once frozen (docs/testing.md F38). Meanwhile their memory stays bounded,
 // the metric tells what is overdue, and one of them can be shut down. When the
 // broker is back everything goes on by itself, no transaction is left open, and
 // nothing is lost or fires twice.
