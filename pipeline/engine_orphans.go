@@ -10,7 +10,8 @@ import (
 // group gives them away. A static member (KIP-345) whose process is replaced
 // between the two comes back with what it has left, and begins no second round:
 // what it gave up would belong to nobody until a member comes or goes. So
-// members look, and the first of them by name asks for the second round.
+// members look, and the first of them by name asks for the second round; if it
+// does not, the next one does.
 
 // orphanLooks is in how many looks on end a partition must belong to nobody. Two
 // rounds are closer together.
@@ -26,7 +27,7 @@ func (e *Engine) adoptOrphans(ctx context.Context) {
 			looks = 0
 			return
 		}
-		if looks++; looks < orphanLooks || firstOf(members) != me {
+		if looks++; looks < orphanLooks*(1+rankOf(me, members)) {
 			return
 		}
 		looks = 0
@@ -50,10 +51,12 @@ func unassigned(members []member, partitions int32) (orphans []int32) {
 	return orphans
 }
 
-func firstOf(members []member) string {
-	first := members[0].name
+// rankOf is how many members have a name before ours.
+func rankOf(me string, members []member) (rank int) {
 	for _, m := range members {
-		first = min(first, m.name)
+		if m.name < me {
+			rank++
+		}
 	}
-	return first
+	return rank
 }
