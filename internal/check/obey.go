@@ -176,7 +176,7 @@ func (t *life) effect(c *command, e *event) {
 	case evSkipped:
 		t.skipped(e)
 	case evStopped:
-		t.acked(e)
+		t.acked(c.which)
 	case evDuplicate:
 		t.remember(c)
 	}
@@ -285,14 +285,14 @@ func (t *life) snooze(c *command, e *event) {
 	if t.when.kind != whenSeries { // an earlier snooze moves
 		t.dropSnoozes()
 	}
-	t.acked(&event{}) // of what is in flight
+	t.acked("") // of what is in flight
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
 }
 
 // acked ends what is in flight, retries that wait included: the named
 // occurrence, or all.
-func (t *life) acked(e *event) {
-	named, _ := base(e.occurrence)
+func (t *life) acked(which string) {
+	named, _ := base(which)
 	for name, l := range t.live {
 		if l.attempt > 0 && (named == "" || name == named) {
 			l.gone = true
