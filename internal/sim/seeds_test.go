@@ -44,21 +44,6 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// TestSeeds lives 200 weeks with all faults. WATERCLOCK_TEST_SEED is the first
-// seed, WATERCLOCK_TEST_SEEDS how many; `make soak` lives 10,000.
-func TestSeeds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("200 lives take minutes")
-	}
-	first, n := seeds(200)
-	for i := range uint64(n) {
-		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
-			t.Parallel()
-			live(t, sim.Plan{Seed: first + i})
-		})
-	}
-}
-
 // TestEveryFault lives an hour with each fault alone, again until it happens:
 // the contract holds.
 func TestEveryFault(t *testing.T) {
