@@ -34,24 +34,28 @@ type CalendarSummary struct {
 }
 
 func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
-	all, err := s.calendars(r.Context())
+	all, err := s.calendars(r.Context(), "")
 	if err != nil {
 		return Unavailable(err, "Kafka does not answer")
 	}
 	list := Calendars{Items: []CalendarSummary{}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		one, dates := CalendarSummary{Name: name, Dates: len(all[name].Dates)}, all[name].Dates
-		if len(dates) > 0 {
-			one.First, one.Last = dates[0], dates[len(dates)-1]
-		}
-		list.Items = append(list.Items, one)
+		list.Items = append(list.Items, Summary(all[name]))
 	}
 	return sendJSON(w, http.StatusOK, list)
 }
 
+// Summary is what a list says of a calendar, whose dates are in order.
+func Summary(c *topics.Calendar) CalendarSummary {
+	s := CalendarSummary{Name: c.Name, Dates: len(c.Dates)}
+	if s.Dates > 0 {
+		s.First, s.Last = c.Dates[0], c.Dates[s.Dates-1]
+	}
+	return s
+}
+
 func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
-	all, err := s.calendars(r.Context())
-	c := all[r.names["name"]]
+	c, err := s.calendar(r.Context(), r.names["name"])
 	switch {
 	case err != nil:
 		return Unavailable(err, "Kafka does not answer")
@@ -68,9 +72,15 @@ func calendarJSON(name string, dates []string) Calendar {
 	return Calendar{name, dates}
 }
 
-// calendars are the last words of topic control on each. The topic holds some
-// settings, and is read as it is.
-func (s *Server) calendars(ctx context.Context) (map[string]*topics.Calendar, error) {
+// calendar is one of them; nil for none.
+func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
+	all, err := s.calendars(ctx, name)
+	return all[name], err
+}
+
+// calendars are the last words of topic control on the one of a name, or with ""
+// on each. The topic holds some settings, and is read as it is.
+func (s *Server) calendars(ctx context.Context, only string) (map[string]*topics.Calendar, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
 	end, err := stableEnd(ctx, s.kafka.Client(), s.control.topic, 0)
@@ -80,7 +90,7 @@ func (s *Server) calendars(ctx context.Context) (map[string]*topics.Calendar, er
 	all := map[string]*topics.Calendar{}
 	err = s.control.read(ctx, 0, 0, end, func(r *kgo.Record) error {
 		name, isCalendar := strings.CutPrefix(string(r.Key), topics.ControlCalendars)
-		if !isCalendar {
+		if !isCalendar || only != "" && name != only {
 			return nil
 		}
 		delete(all, name)

@@ -64,8 +64,7 @@ func (s *Server) calendarSource(ctx context.Context) calendar.CalendarSource {
 		if set, ok := s.opts.Timetable().Calendars[name]; ok {
 			return set, true
 		}
-		all, err := s.calendars(ctx)
-		c := all[name]
+		c, err := s.calendar(ctx, name)
 		if err != nil || c == nil {
 			return nil, false
 		}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/producer"
@@ -29,7 +28,7 @@ type Server struct {
 
 	stopping context.Context // ends open event streams
 	stop     context.CancelFunc
-	channels sync.Map // names of channels that are not new
+	channels channelLooks
 
 	batches   *slots // one for each batch under way
 	followers *slots // one for each open event stream

@@ -95,10 +95,10 @@ func (d *draft) checkTogether(c *trigger.Command) {
 }
 
 // channelWebhook is the channel a callback goes to, and the default beside
-// one; defaultChannel is the default without.
+// one; DefaultChannel is the default without.
 const (
 	channelWebhook = "webhook"
-	defaultChannel = "default"
+	DefaultChannel = "default"
 )
 
 // content is the fields a register and a redrive share.
@@ -169,7 +169,7 @@ func (d *draft) channel() string {
 	case !d.seen.has(fChannel) && d.seen.has(fCallback):
 		return channelWebhook
 	case !d.seen.has(fChannel):
-		return defaultChannel
+		return DefaultChannel
 	case !ValidChannel(name):
 		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high")
 	}

@@ -28,6 +28,9 @@ func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (not
 	return notes
 }
 
+// NoteNewChannel is the note of a channel on which nothing has fired yet.
+func NoteNewChannel(channel string) string { return "channel " + channel + " is new" }
+
 // zoneMatters says that a recurrence names times of day or days, which differ
 // from zone to zone, and that its start does not tell which is meant.
 func zoneMatters(w *trigger.When) bool {

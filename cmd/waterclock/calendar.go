@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -134,26 +135,14 @@ func newCalendarList(a *app) *cobra.Command {
 	}
 }
 
-// calendarSummary is what a list says of a calendar.
-type calendarSummary struct {
-	Name  string `json:"name"`
-	Dates int    `json:"dates"`
-	First string `json:"first,omitempty"`
-	Last  string `json:"last,omitempty"`
-}
-
 // calendarList lists the calendars through whichever door was named.
-func (a *app) calendarList(ctx context.Context, c *config.Config) (list []calendarSummary, err error) {
+func (a *app) calendarList(ctx context.Context, c *config.Config) (list []gateway.CalendarSummary, err error) {
 	if asksAPI(c) {
 		return listCalendars(ctx, newAPI(c))
 	}
 	all, err := a.calendars(ctx, c)
 	for _, cal := range all {
-		one := calendarSummary{Name: cal.Name, Dates: len(cal.Dates)}
-		if one.Dates > 0 {
-			one.First, one.Last = cal.Dates[0], cal.Dates[one.Dates-1]
-		}
-		list = append(list, one)
+		list = append(list, gateway.Summary(&cal))
 	}
 	return list, err
 }

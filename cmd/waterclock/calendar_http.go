@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -33,8 +34,8 @@ func fetchCalendar(ctx context.Context, from *api, name string) (cal topics.Cale
 }
 
 // listCalendars lists the calendars over HTTP.
-func listCalendars(ctx context.Context, from *api) ([]calendarSummary, error) {
-	var answer struct{ Items []calendarSummary }
+func listCalendars(ctx context.Context, from *api) ([]gateway.CalendarSummary, error) {
+	var answer gateway.Calendars
 	err := from.get(ctx, "/v1/calendars", &answer)
 	return answer.Items, err
 }

@@ -94,7 +94,7 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 // due topic is yet to be made.
 func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 	channel, _ := w.Fields["channel"].(string)
-	if _, known := k.c.Channels[channel]; known || channel == "" || channel == "default" || w.Op != trigger.OpRegister {
+	if _, known := k.c.Channels[channel]; known || channel == "" || channel == topics.DefaultChannel || w.Op != trigger.OpRegister {
 		return false
 	}
 	due := k.c.Channel(channel).Topic
@@ -110,7 +110,7 @@ func (d *decision) addNotes(rec *kgo.Record, opens bool) {
 		return
 	}
 	if opens && !repeat {
-		d.Notes = append(d.Notes, "channel "+c.Spec.Channel+" is new")
+		d.Notes = append(d.Notes, topics.NoteNewChannel(c.Spec.Channel))
 	}
 	if next, err := time.Parse(time.RFC3339, d.FireAt); err == nil {
 		d.Notes = append(d.Notes, topics.Notes(&c.Spec.When, trigger.At(rec.Timestamp), trigger.At(next), repeat)...)

@@ -51,7 +51,10 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 	following, end := context.WithCancel(ctx)
 	defer end()
 	quiet := time.AfterFunc(overAfter, func() {
-		if state := stateOf(following, from, key); !f.forever && state.Finished() {
+		if f.forever {
+			return
+		}
+		if state := stateOf(following, from, key); state.Finished() {
 			a.note("%s is %s: nothing more happens to it (--forever goes on)", key, state)
 			over.Store(true)
 			end()
