@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +27,7 @@ type simFlags struct {
 	repeat int
 	shrink bool
 	story  bool
+	serve  bool // this process lives one plan for another
 }
 
 func newSim(a *app) *cobra.Command {
@@ -54,6 +58,9 @@ It needs no broker, reads no settings and writes no files.`,
 			if err := f.check(); err != nil {
 				return err
 			}
+			if f.serve {
+				return sim.Serve(f.plan)
+			}
 			return a.simulate(cmd.Context(), f)
 		},
 	}
@@ -68,7 +75,32 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.IntVar(&f.repeat, "repeat", 0, "live a seed that fails so many times more, and tell how often it fails")
 	fs.BoolVar(&f.shrink, "shrink", false, "look for a smaller life that fails, too: fewer faults, triggers, days, partitions")
 	fs.BoolVar(&f.story, "story", false, "print what was done to whom for lives that passed, too")
+	fs.BoolVar(&f.serve, "serve", false, "live one plan, for the process that started this one")
+	_ = fs.MarkHidden("serve")
 	return cmd
+}
+
+// lives returns what lives a plan in a process of its own, where a life that
+// stands still (internal/sim.ErrStoodStill) holds no other up. It is lived again,
+// and counted in stood.
+func lives(ctx context.Context, stood *atomic.Int64) (sim.Run, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	process := sim.Process{Command: func(ctx context.Context, p sim.Plan) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, self, append([]string{"sim", "--serve"}, strings.Fields(p.String())...)...)
+		cmd.Env = append(os.Environ(), "GOGC=400") // worlds are small and short
+		return cmd
+	}}
+	return func(p sim.Plan) *sim.Outcome {
+		o, n, err := process.Run(ctx, p)
+		stood.Add(int64(n))
+		if err != nil {
+			return &sim.Outcome{Plan: p, Violations: []string{err.Error()}}
+		}
+		return o
+	}, nil
 }
 
 // faultText is the table of faults, for the help.
@@ -129,7 +161,8 @@ type simLife struct {
 // simSummary is what all lives came to.
 type simSummary struct {
 	Seed        uint64         `json:"seed"`
-	Seeds       uint64         `json:"seeds"` // lived
+	Seeds       uint64         `json:"seeds"`       // lived
+	StoodStill  int64          `json:"stood_still"` // lives that were begun again, as kgo stood still (docs/simulator.md)
 	Failed      int            `json:"failed"`
 	Partitions  map[string]int `json:"partitions"` // lives with so many
 	Faults      map[string]int `json:"faults"`
@@ -150,13 +183,17 @@ func simLifeOf(o *sim.Outcome) *simLife {
 }
 
 func (a *app) simulate(ctx context.Context, f *simFlags) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and short
 	s := &simSummary{Seed: f.plan.Seed, Partitions: map[string]int{}, Faults: map[string]int{}, Lives: []*simLife{}}
 	shown := a.progress("simulating", int64(f.seeds))
-	began, cpu := time.Now(), cpuTime()
-	err := a.liveAll(ctx, f, s, shown)
+	began, cpu := time.Now(), livesTime()
+	var stood atomic.Int64
+	live, err := lives(ctx, &stood)
+	if err == nil {
+		err = a.liveAll(ctx, f, s, live, shown)
+	}
 	shown.end()
-	s.Seconds, s.CPUSeconds = time.Since(began).Seconds(), (cpuTime() - cpu).Seconds()
+	s.StoodStill = stood.Load()
+	s.Seconds, s.CPUSeconds = time.Since(began).Seconds(), (livesTime() - cpu).Seconds()
 	if s.CPUSeconds > 0 {
 		s.PerCPU = s.TriggerDays / s.CPUSeconds
 	}
@@ -174,8 +211,16 @@ func (a *app) simulate(ctx context.Context, f *simFlags) error {
 	return nil
 }
 
+// livesTime is the CPU time of all processes that this one started and that
+// have ended.
+func livesTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // liveAll lives every seed, several side by side.
-func (a *app) liveAll(ctx context.Context, f *simFlags, s *simSummary, shown *bar) error {
+func (a *app) liveAll(ctx context.Context, f *simFlags, s *simSummary, live sim.Run, shown *bar) error {
 	var mu sync.Mutex
 	var failed error
 	var all sync.WaitGroup
@@ -186,9 +231,12 @@ func (a *app) liveAll(ctx context.Context, f *simFlags, s *simSummary, shown *ba
 				p := f.plan
 				p.Seed = seed
 				began := time.Now()
-				o := sim.Bubble(p)
+				o := live(p)
+				if ctx.Err() != nil {
+					continue // it was ended, and says nothing
+				}
 				took := time.Since(began)
-				life := a.examine(ctx, f, o)
+				life := examine(ctx, f, o, live)
 				mu.Lock()
 				s.add(o, took, f.story, life)
 				shown.done(int64(s.Seeds))
@@ -213,17 +261,17 @@ feed:
 }
 
 // examine tells how often a life that failed does, and looks for a smaller one.
-func (a *app) examine(ctx context.Context, f *simFlags, o *sim.Outcome) *simLife {
+func examine(ctx context.Context, f *simFlags, o *sim.Outcome, live sim.Run) *simLife {
 	life := simLifeOf(o)
 	if len(o.Violations) == 0 || ctx.Err() != nil {
 		return life
 	}
 	if f.repeat > 0 {
-		life.Repeated, life.Failed = f.repeat, sim.Rate(o.Plan, f.repeat, sim.Bubble)
+		life.Repeated, life.Failed = f.repeat, sim.Rate(o.Plan, f.repeat, live)
 	}
 	if f.shrink {
 		const tries = 3
-		life.Smaller = simLifeOf(sim.Shrink(o, tries, sim.Bubble))
+		life.Smaller = simLifeOf(sim.Shrink(o, tries, live))
 	}
 	return life
 }
@@ -285,6 +333,9 @@ func (a *app) printSim(s *simSummary) error {
 	w := a.out.w
 	fmt.Fprintf(w, "%s, %d failed: %s, %s, %s\n", count(int64(s.Seeds), "seed"), s.Failed, count(s.Triggers, "trigger"),
 		count(s.Fired, "due event"), count(s.Records, "record"))
+	if s.StoodStill > 0 {
+		fmt.Fprintf(w, "began again, as the Kafka client stood still: %s\n", count(s.StoodStill, "time"))
+	}
 	fmt.Fprintf(w, "%s in %.1f s, %.1f s of CPU: %.0f for a CPU second; the slowest life took %.1f s\n",
 		count(int64(s.TriggerDays), "trigger-day"), s.Seconds, s.CPUSeconds, s.PerCPU, s.Slowest)
 	for _, name := range slices.Sorted(maps.Keys(s.Faults)) {

@@ -2,8 +2,10 @@ package sim_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,57 @@ func live(t *testing.T, p sim.Plan) (o *sim.Outcome) {
 		t.Errorf("waterclock sim %v\n%s", o.Plan, o.Tale())
 	}
 	return o
+}
+
+// TestMain makes this binary the process of one life (alone).
+func TestMain(m *testing.M) {
+	if flags, ok := os.LookupEnv("WATERCLOCK_TEST_LIFE"); ok {
+		p, err := sim.ParsePlan(flags)
+		if err == nil {
+			err = sim.Serve(p)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// alone is live in a process of its own: what stands still is lived again.
+func alone(t *testing.T, p sim.Plan) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, stood, err := sim.Process{Command: func(ctx context.Context, p sim.Plan) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, self)
+		cmd.Env = append(os.Environ(), "WATERCLOCK_TEST_LIFE="+p.String(), "GOGC=400")
+		return cmd
+	}}.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stood > 0 {
+		t.Logf("stood still and was lived again: %d times", stood)
+	}
+	if len(o.Violations) > 0 {
+		t.Errorf("waterclock sim %v\n%s", o.Plan, o.Tale())
+	}
+}
+
+// TestSeeds lives weeks with all faults. WATERCLOCK_TEST_SEED is the first
+// seed, WATERCLOCK_TEST_SEEDS how many.
+func TestSeeds(t *testing.T) {
+	first, n := seeds(60)
+	for i := range uint64(n) {
+		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
+			t.Parallel()
+			alone(t, sim.Plan{Seed: first + i})
+		})
+	}
 }
 
 // TestRegressions lives what failed once.

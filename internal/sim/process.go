@@ -1,0 +1,142 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrStoodStill says that a life did not end, although no part of the engine
+// was to blame: kgo waits for a broker's answer while it holds a mutex, and in
+// a bubble no time passes while a goroutine waits for a mutex. So the answer,
+// which is a simulated millisecond away, never comes. docs/simulator.md.
+var ErrStoodStill = errors.New("the life stood still: kgo holds a mutex over a request, for which no bubble's time passes")
+
+// Process lives plans in processes of their own, so that a life that stands
+// still holds nothing up but itself.
+type Process struct {
+	// Command is a process that calls Serve with the plan.
+	Command func(context.Context, Plan) *exec.Cmd
+	// Tries is how often a life that stands still is lived. 0 means 3.
+	Tries int
+	// Stuck is how long a process must do nothing to count as standing still.
+	// 0 means 10 s.
+	Stuck time.Duration
+}
+
+// Serve lives a plan and writes its outcome to the process that asked for it.
+func Serve(p Plan) error {
+	to := os.NewFile(outcomeFile, "outcome")
+	if to == nil {
+		return errors.New("nobody asked for this life")
+	}
+	return errors.Join(json.NewEncoder(to).Encode(Bubble(p)), to.Close())
+}
+
+const outcomeFile = 3 // the first of exec.Cmd's ExtraFiles
+
+// Run lives a plan. stood is how many tries stood still before the one that
+// ended; err is ErrStoodStill if all did.
+func (p Process) Run(ctx context.Context, plan Plan) (o *Outcome, stood int, err error) {
+	tries := p.Tries
+	if tries == 0 {
+		tries = 3
+	}
+	for stood < tries {
+		o, err = p.try(ctx, plan)
+		if !errors.Is(err, ErrStoodStill) {
+			return o, stood, err
+		}
+		stood++
+	}
+	return nil, stood, err
+}
+
+func (p Process) try(ctx context.Context, plan Plan) (*Outcome, error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	var said bytes.Buffer
+	cmd := p.Command(ctx, plan)
+	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{to}, &said, &said
+	err = cmd.Start()
+	to.Close()
+	if err != nil {
+		return nil, err
+	}
+	written := make(chan []byte, 1)
+	go func() {
+		b, _ := io.ReadAll(from)
+		written <- b
+	}()
+	ended := make(chan struct{})
+	watched := make(chan bool, 1)
+	go func() { watched <- p.quitIfStuck(cmd.Process, ended) }()
+	err = cmd.Wait()
+	close(ended)
+	stuck := <-watched
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if stuck {
+		return nil, whyStuck(plan, said.String())
+	}
+	o := &Outcome{}
+	if err := errors.Join(err, json.Unmarshal(<-written, o)); err != nil {
+		return nil, fmt.Errorf("waterclock sim %v: %w\n%s", plan, err, said.String())
+	}
+	return o, nil
+}
+
+// quitIfStuck makes a process print its goroutines and end once it has done
+// nothing for long.
+func (p Process) quitIfStuck(child *os.Process, ended <-chan struct{}) bool {
+	limit := p.Stuck
+	if limit == 0 {
+		limit = 10 * time.Second
+	}
+	idle, last := time.Now(), uint64(0)
+	tick := time.NewTicker(limit / 20)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ended:
+			return false
+		case <-tick.C:
+		}
+		if used, running := processWork(child.Pid); running || used != last {
+			idle, last = time.Now(), used
+		}
+		if time.Since(idle) >= limit {
+			_ = child.Signal(syscall.SIGQUIT)
+			return true
+		}
+	}
+}
+
+// whyStuck is ErrStoodStill only for what is known of kgo: one goroutine waits
+// for an answer inside EndTransaction or the producer's id, and another one
+// for the mutex that the first holds. Anything else is a deadlock of ours.
+func whyStuck(plan Plan, dump string) error {
+	var holds, waits bool
+	for _, g := range strings.Split(dump, "\n\n") {
+		state, _, _ := strings.Cut(g, "\n")
+		locked := strings.Contains(state, "[sync.Mutex.Lock") || strings.Contains(state, "[sync.RWMutex.")
+		holds = holds || (!locked && strings.Contains(g, "kgo.(*Client).doInitProducerID"))
+		waits = waits || (locked && strings.Contains(g, "franz-go/pkg/kgo."))
+	}
+	if holds && waits {
+		return ErrStoodStill
+	}
+	return fmt.Errorf("waterclock sim %v stood still, and not for what is known of kgo:\n%s", plan, dump)
+}
