@@ -19,7 +19,7 @@ func TestCarryOver(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"America/Coyhaique"}) {
 		t.Fatalf("carried over %v, %v", names, err)
 	}
-	if again, _, err := CarryOver(blob, Embedded()); err != nil || !bytes.Equal(again, whole) {
+	if second, _, err := CarryOver(blob, Embedded()); err != nil || !bytes.Equal(second, whole) {
 		t.Errorf("the same releases give other bytes, %v", err)
 	}
 	got := load(t, whole, "got")

@@ -13,14 +13,14 @@ import (
 func Compile(zs *Zones, s Spec) (*Rule, error) {
 	c := compiler{spec: s, limits: s.Limits.withDefaults()}
 	for _, step := range []func() error{
-		func() error { return c.lookUp(zs) },
+		func() error { return c.lookup(zs) },
 		c.checkSizes,
 		c.readStart,
 		c.readRule,
 		c.readEnd,
 		c.readExclude,
-		c.settleStart,
-		c.settleCount,
+		c.fixStart,
+		c.fixCount,
 		c.readInclude,
 		c.checkLimits,
 	} {
@@ -44,7 +44,7 @@ type compiler struct {
 	until when
 }
 
-func (c *compiler) lookUp(zs *Zones) error {
+func (c *compiler) lookup(zs *Zones) error {
 	name := c.spec.Zone
 	if name == "" {
 		name = "UTC"

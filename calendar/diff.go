@@ -55,7 +55,7 @@ func union(a, b []string) []string {
 // time directly: a table for each of 600 zones would cost more than the walk.
 func firstDifference(a, b *Zone, from, to int64) (at int64, differ bool) {
 	for t, end := floorDiv(from, 1000), ceilDiv(to, 1000); t < end; {
-		sa, sb := lookSpan(a.loc, t), lookSpan(b.loc, t)
+		sa, sb := spanOf(a.loc, t), spanOf(b.loc, t)
 		if sa.off != sb.off {
 			return max(t*1000, from), true
 		}

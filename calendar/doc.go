@@ -12,7 +12,7 @@
 //
 //	Spec ── Compile ──► Rule ── Next(after) ──► Occurrence
 //
-//	compile.go             Spec to Rule; settle.go: start and count; dates.go: include, exclude
+//	compile.go             Spec to Rule; start.go: start and count; dates.go: include, exclude
 //	rrule.go, cron.go      text to parts; every refusal says what to write instead
 //	cage.go, days.go       which dates: rrule-go is asked for the days of 14 kinds of year, no more
 //	times.go, wallset.go   dates × times of day, BYSETPOS: wall times

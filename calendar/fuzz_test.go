@@ -61,13 +61,13 @@ func FuzzTexts(f *testing.F) {
 			t.Fatalf("%q is %s", s, d)
 		}
 		if ms, err := ParseInstant(s); err == nil && ms >= int64(minDay)*msPerDay && ms <= maxInstant {
-			if again, err := ParseInstant(utcString(ms)); err != nil || again != ms {
-				t.Fatalf("%q is %d is %d %v", s, ms, again, err)
+			if second, err := ParseInstant(utcString(ms)); err != nil || second != ms {
+				t.Fatalf("%q is %d is %d %v", s, ms, second, err)
 			}
 		}
 		if w, err := ParseWall(s); err == nil && w < Wall(maxInstant) {
-			if again, err := ParseWall(w.String()); err != nil || again != w {
-				t.Fatalf("%q is %s is %s %v", s, w, again, err)
+			if second, err := ParseWall(w.String()); err != nil || second != w {
+				t.Fatalf("%q is %s is %s %v", s, w, second, err)
 			}
 		}
 		if d, err := ParseDate(s); err == nil && d.String() != s {

@@ -18,8 +18,8 @@ type grid struct {
 	pos                []int // BYSETPOS within a window
 }
 
-// maxLooks bounds one search: a look for each day of a Gregorian cycle.
-const maxLooks = cycleDays
+// maxTries bounds one search: a look for each day of a Gregorian cycle.
+const maxTries = cycleDays
 
 // effort is how many steps an evaluation may still take. Steps are counted, not
 // timed, so that every replica gives up at the same one.
@@ -61,12 +61,12 @@ func (g *grid) nextWithin(z *Zone, t int64, e *effort) (int64, bool, error) {
 func (g *grid) search(z *Zone, t, limit int64, e *effort) (int64, bool, error) {
 	t = max(t, g.base)
 	impossible := offsetSet{}
-	for looks := 0; t <= limit && looks < maxLooks; looks++ {
+	for tries := 0; t <= limit && tries < maxTries; tries++ {
 		if err := e.spend(1); err != nil {
 			return 0, false, err
 		}
 		s := z.span(t)
-		if looks >= 64 { // not a common rule: look closer before going on
+		if tries >= 64 { // not a common rule: look closer before going on
 			if g.unreachable(s.off, &impossible) {
 				t = s.hi
 				continue
@@ -101,7 +101,7 @@ func (g *grid) search(z *Zone, t, limit int64, e *effort) (int64, bool, error) {
 func (g *grid) nextPicked(z *Zone, t int64, e *effort) (int64, bool, error) {
 	limit := t + cycleDays*secondsPerDay
 	start := g.base + floorDiv(max(t, g.base)-g.base, g.step)*g.step
-	for looks := 0; start <= limit && looks < maxLooks; looks++ {
+	for tries := 0; start <= limit && tries < maxTries; tries++ {
 		first, ok, err := g.search(z, start, limit, e)
 		if !ok || err != nil {
 			return 0, false, err

@@ -61,16 +61,16 @@ func (r *Rule) LeftOut(after, until int64, most int) (list []Occurrence, err err
 		return nil, nil
 	}
 	until = min(until, maxInstant)
-	w, looked := int64(0), false // the first candidate not judged yet, in seconds
+	w, fresh := int64(0), false // the first candidate not judged yet, in seconds
 	for g, ok := r.zone.nextGap(max(after, r.floor), until); ok; g, ok = r.zone.nextGap(g.at, until) {
 		from := ceilDiv(max(int64(g.from)-r.holidays.ahead(), int64(r.startWall))-r.subMs, 1000)
 		for {
-			if !looked || w < from {
+			if !fresh || w < from {
 				found := false
 				if w, found, err = r.walls.next(from); err != nil || !found {
 					return list, err
 				}
-				looked = true
+				fresh = true
 			}
 			wall := Wall(w*1000 + r.subMs)
 			if wall > r.lastWall || len(list) == most {

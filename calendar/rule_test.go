@@ -33,10 +33,10 @@ func TestWithoutStart(t *testing.T) {
 			if r.Start() != c.start {
 				t.Errorf("start %s, want %s", r.Start(), c.start)
 			}
-			again := mustCompile(t, Spec{Recurrence: c.rule, Zone: c.zone, Append: now + 5*msPerDay, Start: r.Start()})
-			checkOccurrences(t, again, minInstant, c.want)
-			if again.Start() != c.start {
-				t.Errorf("start of the edit %s, want %s", again.Start(), c.start)
+			second := mustCompile(t, Spec{Recurrence: c.rule, Zone: c.zone, Append: now + 5*msPerDay, Start: r.Start()})
+			checkOccurrences(t, second, minInstant, c.want)
+			if second.Start() != c.start {
+				t.Errorf("start of the edit %s, want %s", second.Start(), c.start)
 			}
 		})
 	}

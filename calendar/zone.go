@@ -154,7 +154,7 @@ const (
 func (z *Zone) span(t int64) span {
 	z.once.Do(z.fill)
 	if t >= tableEnd {
-		return lookSpan(z.loc, t)
+		return spanOf(z.loc, t)
 	}
 	lo, hi := 0, len(z.since)
 	for lo < hi {
@@ -197,10 +197,10 @@ func abs(x int64) int64 { return max(x, -x) }
 // look-up costs nanoseconds: package time parses the zone's rule text anew
 // for every instant past its last stored transition.
 func (z *Zone) fill() {
-	s := lookSpan(z.loc, tableStart)
+	s := spanOf(z.loc, tableStart)
 	z.off = []int32{int32(s.off)}
 	for s.hi < tableEnd {
-		next := lookSpan(z.loc, s.hi)
+		next := spanOf(z.loc, s.hi)
 		if next.off != s.off {
 			z.since = append(z.since, s.hi)
 			z.off = append(z.off, int32(next.off))
@@ -210,10 +210,10 @@ func (z *Zone) fill() {
 	z.until = s.hi
 }
 
-// lookSpan asks package time. ZoneBounds answers end ≤ t on 31 December of
+// spanOf asks package time. ZoneBounds answers end ≤ t on 31 December of
 // leap years under a zone's rule text (golang/go#81583), where a walk from
 // span to span would never end; there we claim no more than one day.
-func lookSpan(loc *time.Location, t int64) span {
+func spanOf(loc *time.Location, t int64) span {
 	at := time.Unix(t, 0).In(loc)
 	_, off := at.Zone()
 	s := span{-forever, forever, int64(off)}

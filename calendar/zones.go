@@ -110,7 +110,7 @@ func (z *Zones) unknown(name string) *Error {
 		return fail(CodeUnknownZone, "timezone", "is empty; leave it out for UTC, or name a zone such as America/New_York")
 	case name == "Local" || name == "localtime":
 		return fail(CodeUnknownZone, "timezone", "%s differs from machine to machine; name a zone such as America/New_York", clip(name))
-	case looksLikeOffset(name):
+	case resemblesOffset(name):
 		return fail(CodeUnknownZone, "timezone", "%s is an offset, not a zone: it cannot know when clocks change; name a zone such as America/New_York", clip(name))
 	}
 	return fail(CodeUnknownZone, "timezone", "%s is not an IANA zone of tz database %s%s", clip(name), z.release, z.suggest(name))
@@ -136,7 +136,7 @@ func (z *Zones) suggest(name string) string {
 	return near.Hint(want, z.names)
 }
 
-func looksLikeOffset(s string) bool {
+func resemblesOffset(s string) bool {
 	for _, p := range []string{"UTC", "GMT", ""} {
 		rest, ok := strings.CutPrefix(strings.ToUpper(s), p)
 		if ok && rest != "" && (rest[0] == '+' || rest[0] == '-') {

@@ -36,13 +36,13 @@ func FuzzCursors(f *testing.F) {
 	f.Add(MinuteCursor{trigger.Instant(7), "t", "k"}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		if c, err := ParseEventCursor(s); err == nil {
-			if again, err := ParseEventCursor(c.String()); err != nil || again != c {
-				t.Fatalf("%+v comes back as %+v, %v", c, again, err)
+			if second, err := ParseEventCursor(c.String()); err != nil || second != c {
+				t.Fatalf("%+v comes back as %+v, %v", c, second, err)
 			}
 		}
 		if c, err := ParseMinuteCursor(s); err == nil {
-			if again, err := ParseMinuteCursor(c.String()); err != nil || again != c {
-				t.Fatalf("%+v comes back as %+v, %v", c, again, err)
+			if second, err := ParseMinuteCursor(c.String()); err != nil || second != c {
+				t.Fatalf("%+v comes back as %+v, %v", c, second, err)
 			}
 		}
 	})

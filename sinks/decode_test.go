@@ -105,11 +105,11 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatalf("let pass: %+v", e)
 		}
 		row := StateOf(&e, time.Hour)
-		again := row
-		again.Eras = nil
-		again.Merge(&row)
-		if !reflect.DeepEqual(again, row) {
-			t.Fatalf("merged with itself it is another row: %+v, %+v", again, row)
+		second := row
+		second.Eras = nil
+		second.Merge(&row)
+		if !reflect.DeepEqual(second, row) {
+			t.Fatalf("merged with itself it is another row: %+v, %+v", second, row)
 		}
 		MinutesOf(&e, time.Hour, func(k MinuteKey, _ MinuteRow) {
 			if k.Due == 0 {

@@ -103,7 +103,7 @@ func StateOf(e *topics.Event, retention time.Duration) StateRow {
 	}
 	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type), cell(at, e.Reason)
 	r.Revision, r.Seq = cell(at, e.Revision), cell(at, e.Seq)
-	if tellsPlan(e) {
+	if namesPlan(e) {
 		r.ScheduledAt, r.Occurrence = said(at, InstantOf(e.ScheduledAt)), said(at, e.Occurrence)
 		r.LocalTime = said(at, e.LocalTime)
 	}
@@ -142,9 +142,9 @@ func ofEarlierContent(e *topics.Event) bool {
 		e.Type == string(trigger.OccurrenceFired) && e.Attempt > 1
 }
 
-// tellsPlan says that scheduled_at is the time of an occurrence of the plan,
+// namesPlan says that scheduled_at is the time of an occurrence of the plan,
 // not that of a retry or of what a late cancel has missed.
-func tellsPlan(e *topics.Event) bool {
+func namesPlan(e *topics.Event) bool {
 	switch trigger.FactType(e.Type) {
 	case trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed,
 		trigger.CancelledFact, trigger.Snoozed, trigger.OccurrenceFired, trigger.OccurrenceExpired:

@@ -65,12 +65,12 @@ func (l *lived) do(c trigger.Command) {
 func (l *lived) fire(after time.Duration) {
 	l.t.Helper()
 	l.now = began + after.Milliseconds()
-	for again := true; again; {
-		again = false
+	for second := true; second; {
+		second = false
 		for _, tm := range l.s.Timers(nil) {
 			if tm.Due <= trigger.Instant(l.now) {
 				l.take(l.m.Due(l.s, tm, trigger.Instant(l.now)))
-				again = true
+				second = true
 				break
 			}
 		}

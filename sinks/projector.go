@@ -23,10 +23,10 @@ type Projector struct {
 	sink   Writer
 	client *kgo.Client
 
-	mu      sync.Mutex
-	owned   map[int32]int64 // the offset to apply next; unknown (-1) until something was
-	stopped map[int32]*stop // partitions whose rows the sink refuses
-	told    time.Time       // when the log last heard of them
+	mu       sync.Mutex
+	owned    map[int32]int64 // the offset to apply next; unknown (-1) until something was
+	stopped  map[int32]*stop // partitions whose rows the sink refuses
+	reported time.Time       // when the log last heard of them
 }
 
 // NewProjector joins nothing yet; Run does.
@@ -68,9 +68,9 @@ func (p *Projector) Run(ctx context.Context) error {
 
 const unknown = -1
 
-// tellGroupEvery is how often the group hears the offsets of a sink that keeps
+// reportGroupEvery is how often the group hears the offsets of a sink that keeps
 // them itself: nobody goes on from there, it is for people who look.
-const tellGroupEvery = time.Second
+const reportGroupEvery = time.Second
 
 func (p *Projector) connect() (err error) {
 	opts := append([]kgo.Opt{}, p.opts.Kafka...)
@@ -83,7 +83,7 @@ func (p *Projector) connect() (err error) {
 		kgo.AdjustFetchOffsetsFn(p.begin),
 	)
 	if p.sink.OwnsOffsets() {
-		opts = append(opts, kgo.AutoCommitMarks(), kgo.AutoCommitInterval(tellGroupEvery))
+		opts = append(opts, kgo.AutoCommitMarks(), kgo.AutoCommitInterval(reportGroupEvery))
 	} else {
 		opts = append(opts, kgo.DisableAutoCommit())
 	}

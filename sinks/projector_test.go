@@ -152,7 +152,7 @@ func onOthers(t *testing.T, s *sink, partition int32) (n int) {
 
 // Records that the log has dropped before they were projected are told: nothing
 // else shows that the history has a hole.
-func TestProjectorTellsOfAHole(t *testing.T) {
+func TestProjectorReportsAHole(t *testing.T) {
 	for _, groupOffsets := range []bool{true, false} {
 		l, s := sinktest.NewLog(t), newSink(t)
 		s.groupOffsets = groupOffsets
@@ -318,7 +318,7 @@ func TestProjectorFillsAnEmptiedSink(t *testing.T) {
 
 // A sink that keeps its offsets itself is not asked of the group; it hears of
 // them all the same, for those who look at groups.
-func TestProjectorTellsTheGroup(t *testing.T) {
+func TestProjectorReportsToTheGroup(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
 	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool {

@@ -91,17 +91,17 @@ func (p *Projector) stop(partition int32, part batch, err error) {
 	}
 	p.stopped[partition] = &stop{waiting: []batch{part}, wait: p.opts.RetryMin, next: time.Now().Add(p.opts.RetryMin)}
 	p.client.PauseFetchPartitions(map[string][]int32{p.opts.Topic: {partition}})
-	p.tell(partition, err)
+	p.report(partition, err)
 }
 
-// tellEvery is how often the log hears that partitions stand still.
-const tellEvery = time.Minute
+// reportEvery is how often the log hears that partitions stand still.
+const reportEvery = time.Minute
 
-// tell needs the lock.
-func (p *Projector) tell(partition int32, err error) {
+// report needs the lock.
+func (p *Projector) report(partition int32, err error) {
 	p.opts.Hooks.Stopped(partition, err)
-	if now := time.Now(); now.Sub(p.told) >= tellEvery {
-		p.told = now
+	if now := time.Now(); now.Sub(p.reported) >= reportEvery {
+		p.reported = now
 		p.opts.Logger.Error("history: the store refuses rows; these partitions stand still until that is mended, and nothing is left out",
 			"partitions", slices.Sorted(maps.Keys(p.stopped)), "err", err)
 	}
@@ -158,7 +158,7 @@ func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 			s.wait = min(2*s.wait, p.opts.RetryMax)
 			s.next = time.Now().Add(s.wait)
 			if p.stopped[partition] == s {
-				p.tell(partition, err)
+				p.report(partition, err)
 			}
 			p.mu.Unlock()
 			return

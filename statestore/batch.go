@@ -24,7 +24,7 @@ type Batch struct {
 	err     error    // the first mistake
 
 	was, is []trigger.Timer
-	sorted  []place
+	sorted  []slot
 }
 
 // op is one entry set or deleted. Its key, and its value unless that is the

@@ -8,22 +8,22 @@ import (
 	"github.com/waterclock/waterclock/internal/prefix"
 )
 
-// place is where an op stands in the order of keys: by the 8 bytes behind what
+// slot is where an op stands in the order of keys: by the 8 bytes behind what
 // all keys of its table share, which nearly always says enough.
-type place struct {
+type slot struct {
 	order uint64
 	op    uint32 // later ones on the same key hold
 }
 
 // sort orders the ops of one table by key, and by age where the key is the
 // same. shared is how many bytes all their keys begin with.
-func (b *Batch) sort(ops []op) (sorted []place, shared int) {
+func (b *Batch) sort(ops []op) (sorted []slot, shared int) {
 	shared = b.shared(ops)
 	sorted = b.sorted[:0]
 	for i, o := range ops {
-		sorted = append(sorted, place{prefix.Order(b.bytes(o.key)[shared:]), uint32(i)})
+		sorted = append(sorted, slot{prefix.Order(b.bytes(o.key)[shared:]), uint32(i)})
 	}
-	slices.SortFunc(sorted, func(x, y place) int {
+	slices.SortFunc(sorted, func(x, y slot) int {
 		if x.order != y.order {
 			return cmp.Compare(x.order, y.order)
 		}

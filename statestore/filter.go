@@ -103,8 +103,8 @@ func newCuckoo(n int) *cuckoo {
 	return &cuckoo{mask: uint64(buckets - 1), buckets: make([]uint64, buckets), room: buckets * 4 * 9 / 10, rng: 1}
 }
 
-// place is a key's fingerprint and first bucket. A fingerprint is never 0.
-func (c *cuckoo) place(h uint64) (fp, at uint64) {
+// slot is a key's fingerprint and first bucket. A fingerprint is never 0.
+func (c *cuckoo) slot(h uint64) (fp, at uint64) {
 	fp = h >> 48
 	if fp == 0 {
 		fp = 1
@@ -125,7 +125,7 @@ func laneOf(b, fp uint64) uint64 {
 }
 
 func (c *cuckoo) has(h uint64) bool {
-	fp, at := c.place(h)
+	fp, at := c.slot(h)
 	if laneOf(c.buckets[at], fp) != 0 || laneOf(c.buckets[c.other(fp, at)], fp) != 0 {
 		return true
 	}
@@ -143,7 +143,7 @@ func (c *cuckoo) stashed(fp, at uint64) int {
 
 func (c *cuckoo) add(h uint64) {
 	c.n++
-	fp, at := c.place(h)
+	fp, at := c.slot(h)
 	if c.put(at, fp) || c.put(c.other(fp, at), fp) {
 		return
 	}
@@ -181,7 +181,7 @@ func (c *cuckoo) swap(at, fp uint64) (out uint64) {
 }
 
 func (c *cuckoo) remove(h uint64) {
-	fp, at := c.place(h)
+	fp, at := c.slot(h)
 	if c.clear(at, fp) || c.clear(c.other(fp, at), fp) {
 		c.n--
 		return

@@ -98,9 +98,9 @@ func FuzzParseRef(f *testing.F) {
 		if !ok {
 			return
 		}
-		again := Ref(trigger.Timer{Priority: prio, Kind: kind, Occurrence: occurrence}, key)
-		if again != ref {
-			t.Errorf("ParseRef(%q) writes %q", ref, again)
+		second := Ref(trigger.Timer{Priority: prio, Kind: kind, Occurrence: occurrence}, key)
+		if second != ref {
+			t.Errorf("ParseRef(%q) writes %q", ref, second)
 		}
 		k := appendDueKey(nil, 77, ref)
 		if due, back, ok := splitDueKey(k); due != 77 || string(back) != ref || !ok {
@@ -119,8 +119,8 @@ func FuzzPointer(f *testing.F) {
 		if !ok {
 			return
 		}
-		if again := p.appendTo(nil); !bytes.Equal(again, b) {
-			t.Errorf("parsePointer(%x) writes %x", b, again)
+		if second := p.appendTo(nil); !bytes.Equal(second, b) {
+			t.Errorf("parsePointer(%x) writes %x", b, second)
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 const (
 	maxManifestPerFire   = 1
 	maxReadForCrash      = 4 << 20 // with memtables of 1 MiB
-	maxReadPerRemembered = 64
+	maxReadPerKept = 64
 )
 
 // TestOpeningReadsWhatIsKept crashes stores that have fired much, and opens them
@@ -28,35 +28,35 @@ const (
 func TestOpeningReadsWhatIsKept(t *testing.T) {
 	none, _, _ := opening(t, 0, 0)
 	for _, fired := range histories() {
-		forgotten, manifest, again := opening(t, fired, 0)
+		forgotten, manifest, second := opening(t, fired, 0)
 		if forgotten > none+maxReadForCrash {
 			t.Errorf("after %d fires that are forgotten opening reads %d bytes, %d where nothing has fired", fired, forgotten, none)
 		}
 		if manifest > int64(fired)*maxManifestPerFire {
 			t.Errorf("after %d fires opening reads %d bytes of manifest", fired, manifest)
 		}
-		if again > 16<<10 {
-			t.Errorf("opened a second time, a store reads %d bytes of manifest", again)
+		if second > 16<<10 {
+			t.Errorf("opened a second time, a store reads %d bytes of manifest", second)
 		}
 	}
-	remembered := histories()[0]
-	if read, _, _ := opening(t, 0, remembered); read > none+maxReadForCrash+int64(remembered)*maxReadPerRemembered {
-		t.Errorf("with %d remembered opening reads %d bytes, %d where nothing has fired", remembered, read, none)
+	kept := histories()[0]
+	if read, _, _ := opening(t, 0, kept); read > none+maxReadForCrash+int64(kept)*maxReadPerKept {
+		t.Errorf("with %d remembered opening reads %d bytes, %d where nothing has fired", kept, read, none)
 	}
 }
 
 // opening is how many bytes are read to open a store that was killed after so
 // many fires that are forgotten, and some more that are not: of its manifest,
 // and of all else; and of its manifest when it is opened once more.
-func opening(t *testing.T, fired, remembered int) (read, manifest, again int64) {
+func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
 	o := Options{Dir: "/p0", FS: disk, MemTableBytes: 1 << 20}
 	s := lived(t, o, fired)
 	b := s.NewBatch()
-	for i := range remembered {
+	for i := range kept {
 		b.Put(nil, finished(pastRow(fired+pendingAfterHistory+i)))
-		if i%500 == 499 || i == remembered-1 {
+		if i%500 == 499 || i == kept-1 {
 			if err := b.Commit(); err != nil {
 				t.Fatal(err)
 			}
@@ -75,8 +75,8 @@ func opening(t *testing.T, fired, remembered int) (read, manifest, again int64) 
 		t.Fatal(err)
 	}
 	read, manifest = killed.read.Load(), killed.manifest.Load()
-	if p, d := s.PendingCount(), s.DoneCount(); p != pendingAfterHistory || d != int64(remembered) {
-		t.Errorf("%d pending and %d remembered, want %d and %d", p, d, pendingAfterHistory, remembered)
+	if p, d := s.PendingCount(), s.DoneCount(); p != pendingAfterHistory || d != int64(kept) {
+		t.Errorf("%d pending and %d remembered, want %d and %d", p, d, pendingAfterHistory, kept)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -84,12 +84,12 @@ func opening(t *testing.T, fired, remembered int) (read, manifest, again int64) 
 	if s, err = Open(o); err != nil {
 		t.Fatal(err)
 	}
-	again = killed.manifest.Load() - manifest
+	second = killed.manifest.Load() - manifest
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d fired, %d remembered: opening reads %d bytes and %d of manifest, then %d", fired, remembered, read, manifest, again)
-	return read, manifest, again
+	t.Logf("%d fired, %d remembered: opening reads %d bytes and %d of manifest, then %d", fired, kept, read, manifest, second)
+	return read, manifest, second
 }
 
 // countedFS counts what is read from it.

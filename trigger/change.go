@@ -9,7 +9,7 @@ import (
 func (d *decision) cancel(c *Command) *Error {
 	s := d.s
 	if s == nil || s.Status == Unknown || s.Status == Erased {
-		d.rememberCancel(c)
+		d.keepCancel(c)
 		return nil
 	}
 	switch s.Status {
@@ -27,8 +27,8 @@ func (d *decision) cancel(c *Command) *Error {
 		next, others := s.planned()
 		d.endBy(c)
 		s.Revision++
-		d.tell(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence, Tags: s.Spec.Tags})
-		d.tellDropped(others, "cancelled")
+		d.addFact(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence, Tags: s.Spec.Tags})
+		d.addDroppedFacts(others, "cancelled")
 	}
 	return nil
 }
@@ -51,10 +51,10 @@ func (s *State) planned() (next Live, others []Live) {
 	return next, others
 }
 
-// tellDropped tells of snoozes that will not come.
-func (d *decision) tellDropped(dropped []Live, reason string) {
+// addDroppedFacts tells of snoozes that will not come.
+func (d *decision) addDroppedFacts(dropped []Live, reason string) {
 	for i := range dropped {
-		d.tell(Fact{Type: Skipped, Reason: reason, Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
+		d.addFact(Fact{Type: Skipped, Reason: reason, Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
 	}
 }
 
@@ -76,9 +76,9 @@ func (d *decision) endBy(c *Command) {
 	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 }
 
-// rememberCancel keeps the cancel of a key we do not know for the horizon, so
+// keepCancel keeps the cancel of a key we do not know for the horizon, so
 // that a register on its way from another partition stays cancelled.
-func (d *decision) rememberCancel(c *Command) {
+func (d *decision) keepCancel(c *Command) {
 	if d.s == nil {
 		d.s = &State{Key: c.Key, Status: Unknown, CreatedAt: c.From.Append}
 	}
@@ -87,7 +87,7 @@ func (d *decision) rememberCancel(c *Command) {
 	if !d.s.endedAfter(c) {
 		d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 	}
-	d.tell(Fact{Type: CancelTooLate, Reason: "unknown"})
+	d.addFact(Fact{Type: CancelTooLate, Reason: "unknown"})
 }
 
 // endedAfter says that a cancel or an erase was applied that was appended after
@@ -107,7 +107,7 @@ func (d *decision) tooLate(was Status, occurrence string) {
 		f.DueTopic, f.DuePart, f.HasDue = last.Topic, last.Partition, true
 		f.Occurrence, f.Scheduled = last.Occurrence, last.Nominal
 	}
-	d.tell(f)
+	d.addFact(f)
 }
 
 var tooLateReasons = map[Status]string{Fired: "already_fired", InFlight: "in_flight", Failed: "failed", Expired: "expired"}
@@ -132,8 +132,8 @@ func (d *decision) erase(c *Command) *Error {
 		planned, others = old.planned()
 	}
 	d.s = next
-	d.tell(Fact{Type: ErasedFact, Scheduled: planned.Nominal, Occurrence: planned.Occurrence})
-	d.tellDropped(others, "erased")
+	d.addFact(Fact{Type: ErasedFact, Scheduled: planned.Nominal, Occurrence: planned.Occurrence})
+	d.addDroppedFacts(others, "erased")
 	return nil
 }
 
@@ -151,15 +151,15 @@ func (d *decision) ack(c *Command) *Error {
 	if d.endsNow() && !d.s.Recurring() {
 		d.end(Fired)
 	}
-	d.tellAcked(acked)
-	d.settleUnlessEnded()
+	d.addAckedFacts(acked)
+	d.deriveStatusUnlessEnded()
 	return nil
 }
 
-// tellAcked tells of each occurrence that the user has reacted to it.
-func (d *decision) tellAcked(acked []Live) {
+// addAckedFacts tells of each occurrence that the user has reacted to it.
+func (d *decision) addAckedFacts(acked []Live) {
 	for i := range acked {
-		d.tellOf(&acked[i], Fact{Type: EscalationStopped, Reason: "ack"})
+		d.addFactOf(&acked[i], Fact{Type: EscalationStopped, Reason: "ack"})
 	}
 }
 
@@ -237,7 +237,7 @@ func (d *decision) replan(spec Spec, series Series, reason string) {
 	s.Spec, s.Series = spec, series
 	s.Revision++
 	s.UpdatedAt = d.now
-	f := d.tellPlan(Rescheduled)
+	f := d.addPlanFact(Rescheduled)
 	f.PreviousScheduled, f.PreviousTZData, f.Reason = before.At, before.TZData, reason
 }
 
@@ -252,7 +252,7 @@ func (d *decision) pause(c *Command) *Error {
 	s.Status, s.Note = Paused, c.Note
 	s.Revision++
 	s.UpdatedAt = d.now
-	d.tellPlan(PausedFact).Detail = c.Note
+	d.addPlanFact(PausedFact).Detail = c.Note
 	return nil
 }
 
@@ -282,9 +282,9 @@ func (d *decision) goOn(reason, note string) {
 	s := d.s
 	s.Status, s.Note = Pending, ""
 	s.UpdatedAt = d.now
-	f := d.tellPlan(Resumed)
+	f := d.addPlanFact(Resumed)
 	f.Reason, f.Detail = reason, note
-	d.settle()
+	d.deriveStatus()
 }
 
 // What an occurrence off the plan is named by: these, and the place of the
@@ -324,7 +324,7 @@ func (d *decision) addLive(l Live) {
 		i := s.oldest()
 		oldest := s.Live[i]
 		s.Live = slices.Delete(s.Live, i, i+1)
-		d.bury(&oldest, "overrun", "more than 128 live occurrences")
+		d.deadLetter(&oldest, "overrun", "more than 128 live occurrences")
 	}
 	s.Live = append(s.Live, l)
 }

@@ -9,10 +9,10 @@ import (
 // checks holds what docs/SEMANTICS.md promises of every step, whatever the inputs, and
 // the memory of what went out that it needs.
 type checks struct {
-	sent  map[sentID]Instant
-	again map[sentID]int // how often a postponed receipt asked for the same attempt again
-	seq   map[Key]int64
-	rev   map[Key]int64
+	sent      map[sentID]Instant
+	replanned map[sentID]int // how often a postponed receipt asked for the same attempt again
+	seq       map[Key]int64
+	rev       map[Key]int64
 }
 
 // sentID is what there must be exactly one due event of (docs/formats/due.md).
@@ -55,9 +55,9 @@ func (c *checks) forget(k Key) {
 			delete(c.sent, id)
 		}
 	}
-	for id := range c.again {
+	for id := range c.replanned {
 		if id.key == k {
-			delete(c.again, id)
+			delete(c.replanned, id)
 		}
 	}
 	delete(c.seq, k)
@@ -83,11 +83,11 @@ func (c *checks) step(m *Machine, in stepInput, s *State, out Outcome) error {
 
 func (c *checks) postponed(in stepInput) {
 	id := sentID{in.key, DueID(in.key, in.receipt.Occurrence, in.receipt.Step), in.receipt.Attempt}
-	c.again[id]++
+	c.replanned[id]++
 	if in.receipt.Attempt == 0 { // the attempt in flight
 		for sent := range c.sent {
 			if sent.id == id.id {
-				c.again[sent]++
+				c.replanned[sent]++
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (c *checks) fires(m *Machine, in stepInput, s *State, out Outcome) error {
 		f := &out.Fires[i]
 		id := sentID{in.key, f.ID(), f.Attempt}
 		if at, ok := c.sent[id]; ok {
-			if c.again[id]--; c.again[id] < 0 {
+			if c.replanned[id]--; c.replanned[id] < 0 {
 				return fmt.Errorf("%s attempt %d fires again; it fired at %v", f.ID(), f.Attempt, at)
 			}
 		}

@@ -47,7 +47,7 @@ func (d *decision) seriesDue() {
 	switch {
 	case missed && s.Recurring():
 		if occ, ok = d.catchUp(); !ok {
-			d.settle()
+			d.deriveStatus()
 			return
 		}
 	case missed && s.Series.At > s.Series.Told:
@@ -65,7 +65,7 @@ func (d *decision) seriesDue() {
 		return
 	}
 	d.emit(&occ).TZData = release
-	d.settle()
+	d.deriveStatus()
 }
 
 func (d *decision) seriesOccurrence() Live {
@@ -79,23 +79,23 @@ func (d *decision) expire(l *Live, reason string) {
 	s := d.s
 	switch {
 	case s.Recurring():
-		d.tellExpired(l, reason)
-		d.settle()
+		d.addExpiredFact(l, reason)
+		d.deriveStatus()
 		return
 	case s.Series.At == 0 && len(s.Live) == 0:
 		d.end(Expired)
 	default:
-		d.settle()
+		d.deriveStatus()
 	}
-	d.tellExpired(l, reason)
+	d.addExpiredFact(l, reason)
 }
 
-func (d *decision) tellExpired(l *Live, reason string) {
-	d.ofContent(l, d.tell(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence}))
+func (d *decision) addExpiredFact(l *Live, reason string) {
+	d.ofContent(l, d.addFact(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence}))
 }
 
 func (d *decision) misfired(count int, first, last Instant) {
-	d.tell(Fact{Type: Misfired, Reason: d.s.Spec.Misfire.String(), Count: count, First: first, Last: last})
+	d.addFact(Fact{Type: Misfired, Reason: d.s.Spec.Misfire.String(), Count: count, First: first, Last: last})
 }
 
 // expired says whether an occurrence due at due is of no use any more.
@@ -112,7 +112,7 @@ func (d *decision) liveDue(i int) {
 	d.showWaiting()
 	if l.Kind == LiveInFlight {
 		d.retry(&l, 0, d.now, "receipt_timeout", "")
-		d.settleUnlessEnded()
+		d.deriveStatusUnlessEnded()
 		return
 	}
 	if expired(d.content(&l), d.wanted(&l), d.now) {
@@ -123,7 +123,7 @@ func (d *decision) liveDue(i int) {
 		l.Revision = s.Revision
 	}
 	d.emit(&l)
-	d.settle()
+	d.deriveStatus()
 }
 
 // wanted is when an occurrence should have gone first: nominal time + jitter.
@@ -155,14 +155,14 @@ func (d *decision) emit(l *Live) *Fact {
 		wanted = d.wanted(l)
 	}
 	late := max(0, int64(d.now-wanted))
-	topic, partition := d.m.place(&f)
-	d.remember(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
+	topic, partition := d.m.dueTopic(&f)
+	d.keepFiring(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	if ch.Receipts {
 		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
 		d.addLive(*l)
 	}
-	d.settleStatus(ch)
-	return d.tellOf(l, Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
+	d.statusOfFired(ch)
+	return d.addFactOf(l, Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
 		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags})
 }
 
@@ -177,9 +177,9 @@ func (d *decision) dueEvent(l *Live) Fire {
 	return f
 }
 
-// settleStatus is the status an occurrence.fired fact shows: a channel without
+// statusOfFired is the status an occurrence.fired fact shows: a channel without
 // receipts goes straight to FIRED.
-func (d *decision) settleStatus(ch Channel) {
+func (d *decision) statusOfFired(ch Channel) {
 	s := d.s
 	switch {
 	case s.Series.At != 0 || s.waiting() || s.Recurring():
@@ -190,7 +190,7 @@ func (d *decision) settleStatus(ch Channel) {
 	}
 }
 
-func (d *decision) remember(f Firing) {
+func (d *decision) keepFiring(f Firing) {
 	s := d.s
 	if s.hasFired(f.Occurrence) {
 		return // a retry
@@ -235,14 +235,14 @@ func (m *Machine) putOff(s *State, t Timer, now Instant, reason string, outlast 
 func (d *decision) putOffSeries(reason string, outlast bool) {
 	s := d.s
 	if tries := s.Series.Retry; outlast || tries < maxEmitRetries {
-		s.Series.RetryAt, s.Series.Retry = d.now+emitBackoff(tries), triedAgain(tries, outlast)
+		s.Series.RetryAt, s.Series.Retry = d.now+emitBackoff(tries), oneMoreTry(tries, outlast)
 		d.out.Changed = true
 		return
 	}
 	l := d.seriesOccurrence()
 	d.advance()
-	d.bury(&l, "due_topic", reason)
-	d.settleAfterFailure()
+	d.deadLetter(&l, "due_topic", reason)
+	d.endOrDeriveStatus()
 }
 
 func (d *decision) putOffLive(i int, reason string, outlast bool) {
@@ -250,17 +250,17 @@ func (d *decision) putOffLive(i int, reason string, outlast bool) {
 	s.Live = slices.Clone(s.Live)
 	l := &s.Live[i]
 	if tries := l.EmitRetry; outlast || tries < maxEmitRetries {
-		l.Due, l.EmitRetry = d.now+emitBackoff(tries), triedAgain(tries, outlast)
+		l.Due, l.EmitRetry = d.now+emitBackoff(tries), oneMoreTry(tries, outlast)
 		d.out.Changed = true
 		return
 	}
 	dead := *l
 	s.Live = slices.Delete(s.Live, i, i+1)
-	d.bury(&dead, "due_topic", reason)
-	d.settleAfterFailure()
+	d.deadLetter(&dead, "due_topic", reason)
+	d.endOrDeriveStatus()
 }
 
-func triedAgain(tries int, outlast bool) int {
+func oneMoreTry(tries int, outlast bool) int {
 	if outlast && tries >= maxAnswerRetries {
 		return tries
 	}

@@ -23,7 +23,7 @@ func TestLife(t *testing.T) {
 // begin forgets everything: Monday 2026-03-02, 09:00 UTC.
 func (s *story) begin(t testing.TB) {
 	s.w = newWorld(t, instant("2026-03-02T09:00:00Z"))
-	s.w.tell = s.print
+	s.w.addFact = s.print
 	s.receivable = map[Key]*Fire{}
 }
 
@@ -70,11 +70,11 @@ func (s *story) print(at Instant, st *State, out Outcome) {
 
 // summary counts what many steps did.
 type summary struct {
-	facts map[FactType]int
-	fires []string
-	dead  []string
-	told  []string // the runs that were missed
-	last  *State
+	facts  map[FactType]int
+	fires  []string
+	dead   []string
+	missed []string // the runs that were missed
+	last   *State
 }
 
 func (m *summary) add(s *State, out Outcome) {
@@ -82,7 +82,7 @@ func (m *summary) add(s *State, out Outcome) {
 	for i := range out.Facts {
 		f := &out.Facts[i]
 		if m.facts[f.Type]++; f.Type == Misfired {
-			m.told = append(m.told, factLine(f))
+			m.missed = append(m.missed, factLine(f))
 		}
 	}
 	for i := range out.Fires {
@@ -98,7 +98,7 @@ func (m *summary) String() string {
 	for _, t := range slices.Sorted(maps.Keys(m.facts)) {
 		fmt.Fprintf(&b, "%d %s\n", m.facts[t], t)
 	}
-	b.WriteString(strings.Join(m.told, ""))
+	b.WriteString(strings.Join(m.missed, ""))
 	if n := len(m.fires); n > 0 {
 		fmt.Fprintf(&b, "FIRE %d, from %s to %s\n", n, m.fires[0], m.fires[n-1])
 	}

@@ -10,7 +10,7 @@ import (
 // past is what a new plan keeps of the one it replaces: what was decided stays
 // decided, and the same rule keeps its phase and what was left out of it.
 type past struct {
-	start string   // settled start of the same rule; "" begins a phase
+	start string   // start of the same rule; "" begins a phase
 	after Instant  // everything at or before it is decided
 	done  []Firing // what has fired in this life
 	zone  string

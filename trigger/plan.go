@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// plan settles what a time wish means for the command appended at from. The
+// plan computes what a time wish means for the command appended at from. The
 // errors name the contract's field. A one-shot carries along how far the
 // recurrence before it was decided, for a recurrence after it.
 func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
@@ -84,7 +84,7 @@ func within(at, from Instant) *Error {
 	return nil
 }
 
-// planRule settles a recurrence: its start, and its first occurrence that has
+// planRule plans a recurrence: its start, and its first occurrence that has
 // not fired in this life. before is what stays of the plan it replaces.
 func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	if name := m.Timetable.missing(spec.When.Calendars); name != "" {
@@ -196,7 +196,7 @@ func (d *decision) strand() {
 		f.Reason, f.Detail = string(err.Code), err.Msg
 	}
 	s.Note = f.Detail
-	d.tell(f)
+	d.addFact(f)
 }
 
 // unstrand plans a stranded series again, if that can be done now.

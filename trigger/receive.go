@@ -25,7 +25,7 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 		if s.Status == Erased {
 			f.Detail = "" // what a channel says may name the user that was to be forgotten
 		}
-		d.tell(f)
+		d.addFact(f)
 		return d.finish()
 	}
 	d.receive(i, r)
@@ -57,11 +57,11 @@ func receiptFact(r *Receipt) Fact {
 		Reason: r.Code, Detail: r.Detail}
 }
 
-// tellReceipt tells what was said of l; without an attempt it is the one in flight.
-func (d *decision) tellReceipt(l *Live, r *Receipt) {
+// addReceiptFact tells what was said of l; without an attempt it is the one in flight.
+func (d *decision) addReceiptFact(l *Live, r *Receipt) {
 	f := receiptFact(r)
 	f.Attempt = cmp.Or(r.Attempt, l.Attempt)
-	d.ofContent(l, d.tell(f))
+	d.ofContent(l, d.addFact(f))
 }
 
 func (d *decision) receive(i int, r *Receipt) {
@@ -73,28 +73,28 @@ func (d *decision) receive(i int, r *Receipt) {
 	switch r.Outcome {
 	case ReceiptRetry:
 		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)
-		d.settleUnlessEnded()
+		d.deriveStatusUnlessEnded()
 	case ReceiptPostponed:
 		l.Kind, l.Due = LiveRetry, r.At.Add(max(r.RetryAfter, time.Second))
 		d.addLive(l)
-		d.settle()
-		d.tellReceipt(&l, r)
+		d.deriveStatus()
+		d.addReceiptFact(&l, r)
 	case ReceiptFailed:
-		d.tellReceipt(&l, r)
-		d.bury(&l, r.Code, r.Detail)
-		d.settleAfterFailure()
+		d.addReceiptFact(&l, r)
+		d.deadLetter(&l, r.Code, r.Detail)
+		d.endOrDeriveStatus()
 	default: // delivered, accepted, suppressed
 		ended := d.endsNow()
 		if ended && !s.Recurring() {
 			d.end(Fired)
 		}
-		d.tellReceipt(&l, r)
-		d.settleUnlessEnded()
+		d.addReceiptFact(&l, r)
+		d.deriveStatusUnlessEnded()
 	}
 }
 
 // showWaiting shows a one-shot as PENDING of which an occurrence is yet to fire,
-// as settle will: a run_now tells nothing itself.
+// as deriveStatus will: a run_now adds no fact itself.
 func (d *decision) showWaiting() {
 	if d.s.Status == InFlight && d.s.waiting() {
 		d.s.Status = Pending
@@ -104,21 +104,21 @@ func (d *decision) showWaiting() {
 // endsNow says that nothing is left to wait for.
 func (d *decision) endsNow() bool { return d.s.Series.At == 0 && len(d.s.Live) == 0 }
 
-func (d *decision) settleUnlessEnded() {
+func (d *decision) deriveStatusUnlessEnded() {
 	if !d.s.Status.Finished() {
-		d.settle()
+		d.deriveStatus()
 	}
 }
 
-// settleAfterFailure fails a one-shot with nothing else to wait for; a failed
+// endOrDeriveStatus fails a one-shot with nothing else to wait for; a failed
 // occurrence never fails a series.
-func (d *decision) settleAfterFailure() {
+func (d *decision) endOrDeriveStatus() {
 	if d.endsNow() && !d.s.Recurring() {
 		d.end(Failed)
-		d.tell(Fact{Type: FailedFact})
+		d.addFact(Fact{Type: FailedFact})
 		return
 	}
-	d.settle()
+	d.deriveStatus()
 }
 
 // retry plans the next attempt of an occurrence, after what the receipt asks
@@ -126,11 +126,11 @@ func (d *decision) settleAfterFailure() {
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
 	if l.Attempt > len(profile) {
-		d.tellOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
-		d.bury(l, reason, "no attempt is left")
+		d.addFactOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
+		d.deadLetter(l, reason, "no attempt is left")
 		if d.endsNow() && !d.s.Recurring() {
 			d.end(Failed)
-			d.tell(Fact{Type: FailedFact})
+			d.addFact(Fact{Type: FailedFact})
 		}
 		return
 	}
@@ -140,7 +140,7 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 	l.Attempt++
 	l.Kind, l.Due = LiveRetry, from.Add(after)
 	d.addLive(*l)
-	d.tellOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
+	d.addFactOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
 }
 
 func (d *decision) profile(l *Live) []time.Duration {
@@ -151,12 +151,12 @@ func (d *decision) profile(l *Live) []time.Duration {
 	return d.m.Channel(spec.Channel).Retry
 }
 
-// bury sends an occurrence to the dead letters.
-func (d *decision) bury(l *Live, code, detail string) {
+// deadLetter sends an occurrence to the dead letters.
+func (d *decision) deadLetter(l *Live, code, detail string) {
 	f := d.dueEvent(l)
 	f.Fired = d.sentAt(l)
 	d.out.Dead = append(d.out.Dead, DeadLetter{Fire: f, Code: code, Detail: detail})
-	d.tellOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
+	d.addFactOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
 }
 
 // sentAt is when the attempt in flight went out, by its time-out; 0 where there

@@ -87,8 +87,8 @@ func (d *decision) beginLife(c *Command) *Error {
 		return err
 	}
 	d.s = next
-	d.settleSpec(c, series)
-	d.tellPlan(Registered).Spec = &d.s.Spec
+	d.applySpec(c, series)
+	d.addPlanFact(Registered).Spec = &d.s.Spec
 	return nil
 }
 
@@ -116,15 +116,15 @@ func (d *decision) replace(c *Command) *Error {
 		s.Status, s.Note = Pending, ""
 	}
 	s.Spec, s.Hash, s.ForgetAt, s.Trimmed = *c.Spec, c.Hash, 0, false
-	d.settleSpec(c, series)
-	f := d.tellPlan(Replaced)
+	d.applySpec(c, series)
+	f := d.addPlanFact(Replaced)
 	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData
-	d.tellDropped(dropped, "replaced")
+	d.addDroppedFacts(dropped, "replaced")
 	return nil
 }
 
-// settleSpec completes an accepted register.
-func (d *decision) settleSpec(c *Command, series Series) {
+// applySpec completes an accepted register.
+func (d *decision) applySpec(c *Command, series Series) {
 	s := d.s
 	s.Series = series
 	s.Revision++

@@ -19,13 +19,13 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 		return Outcome{State: s}
 	}
 	before := s.Series
-	series, ok := d.resolveAgain()
+	series, ok := d.replannedSeries()
 	if !ok || (series.At == before.At && series.Occurrence == before.Occurrence) {
 		return Outcome{State: s} // also when nothing is left: the timer that goes last ends the series
 	}
 	d.s.Series = series
 	d.s.UpdatedAt = now
-	f := d.tellPlan(Rescheduled)
+	f := d.addPlanFact(Rescheduled)
 	f.PreviousScheduled, f.PreviousTZData, f.Reason = before.At, before.TZData, reason
 	return d.finish()
 }
@@ -42,8 +42,8 @@ func (s *State) movable() bool {
 	return false
 }
 
-// resolveAgain is the plan by the rules now in force.
-func (d *decision) resolveAgain() (Series, bool) {
+// replannedSeries is the plan by the rules now in force.
+func (d *decision) replannedSeries() (Series, bool) {
 	s := d.s
 	if s.Spec.When.Kind == WhenLocal {
 		o, err := d.m.Timetable.local(s.Spec.When.Local, s.Spec.When.Zone, s.Spec.When.DST)
@@ -55,16 +55,16 @@ func (d *decision) resolveAgain() (Series, bool) {
 		return p, true
 	}
 	from := d.decidedUntil()
-	again := decision{m: d.m, now: d.now, s: &State{}}
-	*again.s = *s
-	again.planAfter(from)
-	for again.s.Series.At != 0 && fired(s.Done, again.s.Series.Occurrence) {
-		again.planAfter(again.s.Series.At)
+	replanned := decision{m: d.m, now: d.now, s: &State{}}
+	*replanned.s = *s
+	replanned.planAfter(from)
+	for replanned.s.Series.At != 0 && fired(s.Done, replanned.s.Series.Occurrence) {
+		replanned.planAfter(replanned.s.Series.At)
 	}
 	if s.Series.After == 0 {
-		again.s.Series.After = 0
+		replanned.s.Series.After = 0
 	}
-	return again.s.Series, again.s.Series.At != 0
+	return replanned.s.Series, replanned.s.Series.At != 0
 }
 
 // decidedUntil is After by the clocks now in force: it moves as far as the

@@ -29,13 +29,13 @@ func (d *decision) skip(c *Command) *Error {
 		}
 	}
 	s.Revision++
-	d.tell(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID + s.Life.suffix()})
+	d.addFact(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID + s.Life.suffix()})
 	if next {
 		d.planAfter(s.Series.At)
 	} else {
 		s.Series.Skip = append(slices.Clone(s.Series.Skip), o.ID)
 	}
-	d.settle()
+	d.deriveStatus()
 	return nil
 }
 

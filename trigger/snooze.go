@@ -64,7 +64,7 @@ func (d *decision) moveOneShot(c *Command, at Instant) {
 	s.Series = moved
 	s.Revision++
 	s.UpdatedAt = d.now
-	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: moved.Occurrence, PreviousScheduled: before})
+	d.addFact(Fact{Type: Snoozed, Scheduled: at, Occurrence: moved.Occurrence, PreviousScheduled: before})
 }
 
 // snoozeExtra adds an occurrence. It is an ack of what is in flight, and an
@@ -88,9 +88,9 @@ func (d *decision) snoozeExtra(c *Command, at Instant) {
 		Attempt:    1,
 	})
 	s.Revision++
-	d.settle()
-	d.tell(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence, PreviousScheduled: before})
-	d.tellAcked(acked)
+	d.deriveStatus()
+	d.addFact(Fact{Type: Snoozed, Scheduled: at, Occurrence: occurrence, PreviousScheduled: before})
+	d.addAckedFacts(acked)
 }
 
 // dropSnoozes ends the snoozes that wait and says when the last was due.

@@ -41,7 +41,7 @@ type When struct {
 
 	Zone       string // IANA name; "" for instants and delays
 	Recurrence string
-	Start      string   // as asked; the State keeps the one that was settled
+	Start      string   // as asked; the State keeps the one that was fixed
 	Include    []string // RDATE
 	Exclude    []string // EXDATE
 	Until      string

@@ -85,9 +85,9 @@ func TestDecisionsAreApart(t *testing.T) {
 		Channel: "push", UserID: "u", Priority: Normal}
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec), IdempotencyKey: "i0"})
 	for i := range 3 { // three of each: an odd number leaves room behind a slice
-		again := *spec
-		again.Payload = []byte{byte(i)}
-		w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &again, Hash: contentOf(&again), IdempotencyKey: string(again.Payload)})
+		replanned := *spec
+		replanned.Payload = []byte{byte(i)}
+		w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &replanned, Hash: contentOf(&replanned), IdempotencyKey: string(replanned.Payload)})
 	}
 	for _, day := range []string{"2026-03-05", "2026-03-06", "2026-03-07"} {
 		w.command(&Command{Op: OpSkip, Key: "k", From: w.origin(), Occurrence: day})

@@ -79,7 +79,7 @@ type Series struct {
 	At         Instant // nominal instant of the next occurrence; 0: ended
 	Occurrence string  // its id, with the life's suffix
 	Local      string  // 2026-11-20T09:00:00[America/New_York]; "" for elapsed time
-	Start      string  // recurrence: the settled start, so that edits keep the phase
+	Start      string  // recurrence: the fixed start, so that edits keep the phase
 	After      Instant // recurrence: everything at or before it is decided
 	TZData     string  // release the instant was resolved with
 	Skip       []string

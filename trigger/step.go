@@ -23,8 +23,8 @@ type Machine struct {
 	DuePlace func(f *Fire) (topic string, partition int32)
 }
 
-// place is where a due event goes.
-func (m *Machine) place(f *Fire) (topic string, partition int32) {
+// dueTopic is where a due event goes.
+func (m *Machine) dueTopic(f *Fire) (topic string, partition int32) {
 	if m.DuePlace != nil {
 		return m.DuePlace(f)
 	}
@@ -53,13 +53,13 @@ type Outcome struct {
 	Delivered string // the channel of the occurrence that a receipt decided; "" if it fits nothing in flight
 }
 
-// Apply obeys one command, or says why not. s is nil for a key we do not
+// Apply applies one command, or says why it is refused. s is nil for a key we do not
 // know. A rejected command leaves the state as it was, but for the count of
 // facts told.
 func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 	d := m.begin(s, now)
 	d.actor = c.Actor
-	if err := d.obey(c); err != nil {
+	if err := d.apply(c); err != nil {
 		return m.Reject(s, err, c.Actor)
 	}
 	return d.finish()
@@ -107,8 +107,8 @@ func (d *decision) finish() Outcome {
 	return d.out
 }
 
-// obey branches on the op, after the races of forwarded commands are decided.
-func (d *decision) obey(c *Command) *Error {
+// apply branches on the op, after the races of forwarded commands are decided.
+func (d *decision) apply(c *Command) *Error {
 	if d.superseded(c) {
 		return &Error{Code: CodeSuperseded, Msg: "a later command of this key was applied first"}
 	}
@@ -175,8 +175,8 @@ func revisionConflict(have int64) *Error {
 	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " + strconv.FormatInt(have, 10)}
 }
 
-// tell appends a fact about the trigger as it is now.
-func (d *decision) tell(f Fact) *Fact {
+// addFact appends a fact about the trigger as it is now.
+func (d *decision) addFact(f Fact) *Fact {
 	s := d.s
 	s.Seq++
 	f.Seq, f.Revision = s.Seq, s.Revision
@@ -193,11 +193,11 @@ func (d *decision) tell(f Fact) *Fact {
 	return &d.out.Facts[len(d.out.Facts)-1]
 }
 
-// tellOf appends a fact about an occurrence: it is of what the occurrence was
+// addFactOf appends a fact about an occurrence: it is of what the occurrence was
 // fired with, whatever the trigger has become since.
-func (d *decision) tellOf(l *Live, f Fact) *Fact {
+func (d *decision) addFactOf(l *Live, f Fact) *Fact {
 	f.Occurrence, f.Step, f.Attempt, f.HasStep = l.Occurrence, l.Step, l.Attempt, true
-	return d.ofContent(l, d.tell(f))
+	return d.ofContent(l, d.addFact(f))
 }
 
 // ofContent makes a fact one of an occurrence's content.
@@ -214,15 +214,15 @@ func zoneOf(local string) string {
 	return zone
 }
 
-// tellPlan is a fact about the series' next occurrence.
-func (d *decision) tellPlan(t FactType) *Fact {
+// addPlanFact is a fact about the series' next occurrence.
+func (d *decision) addPlanFact(t FactType) *Fact {
 	p := &d.s.Series
-	return d.tell(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence, Tags: d.s.Spec.Tags})
+	return d.addFact(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence, Tags: d.s.Spec.Tags})
 }
 
 // duplicate tells that a command changed nothing.
 func (d *decision) duplicate(reason string) *Error {
-	d.tell(Fact{Type: Duplicate, Reason: reason})
+	d.addFact(Fact{Type: Duplicate, Reason: reason})
 	return nil
 }
 
@@ -246,9 +246,9 @@ func (s *State) trim() {
 	s.Trimmed = true
 }
 
-// settle derives the status of a living trigger after its series or its live
+// deriveStatus derives the status of a living trigger after its series or its live
 // occurrences changed, and ends it when nothing is left to wait for.
-func (d *decision) settle() {
+func (d *decision) deriveStatus() {
 	s := d.s
 	switch {
 	case s.Series.stranded():
@@ -272,7 +272,7 @@ func (d *decision) complete() {
 	recurring := d.s.Recurring()
 	d.end(Fired)
 	if recurring {
-		d.tell(Fact{Type: Completed})
+		d.addFact(Fact{Type: Completed})
 	}
 }
 

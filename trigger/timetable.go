@@ -99,7 +99,7 @@ type rule struct {
 	zone string
 }
 
-// compile checks and compiles the recurrence of w. start, the settled start of
+// compile checks and compiles the recurrence of w. start, the fixed start of
 // a plan whose phase is to be kept, stands in for the caller's own.
 func (t *Timetable) compile(w *When, start string, from Instant) (rule, *Error) {
 	if w.Start != "" {

@@ -26,7 +26,7 @@ type world struct {
 	checks  checks
 	refuse  bool // the due topic refuses records
 	silent  bool // it does not answer
-	tell    func(at Instant, s *State, out Outcome)
+	addFact func(at Instant, s *State, out Outcome)
 }
 
 // home is the partition whose engine these tests are.
@@ -34,7 +34,7 @@ const home = 3
 
 func newWorld(t testing.TB, now Instant) *world {
 	return &world{t: t, machine: newMachine(), now: now, offset: 100, states: map[Key]*State{},
-		checks: newChecks(), tell: func(Instant, *State, Outcome) {}}
+		checks: newChecks(), addFact: func(Instant, *State, Outcome) {}}
 }
 
 // newMachine has the contract's defaults, and the contract's channels.
@@ -122,8 +122,8 @@ func (w *world) step(k Key, in stepInput, decide func(*State) Outcome, s *State)
 	if !reflect.DeepEqual(before, s) {
 		w.t.Errorf("%v modified its input:\n before %+v\n after  %+v", in, before, s)
 	}
-	if again := decide(before); !reflect.DeepEqual(out, again) {
-		w.t.Errorf("%v decided twice, differently:\n %+v\n %+v", in, out, again)
+	if replanned := decide(before); !reflect.DeepEqual(out, replanned) {
+		w.t.Errorf("%v decided twice, differently:\n %+v\n %+v", in, out, replanned)
 	}
 	if err := w.checks.step(w.machine, in, s, out); err != nil {
 		w.t.Errorf("%v: %v\n before %+v\n after  %+v\n facts  %+v", in, err, s, out.State, out.Facts)
@@ -131,7 +131,7 @@ func (w *world) step(k Key, in stepInput, decide func(*State) Outcome, s *State)
 	if out.State != nil {
 		w.states[k] = out.State
 	}
-	w.tell(w.now, w.states[k], out)
+	w.addFact(w.now, w.states[k], out)
 	return out
 }
 

@@ -152,7 +152,7 @@ func (o *opened) reset(base int64, starts *[bucketMs + 1]int32, n int) {
 		o.refs = make([]string, n, n+n/4)
 	}
 	o.refs = o.refs[:n]
-	o.settle()
+	o.seek()
 }
 
 // sort sorts each millisecond's run. The bytes of refs lie anywhere in memory:
@@ -186,8 +186,8 @@ func touch(refs []string) (x byte) {
 	return x
 }
 
-// settle moves ms to that of refs[pos].
-func (o *opened) settle() {
+// seek moves ms to that of refs[pos].
+func (o *opened) seek() {
 	for o.ms < bucketMs-1 && int(o.ends[o.ms]) <= o.pos {
 		o.ms++
 	}
@@ -201,7 +201,7 @@ func (o *opened) pop() entry {
 	o.refs[o.pos] = ""
 	o.pos++
 	if int(o.ends[o.ms]) <= o.pos {
-		o.settle()
+		o.seek()
 	}
 	return e
 }

@@ -58,7 +58,7 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("broker options: %w", err)
 	}
 	o = o.withDefaults()
-	b := &Broker{opts: o, fatal: &fatal{done: make(chan struct{}), told: o.OnFatal, log: o.Logger}}
+	b := &Broker{opts: o, fatal: &fatal{done: make(chan struct{}), onFail: o.OnFatal, log: o.Logger}}
 	if err := b.start(ctx); err != nil {
 		if b.lock != nil {
 			b.lock.Close()
@@ -236,7 +236,7 @@ func (b *node) release() error {
 	b.conns.closeAll()
 	err := b.txns.close()
 	if b.syncer != nil {
-		err = errors.Join(err, b.syncer.settle())
+		err = errors.Join(err, b.syncer.emptyJournal())
 		b.syncer.close()
 	}
 	return err

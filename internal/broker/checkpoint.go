@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// places are targets with what is known of their durable segments.
-type places map[target]*place
+// onDisks are targets with what is known of their durable segments.
+type onDisks map[target]*onDisk
 
-// place syncs a target where it lies.
-type place struct {
+// onDisk syncs a target where it lies.
+type onDisk struct {
 	base int64 // of the segment that was the newest when it was synced last
 }
 
@@ -23,11 +23,11 @@ func (s *syncer) checkpoint() {
 	touched := s.touched
 	s.touched = map[target]struct{}{}
 	s.journal.turn()
-	placed := make(chan struct{})
-	s.placed = placed
+	checkpointed := make(chan struct{})
+	s.checkpointed = checkpointed
 	go func() {
-		defer close(placed)
-		if err := s.syncPlaces(touched); err != nil {
+		defer close(checkpointed)
+		if err := s.syncOnDisk(touched); err != nil {
 			s.fail(err)
 		}
 	}()
@@ -35,21 +35,21 @@ func (s *syncer) checkpoint() {
 
 func (s *syncer) idle() bool {
 	select {
-	case <-s.placed:
+	case <-s.checkpointed:
 		return true
 	default:
 		return false
 	}
 }
 
-// settle makes all that the journal holds, and extra, durable where it lies,
+// emptyJournal makes all that the journal holds, and extra, durable where it lies,
 // and empties the journal: files may be replaced or deleted then. Whoever calls
 // it sees to it that nothing is written to those meanwhile; to others kfake goes
 // on writing, and what comes after their sync began the next round takes.
-func (s *syncer) settle(extra ...target) error {
+func (s *syncer) emptyJournal(extra ...target) error {
 	s.work.Lock()
 	defer s.work.Unlock()
-	<-s.placed
+	<-s.checkpointed
 	if err := s.failure(); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *syncer) syncTouched() error {
 		}
 		synced[f] = size
 	}
-	if err := s.syncPlaces(s.touched); err != nil {
+	if err := s.syncOnDisk(s.touched); err != nil {
 		return err
 	}
 	for f, size := range synced {
@@ -89,12 +89,12 @@ func (s *syncer) syncTouched() error {
 func (s *syncer) forget(deleted func(dir string) bool) {
 	s.work.Lock()
 	defer s.work.Unlock()
-	<-s.placed
+	<-s.checkpointed
 	for t, f := range s.followers {
 		if t.kind == aPartition && deleted(t.path) {
 			f.close()
 			delete(s.followers, t)
-			delete(s.places, t)
+			delete(s.onDisks, t)
 		}
 	}
 }
@@ -103,19 +103,19 @@ func (s *syncer) forget(deleted func(dir string) bool) {
 func (s *syncer) close() {
 	s.work.Lock()
 	defer s.work.Unlock()
-	<-s.placed
+	<-s.checkpointed
 	for _, f := range s.followers {
 		f.close()
 	}
 	s.journal.close()
 }
 
-func (s *syncer) syncPlaces(targets map[target]struct{}) error {
+func (s *syncer) syncOnDisk(targets map[target]struct{}) error {
 	for t := range targets {
-		p := s.places[t]
+		p := s.onDisks[t]
 		if p == nil {
-			p = &place{base: -1}
-			s.places[t] = p
+			p = &onDisk{base: -1}
+			s.onDisks[t] = p
 		}
 		if err := p.sync(t, s.listings, s.fsync); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (s *syncer) fail(err error) {
 }
 
 // sync returns nil for a target that is gone: its topic was deleted.
-func (p *place) sync(t target, l *listings, fsync func(*os.File) error) error {
+func (p *onDisk) sync(t target, l *listings, fsync func(*os.File) error) error {
 	var err error
 	switch t.kind {
 	case aPartition:
@@ -158,7 +158,7 @@ func (p *place) sync(t target, l *listings, fsync func(*os.File) error) error {
 
 // syncSegments syncs every segment that may have grown since the last time:
 // the one that was newest then, and those behind it.
-func (p *place) syncSegments(dir string, l *listings, fsync func(*os.File) error) error {
+func (p *onDisk) syncSegments(dir string, l *listings, fsync func(*os.File) error) error {
 	bases, err := l.bases(dir)
 	if err != nil || len(bases) == 0 {
 		return err

@@ -188,8 +188,8 @@ func TestCompactionKeepsRetries(t *testing.T) {
 	first := produceRaw(t, b, "a", 0, raw)
 	produce(t, client(t, b), rec("a", 0, "k", "second"))
 	b = start(t, copyDir(t, dir), eager)
-	if again := produceRaw(t, b, "a", 0, raw); again.BaseOffset != first.BaseOffset || again.ErrorCode != 0 {
-		t.Errorf("retry at %d (error %d), want %d", again.BaseOffset, again.ErrorCode, first.BaseOffset)
+	if second := produceRaw(t, b, "a", 0, raw); second.BaseOffset != first.BaseOffset || second.ErrorCode != 0 {
+		t.Errorf("retry at %d (error %d), want %d", second.BaseOffset, second.ErrorCode, first.BaseOffset)
 	}
 	wantValues(t, read(t, b, "a", 0), "second")
 }

@@ -145,8 +145,8 @@ func (c *conn) request(body []byte) error {
 	return c.dead
 }
 
-// settled waits until every request before this one is answered.
-func (c *conn) settled() error {
+// drained waits until every request before this one is answered.
+func (c *conn) drained() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.idle == nil {

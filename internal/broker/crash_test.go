@@ -283,9 +283,9 @@ func TestRetryAfterCrashIsKnown(t *testing.T) {
 	first := produceRaw(t, b, "a", 0, raw)
 	crash := copyDir(t, dir)
 	b = start(t, crash)
-	again := produceRaw(t, b, "a", 0, raw)
-	if first.ErrorCode != 0 || again.ErrorCode != 0 || first.BaseOffset != again.BaseOffset {
-		t.Errorf("first at %d (error %d), retry at %d (error %d)", first.BaseOffset, first.ErrorCode, again.BaseOffset, again.ErrorCode)
+	second := produceRaw(t, b, "a", 0, raw)
+	if first.ErrorCode != 0 || second.ErrorCode != 0 || first.BaseOffset != second.BaseOffset {
+		t.Errorf("first at %d (error %d), retry at %d (error %d)", first.BaseOffset, first.ErrorCode, second.BaseOffset, second.ErrorCode)
 	}
 	wantValues(t, read(t, b, "a", 0), "once")
 	gap := produceRaw(t, b, "a", 0, sequenced(7000, 0, 5, "gap"))

@@ -14,8 +14,8 @@ import (
 
 // fatal is the first error that stopped the broker.
 type fatal struct {
-	told func(error) // Options.OnFatal
-	log  *slog.Logger
+	onFail func(error) // Options.OnFatal
+	log    *slog.Logger
 
 	mu   sync.Mutex
 	err  error
@@ -38,8 +38,8 @@ func (f *fatal) set(err error) (first bool) {
 	f.err = fmt.Errorf("broker stopped, its disk failed: %w", err)
 	close(f.done)
 	f.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
-	if f.told != nil {
-		go f.told(f.err)
+	if f.onFail != nil {
+		go f.onFail(f.err)
 	}
 	return true
 }

@@ -142,11 +142,11 @@ func FuzzOutcomes(f *testing.F) {
 		if err != nil || valid == 0 {
 			return
 		}
-		again := []byte(outcomeMagic)
+		second := []byte(outcomeMagic)
 		for _, o := range list {
-			again = o.appendTo(again)
+			second = o.appendTo(second)
 		}
-		back, _, err := readOutcomes(again)
+		back, _, err := readOutcomes(second)
 		if err != nil || !reflect.DeepEqual(back, list) {
 			t.Fatalf("%v: %+v became %+v", err, list, back)
 		}

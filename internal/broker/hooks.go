@@ -68,7 +68,7 @@ func (b *node) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
 		}
 		return nil
 	}
-	if err := c.settled(); err != nil {
+	if err := c.drained(); err != nil {
 		return err
 	}
 	e, targets, err := b.txns.prepare(req)
@@ -235,7 +235,7 @@ func (b *node) hook(c *kfake.Cluster) {
 // onDeleteTopics sees to it that a start cannot bring records back, or give
 // them to an heir of the same name.
 func (b *node) onDeleteTopics(req *kmsg.DeleteTopicsRequest) {
-	if b.syncer == nil || b.syncer.settle() != nil {
+	if b.syncer == nil || b.syncer.emptyJournal() != nil {
 		return // the broker has stopped
 	}
 	deleted := map[string]bool{}

@@ -144,9 +144,9 @@ func TestPowerCut(t *testing.T) {
 		after := t.TempDir()
 		d.cut(t, after, rnd)
 		turns[b.syncer.runNumber()] = true
-		again := start(t, after)
-		known.verify(t, again.Addr())
-		stop(t, again)
+		second := start(t, after)
+		known.verify(t, second.Addr())
+		stop(t, second)
 	}
 	if len(turns) < 2 {
 		t.Error("the journal was never written over")
@@ -249,9 +249,9 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(after, outcomeFile), raw, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			again := start(t, after)
+			second := start(t, after)
 			for p := range int32(2) {
-				wantValues(t, read(t, again, "a", p, committed()), c.want...)
+				wantValues(t, read(t, second, "a", p, committed()), c.want...)
 			}
 		})
 	}
@@ -282,9 +282,9 @@ func TestRecordsUpToTheSize(t *testing.T) {
 	}
 }
 
-// TestWrittenWhileSettling: what is appended to a file after settle has synced
+// TestWrittenWhileSyncing: what is appended to a file after emptyJournal has synced
 // it goes to the journal.
-func TestWrittenWhileSettling(t *testing.T) {
+func TestWrittenWhileSyncing(t *testing.T) {
 	dir := t.TempDir()
 	s, err := newSyncer(dir, nil, &listings{}, func(err error) { t.Error(err) })
 	if err != nil {
@@ -315,7 +315,7 @@ func TestWrittenWhileSettling(t *testing.T) {
 		}
 		return err
 	}
-	if err := s.settle(); err != nil {
+	if err := s.emptyJournal(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.wait(x); err != nil {

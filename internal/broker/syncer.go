@@ -34,12 +34,12 @@ type syncer struct {
 
 	runBytes int64 // journalBytes
 
-	work      sync.Mutex // held by the round at work, or by settle
-	journal   *journal
-	followers map[target]*follower
-	touched   map[target]struct{} // whose bytes the journal's run holds
-	places    places              // of the checkpoint at work, else of who holds work
-	placed    chan struct{}       // closed: no checkpoint is at work
+	work         sync.Mutex // held by the round at work, or by emptyJournal
+	journal      *journal
+	followers    map[target]*follower
+	touched      map[target]struct{} // whose bytes the journal's run holds
+	onDisks      onDisks             // of the checkpoint at work, else of who holds work
+	checkpointed chan struct{}       // closed: no checkpoint is at work
 }
 
 // target names what is to be durable: a partition's directory, whose newest
@@ -54,7 +54,7 @@ type targetKind byte
 const (
 	aFile targetKind = iota
 	aDir
-	aLog       // a file that only grows, or is replaced after settle
+	aLog       // a file that only grows, or is replaced after emptyJournal
 	aPartition // the same of segments, which may also be deleted
 )
 
@@ -73,12 +73,12 @@ const journalBytes = 16 << 20
 func newSyncer(dir string, ends map[string]position, l *listings, failed func(error)) (*syncer, error) {
 	s := &syncer{
 		failed: failed, fsync: datasync, listings: l, runBytes: journalBytes, dirty: map[target]struct{}{}, touched: map[target]struct{}{},
-		followers: map[target]*follower{}, places: places{}, placed: closed,
+		followers: map[target]*follower{}, onDisks: onDisks{}, checkpointed: closed,
 	}
 	for path, end := range ends {
 		t := target{path, aPartition}
 		s.followers[t] = &follower{target: t, end: end}
-		s.places[t] = &place{base: end.base}
+		s.onDisks[t] = &onDisk{base: end.base}
 	}
 	var err error
 	s.journal, err = openJournal(dir, func(f *os.File) error { return s.fsync(f) })
@@ -202,7 +202,7 @@ func (s *syncer) syncAll(r *round, targets []target) error {
 			grown = append(grown, t)
 			continue
 		}
-		g.Go(func() error { return new(place).sync(t, s.listings, s.fsync) })
+		g.Go(func() error { return new(onDisk).sync(t, s.listings, s.fsync) })
 	}
 	return errors.Join(s.record(grown, r.upTo), g.Wait())
 }

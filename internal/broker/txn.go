@@ -256,7 +256,7 @@ func (x *txns) restart() error {
 		for t := range x.moved {
 			moved = append(moved, t)
 		}
-		if err := x.b.syncer.settle(moved...); err != nil {
+		if err := x.b.syncer.emptyJournal(moved...); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func made(n, k int) *History {
 			`{"event_id":"0-%d","trigger":%q,"version":1,"tenant":"default","occurred_at":%q,"event_us":%d,"channel":"default",%s}`, us, key, spell(at), us, body)})
 		events.End++
 	}
-	remember := func(key string, s *statepb.State, at int64) {
+	keepKey := func(key string, s *statepb.State, at int64) {
 		b, _ := proto.Marshal(s)
 		state.Append(&Record{Offset: state.End, Timestamp: at, ProducerID: -1, Key: []byte(key), Value: b})
 		state.End++
@@ -47,7 +47,7 @@ func made(n, k int) *History {
 			spell(nominal), spell(nominal), i), at)
 		s := &statepb.State{Format: 1, Status: statepb.Status_STATUS_PENDING, Revision: 1, Seq: 1,
 			Spec: &statepb.Spec{Channel: "default", Payload: payload}, Series: &statepb.Series{At: nominal}}
-		remember(key, s, at)
+		keepKey(key, s, at)
 		if k == 0 || i%k != 0 {
 			continue
 		}
@@ -63,7 +63,7 @@ func made(n, k int) *History {
 		due.End++
 		event(key, fmt.Sprintf(`"type":"occurrence.fired","revision":1,"seq":2,"scheduled_at":%q,"occurrence":%q,"step":0,"attempt":1,"state":"FIRED","previous_state":"PENDING","lateness_ms":0,"due_topic":"waterclock.due.default","due_partition":0`,
 			spell(nominal), spell(nominal)), nominal)
-		remember(key, &statepb.State{Format: 1, Status: statepb.Status_STATUS_FIRED, Revision: 1, Seq: 2, Trimmed: true},
+		keepKey(key, &statepb.State{Format: 1, Status: statepb.Status_STATUS_FIRED, Revision: 1, Seq: 2, Trimmed: true},
 			nominal)
 	}
 	progress(state, int64(n), us, events, state, due)
@@ -106,7 +106,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(fmt.Sprintf("fired=%d", n), func(b *testing.B) {
 			records, begin := int64(0), cpu(b)
 			for b.Loop() {
-				r, err := Verify(h, Options{Settle: -1})
+				r, err := Verify(h, Options{Unread: -1})
 				if err != nil || !r.OK() {
 					b.Fatalf("%v, %d violations, the first: %v", err, r.Total(), first(r))
 				}
@@ -135,10 +135,10 @@ func BenchmarkMemory(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		most := uint64(0)
-		looks := 0
-		o := Options{Settle: -1, Progress: func(int64,
+		calls := 0
+		o := Options{Unread: -1, Progress: func(int64,
 			int64) { // after the index is full, and at the end of every file before
-			if looks++; looks < 6 {
+			if calls++; calls < 6 {
 				return
 			}
 			runtime.GC()

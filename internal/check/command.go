@@ -11,10 +11,10 @@ import (
 // command is a record of topic commands, un-spelled: both spellings come out
 // the same.
 type command struct {
-	at       place // where it stands
-	first    place // of its first append: another place if it was forwarded
-	append   int64 // of the record
-	appended int64 // first append: what a delay counts from
+	at       location // where it stands
+	first    location // of its first append: another place if it was forwarded
+	append   int64    // of the record
+	appended int64    // first append: what a delay counts from
 	inTxn    bool
 	claims   bool // it says it was forwarded
 	copy     bool // and the original is in the dump
@@ -96,7 +96,7 @@ var ops = map[string]bool{"register": true, "cancel": true, "reschedule": true, 
 
 // decodeCommand un-spells a record. It never fails: what is wrong is fault.
 func decodeCommand(r *Record, partition int32) *command {
-	c := &command{at: place{partition, r.Offset}, append: r.Timestamp, appended: r.Timestamp, inTxn: r.Kind == InTxn}
+	c := &command{at: location{partition, r.Offset}, append: r.Timestamp, appended: r.Timestamp, inTxn: r.Kind == InTxn}
 	c.first = c.at
 	c.claim(r)
 	if _, ok := r.header("wcx-refused"); ok {
@@ -121,7 +121,7 @@ func decodeCommand(r *Record, partition int32) *command {
 	default:
 		c.fromJSON(r)
 	}
-	c.settle(r, headers > 0)
+	c.complete(r, headers > 0)
 	return c
 }
 
@@ -156,7 +156,7 @@ func (c *command) claim(r *Record) {
 }
 
 // forwardedFrom is where a record says that it was appended first, and when.
-func forwardedFrom(r *Record) (at place, ms int64, ok bool) {
+func forwardedFrom(r *Record) (at location, ms int64, ok bool) {
 	if id, found := r.header("wcx-topic-id"); !found || id == "" {
 		return at, 0, false
 	}

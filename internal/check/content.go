@@ -10,10 +10,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// settle fills defaults in and finds the faults that a whole command can have.
+// complete fills defaults in and finds the faults that a whole command can have.
 // Faults the checker does not look for are taken on trust when a refusal names
 // them.
-func (c *command) settle(r *Record, header bool) {
+func (c *command) complete(r *Record, header bool) {
 	if c.fault != "" {
 		return
 	}
@@ -22,14 +22,14 @@ func (c *command) settle(r *Record, header bool) {
 		return
 	}
 	if c.op == "register" || c.op == "reschedule" {
-		c.settleTime()
+		c.completeTime()
 	}
 	if c.op == "register" {
-		c.settleContent(r, header)
+		c.completeContent(r, header)
 	}
 }
 
-func (c *command) settleTime() {
+func (c *command) completeTime() {
 	w := &c.when
 	series := w.recurrence.text != "" || len(w.include) > 0
 	switch {
@@ -53,7 +53,7 @@ func (c *command) settleTime() {
 	}
 }
 
-func (c *command) settleContent(r *Record, header bool) {
+func (c *command) completeContent(r *Record, header bool) {
 	w := &c.what
 	if w.channel == "" {
 		w.channel = "default"

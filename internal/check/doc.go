@@ -5,8 +5,8 @@
 // # Who is right
 //
 // The commands are. All commands of a trigger stand in one partition, so their
-// offsets are the order in which they must be obeyed, and no search is needed:
-// a reference model (model*.go) obeys them one by one. The engine's account (its
+// offsets are the order in which they must be applied, and no search is needed:
+// a reference model (model*.go) applies them one by one. The engine's account (its
 // events, due events, rejected records, dead letters, topic state) must agree
 // with the model. Where the contract leaves an outcome open, a race between a
 // cancel and a firing say, the account chooses; then all of it must tell the

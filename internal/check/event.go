@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// place is where a record stands.
-type place struct {
+// location is where a record stands.
+type location struct {
 	partition int32
 	offset    int64
 }
 
-func (p place) String() string { return fmt.Sprintf("%d/%d", p.partition, p.offset) }
+func (p location) String() string { return fmt.Sprintf("%d/%d", p.partition, p.offset) }
 
 // event is what the checker reads of a record of topic events.
 type event struct {
-	at         place
+	at         location
 	append     int64 // of the record
 	kind       string
 	trigger    string
@@ -197,24 +197,24 @@ func small(raw []byte) (int, bool) {
 }
 
 // sourceOf splits topic/partition/offset.
-func sourceOf(s string) (topic string, at place, ok bool) {
+func sourceOf(s string) (topic string, at location, ok bool) {
 	j := strings.LastIndexByte(s, '/')
 	if j < 0 {
-		return "", place{}, false
+		return "", location{}, false
 	}
 	i := strings.LastIndexByte(s[:j], '/')
 	if i < 0 {
-		return "", place{}, false
+		return "", location{}, false
 	}
 	p, err := strconv.ParseInt(s[i+1:j], 10, 32)
 	o, err2 := strconv.ParseInt(s[j+1:], 10, 64)
-	return s[:i], place{int32(p), o}, err == nil && err2 == nil
+	return s[:i], location{int32(p), o}, err == nil && err2 == nil
 }
 
 // due is what the checker reads of a record of a due topic, or of a dead letter.
 type due struct {
 	topic      string
-	at         place
+	at         location
 	append     int64
 	id         string // ce_id
 	trigger    string

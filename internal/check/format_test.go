@@ -100,12 +100,12 @@ func TestRefusedDumps(t *testing.T) {
 	if err := WriteDump(dir, h); err != nil {
 		t.Fatal(err)
 	}
-	again, err := OpenDump(dir)
+	reemitted, err := OpenDump(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
-	r, err := Verify(again, Options{})
+	defer reemitted.Close()
+	r, err := Verify(reemitted, Options{})
 	if err != nil || !r.OK() || r.Triggers != 3 {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -128,14 +128,14 @@ func FuzzFrame(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var r, again Record
+		var r, reemitted Record
 		if decodeBody(body, &r) != nil {
 			return
 		}
 		next, _, err := frameAt(AppendFrame(nil, &r), 0)
-		if err != nil || decodeBody(next, &again) != nil || !reflect.DeepEqual(r, again) &&
-			len(r.Headers)+len(again.Headers) > 0 {
-			t.Fatalf("%+v is read back as %+v (%v)", r, again, err)
+		if err != nil || decodeBody(next, &reemitted) != nil || !reflect.DeepEqual(r, reemitted) &&
+			len(r.Headers)+len(reemitted.Headers) > 0 {
+			t.Fatalf("%+v is read back as %+v (%v)", r, reemitted, err)
 		}
 	})
 }

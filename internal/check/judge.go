@@ -36,11 +36,11 @@ func (v *verifier) complete(at int64) bool { return at <= v.full }
 // lineUp makes of the commands those that count, in their order: of copies of a
 // forwarded one the first, and no claims that are not true.
 func (t *life) lineUp() {
-	originals := map[place]*command{}
+	originals := map[location]*command{}
 	for _, c := range t.strays {
 		originals[c.at] = c
 	}
-	taken := map[place]bool{}
+	taken := map[location]bool{}
 	kept := t.commands[:0]
 	for _, c := range t.commands {
 		if c.claims && !t.copied(c, originals) {
@@ -63,7 +63,7 @@ func (t *life) lineUp() {
 
 // copied says whether a claim to be forwarded is true, as far as the dump
 // reaches.
-func (t *life) copied(c *command, originals map[place]*command) bool {
+func (t *life) copied(c *command, originals map[location]*command) bool {
 	if c.first.partition == t.home || int(c.first.partition) >= len(t.v.parts) {
 		return false
 	}
@@ -187,7 +187,7 @@ func (t *life) strange(e *event) {
 }
 
 // strangeReceipt answers a receipt that changes nothing.
-func (t *life) strangeReceipt(e *event, at place) {
+func (t *life) strangeReceipt(e *event, at location) {
 	if r := t.receiptAt(at); r != nil {
 		r.answered = true
 	}
@@ -365,7 +365,7 @@ func (t *life) overdue() {
 	if !t.known || t.drift || t.part.stuck {
 		return
 	}
-	until := t.v.end - t.o.Grace.Milliseconds() - t.o.Settle.Milliseconds()
+	until := t.v.end - t.o.Grace.Milliseconds() - t.o.Unread.Milliseconds()
 	if p := &t.plan; p.has && !p.open && t.status == pending {
 		if due := p.next.at + t.jitter(); due <= until {
 			t.fail(LostFire, nil, "%s was due at %s and has not fired %d ms later", p.next.name, spell(due), t.v.end-due)

@@ -104,7 +104,7 @@ type life struct {
 	dead     []due
 	refused  []refusal
 	lastRaw  []byte // newest state, nil: none, or forgotten
-	lastAt   place
+	lastAt   location
 	tombs    []int64 // when topic state forgot it
 	states   int
 	failed   int
@@ -124,7 +124,7 @@ func (w *worker) newLife(key string) *life {
 
 // take decodes a record of the trigger.
 func (t *life) take(f *File, r *Record) {
-	at := place{f.Partition, r.Offset}
+	at := location{f.Partition, r.Offset}
 	switch f.kind {
 	case kindCommands:
 		c := decodeCommand(r, f.Partition)
@@ -175,7 +175,7 @@ func refusedAstray(e *event) bool {
 }
 
 // takeState keeps the newest state, and when it was forgotten.
-func (t *life) takeState(r *Record, at place) {
+func (t *life) takeState(r *Record, at location) {
 	t.states++
 	t.lastAt, t.lastRaw = at, r.Value
 	if r.Value == nil {

@@ -34,13 +34,13 @@ type model struct {
 	seq      int64
 	changed  int64 // when the status changed last
 
-	begun    place    // first append of the register that began this life
-	later    bool     // it is not the first life that is remembered
-	reg      *command // content in force
-	when     when     // time part in force
-	appended int64    // first append of what brought it
-	moved    bool     // by reschedule, snooze or rezone: when is not reg's any more
-	anchor   *settled // phase of a series without a start
+	begun    location    // first append of the register that began this life
+	later    bool        // it is not the first life that is remembered
+	reg      *command    // content in force
+	when     when        // time part in force
+	appended int64       // first append of what brought it
+	moved    bool        // by reschedule, snooze or rezone: when is not reg's any more
+	anchor   *phaseStart // phase of a series without a start
 	plan     plan
 	live     map[string]*live // occurrences off the plan, and in flight
 	done     map[string]bool  // names that were decided in this life
@@ -200,7 +200,7 @@ func (t *life) planSeries(from int64) {
 		return
 	}
 	if r.start == "" && t.anchor == nil {
-		t.anchor = &settled{wall: s.start, frac: s.frac, at: s.startAt}
+		t.anchor = &phaseStart{wall: s.start, frac: s.frac, at: s.startAt}
 	}
 	t.plan = plan{series: s, it: s.later(from - 1)}
 	t.advance()
@@ -299,7 +299,7 @@ func (m *model) seen(key string) *command {
 	return nil
 }
 
-func (m *model) remember(c *command) {
+func (m *model) keepKey(c *command) {
 	if c.idem == "" || m.seen(c.idem) != nil {
 		return
 	}

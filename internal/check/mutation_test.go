@@ -231,7 +231,7 @@ func TestMutations(t *testing.T) {
 			if !m.torn {
 				tp.seal()
 			}
-			r, err := check.Verify(tp.history(), check.Options{Zones: zones(), End: end, Settle: -1, Acks: m.acks})
+			r, err := check.Verify(tp.history(), check.Options{Zones: zones(), End: end, Unread: -1, Acks: m.acks})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,16 +12,16 @@ const maxNameless = 1 << 20
 // part of any trigger's life: the event that refuses one names its key cut off,
 // and where it stands. So they are matched by where they stand.
 type nameless struct {
-	v    *verifier
-	open map[origin]int64  // appended and not refused yet
-	told map[origin]bool   // refused
-	copy map[origin]origin // where a forwarded one was first
+	v         *verifier
+	open      map[origin]int64  // appended and not refused yet
+	checkPlan map[origin]bool   // refused
+	copy      map[origin]origin // where a forwarded one was first
 }
 
 // origin is where a command or a receipt stands.
 type origin struct {
 	kind topicKind
-	at   place
+	at   location
 }
 
 // isNameless says whether a record is about a key that no trigger can have.
@@ -42,7 +42,7 @@ func isNameless(kind topicKind, r *Record) bool {
 // nameless: each of them that was read is refused by an event (C1), and by one
 // only.
 func (v *verifier) nameless() {
-	n := nameless{v: v, open: map[origin]int64{}, told: map[origin]bool{}, copy: map[origin]origin{}}
+	n := nameless{v: v, open: map[origin]int64{}, checkPlan: map[origin]bool{}, copy: map[origin]origin{}}
 	n.each(n.ask, kindCommands, kindReceipts)
 	if len(n.open) > 0 {
 		n.each(n.answer, kindEvents)
@@ -71,7 +71,7 @@ func (n *nameless) each(read func(*File, *Record), kinds ...topicKind) {
 
 // ask takes a command or a receipt that was read.
 func (n *nameless) ask(f *File, r *Record) {
-	at := place{f.Partition, r.Offset}
+	at := location{f.Partition, r.Offset}
 	if int(f.Partition) >= len(n.v.parts) {
 		return
 	}
@@ -115,10 +115,10 @@ func (n *nameless) answer(f *File, r *Record) {
 	switch _, open := n.open[o]; {
 	case open:
 		delete(n.open, o)
-		if len(n.told) < maxNameless {
-			n.told[o] = true
+		if len(n.checkPlan) < maxNameless {
+			n.checkPlan[o] = true
 		}
-	case n.told[o]:
+	case n.checkPlan[o]:
 		n.v.add(nil, Violation{Class: Illegal, Partition: f.Partition, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
 			f.Partition, r.Offset), n.record(o)}, Sentence: "it is refused a second time"})
 	}

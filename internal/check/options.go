@@ -16,7 +16,7 @@ type Options struct {
 	// Settle is how long before End a record may be missing that another one
 	// speaks of, because topics are not read at one instant and a transaction
 	// shows in them one after the other. 0 means 15 s, -1 none: all is at rest.
-	Settle time.Duration
+	Unread time.Duration
 	// Epsilon is how far clocks of engine and broker may be apart. 0 means 1 s,
 	// -1 none.
 	Epsilon time.Duration
@@ -83,7 +83,7 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	set(&o.Grace, time.Minute)
-	set(&o.Settle, 15*time.Second)
+	set(&o.Unread, 15*time.Second)
 	set(&o.Epsilon, time.Second)
 	set(&o.Horizon, 24*time.Hour)
 	set(&o.MisfireAfter, time.Minute)

@@ -54,9 +54,9 @@ type occurrence struct {
 }
 
 // newSeries compiles a recurrence whose command was first appended at appended
-// (ms). anchor, if not zero, is a start that was settled by an earlier command
+// (ms). anchor, if not zero, is a start that was fixed by an earlier command
 // (docs/decisions/0009).
-func newSeries(r *recurrence, zones *Zones, appended int64, anchor *settled) (*series, error) {
+func newSeries(r *recurrence, zones *Zones, appended int64, anchor *phaseStart) (*series, error) {
 	loc, ok := zones.location(r.zone)
 	if !ok {
 		return nil, fmt.Errorf("%w: zone %q", errRule, r.zone)
@@ -75,8 +75,8 @@ func newSeries(r *recurrence, zones *Zones, appended int64, anchor *settled) (*s
 	return s, s.dates(r)
 }
 
-// settled is where a series without a start began.
-type settled struct {
+// phaseStart is where a series without a start began.
+type phaseStart struct {
 	wall wall
 	frac int64
 	at   int64
@@ -84,7 +84,7 @@ type settled struct {
 
 // begin finds the start. A start that is the append has whole seconds, but for
 // every:, whose phase is the millisecond.
-func (s *series) begin(r *recurrence, appended int64, anchor *settled) error {
+func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error {
 	every := strings.HasPrefix(r.text, "every:")
 	switch {
 	case r.start == "" && anchor != nil:

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// postponedAgain: an emission that follows a postponement has the attempt of
+// followsPostponement: an emission that follows a postponement has the attempt of
 // the one before.
-func (t *life) postponedAgain(name string) bool {
+func (t *life) followsPostponement(name string) bool {
 	l := t.live[name]
 	return l != nil && l.postponed > 0 && l.due != 0 && !l.gone && l.first != nil
 }
 
-// again is a further emission of an occurrence: announced before, not before
+// reemitted is a further emission of an occurrence: announced before, not before
 // its time, and with the same content (C3, C7, C8).
-func (t *life) again(e *event, name string, d *due) {
+func (t *life) reemitted(e *event, name string, d *due) {
 	l := t.live[name]
 	if l == nil || l.due == 0 || l.gone {
 		if t.known && !t.drift {
@@ -186,7 +186,7 @@ func (t *life) replanned(e *event) {
 }
 
 // byReceipt is an event that a receipt caused.
-func (t *life) byReceipt(e *event, at place) {
+func (t *life) byReceipt(e *event, at location) {
 	r := t.receiptAt(at)
 	if r == nil {
 		if t.part.begun && t.v.topics[t.v.h.Prefix+"receipts"] && t.known && t.complete(e.append) && !t.expiredReceipt(at) {
@@ -206,7 +206,7 @@ func (t *life) byReceipt(e *event, at place) {
 }
 
 // receiptAt is the receipt that stands at a place; nil without one.
-func (t *life) receiptAt(at place) *receipt {
+func (t *life) receiptAt(at location) *receipt {
 	for i := range t.receipts {
 		if t.receipts[i].at == at {
 			return &t.receipts[i]
@@ -216,7 +216,7 @@ func (t *life) receiptAt(at place) *receipt {
 }
 
 // expiredReceipt: receipts are kept for a week.
-func (t *life) expiredReceipt(at place) bool {
+func (t *life) expiredReceipt(at location) bool {
 	for _, f := range t.v.h.files {
 		if f.kind == kindReceipts && f.Partition == at.partition {
 			return at.offset < f.Start
@@ -250,7 +250,7 @@ func (t *life) delivery(e *event, _ *receipt) {
 	name, _ := base(e.occurrence)
 	l := t.live[name]
 	if e.kind == evDeadLettered {
-		t.buried(e)
+		t.deadLettered(e)
 	}
 	if l == nil || e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown" {
 		return
@@ -270,8 +270,8 @@ func (t *life) delivery(e *event, _ *receipt) {
 	}
 }
 
-// buried: there is one dead letter for each delivery.dead_lettered.
-func (t *life) buried(e *event) {
+// deadLettered: there is one dead letter for each delivery.dead_lettered.
+func (t *life) deadLettered(e *event) {
 	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
 	for i := range t.dead {
 		if d := &t.dead[i]; !d.matched && d.id == id {

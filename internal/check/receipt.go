@@ -2,9 +2,9 @@ package check
 
 // receipt is a record of topic receipts.
 type receipt struct {
-	at       place
-	first    place // where it was appended first, if it says that it was forwarded
-	claims   bool  // it says so
+	at       location
+	first    location // where it was appended first, if it says that it was forwarded
+	claims   bool     // it says so
 	append   int64
 	dueID    string
 	outcome  string
@@ -14,7 +14,7 @@ type receipt struct {
 }
 
 func decodeReceipt(r *Record, partition int32) receipt {
-	out := receipt{at: place{partition, r.Offset}, append: r.Timestamp}
+	out := receipt{at: location{partition, r.Offset}, append: r.Timestamp}
 	out.first, _, out.claims = forwardedFrom(r)
 	err := members(r.Value, func(name, raw []byte) error {
 		switch string(name) {
@@ -33,7 +33,7 @@ func decodeReceipt(r *Record, partition int32) receipt {
 
 // refusal is a record of topic rejected.
 type refusal struct {
-	at     place
+	at     location
 	append int64
 	code   string
 	source string
@@ -43,7 +43,7 @@ type refusal struct {
 }
 
 func decodeRefusal(r *Record, partition int32) refusal {
-	out := refusal{at: place{partition, r.Offset}, append: r.Timestamp, value: r.Value}
+	out := refusal{at: location{partition, r.Offset}, append: r.Timestamp, value: r.Value}
 	out.code, _ = r.header("wc-error-code")
 	out.source, _ = r.header("wc-source")
 	_, out.cut = r.header("wc-error-truncated")

@@ -105,7 +105,7 @@ func (r *recorder) run(ctx context.Context) error {
 			return nil
 		case !r.o.Follow && time.Since(last) > idleEnd:
 			r.warn("some topics end below the ends that Kafka told; what is there was recorded")
-			r.settle()
+			r.complete()
 			return nil
 		case r.o.Follow && whole && time.Since(r.asked) > r.o.Every:
 			if err := r.round(ctx); err != nil && ctx.Err() == nil {
@@ -324,11 +324,11 @@ func (r *recorder) reached() bool {
 			}
 		}
 	}
-	r.settle()
+	r.complete()
 	return true
 }
 
-func (r *recorder) settle() {
+func (r *recorder) complete() {
 	for topic, ps := range r.ends {
 		for p, end := range ps {
 			if t := r.tapes[topic][p]; t != nil {

@@ -59,13 +59,13 @@ func (f *File) readFates() (*fates, error) {
 
 // cursor walks the records of a file that readers of committed records see.
 type cursor struct {
-	f       *File
-	fates   *fates
-	at      map[int64]int // next marker of each producer
-	pos     int
-	loc     int // where the record begins
-	rec     Record
-	settled int64 // when its transaction was committed; else its append
+	f         *File
+	fates     *fates
+	at        map[int64]int // next marker of each producer
+	pos       int
+	loc       int // where the record begins
+	rec       Record
+	committed int64 // when its transaction was committed; else its append
 }
 
 func newCursor(f *File, fates *fates) *cursor {
@@ -89,7 +89,7 @@ func (c *cursor) next() bool {
 
 func (c *cursor) visible() bool {
 	r := &c.rec
-	c.settled = r.Timestamp
+	c.committed = r.Timestamp
 	switch r.Kind {
 	case Data:
 		return true
@@ -106,7 +106,7 @@ func (c *cursor) visible() bool {
 	if i == len(ms) { // its marker was compacted away, or it has not ended
 		return r.Offset < c.f.Stable
 	}
-	c.settled = ms[i].at
+	c.committed = ms[i].at
 	return ms[i].commit
 }
 

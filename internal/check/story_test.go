@@ -31,7 +31,7 @@ func story(t *testing.T) (h *check.History, end int64) {
 		w := sim.New(t, sim.Options{Seed: 1})
 		w.Start("a")
 		w.AwaitOwners()
-		tell(w)
+		report(w)
 		w.Start("a")
 		w.AwaitOwners()
 		time.Sleep(2 * time.Minute)
@@ -40,8 +40,8 @@ func story(t *testing.T) (h *check.History, end int64) {
 	return h, end
 }
 
-// tell sends the commands and receipts of the story.
-func tell(w *sim.World) {
+// report sends the commands and receipts of the story.
+func report(w *sim.World) {
 	o := func(key, body string) { w.Send(key, body); time.Sleep(50 * time.Millisecond) }
 	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
 	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
@@ -131,7 +131,7 @@ func receipts(w *sim.World) {
 
 func verify(t *testing.T, h *check.History, end int64) *check.Report {
 	t.Helper()
-	r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Settle: -1})
+	r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Unread: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestLatenessInFaults(t *testing.T) {
 		{"all of it", 1, 1 << 62, true, false},
 		{"the last hour", middle, 1 << 62, true, true},
 	} {
-		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Settle: -1, Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
+		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Unread: -1, Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,9 +39,9 @@ func (t *life) fire(e *event) {
 	}
 	switch {
 	case e.attempt > 1:
-		t.again(e, name, d)
-	case t.postponedAgain(name):
-		t.again(e, name, d)
+		t.reemitted(e, name, d)
+	case t.followsPostponement(name):
+		t.reemitted(e, name, d)
 	default:
 		t.first(e, name, mark, d)
 	}
@@ -88,7 +88,7 @@ func (t *life) emission(e *event) *due {
 func (t *life) catchUpTo(offset int64) {
 	for t.next < len(t.commands) && t.commands[t.next].at.offset < offset {
 		c := t.commands[t.next]
-		if t.toldLater(c) {
+		if t.namedLater(c) {
 			return // held against the basis in based
 		}
 		t.silent(c)
@@ -96,8 +96,8 @@ func (t *life) catchUpTo(offset int64) {
 	}
 }
 
-// toldLater says whether some event speaks of a command.
-func (t *life) toldLater(c *command) bool {
+// namedLater says whether some event speaks of a command.
+func (t *life) namedLater(c *command) bool {
 	a := t.commandRecord(c)[0]
 	b := t.v.h.Prefix + "commands/" + c.first.String()
 	for i := range t.events {

@@ -76,7 +76,7 @@ func (v *verifier) turns(p int32) {
 	}
 	w.eventOrder(events)
 	w.dueOrder()
-	v.settlePartition(p, w.last)
+	v.endPartition(p, w.last)
 }
 
 // isByKey: a due topic whose records do not stand on their trigger's partition.
@@ -219,14 +219,14 @@ func (w *turnWalk) eventOrder(events *output) {
 	if events == nil {
 		return
 	}
-	told := 0
+	checkPlan := 0
 	for c := newCursor(events.f, events.fates); c.next(); {
 		us, ok := fieldNumber(c.rec.Value, eventUS)
 		if ok && us > w.us {
 			w.us = us
 			continue
 		}
-		if told++; told <= 5 {
+		if checkPlan++; checkPlan <= 5 {
 			w.v.add(nil, Violation{Class: Illegal, Trigger: string(c.rec.Key), Partition: w.p,
 				Records: []string{fmt.Sprintf("%s/%d/%d", events.name, w.p,
 					c.rec.Offset)}, Sentence: fmt.Sprintf("event_us %d does not grow: before it stands %d", us, w.us)})
@@ -271,9 +271,9 @@ func (w *turnWalk) dueOrder() {
 	}
 }
 
-// settlePartition finds out how far commands were decided on, and whether the
+// endPartition finds out how far commands were decided on, and whether the
 // partition stands still at the end (C12).
-func (v *verifier) settlePartition(p int32, last *statepb.Progress) {
+func (v *verifier) endPartition(p int32, last *statepb.Progress) {
 	part := &v.parts[p]
 	if last != nil {
 		part.applied, part.receipts, part.lastTurn = last.NextCommand, last.NextReceipt, last.At
@@ -322,7 +322,7 @@ func (v *verifier) waiting(p int32) {
 		}
 		n, first := 0, int64(0)
 		for c := newCursor(f, v.fates[i]); c.next(); {
-			if c.rec.Offset < part.applied || c.settled > v.full-v.o.Grace.Milliseconds() {
+			if c.rec.Offset < part.applied || c.committed > v.full-v.o.Grace.Milliseconds() {
 				continue
 			}
 			if n++; n == 1 {

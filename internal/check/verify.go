@@ -113,7 +113,7 @@ func (v *verifier) scan() error {
 		v.progress(len(f.bytes))
 	}
 	v.end = cmp.Or(v.o.End, asked, last)
-	v.full = v.end - v.o.Settle.Milliseconds()
+	v.full = v.end - v.o.Unread.Milliseconds()
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (v *verifier) holes(f *File, ft *fates) {
 
 // mayBeCompacted says whether a command is missing where compaction may have
 // taken it.
-func (v *verifier) mayBeCompacted(at place) bool {
+func (v *verifier) mayBeCompacted(at location) bool {
 	if int(at.partition) >= len(v.parts) {
 		return false
 	}
@@ -222,17 +222,17 @@ func (v *verifier) acks() {
 	if len(v.o.Acks) == 0 {
 		return
 	}
-	wanted := map[place]*Ack{}
+	wanted := map[location]*Ack{}
 	for i := range v.o.Acks {
 		a := &v.o.Acks[i]
-		wanted[place{a.Partition, a.Offset}] = a
+		wanted[location{a.Partition, a.Offset}] = a
 	}
 	for i, f := range v.h.files {
 		if f.kind != kindCommands {
 			continue
 		}
 		for c := newCursor(f, v.fates[i]); c.next(); {
-			at := place{f.Partition, c.rec.Offset}
+			at := location{f.Partition, c.rec.Offset}
 			a := wanted[at]
 			if a == nil {
 				continue

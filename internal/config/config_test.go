@@ -288,13 +288,13 @@ func TestValuesReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := map[string]string{}
+	second := map[string]string{}
 	for _, v := range c.Values() {
 		if v.Value != "" {
-			again[v.Key] = v.Value
+			second[v.Key] = v.Value
 		}
 	}
-	d, err := Load(Options{Flags: again})
+	d, err := Load(Options{Flags: second})
 	if err != nil {
 		t.Fatal(err)
 	}

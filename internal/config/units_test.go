@@ -82,8 +82,8 @@ func FuzzParseDuration(f *testing.F) {
 			t.Fatalf("%q is %v", text, d)
 		}
 		whole := d.Truncate(time.Millisecond)
-		if again, err := ParseDuration(FormatDuration(d)); err != nil || again != whole {
-			t.Fatalf("%q is %v, formatted %s is %v (%v)", text, d, FormatDuration(d), again, err)
+		if second, err := ParseDuration(FormatDuration(d)); err != nil || second != whole {
+			t.Fatalf("%q is %v, formatted %s is %v (%v)", text, d, FormatDuration(d), second, err)
 		}
 	})
 }
@@ -100,9 +100,9 @@ func FuzzParseSize(f *testing.F) {
 		if s < 0 {
 			t.Fatalf("%q is %d", text, s)
 		}
-		again, err := ParseSize(s.String())
-		if err != nil || again != s && s < 1<<53 {
-			t.Fatalf("%q is %d, formatted %s is %d (%v)", text, s, s, again, err)
+		second, err := ParseSize(s.String())
+		if err != nil || second != s && s < 1<<53 {
+			t.Fatalf("%q is %d, formatted %s is %d (%v)", text, s, s, second, err)
 		}
 	})
 }
@@ -116,8 +116,8 @@ func FuzzParseReplication(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := parseReplication(r.String()); err != nil || again.String() != r.String() {
-			t.Fatalf("%q is %s, read back %s (%v)", text, r, again, err)
+		if second, err := parseReplication(r.String()); err != nil || second.String() != r.String() {
+			t.Fatalf("%q is %s, read back %s (%v)", text, r, second, err)
 		}
 	})
 }

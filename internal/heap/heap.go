@@ -28,7 +28,7 @@ const (
 var once sync.Once
 
 // Manage sets GOGC of this process after every collection from now on; a GOGC
-// in its environment is obeyed instead.
+// in its environment is used instead.
 func Manage() {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -24,17 +24,17 @@ import (
 type Producer struct {
 	opts []kgo.Opt
 
-	mu      sync.Mutex
-	cl      *kgo.Client
-	renewed time.Time
-	looking bool // whether cl can still produce
-	closed  bool
+	mu       sync.Mutex
+	cl       *kgo.Client
+	renewed  time.Time
+	renewing bool // whether cl can still produce
+	closed   bool
 }
 
 // Between two replacements, and for a look at a client.
 const (
 	renewInterval = time.Second
-	lookWithin    = 5 * time.Second
+	renewWithin   = 5 * time.Second
 )
 
 // New makes a producer; opts are every client's.
@@ -59,7 +59,7 @@ func (p *Producer) Client() *kgo.Client {
 func (p *Producer) Load(ctx context.Context) error {
 	cl := p.Client()
 	_, _, err := cl.ProducerID(ctx)
-	p.look(cl, err)
+	p.check(cl, err)
 	return err
 }
 
@@ -67,7 +67,7 @@ func (p *Producer) Load(ctx context.Context) error {
 func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	cl := p.Client()
 	cl.TryProduce(ctx, r, func(r *kgo.Record, err error) {
-		p.look(cl, err)
+		p.check(cl, err)
 		promise(r, err)
 	})
 }
@@ -76,7 +76,7 @@ func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*
 func (p *Producer) ProduceSync(ctx context.Context, rs ...*kgo.Record) kgo.ProduceResults {
 	cl := p.Client()
 	results := cl.ProduceSync(ctx, rs...)
-	p.look(cl, results.FirstErr())
+	p.check(cl, results.FirstErr())
 	return results
 }
 
@@ -89,23 +89,23 @@ func (p *Producer) Close() {
 	cl.Close()
 }
 
-// look has a client replaced if a produce failed since it has no producer id,
+// check has a client replaced if a produce failed since it has no producer id,
 // and never will. It does not wait for that.
-func (p *Producer) look(cl *kgo.Client, err error) {
+func (p *Producer) check(cl *kgo.Client, err error) {
 	if !final(err) {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.looking || p.cl != cl || time.Since(p.renewed) < renewInterval {
+	if p.closed || p.renewing || p.cl != cl || time.Since(p.renewed) < renewInterval {
 		return
 	}
-	p.looking = true
+	p.renewing = true
 	go p.renew(cl)
 }
 
 func (p *Producer) renew(cl *kgo.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
 	defer cancel()
 	_, _, err := cl.ProducerID(ctx)
 	var next *kgo.Client
@@ -123,7 +123,7 @@ func (p *Producer) renew(cl *kgo.Client) {
 func (p *Producer) replace(next *kgo.Client) (old *kgo.Client) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looking = false
+	p.renewing = false
 	if next == nil || p.closed {
 		return next
 	}

@@ -11,9 +11,9 @@ import (
 // the partitions that it has just learnt of. What looks through its files in
 // between does not see those records.
 
-// flushAgain is after how long a flush that may have looked too early is begun
+// secondFlush is after how long a flush that may have looked too early is begun
 // anew.
-const flushAgain = 10 * time.Millisecond
+const secondFlush = 10 * time.Millisecond
 
 // Flush waits until brokers have acknowledged all that cl has buffered; wrote
 // says where the first records of topics go that are new to it. kgo's own Flush ends the
@@ -21,7 +21,7 @@ const flushAgain = 10 * time.Millisecond
 // others as long as they linger.
 func Flush(ctx context.Context, cl *kgo.Client, wrote ...*kgo.Record) error {
 	for !filed(cl, wrote...) {
-		step, cancel := context.WithTimeout(ctx, flushAgain)
+		step, cancel := context.WithTimeout(ctx, secondFlush)
 		err := cl.Flush(step)
 		cancel()
 		if err == nil || ctx.Err() != nil {

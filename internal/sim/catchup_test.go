@@ -176,12 +176,12 @@ type span struct{ first, last time.Time }
 // What becomes late while the engine catches up is a run of its own; nothing is
 // in two runs, and nothing in between.
 func (o outage) runs(w *sim.World, key string, period time.Duration) (all []span) {
-	told := w.Misfires(key)
-	if len(told) == 0 || (len(told) > 2 && o.policy != "fire_all") {
-		w.T.Fatalf("%s: %d runs were told", key, len(told))
+	named := w.Misfires(key)
+	if len(named) == 0 || (len(named) > 2 && o.policy != "fire_all") {
+		w.T.Fatalf("%s: %d runs were told", key, len(named))
 	}
 	var before time.Time
-	for i, run := range told {
+	for i, run := range named {
 		from, to := parse(w.T, run.First), parse(w.T, run.Last)
 		if n := int(to.Sub(from)/period) + 1; n != run.Count || (i > 0 && from.Sub(before) != period) {
 			w.T.Errorf("%s: run %d is told as %d from %v to %v, after %v", key, i, run.Count, from, to, before)

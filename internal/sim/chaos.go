@@ -84,7 +84,7 @@ func (w *World) foreign(rng *rand.Rand, span time.Duration) {
 }
 
 // transaction says whether the register was committed for sure; whatever is
-// in doubt is settled before it returns.
+// in doubt is resolved before it returns.
 func (w *World) transaction(ctx context.Context, id, key string, at time.Time, commit bool) bool {
 	cl, err := w.Producer(ctx, kgo.TransactionalID(id), kgo.TransactionTimeout(foreignTimeout))
 	if err != nil {

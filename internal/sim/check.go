@@ -28,7 +28,7 @@ func (w *World) CheckInvariants() {
 // Violations is CheckInvariants for tests that expect some.
 func (w *World) Violations() []string {
 	w.T.Helper()
-	c := &look{w: w}
+	c := &audit{w: w}
 	c.seen = pipelinetest.Flat(w.Read(kgo.ReadCommitted(), w.Topics()...))
 	c.due = c.seen[w.Names.Due("default")]
 	c.readEvents()
@@ -45,8 +45,8 @@ func (w *World) Violations() []string {
 	return c.found
 }
 
-// look is one look at all topics.
-type look struct {
+// audit is one look at all topics.
+type audit struct {
 	w      *World
 	seen   map[string][]*kgo.Record // of all topics, as readers of committed records see them
 	due    []*kgo.Record
@@ -54,13 +54,13 @@ type look struct {
 	found  []string
 }
 
-func (c *look) violation(format string, args ...any) {
+func (c *audit) violation(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
 // readEvents decodes the history; per trigger seq has no gap, per partition
 // event_us increases (C8).
-func (c *look) readEvents() {
+func (c *audit) readEvents() {
 	c.events = map[string][]topics.Event{}
 	last := map[int32]int64{}
 	for _, r := range c.seen[c.w.Names.Events()] {
@@ -73,16 +73,16 @@ func (c *look) readEvents() {
 			c.violation("event_us %d at %d/%d does not increase", e.EventUS, r.Partition, r.Offset)
 		}
 		last[r.Partition] = e.EventUS
-		told := c.events[e.Trigger]
-		if len(told) > 0 && e.Seq != told[len(told)-1].Seq+1 && e.Seq > 1 {
-			c.violation("%s: event %s has seq %d after %d", e.Trigger, e.Type, e.Seq, told[len(told)-1].Seq)
+		named := c.events[e.Trigger]
+		if len(named) > 0 && e.Seq != named[len(named)-1].Seq+1 && e.Seq > 1 {
+			c.violation("%s: event %s has seq %d after %d", e.Trigger, e.Type, e.Seq, named[len(named)-1].Seq)
 		}
-		c.events[e.Trigger] = append(told, e)
+		c.events[e.Trigger] = append(named, e)
 	}
 }
 
 // wishes compares what was acknowledged with what came out (C2-C5, C7).
-func (c *look) wishes() {
+func (c *audit) wishes() {
 	fired := map[string][]*kgo.Record{}
 	for _, r := range c.due {
 		fired[string(r.Key)] = append(fired[string(r.Key)], r)
@@ -103,7 +103,7 @@ func (c *look) wishes() {
 
 // evidence is what the topics know of a trigger: its commands, which of them a
 // reader of committed records sees, and what was told.
-func (c *look) evidence(key string) string {
+func (c *audit) evidence(key string) string {
 	var out []string
 	visible := map[[2]int64]bool{}
 	for _, r := range c.seen[c.w.Names.Commands()] {
@@ -121,7 +121,7 @@ func (c *look) evidence(key string) string {
 	return strings.Join(out, "; ")
 }
 
-func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
+func (c *audit) wish(key string, x *wish, fired []*kgo.Record) {
 	eps := c.w.Epsilon
 	for _, r := range fired {
 		if early := x.due.Sub(r.Timestamp); early > eps {
@@ -134,7 +134,7 @@ func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
 	if len(fired) > 1 {
 		c.violation("%s fired %d times", key, len(fired))
 	}
-	cancelled, tooLate := c.told(key, trigger.CancelledFact), c.told(key, trigger.CancelTooLate)
+	cancelled, tooLate := c.named(key, trigger.CancelledFact), c.named(key, trigger.CancelTooLate)
 	switch {
 	case x.doubtful:
 	case x.cancelled.IsZero():
@@ -150,7 +150,7 @@ func (c *look) wish(key string, x *wish, fired []*kgo.Record) {
 	}
 }
 
-func (c *look) told(key string, what trigger.FactType) bool {
+func (c *audit) named(key string, what trigger.FactType) bool {
 	for _, e := range c.events[key] {
 		if e.Type == string(what) {
 			return true
@@ -160,7 +160,7 @@ func (c *look) told(key string, what trigger.FactType) bool {
 }
 
 // unique: one committed record per ce_id and attempt (C4).
-func (c *look) unique() {
+func (c *audit) unique() {
 	seen := map[string]bool{}
 	for _, r := range c.due {
 		id := pipelinetest.Header(r, "ce_id") + " attempt " + pipelinetest.Header(r, "ce_wcattempt")
@@ -172,7 +172,7 @@ func (c *look) unique() {
 }
 
 // transactions holds turns against their manifests (C10, C11).
-func (c *look) transactions() {
+func (c *audit) transactions() {
 	n := c.w.Names
 	dumps := map[string][]*kgo.Record{}
 	written := []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Due("default")}
@@ -186,7 +186,7 @@ func (c *look) transactions() {
 }
 
 // stores compares every owner's store with the fold of topic state (C9).
-func (c *look) stores() {
+func (c *audit) stores() {
 	fold := map[int32]map[string][]byte{}
 	for _, r := range c.seen[c.w.Names.State()] {
 		if topics.IsReserved(r.Key) {
@@ -208,7 +208,7 @@ func (c *look) stores() {
 	}
 }
 
-func (c *look) store(n *Node, partition int32, want map[string][]byte) {
+func (c *audit) store(n *Node, partition int32, want map[string][]byte) {
 	found := 0
 	err := n.Scan(c.w.Context(), partition, "", func(s *trigger.State) bool {
 		found++

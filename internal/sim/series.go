@@ -124,7 +124,7 @@ func (w *World) calendar(name string) (calendar.DateSet, bool) {
 
 // promises holds every series against what preview printed: the same
 // occurrences, wall times and instants, in that order, and nothing else (C6).
-func (c *look) promises(fired map[string][]*kgo.Record) {
+func (c *audit) promises(fired map[string][]*kgo.Record) {
 	for key, p := range c.w.series {
 		for _, v := range p.broken(key, fired[key], time.Now(), c.w.Epsilon) {
 			c.violation("%s", v)
@@ -149,7 +149,7 @@ func (p *promise) broken(key string, fired []*kgo.Record, now time.Time, eps tim
 			say("fired %s after its end", pipelinetest.Header(r, "ce_time"))
 			return found
 		}
-		if got, want := told(r), p.want[i]; got.At != canonical(want.At) || !sameWall(got.Local, want.Local) {
+		if got, want := named(r), p.want[i]; got.At != canonical(want.At) || !sameWall(got.Local, want.Local) {
 			say("number %d is %s %s, preview has %s %s", i+1, got.At, got.Local, want.At, want.Local)
 			return found
 		}
@@ -167,8 +167,8 @@ func (p *promise) earliest(key string, i int, r *kgo.Record) time.Time {
 	return instant(p.want[i].At).Add(calendar.Jitter(key, id, p.Jitter).Truncate(time.Millisecond))
 }
 
-// told is what a due event says of its occurrence.
-func told(r *kgo.Record) calendar.PreviewOccurrence {
+// named is what a due event says of its occurrence.
+func named(r *kgo.Record) calendar.PreviewOccurrence {
 	return calendar.PreviewOccurrence{At: pipelinetest.Header(r, "ce_time"), Local: pipelinetest.Header(r, "ce_wclocaltime")}
 }
 

@@ -23,7 +23,7 @@ func (w *World) Verify() *check.Report {
 		w.T.Fatalf("verify: %v", err)
 	}
 	machine := w.Newest().Machine
-	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Settle: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
+	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Unread: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
 		CatchUp: machine.MaxCatchUp}
 	if w.compacted {
 		o.CompactionLag = -1

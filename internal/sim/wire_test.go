@@ -55,11 +55,11 @@ func TestTruncate(t *testing.T) {
 		n := w.Start("a")
 		w.AwaitOwners()
 		time.Sleep(5 * time.Second)
-		var told []string
+		var named []string
 		for _, r := range w.Dump(w.Names.Events()) {
-			told = append(told, string(r.Key))
+			named = append(named, string(r.Key))
 		}
-		if got := strings.Join(told, " "); got != "k0 k1 k2 k6" {
+		if got := strings.Join(named, " "); got != "k0 k1 k2 k6" {
 			t.Errorf("the engine has read %s", got)
 		}
 		for _, s := range n.Partitions() {

@@ -9,21 +9,21 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// telling logs that the collector does not take spans, instead of telling
+// reporting logs that the collector does not take spans, instead of telling
 // OpenTelemetry's global handler, which writes where it likes.
-type telling struct {
+type reporting struct {
 	sdk.SpanExporter
 	log *slog.Logger
 
-	mu   sync.Mutex
-	told time.Time
-	lost int
+	mu       sync.Mutex
+	reported time.Time
+	lost     int
 }
 
-// tellEvery bounds how often it is told: a collector can be away for days.
-const tellEvery = time.Minute
+// reportEvery bounds how often it is told: a collector can be away for days.
+const reportEvery = time.Minute
 
-func (e *telling) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (e *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil || e.log == nil {
 		return nil
@@ -31,9 +31,9 @@ func (e *telling) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) err
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lost += len(spans)
-	if now := time.Now(); now.Sub(e.told) >= tellEvery {
+	if now := time.Now(); now.Sub(e.reported) >= reportEvery {
 		e.log.Warn("the trace collector takes no spans", "lost", e.lost, "error", err)
-		e.told, e.lost = now, 0
+		e.reported, e.lost = now, 0
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ type Span struct{ s trace.Span }
 const (
 	Server   = trace.SpanKindServer   // answers a request
 	Producer = trace.SpanKindProducer // writes a record for others
-	Consumer = trace.SpanKindConsumer // obeys a record
+	Consumer = trace.SpanKindConsumer // reads a record
 	Internal = trace.SpanKindInternal
 )
 

@@ -47,7 +47,7 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		if err != nil {
 			return nil, err
 		}
-		processor = sdk.NewBatchSpanProcessor(&telling{SpanExporter: otlp, log: o.Logger})
+		processor = sdk.NewBatchSpanProcessor(&reporting{SpanExporter: otlp, log: o.Logger})
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", "waterclock"), attribute.String("service.version", o.Version)), resource.WithFromEnv())

@@ -31,8 +31,8 @@ func TestSchemaBroken(t *testing.T) {
 			l, s := sinktest.NewLog(t), openTest(t, o)
 			l.Write(kgo.TryCommit, l.Lives("before", 50)...)
 			stage, proven, broken := 0, int64(0), time.Time{}
-			told := newTold()
-			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Stopped: told.stopped}}, func() bool {
+			reports := newReports()
+			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Stopped: reports.stopped}}, func() bool {
 				at, end := l.Committed("waterclock-history")
 				switch {
 				case stage == 0 && at == end:
@@ -43,7 +43,7 @@ func TestSchemaBroken(t *testing.T) {
 					if at != proven {
 						t.Errorf("offsets went on from %d to %d while rows were refused", proven, at)
 					}
-					if n := told.now(); n != sinktest.LogPartitions {
+					if n := reports.now(); n != sinktest.LogPartitions {
 						t.Errorf("%d partitions are told to stand still, want %d", n, sinktest.LogPartitions)
 					}
 					mend(t, o, c.mends)
@@ -52,22 +52,22 @@ func TestSchemaBroken(t *testing.T) {
 				return stage == 2 && at == end
 			})
 			requireLives(t, s, "during", 50)
-			if n := told.now(); n != 0 {
+			if n := reports.now(); n != 0 {
 				t.Errorf("%d partitions are told to stand still when all is mended", n)
 			}
 		})
 	}
 }
 
-// told is which partitions are told to stand still.
-type told struct {
+// reports is which partitions are told to stand still.
+type reports struct {
 	mu  sync.Mutex
 	why map[int32]error
 }
 
-func newTold() *told { return &told{why: map[int32]error{}} }
+func newReports() *reports { return &reports{why: map[int32]error{}} }
 
-func (s *told) stopped(partition int32, err error) {
+func (s *reports) stopped(partition int32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.why[partition] = err; err == nil {
@@ -75,7 +75,7 @@ func (s *told) stopped(partition int32, err error) {
 	}
 }
 
-func (s *told) now() int {
+func (s *reports) now() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.why)

@@ -124,8 +124,8 @@ func (c *change) isErased(r *sinks.EventRecord) (bool, error) {
 func (c *change) put(r *sinks.EventRecord) error {
 	state := sinks.StateOf(&r.Event, c.s.retention())
 	err := c.mergeRow(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
-	erased, look := c.isErased(r)
-	if err = errors.Join(err, look); err != nil {
+	erased, read := c.isErased(r)
+	if err = errors.Join(err, read); err != nil {
 		return err
 	}
 	if erased {

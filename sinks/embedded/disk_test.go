@@ -175,12 +175,12 @@ func TestCrash(t *testing.T) {
 		}
 		crashed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: seed * 5, RNG: newRand(uint64(seed))})
 		s.Close()
-		again := openTest(t, Options{Dir: "h", FS: crashed, SweepEvery: -1, Now: func() time.Time { return start }})
-		progress, err := again.Progress(context.Background())
+		second := openTest(t, Options{Dir: "h", FS: crashed, SweepEvery: -1, Now: func() time.Time { return start }})
+		progress, err := second.Progress(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next, rows := progress[0].Next, count(t, again, tableEvents); next != int64(rows) || next%10 != 0 || next < 60 {
+		if next, rows := progress[0].Next, count(t, second, tableEvents); next != int64(rows) || next%10 != 0 || next < 60 {
 			t.Errorf("seed %d: progress %d and %d rows", seed, next, rows)
 		}
 	}
@@ -268,18 +268,18 @@ func TestOptionsValidate(t *testing.T) {
 }
 
 // A sweep looks twice: what Apply brought to life behind its back stays.
-func TestSweepLooksTwice(t *testing.T) {
+func TestSweepReadsTwice(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1, Now: func() time.Time { return start }})
 	for i := range 50 {
 		apply(t, s, event(i, ""))
 	}
-	looks := 0
+	reads := 0
 	err := s.dropRows([]byte{tableState}, after([]byte{tableState}), func([]byte) (bool, error) {
-		looks++
-		return looks > 50 && looks%2 == 0, nil
+		reads++
+		return reads > 50 && reads%2 == 0, nil
 	})
-	if left := count(t, s, tableState); err != nil || looks != 100 || left != 25 {
-		t.Errorf("%d rows left after %d looks, %v; want 25 after 100", left, looks, err)
+	if left := count(t, s, tableState); err != nil || reads != 100 || left != 25 {
+		t.Errorf("%d rows left after %d looks, %v; want 25 after 100", left, reads, err)
 	}
 }
 

@@ -65,8 +65,8 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if p, err := decodeProgress(b); err == nil {
-			if again, err := decodeProgress(encodeProgress(p)); err != nil || again != p {
-				t.Fatalf("%+v comes back as %+v, %v", p, again, err)
+			if second, err := decodeProgress(encodeProgress(p)); err != nil || second != p {
+				t.Fatalf("%+v comes back as %+v, %v", p, second, err)
 			}
 		}
 	})

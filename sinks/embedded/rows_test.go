@@ -175,16 +175,16 @@ func FuzzRow(f *testing.F) {
 	f.Add(encodeRow(&goldenMinute), false)
 	f.Add([]byte(`{"State":{"u":1,"e":2,"v":"FIRED"}}`), true)
 	f.Fuzz(func(t *testing.T, b []byte, state bool) {
-		row, again := any(new(sinks.MinuteRow)), any(new(sinks.MinuteRow))
+		row, second := any(new(sinks.MinuteRow)), any(new(sinks.MinuteRow))
 		if state {
-			row, again = new(sinks.StateRow), new(sinks.StateRow)
+			row, second = new(sinks.StateRow), new(sinks.StateRow)
 		}
 		if decodeRow(b, row) != nil {
 			return
 		}
 		spelled := encodeRow(row)
-		if err := decodeRow(spelled, again); err != nil || !bytes.Equal(encodeRow(again), spelled) {
-			t.Fatalf("%+v comes back as %+v, %v", row, again, err)
+		if err := decodeRow(spelled, second); err != nil || !bytes.Equal(encodeRow(second), spelled) {
+			t.Fatalf("%+v comes back as %+v, %v", row, second, err)
 		}
 	})
 }

@@ -31,14 +31,14 @@ func testAges(t *testing.T, w *world) {
 			t.Run(fmt.Sprintf("day %d in batches of %d", age, size), func(t *testing.T) {
 				w := &world{t: t, open: w.open, h: w.h, rand: w.rand, seq: map[string]int64{}, tenant: fmt.Sprintf("t%08x", w.rand.Uint32())}
 				s := w.lives(time.Now().UTC().Add(-time.Duration(age)*oldDay), oldDay)
-				told := s.until(time.Now())
-				for part := range slices.Chunk(told, size) {
+				written := s.until(time.Now())
+				for part := range slices.Chunk(written, size) {
 					w.apply(part...)
 				}
-				w.requireAge(s, told, time.Now(), ageRetention*oldDay)
-				w.apply(told[:len(told)/2]...) // what a projector that died applies again
-				w.apply(told...)
-				w.requireAge(s, told, time.Now(), ageRetention*oldDay)
+				w.requireAge(s, written, time.Now(), ageRetention*oldDay)
+				w.apply(written[:len(written)/2]...) // what a projector that died applies again
+				w.apply(written...)
+				w.requireAge(s, written, time.Now(), ageRetention*oldDay)
 			})
 		}
 	}
@@ -64,27 +64,27 @@ func Live(t *testing.T, open Open, c Clock) {
 	w.reopen(ageRetention * c.Day)
 	start := c.Now().UTC().Truncate(time.Millisecond)
 	s := w.lives(start, c.Day)
-	told := 0
+	written := 0
 	for _, age := range c.Ages {
-		look := start.Add(time.Duration(age) * c.Day)
-		for ; told < len(s.events) && !s.at(told).After(look.Add(time.Millisecond)); told++ {
-			c.Wait(s.at(told))
-			w.apply(s.events[told])
+		now := start.Add(time.Duration(age) * c.Day)
+		for ; written < len(s.events) && !s.at(written).After(now.Add(time.Millisecond)); written++ {
+			c.Wait(s.at(written))
+			w.apply(s.events[written])
 		}
-		c.Wait(look)
-		t.Logf("day %d, %d events told", age, told)
-		w.requireAge(s, s.events[:told], c.Now(), ageRetention*c.Day)
+		c.Wait(now)
+		t.Logf("day %d, %d events told", age, written)
+		w.requireAge(s, s.events[:written], c.Now(), ageRetention*c.Day)
 
-		again := *w
-		again.tenant = fmt.Sprintf("%s-%d", w.tenant, age)
-		replay := slices.Clone(s.events[:told])
+		other := *w
+		other.tenant = fmt.Sprintf("%s-%d", w.tenant, age)
+		replay := slices.Clone(s.events[:written])
 		for i := range replay {
-			replay[i].Tenant = again.tenant
+			replay[i].Tenant = other.tenant
 		}
 		for part := range slices.Chunk(replay, 3) {
-			again.apply(part...)
+			other.apply(part...)
 		}
-		again.requireAge(s, replay, c.Now(), ageRetention*c.Day)
+		other.requireAge(s, replay, c.Now(), ageRetention*c.Day)
 	}
 }
 
@@ -98,13 +98,13 @@ type lives struct {
 func (s *lives) at(i int) time.Time { return time.UnixMicro(s.events[i].EventUS) }
 
 // until are the events that have happened by an instant.
-func (s *lives) until(now time.Time) (told []sinks.EventRecord) {
+func (s *lives) until(now time.Time) (written []sinks.EventRecord) {
 	for i, e := range s.events {
 		if !s.at(i).After(now) {
-			told = append(told, e)
+			written = append(written, e)
 		}
 	}
-	return told
+	return written
 }
 
 // lives tells of triggers that end in every way there is, some of them planned
@@ -114,7 +114,7 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 	on := func(day float64) time.Time {
 		return start.Add(time.Duration(day * float64(oneDay))).Truncate(time.Millisecond)
 	}
-	tell := func(day float64, key string, f trigger.FactType, state trigger.Status, edit ...func(*sinks.EventRecord)) {
+	write := func(day float64, key string, f trigger.FactType, state trigger.Status, edit ...func(*sinks.EventRecord)) {
 		e := w.event(key, f, state, edit...)
 		e.Offset = int64(len(s.events))
 		w.at(&e, on(day))
@@ -125,31 +125,31 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 		r.Detail, r.Payload = "to +41 79 000 00 00", []byte(`{"title":"Take pills"}`)
 	}
 	// Fired while its registration, which waits for its due, has longer to live.
-	tell(0, "fired", trigger.Registered, trigger.Pending, due(on(2)), ann)
-	tell(2, "fired", trigger.OccurrenceFired, trigger.InFlight, due(on(2)))
-	tell(2.1, "fired", trigger.DeliveryDelivered, trigger.Fired)
-	tell(0, "far", trigger.Registered, trigger.Pending, due(on(300)), ann)
-	tell(0, "cancelled", trigger.Registered, trigger.Pending, due(on(300)), ann)
-	tell(5, "cancelled", trigger.CancelledFact, trigger.Cancelled, due(on(300)))
-	tell(0, "moved", trigger.Registered, trigger.Pending, due(on(300)), ann)
-	tell(3, "moved", trigger.Rescheduled, trigger.Pending, due(on(4)), before(on(300)))
-	tell(4, "moved", trigger.OccurrenceFired, trigger.Fired, due(on(4)))
+	write(0, "fired", trigger.Registered, trigger.Pending, due(on(2)), ann)
+	write(2, "fired", trigger.OccurrenceFired, trigger.InFlight, due(on(2)))
+	write(2.1, "fired", trigger.DeliveryDelivered, trigger.Fired)
+	write(0, "far", trigger.Registered, trigger.Pending, due(on(300)), ann)
+	write(0, "cancelled", trigger.Registered, trigger.Pending, due(on(300)), ann)
+	write(5, "cancelled", trigger.CancelledFact, trigger.Cancelled, due(on(300)))
+	write(0, "moved", trigger.Registered, trigger.Pending, due(on(300)), ann)
+	write(3, "moved", trigger.Rescheduled, trigger.Pending, due(on(4)), before(on(300)))
+	write(4, "moved", trigger.OccurrenceFired, trigger.Fired, due(on(4)))
 	// Erased while its events are there, and after they have ended.
-	tell(0, "erased", trigger.Registered, trigger.Pending, due(on(300)), ann)
-	tell(3, "erased", trigger.Rescheduled, trigger.Pending, due(on(310)), before(on(300)), ann)
-	tell(20, "erased", trigger.ErasedFact, trigger.Erased)
-	tell(0, "erased late", trigger.Registered, trigger.Pending, due(on(300)), ann)
-	tell(120, "erased late", trigger.ErasedFact, trigger.Erased)
+	write(0, "erased", trigger.Registered, trigger.Pending, due(on(300)), ann)
+	write(3, "erased", trigger.Rescheduled, trigger.Pending, due(on(310)), before(on(300)), ann)
+	write(20, "erased", trigger.ErasedFact, trigger.Erased)
+	write(0, "erased late", trigger.Registered, trigger.Pending, due(on(300)), ann)
+	write(120, "erased late", trigger.ErasedFact, trigger.Erased)
 	// A second life that says less than the first, and a series.
-	tell(0, "again", trigger.Registered, trigger.Pending, due(on(1)), ann)
-	tell(1, "again", trigger.OccurrenceFired, trigger.Fired, due(on(1)))
-	tell(60, "again", trigger.Registered, trigger.Pending, due(on(62)))
-	tell(62, "again", trigger.OccurrenceFired, trigger.Fired, due(on(62)))
-	tell(0, "series", trigger.Registered, trigger.Pending, due(on(1)), ann)
+	write(0, "again", trigger.Registered, trigger.Pending, due(on(1)), ann)
+	write(1, "again", trigger.OccurrenceFired, trigger.Fired, due(on(1)))
+	write(60, "again", trigger.Registered, trigger.Pending, due(on(62)))
+	write(62, "again", trigger.OccurrenceFired, trigger.Fired, due(on(62)))
+	write(0, "series", trigger.Registered, trigger.Pending, due(on(1)), ann)
 	for _, day := range []float64{1, 31, 62, 130} {
-		tell(day, "series", trigger.OccurrenceFired, trigger.Pending, due(on(day)), user("ann"))
+		write(day, "series", trigger.OccurrenceFired, trigger.Pending, due(on(day)), user("ann"))
 	}
-	tell(140, "series", trigger.PausedFact, trigger.Paused, due(on(160)))
+	write(140, "series", trigger.PausedFact, trigger.Paused, due(on(160)))
 	slices.SortStableFunc(s.events, func(a, b sinks.EventRecord) int { return int(a.EventUS - b.EventUS) })
 	for i := range s.events { // event_us grows strictly
 		e := &s.events[i]
@@ -169,12 +169,12 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 
 // requireAge compares all that a sink shows with the fold, and has no eye for
 // what was erased but for its absence.
-func (w *world) requireAge(s *lives, told []sinks.EventRecord, now time.Time, retention time.Duration) {
+func (w *world) requireAge(s *lives, written []sinks.EventRecord, now time.Time, retention time.Duration) {
 	w.t.Helper()
-	f := foldOf(s, told, retention)
+	f := foldOf(s, written, retention)
 	erased := map[string]int64{}
-	for i := range told {
-		if e := &told[i]; e.Type == string(trigger.ErasedFact) {
+	for i := range written {
+		if e := &written[i]; e.Type == string(trigger.ErasedFact) {
 			erased[e.Trigger] = e.EventUS
 		}
 	}
@@ -224,13 +224,13 @@ type fold struct {
 	erased  map[string]int64
 }
 
-func foldOf(s *lives, told []sinks.EventRecord, retention time.Duration) *fold {
-	f := &fold{told, map[string]*sinks.StateRow{}, map[sinks.MinuteKey]*sinks.MinuteRow{}, map[string]int64{}}
+func foldOf(s *lives, written []sinks.EventRecord, retention time.Duration) *fold {
+	f := &fold{written, map[string]*sinks.StateRow{}, map[sinks.MinuteKey]*sinks.MinuteRow{}, map[string]int64{}}
 	for _, k := range s.keys {
 		f.states[k] = &sinks.StateRow{}
 	}
-	for i := range told {
-		e := &told[i]
+	for i := range written {
+		e := &written[i]
 		said := sinks.StateOf(&e.Event, retention)
 		f.states[e.Trigger].Merge(&said)
 		sinks.MinutesOf(&e.Event, retention, func(k sinks.MinuteKey, said sinks.MinuteRow) {

@@ -97,13 +97,13 @@ func requireSame(t *testing.T, what string, got, want []sinks.EventRecord) {
 
 // What became of what was planned for a minute.
 func testMinute(t *testing.T, w *world) {
-	type told = func(at, to time.Time, key string) []sinks.EventRecord
+	type written = func(at, to time.Time, key string) []sinks.EventRecord
 	register := func(at time.Time, key string) sinks.EventRecord {
 		return w.event(key, trigger.Registered, trigger.Pending, due(at), user("ann"))
 	}
 	for _, c := range []struct {
 		name     string
-		tell     told
+		write    written
 		at, then string // the entry's state at the first instant, and at the second; "" for none
 	}{
 		{"registered", func(at, to time.Time, k string) []sinks.EventRecord {
@@ -152,7 +152,7 @@ func testMinute(t *testing.T, w *world) {
 	} {
 		at := w.futureMinute().Add(time.Duration(w.rand.IntN(59_999)) * time.Millisecond)
 		to := at.Add(3 * time.Minute)
-		events := c.tell(at, to, c.name)
+		events := c.write(at, to, c.name)
 		w.apply(events...)
 		if got := w.stateAt(at, c.name); got != c.at {
 			t.Errorf("%s: first instant %q, want %q", c.name, got, c.at)

@@ -21,7 +21,7 @@ import (
 // afterwards.
 const (
 	keyspace = "chaos"
-	again    = "chaos_again"
+	second   = "chaos_again"
 )
 
 // rest heals, waits until all that is due has fired, and stops the engines. The
@@ -82,7 +82,7 @@ func (w *world) judge() {
 	faults := w.evidence()
 	report := w.verify(faults)
 	tables := w.compareTables()
-	w.lookForPanics()
+	w.findPanics()
 	w.t.Log("\n" + w.summary(report, tables))
 	if w.t.Failed() {
 		w.t.Logf("judge the recording again: waterclock events verify --from %s --acks %s --faults %s --set topics.prefix=%s --grace 5s",
@@ -130,7 +130,7 @@ func (w *world) verify(faults []check.Fault) *check.Report {
 	defer h.Close()
 	// All was at rest for seconds when the engines were stopped: what was due then and
 	// has not fired is lost, and no record is still on its way.
-	r, err := check.Verify(h, check.Options{Zones: zones, End: w.end.UnixMilli(), Settle: -1, Grace: 5 * time.Second, Acks: w.load.acks,
+	r, err := check.Verify(h, check.Options{Zones: zones, End: w.end.UnixMilli(), Unread: -1, Grace: 5 * time.Second, Acks: w.load.acks,
 		Faults: faults, Workers: runtime.GOMAXPROCS(0)})
 	if err != nil {
 		w.t.Fatal(err)
@@ -159,7 +159,7 @@ func (w *world) compareTables() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	out, err := exec.Command(file, "history", "rebuild", "--keyspace", again, "--config", w.config).CombinedOutput()
+	out, err := exec.Command(file, "history", "rebuild", "--keyspace", second, "--config", w.config).CombinedOutput()
 	if err != nil {
 		w.t.Errorf("history rebuild: %v\n%s", err, out)
 		return "THE TABLES DIFFER from the event log"
@@ -167,8 +167,8 @@ func (w *world) compareTables() string {
 	return "the tables equal the event log"
 }
 
-// lookForPanics reads the processes' logs.
-func (w *world) lookForPanics() {
+// findPanics reads the processes' logs.
+func (w *world) findPanics() {
 	w.t.Helper()
 	logs, err := filepath.Glob(filepath.Join(w.dir, "*.log"))
 	if err != nil {

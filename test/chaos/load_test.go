@@ -103,7 +103,7 @@ func (l *load) run(ctx context.Context) {
 // seed decides.
 type kind struct {
 	share int // of a hundred
-	tell  func(l *load, key string, first, second time.Duration)
+	start func(l *load, key string, first, second time.Duration)
 }
 
 var kinds = []kind{
@@ -170,7 +170,7 @@ func (l *load) trigger() {
 	key := l.key("k")
 	for _, k := range kinds {
 		if at -= k.share; at < 0 {
-			k.tell(l, key, first, second)
+			k.start(l, key, first, second)
 			return
 		}
 	}

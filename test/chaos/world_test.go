@@ -184,15 +184,15 @@ func (w *world) engine(name, roles string, n int) *engine {
 	if e.probe = e.url; e.guest.Addr != "" {
 		e.probe = "http://" + address + ":8081"
 	}
-	w.t.Cleanup(func() { w.bury(e) })
+	w.t.Cleanup(func() { w.killForGood(e) })
 	return e
 }
 
 // guest is the number of engine n's namespace.
 func guest(n int) int { return services.FirstGuest + n - 1 }
 
-// bury ends a process for good, and keeps what it said if the test failed.
-func (w *world) bury(e *engine) {
+// killForGood ends a process for good, and keeps what it said if the test failed.
+func (w *world) killForGood(e *engine) {
 	said, _ := os.ReadFile(e.log)
 	if w.t.Failed() && e.done != nil && !ended(e.done) { // what it was doing goes to the log
 		e.signal(syscall.SIGCONT)

@@ -139,7 +139,7 @@ func TestClusterExactlyOnce(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	stop()
 	awaitOwners(t, nodes[0], partitions, 3)
-	settle(t, nodes...)
+	awaitReady(t, nodes...)
 	l.judge(c.brokers, c.prefix)
 }
 

@@ -40,12 +40,12 @@ func TestDevSurvivesKill9(t *testing.T) {
 	}
 	stop()
 	<-loaded
-	settle(t, p)
+	awaitReady(t, p)
 	l.judge(brokers, "waterclock.")
 }
 
-// settle waits until the last due time has passed and nothing is overdue.
-func settle(t *testing.T, ps ...*process) {
+// awaitReady waits until the last due time has passed and nothing is overdue.
+func awaitReady(t *testing.T, ps ...*process) {
 	t.Helper()
 	time.Sleep(4 * time.Second)
 	for _, p := range ps {

@@ -61,7 +61,7 @@ func TestRollingUpgrade(t *testing.T) {
 				}
 			}
 			stop()
-			settle(t, nodes...)
+			awaitReady(t, nodes...)
 			l.judge(cl.brokers, cl.prefix)
 		})
 	}
@@ -103,7 +103,7 @@ func TestDowngrade(t *testing.T) {
 	b.launch()
 	stop()
 	awaitOwners(t, a, 4, 2)
-	settle(t, a, b)
+	awaitReady(t, a, b)
 	l.judge(c.brokers, c.prefix)
 }
 

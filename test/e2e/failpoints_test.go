@@ -133,11 +133,11 @@ const attempts = 5
 
 // note strikes a node until the blow has hit where it shall; again wakes or
 // starts the node in between.
-func (s *struck) note(t *testing.T, v *victim, step turnStep, blow string, again func()) {
+func (s *struck) note(t *testing.T, v *victim, step turnStep, blow string, retry func()) {
 	t.Helper()
 	for i := range attempts {
 		if i > 0 {
-			again()
+			retry()
 		}
 		inside, err := v.strike(step.name, blow, step.open)
 		if err != nil {
@@ -202,7 +202,7 @@ func exactlyOnce(t *testing.T, steps []turnStep) {
 	}
 	stop()
 	awaitOwners(t, nodes[0].process, partitions, len(nodes))
-	settle(t, nodes[0].process)
+	awaitReady(t, nodes[0].process)
 	committed, aborted, found := levels(t, c.brokers, c.prefix)
 	if aborted == 0 {
 		t.Error("no record was aborted: no strike hit anything")

@@ -253,13 +253,13 @@ func TestContractLines(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		ours := strings.NewReplacer("localhost:9092", w.brokers[0], "waterclock.commands", w.topic("commands"))
 		events := w.follow(t, "events")
-		told := func(kind string) func([]*kgo.Record) bool {
+		logged := func(kind string) func([]*kgo.Record) bool {
 			return func(recs []*kgo.Record) bool {
 				return slices.ContainsFunc(recs, func(r *kgo.Record) bool { return strings.Contains(string(r.Value), `"`+kind+`"`) })
 			}
 		}
 		paste(t, ours.Replace(`echo '{"holdId":"h_8c4"}' | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-delay=7m -H wc-channel=orders`))
-		events.until(20*time.Second, "the register", told("trigger.registered"))
+		events.until(20*time.Second, "the register", logged("trigger.registered"))
 		a := w.call(t, http.MethodGet, "/v1/triggers/hold-8c4", "")
 		at, err1 := time.Parse(time.RFC3339, a.str("fire_at"))
 		made, err2 := time.Parse(time.RFC3339, a.str("created_at"))
@@ -270,7 +270,7 @@ func TestContractLines(t *testing.T) {
 			t.Errorf("payload: %v", a.body["payload"])
 		}
 		paste(t, ours.Replace(`echo cancel               | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-op=cancel`))
-		events.until(20*time.Second, "the cancel", told("trigger.cancelled"))
+		events.until(20*time.Second, "the cancel", logged("trigger.cancelled"))
 		if a := w.call(t, http.MethodGet, "/v1/triggers/hold-8c4", ""); a.str("state") != "CANCELLED" {
 			t.Errorf("after the second line: %v", a)
 		}

@@ -53,7 +53,7 @@ func TestHistoryOnCassandra(t *testing.T) {
 	w.node.ready(60 * time.Second)
 	time.Sleep(time.Second)
 	stop()
-	settle(t, w.node)
+	awaitReady(t, w.node)
 	l.judge(w.brokers, w.prefix)
 	lateness(t, w, away, back)
 
@@ -256,12 +256,12 @@ func differ(t *testing.T, table string, want, got map[string]int) {
 func answersFromHistory(t *testing.T, w *world, log map[string][]topics.Event) {
 	t.Helper()
 	for _, key := range []string{"away", "h-0", "h-1", "h-501", "h-900"} {
-		var told []string
+		var logged []string
 		for _, e := range list(w.call(t, http.MethodGet, "/v1/triggers/"+key+"/events", ""), "items") {
-			told = append(told, fmt.Sprint(e["type"]))
+			logged = append(logged, fmt.Sprint(e["type"]))
 		}
-		if want := types(log[key]); !slices.Equal(told, want) || len(told) == 0 {
-			t.Errorf("events of %s: %v, the log has %v", key, told, want)
+		if want := types(log[key]); !slices.Equal(logged, want) || len(logged) == 0 {
+			t.Errorf("events of %s: %v, the log has %v", key, logged, want)
 		}
 	}
 }

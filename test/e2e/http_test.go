@@ -57,8 +57,8 @@ func duplicatesOverHTTP(t *testing.T, w *world) {
 
 	first := post(`{"id":"dup-1","delay":"1h","payload":{"a":1}}`)
 	wants(t, "new", first, 201, "trigger_id=dup-1", "revision=1")
-	again := post(`{"id":"dup-1","delay":"1h","payload":{"a":1}}`)
-	wants(t, "same content", again, 200, "revision=1", "fire_at="+first.str("fire_at"))
+	retry := post(`{"id":"dup-1","delay":"1h","payload":{"a":1}}`)
+	wants(t, "same content", retry, 200, "revision=1", "fire_at="+first.str("fire_at"))
 	wants(t, "same content, other spelling", post(`{"payload":{"a":1},"id":"dup-1","priority":"normal","delay":"1h"}`), 200, "revision=1")
 	wants(t, "delay in other words", post(`{"id":"dup-1","delay":"60m","payload":{"a":1}}`), 200, "revision=2")
 	wants(t, "other payload", post(`{"id":"dup-1","delay":"60m","payload":{"a":2}}`), 200, "revision=3")
@@ -285,7 +285,7 @@ func eventsOverHTTP(t *testing.T, w *world) {
 	if kind := resp.Header.Get("Content-Type"); kind != "text/event-stream" {
 		t.Fatalf("follow: %s %s", resp.Status, kind)
 	}
-	var told []string
+	var logged []string
 	var seqs []float64
 	lastID := ""
 	for scan := bufio.NewScanner(resp.Body); scan.Scan(); {
@@ -300,9 +300,9 @@ func eventsOverHTTP(t *testing.T, w *world) {
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			t.Fatal(err)
 		}
-		told = append(told, fmt.Sprint(e["type"]))
+		logged = append(logged, fmt.Sprint(e["type"]))
 		seqs = append(seqs, e["seq"].(float64))
-		if len(told) == 5 { // all there was: now something happens
+		if len(logged) == 5 { // all there was: now something happens
 			wants(t, "run", w.call(t, http.MethodPost, "/v1/triggers/told:run", ""), 200)
 		}
 		if e["type"] == "occurrence.fired" {
@@ -310,8 +310,8 @@ func eventsOverHTTP(t *testing.T, w *world) {
 		}
 	}
 	want := []string{"trigger.registered", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed", "occurrence.fired"}
-	if !slices.Equal(told, want) || !slices.Equal(seqs, []float64{1, 2, 3, 4, 5, 6}) || lastID == "" {
-		t.Errorf("followed: %v %v, id %q", told, seqs, lastID)
+	if !slices.Equal(logged, want) || !slices.Equal(seqs, []float64{1, 2, 3, 4, 5, 6}) || lastID == "" {
+		t.Errorf("followed: %v %v, id %q", logged, seqs, lastID)
 	}
 	var paged []string
 	for deadline := time.Now().Add(10 * time.Second); len(paged) < len(want) && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {

@@ -38,7 +38,7 @@ func TestLateBroker(t *testing.T) {
 		time.Sleep(4 * time.Second)
 	}
 	stop()
-	settle(t, node)
+	awaitReady(t, node)
 	committed, _, found := levels(t, c.brokers, c.prefix)
 	for _, v := range append(found, l.violations(committed[c.prefix+"due.default"])...) {
 		t.Error(v)

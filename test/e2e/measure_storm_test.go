@@ -53,7 +53,7 @@ func TestStormWhileRestoring(t *testing.T) {
 	ready := time.Since(calm)
 	stop()
 	time.Sleep(time.Until(now.Add(90 * time.Second))) // the last of the herd
-	settle(t, nodes[:3]...)
+	awaitReady(t, nodes[:3]...)
 	l.judge(c.brokers, c.prefix)
 	if pending, _ := statusOf(nodes[0]); pending != pendingCount() {
 		t.Errorf("%d triggers are pending, want the %d that are due in hours", pending, pendingCount())

@@ -94,7 +94,7 @@ func (c *cluster) recovers(t *testing.T, partitions int, stop func(), nodes ...*
 	time.Sleep(2 * time.Second)
 	stop()
 	awaitOwners(t, nodes[0], partitions, len(nodes))
-	settle(t, nodes...)
+	awaitReady(t, nodes...)
 	awaitEnded(t, c.brokers, c.prefix+"due.default", c.prefix+"state", c.prefix+"events")
 }
 

@@ -61,7 +61,7 @@ func startAs(t *testing.T, name, file string, env []string, args ...string) *pro
 	p.launch()
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
-		told := p.logged()
+		logged := p.logged()
 		if t.Failed() { // what it was doing goes to the log
 			p.signal(syscall.SIGQUIT)
 			time.Sleep(time.Second)
@@ -72,8 +72,8 @@ func startAs(t *testing.T, name, file string, env []string, args ...string) *pro
 			if keep := os.Getenv("WATERCLOCK_TEST_KEEP"); keep != "" {
 				_ = os.WriteFile(filepath.Join(keep, name+".log"), []byte(all), 0o600)
 			}
-			t.Logf("--- %s\n%s", name, tail(told, 6000))
-			t.Logf("--- %s, what its goroutines did\n%s", name, head(strings.TrimPrefix(all, told), 3000))
+			t.Logf("--- %s\n%s", name, tail(logged, 6000))
+			t.Logf("--- %s, what its goroutines did\n%s", name, head(strings.TrimPrefix(all, logged), 3000))
 		}
 	})
 	return p

@@ -34,7 +34,7 @@ func TestTakeOver(t *testing.T) {
 			}
 			stop()
 			awaitOwners(t, nodes[0], partitions, 3)
-			settle(t, nodes...)
+			awaitReady(t, nodes...)
 			l.judge(c.brokers, c.prefix)
 		})
 	}

@@ -38,7 +38,7 @@ func TestTruncatedLog(t *testing.T) {
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
 	commands := c.prefix + "commands"
-	placeOn(t, adm, commands, lost, 2, 1)
+	registerOn(t, adm, commands, lost, 2, 1)
 	node := c.nodes(t, 1, partitions)[0]
 	l := newLoad(t, c.brokers, c.prefix)
 	register := func(name string, partition int32, n int) (keys []string) {
@@ -97,8 +97,8 @@ func TestTruncatedLog(t *testing.T) {
 	awaitKeys(t, c.brokers, due, register("later", lost, 3)...)
 }
 
-// placeOn moves a partition to certain brokers, of which the first leads.
-func placeOn(t *testing.T, adm *kadm.Client, topic string, partition int32, brokers ...int32) {
+// registerOn moves a partition to certain brokers, of which the first leads.
+func registerOn(t *testing.T, adm *kadm.Client, topic string, partition int32, brokers ...int32) {
 	t.Helper()
 	var req kadm.AlterPartitionAssignmentsReq
 	req.Assign(topic, partition, brokers)

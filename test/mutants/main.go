@@ -39,15 +39,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	places, err := findAll(newSources(root), mutants)
+	sites, err := findAll(newSources(root), mutants)
 	if err != nil {
 		return err
 	}
 	if *list {
-		show(os.Stdout, root, mutants, places)
+		show(os.Stdout, root, mutants, sites)
 		return nil
 	}
-	files, err := spliced(mutants, places)
+	files, err := spliced(mutants, sites)
 	if err != nil {
 		return err
 	}
@@ -90,9 +90,9 @@ func chosen(only string) ([]mutant, error) {
 
 // findAll finds the place of every mutant, so that a row that is wrong is told
 // before anything runs.
-func findAll(s *sources, mutants []mutant) ([]place, error) {
+func findAll(s *sources, mutants []mutant) ([]site, error) {
 	var errs []error
-	out := make([]place, len(mutants))
+	out := make([]site, len(mutants))
 	for i := range mutants {
 		var err error
 		out[i], err = s.find(&mutants[i])

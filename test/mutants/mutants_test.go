@@ -24,15 +24,15 @@ func TestTable(t *testing.T) {
 	if len(all) < 60 {
 		t.Errorf("%d mutants; there were more", len(all))
 	}
-	places, err := findAll(newSources(root), all)
+	sites, err := findAll(newSources(root), all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := spliced(all, places); err != nil {
+	if _, err := spliced(all, sites); err != nil {
 		t.Error(err)
 	}
 	for i := range all {
-		if was := string(places[i].file.bytes[places[i].from:places[i].to]); was == all[i].is {
+		if was := string(sites[i].file.bytes[sites[i].from:sites[i].to]); was == all[i].is {
 			t.Errorf("%s changes nothing", all[i].id)
 		}
 	}
@@ -114,7 +114,7 @@ func TestSplice(t *testing.T) {
 		}
 		fn := f.ast.Decls[0].(*ast.FuncDecl)
 		at := strings.Index(string(f.bytes), "1")
-		out, err := spliced([]mutant{{id: "id", is: "2"}}, []place{{dir: "d", file: f, function: fn, from: at, to: at + 1}})
+		out, err := spliced([]mutant{{id: "id", is: "2"}}, []site{{dir: "d", file: f, function: fn, from: at, to: at + 1}})
 		if got := string(out["x.go"]); err != nil || got != "package x\n"+c.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}

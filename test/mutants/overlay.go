@@ -36,11 +36,11 @@ type edit struct {
 
 // spliced are files with all mutants in them, by path; and a file more in each
 // package.
-func spliced(mutants []mutant, places []place) (map[string][]byte, error) {
+func spliced(mutants []mutant, sites []site) (map[string][]byte, error) {
 	edits, copies, ready := map[*file][]edit{}, map[*file]string{}, map[*ast.FuncDecl]bool{}
 	out := map[string][]byte{}
 	for i := range mutants {
-		m, p := &mutants[i], &places[i]
+		m, p := &mutants[i], &sites[i]
 		call, names, err := p.call(fmt.Sprintf("_mutant%d", i))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", m.id, err)
@@ -68,7 +68,7 @@ func spliced(mutants []mutant, places []place) (map[string][]byte, error) {
 }
 
 // copyOf is the function of the ith mutant, under a name of its own.
-func (p *place) copyOf(m *mutant, i int) string {
+func (p *site) copyOf(m *mutant, i int) string {
 	is, name := m.is, p.file.offset(p.function.Name.End())
 	if is == "-" {
 		is = ""
@@ -79,7 +79,7 @@ func (p *place) copyOf(m *mutant, i int) string {
 
 // call spells a call of the function's copy with what the function was called
 // with, and names those parameters that have no name.
-func (p *place) call(suffix string) (call string, names []edit, err error) {
+func (p *site) call(suffix string) (call string, names []edit, err error) {
 	fn := p.function
 	name := fn.Name.Name + suffix
 	if fn.Recv != nil {

@@ -23,10 +23,10 @@ func (r *result) line() string {
 }
 
 // show prints mutants as changes.
-func show(w io.Writer, root string, mutants []mutant, places []place) {
+func show(w io.Writer, root string, mutants []mutant, sites []site) {
 	for i, m := range mutants {
-		path, _ := filepath.Rel(root, places[i].file.path)
-		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, places[i].line(), m.function, m.harm, m.was, m.is)
+		path, _ := filepath.Rel(root, sites[i].file.path)
+		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, sites[i].line(), m.function, m.harm, m.was, m.is)
 		for _, k := range m.killers {
 			fmt.Fprintf(w, "  go test ./%s -run '%s'\n", k.dir, k.run)
 		}

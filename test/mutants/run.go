@@ -39,10 +39,10 @@ const leastLimit = 20 * time.Second
 
 // baseline builds all binaries and runs the killers without any mutant. One
 // that fails would kill everything.
-func (r *runner) baseline(ctx context.Context, killers []killer, tell func(done, of int)) error {
+func (r *runner) baseline(ctx context.Context, killers []killer, report func(done, of int)) error {
 	var errs []error
 	for i, k := range killers {
-		tell(i, len(killers))
+		report(i, len(killers))
 		if r.binaries[k.dir] == "" {
 			if err := r.build(ctx, k.dir); err != nil {
 				return err

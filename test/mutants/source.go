@@ -27,8 +27,8 @@ type file struct {
 	ast   *ast.File
 }
 
-// place is where a mutant changes the product.
-type place struct {
+// site is where a mutant changes the product.
+type site struct {
 	dir      string // the package's
 	file     *file
 	function *ast.FuncDecl
@@ -38,7 +38,7 @@ type place struct {
 func newSources(root string) *sources { return &sources{root: root, packages: map[string][]*file{}} }
 
 // find finds the place of a mutant, or says why there is none.
-func (s *sources) find(m *mutant) (p place, err error) {
+func (s *sources) find(m *mutant) (p site, err error) {
 	files, err := s.files(m.dir)
 	if err != nil {
 		return p, fmt.Errorf("%s: %w", m.id, err)
@@ -83,7 +83,7 @@ func (s *sources) files(dir string) ([]*file, error) {
 func (f *file) offset(p token.Pos) int { return f.set.Position(p).Offset }
 
 // line is where the snippet begins.
-func (p *place) line() int {
+func (p *site) line() int {
 	n := 1
 	for _, c := range p.file.bytes[:p.from] {
 		if c == '\n' {

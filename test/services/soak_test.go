@@ -27,7 +27,7 @@ func TestThreeNodesSurviveTheLossOfOne(t *testing.T) {
 	}
 }
 
-func TestSecureListenerObeysACLs(t *testing.T) {
+func TestSecureListenerEnforcesACLs(t *testing.T) {
 	k := Kafka(t, Secure())
 	admin := kadm.NewClient(client(t, k.Bootstrap))
 	all := kadm.NewACLs().Allow("User:engine").AllowHosts("*").

@@ -7,7 +7,7 @@ import (
 
 // byCommand is an event that a command caused: those before it that tell
 // nothing are applied, then it.
-func (t *life) byCommand(e *event, at place) {
+func (t *life) byCommand(e *event, at location) {
 	if !strings.HasPrefix(e.source, t.v.h.Prefix+"commands/") {
 		return
 	}
@@ -24,12 +24,12 @@ func (t *life) byCommand(e *event, at place) {
 		t.silent(t.commands[t.next])
 	}
 	t.next++
-	t.obey(t.commands[i], e)
+	t.apply(t.commands[i], e)
 }
 
 // find is the command an event names: by where it stands, or by its first
 // append.
-func (t *life) find(at place) int {
+func (t *life) find(at location) int {
 	match := func(c *command) bool { return c.at == at || c.claims && c.first == at }
 	for i := t.next; i < len(t.commands); i++ {
 		if match(t.commands[i]) {
@@ -40,7 +40,7 @@ func (t *life) find(at place) int {
 }
 
 // unfounded is an event that names a command which is not there.
-func (t *life) unfounded(e *event, at place) {
+func (t *life) unfounded(e *event, at location) {
 	if int(at.partition) >= len(t.v.parts) || at.offset < t.v.parts[at.partition].from || !t.part.begun || t.isStray(at) {
 		t.follow(e, nil)
 		return
@@ -60,7 +60,7 @@ func (t *life) unfounded(e *event, at place) {
 }
 
 // isStray: told of where it landed.
-func (t *life) isStray(at place) bool {
+func (t *life) isStray(at location) bool {
 	return slices.ContainsFunc(t.strays, func(c *command) bool { return c.at == at })
 }
 
@@ -78,20 +78,20 @@ func (t *life) follow(e *event, c *command) {
 	t.adopt(e)
 }
 
-// obey holds what became of a command against the contract, and goes on from
+// apply holds what became of a command against the contract, and goes on from
 // there.
-func (t *life) obey(c *command, e *event) {
+func (t *life) apply(c *command, e *event) {
 	restored := !t.known
 	if t.known && !t.loose {
 		allowed := t.expect(c)
 		if !fits(allowed, e) {
-			told := e.kind
+			checkPlan := e.kind
 			if e.kind == evRejected {
-				told += " " + e.reason
+				checkPlan += " " + e.reason
 			}
 			t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
 				"%s while the trigger is %s: the contract wants %s, told is %s",
-				c.describe(), or(t.status, "unknown"), spellAllowed(allowed), told)
+				c.describe(), or(t.status, "unknown"), spellAllowed(allowed), checkPlan)
 			t.loosen()
 		}
 	}
@@ -104,7 +104,7 @@ func (t *life) obey(c *command, e *event) {
 	t.effect(c, e)
 	t.legal(e)
 	t.adopt(e)
-	t.told(e, c)
+	t.checkPlan(e, c)
 	if e.kind == evRegistered || e.kind == evReplaced {
 		t.known = true
 	}
@@ -178,10 +178,10 @@ func (t *life) effect(c *command, e *event) {
 	case evStopped:
 		t.acked(c.which)
 	case evDuplicate:
-		t.remember(c)
+		t.keepKey(c)
 	}
 	if e.kind == evRegistered || e.kind == evReplaced {
-		t.remember(c)
+		t.keepKey(c)
 	}
 }
 
@@ -334,8 +334,8 @@ func (t *life) effectSilent(c *command) {
 	}
 }
 
-// told holds the plan an event names against the model's.
-func (t *life) told(e *event, c *command) {
+// checkPlan holds the plan an event names against the model's.
+func (t *life) checkPlan(e *event, c *command) {
 	switch e.kind {
 	case evRegistered, evReplaced, evRescheduled, evResumed:
 	default:
@@ -350,7 +350,7 @@ func (t *life) told(e *event, c *command) {
 		}
 		return
 	case p.has && p.next.at == e.scheduled && p.next.name == name && mark == t.lifeMark():
-		t.localTold(e)
+		t.checkLocalTime(e)
 		return
 	case p.has && p.next.at == e.scheduled && p.next.name == name:
 		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence, t.lifeMark())
@@ -387,8 +387,8 @@ func (t *life) within(at, from int64, name string) bool {
 	return false
 }
 
-// localTold: local_time is what the zone's clocks show then (C6).
-func (t *life) localTold(e *event) {
+// checkLocalTime: local_time is what the zone's clocks show then (C6).
+func (t *life) checkLocalTime(e *event) {
 	if e.local == "" || !t.plan.next.named {
 		return
 	}

@@ -1,17 +1,17 @@
 package calendar
 
-// settleStart checks that the rule yields anything at all and, where no start
+// fixStart checks that the rule yields anything at all and, where no start
 // was given, makes the first candidate after the append the start.
-func (c *compiler) settleStart() error {
+func (c *compiler) fixStart() error {
 	r := c.r
 	if h := r.holidays; h != nil && h.on != OnSkip && (r.kind == onGrid || r.kind == onInterval) {
 		return fail(CodeInvalid, "calendars", "%s moves whole days; with a rule that fires on elapsed time write skip", h.on)
 	}
 	switch r.kind {
 	case onWalls:
-		return c.settleWalls()
+		return c.fixFirstWall()
 	case onGrid:
-		return c.settleGrid()
+		return c.fixFirstInstant()
 	case onInterval:
 		if c.start.kind == isNothing {
 			r.startAt = c.at + r.step
@@ -24,7 +24,7 @@ func (c *compiler) settleStart() error {
 	return nil
 }
 
-func (c *compiler) settleWalls() error {
+func (c *compiler) fixFirstWall() error {
 	r := c.r
 	from := r.startWall
 	if c.start.kind != isWall {
@@ -61,7 +61,7 @@ func (c *compiler) lastInstant(w Wall) int64 {
 	return buf[n-1].At
 }
 
-func (c *compiler) settleGrid() error {
+func (c *compiler) fixFirstInstant() error {
 	r := c.r
 	u, ok, err := r.grid.next(r.zone, ceilDiv(r.startAt-r.subMs, 1000))
 	if err != nil {
@@ -81,9 +81,9 @@ func (c *compiler) never() error {
 	return fail(CodeNoOccurrences, "recurrence", "%s never fires: nothing matches in 400 years", clip(c.spec.Recurrence))
 }
 
-// settleCount turns COUNT into the last candidate. For wall times that is a
+// fixCount turns COUNT into the last candidate. For wall times that is a
 // function of start and rule alone: neither zone nor exclusions matter.
-func (c *compiler) settleCount() error {
+func (c *compiler) fixCount() error {
 	if c.count == 0 {
 		return nil
 	}
