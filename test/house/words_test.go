@@ -1,0 +1,94 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// banned are words that once meant several things each: settle alone had eight
+// definitions. docs/glossary.md has the words to use.
+var banned = strings.Fields(`
+	settle settles settled settling unsettled look looks looked looking tell tells told telling
+	obey obeys obeyed perform performs performed bury buries buried remember remembers remembered
+	place places placed pardon pardons pardoned lookout ailing distrust again`)
+
+// notOurs are names that others gave.
+var notOurs = []string{"LookPath", "LookupEnv"}
+
+// parts splits a name such as lookUpZone or state_decode into its words.
+var parts = regexp.MustCompile(`[A-Z]+[a-z]*|[a-z]+`)
+
+// bannedIn is the banned word in a name; "" if it has none.
+func bannedIn(name string) string {
+	if slices.Contains(notOurs, name) {
+		return ""
+	}
+	for _, word := range parts.FindAllString(name, -1) {
+		if word = strings.ToLower(word); slices.Contains(banned, word) {
+			return word
+		}
+	}
+	return ""
+}
+
+// goFiles are all Go files of the tree that people write.
+func goFiles(t *testing.T) (paths []string) {
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != "..":
+			return filepath.SkipDir
+		case filepath.Ext(path) == ".go" && !strings.HasSuffix(path, ".pb.go"):
+			paths = append(paths, path)
+		}
+		return nil
+	})
+	if err != nil || len(paths) < 500 {
+		t.Fatalf("found %d files, %v", len(paths), err)
+	}
+	return paths
+}
+
+// TestWords: no name in the code, and no file's, has a banned word.
+func TestWords(t *testing.T) {
+	for _, path := range goFiles(t) {
+		if word := bannedIn(strings.TrimSuffix(filepath.Base(path), ".go")); word != "" {
+			t.Errorf("%s: a file's name has %q", path, word)
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok {
+				if word := bannedIn(id.Name); word != "" {
+					t.Errorf("%s: %s has %q", files.Position(id.Pos()), id.Name, word)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestBannedIn: the check itself finds words, and only words.
+func TestBannedIn(t *testing.T) {
+	for name, want := range map[string]string{
+		"lookAround": "look", "isUnsettled": "unsettled", "TestTellEnding": "tell", "duePlace": "place", "again": "again",
+		"ToldAll": "told", "standby_lookout": "lookout",
+		"replace": "", "placeholder": "", "Lookup": "", "against": "", "detail": "", "LookPath": "",
+	} {
+		if got := bannedIn(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
