@@ -23,7 +23,7 @@ func TestLife(t *testing.T) {
 // begin forgets everything: Monday 2026-03-02, 09:00 UTC.
 func (s *story) begin(t testing.TB) {
 	s.w = newWorld(t, instant("2026-03-02T09:00:00Z"))
-	s.w.addFact = s.print
+	s.w.observe = s.print
 	s.receivable = map[Key]*Fire{}
 }
 

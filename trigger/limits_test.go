@@ -54,7 +54,7 @@ func TestShortestPeriodRaised(t *testing.T) {
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec)})
 	shortestFor(w, map[string]time.Duration{DefaultTenant: time.Hour})
 	fired := 0
-	w.addFact = func(_ Instant, _ *State, out Outcome) { fired += len(out.Fires) }
+	w.observe = func(_ Instant, _ *State, out Outcome) { fired += len(out.Fires) }
 	w.advance(w.now.Add(2 * time.Hour))
 	if s := w.states["k"]; fired != 10 || s.Status != Pending {
 		t.Errorf("%d fired, and it is %v: %s", fired, s.Status, s.Note)

@@ -95,7 +95,7 @@ func compareSeries(t *testing.T, r *rand.Rand) {
 	t.Logf("%+v", draw)
 	w := newWorld(t, scriptStart)
 	var got []string
-	w.addFact = func(_ Instant, _ *State, out Outcome) {
+	w.observe = func(_ Instant, _ *State, out Outcome) {
 		for i := range out.Fires {
 			got = append(got, out.Fires[i].Occurrence)
 		}

@@ -16,6 +16,9 @@ type past struct {
 	zone  string
 	skip  []string // left out of the same rule
 
+	moved      bool    // the same rule goes to another zone, from the wall times decided there
+	begun, was Instant // moved: all of the series is decided there from begun to was
+
 	sameRule bool
 	goesOn   bool    // the same series: from after on, not from the append on
 	beyond   Instant // what is planned next lies beyond it, though it was not decided up to there
@@ -31,6 +34,7 @@ func (d *decision) past(w *When) past {
 	}
 	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
 	if w.Zone != old.Zone && s.Series.Local != "" && d.decidedSome() {
+		keep.moved, keep.begun, keep.was = true, s.CreatedAt, keep.after
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
@@ -65,6 +69,17 @@ func (p *past) decided(o occurrence, life Life) bool {
 		}
 	}
 	return !p.sameRule && forgotten(p.done, at)
+}
+
+// decidedThere says whether an occurrence's wall time was decided in the zone
+// that the series comes from. In the second pass of an overlap that is so of
+// wall times ahead of the clock: the first pass had them, under the same names.
+func (p *past) decidedThere(t *Timetable, o occurrence) bool {
+	if !p.moved || strings.HasSuffix(bare(o.ID), "+f1") {
+		return false
+	}
+	at, ok := t.instantOf(o.ID, p.zone)
+	return ok && p.begun <= at && at <= p.was
 }
 
 // ahead is how far clocks were ahead of UTC, in ms, where the firings took

@@ -108,7 +108,12 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = from - 1 // a start in the past is an anchor: what lies before the append is neither fired nor missed
 	}
 	o, ok, err := r.next(max(after, before.after, before.beyond))
-	for ok && err == nil && before.decided(o, life) {
+	for ok && err == nil {
+		if before.decidedThere(m.Timetable, o) {
+			before.after = o.At
+		} else if !before.decided(o, life) {
+			break
+		}
 		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {

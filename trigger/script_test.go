@@ -19,12 +19,12 @@ type script struct {
 // run plays the script to its end.
 func (p *script) run() {
 	p.fires = map[Key][]Fire{}
-	missed := p.w.addFact
-	p.w.addFact = func(at Instant, s *State, out Outcome) {
+	observe := p.w.observe
+	p.w.observe = func(at Instant, s *State, out Outcome) {
 		for _, f := range out.Fires {
 			p.fires[f.Key] = append(p.fires[f.Key], f)
 		}
-		missed(at, s, out)
+		observe(at, s, out)
 	}
 	for len(p.b) > 0 && !p.w.t.Failed() {
 		p.step()

@@ -11,7 +11,7 @@ func TestSummary(t *testing.T) {
 	for n := range 200 {
 		seed := baseSeed() + uint64(n)
 		p := &script{b: randomBytes(seed, 160), w: newWorld(t, scriptStart), zones: true}
-		p.w.addFact = func(_ Instant, _ *State, out Outcome) {
+		p.w.observe = func(_ Instant, _ *State, out Outcome) {
 			s := out.State
 			if s == nil {
 				return

@@ -35,7 +35,7 @@ func TestUpcomingIsFullAfterSkips(t *testing.T) {
 				}
 			}
 			var fired []Instant
-			w.addFact = func(_ Instant, _ *State, out Outcome) {
+			w.observe = func(_ Instant, _ *State, out Outcome) {
 				for i := range out.Fires {
 					fired = append(fired, out.Fires[i].Nominal)
 				}

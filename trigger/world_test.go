@@ -26,7 +26,7 @@ type world struct {
 	checks  checks
 	refuse  bool // the due topic refuses records
 	silent  bool // it does not answer
-	addFact func(at Instant, s *State, out Outcome)
+	observe func(at Instant, s *State, out Outcome)
 }
 
 // home is the partition whose engine these tests are.
@@ -34,7 +34,7 @@ const home = 3
 
 func newWorld(t testing.TB, now Instant) *world {
 	return &world{t: t, machine: newMachine(), now: now, offset: 100, states: map[Key]*State{},
-		checks: newChecks(), addFact: func(Instant, *State, Outcome) {}}
+		checks: newChecks(), observe: func(Instant, *State, Outcome) {}}
 }
 
 // newMachine has the contract's defaults, and the contract's channels.
@@ -131,7 +131,7 @@ func (w *world) step(k Key, in stepInput, decide func(*State) Outcome, s *State)
 	if out.State != nil {
 		w.states[k] = out.State
 	}
-	w.addFact(w.now, w.states[k], out)
+	w.observe(w.now, w.states[k], out)
 	return out
 }
 

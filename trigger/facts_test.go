@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// missed collects what a world tells of a trigger.
-func missed(w *world) *[]Fact {
+// collectFacts collects the facts that a world sees.
+func collectFacts(w *world) *[]Fact {
 	var all []Fact
-	w.addFact = func(_ Instant, _ *State, out Outcome) { all = append(all, out.Facts...) }
+	w.observe = func(_ Instant, _ *State, out Outcome) { all = append(all, out.Facts...) }
 	return &all
 }
 
@@ -37,7 +37,7 @@ func in(d time.Duration) When { return When{Kind: WhenDelay, DelayText: d.String
 // replaced meanwhile, by one for somebody else.
 func TestFactsOfAnOccurrenceAreOfItsContent(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "push", "ann", in(time.Minute))
 	w.advance(w.now.Add(time.Minute))
 	fired := last(t, facts, OccurrenceFired)
@@ -74,7 +74,7 @@ func daily(start, zone string) When {
 // series has moved to another since.
 func TestFactsNameTheZoneOfTheirLocalTime(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T00:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "push", "ann", daily("2026-03-02T09:00", "Europe/Berlin"))
 	w.advance(instant("2026-03-02T08:00:00Z"))
 	fired := last(t, facts, OccurrenceFired)
@@ -91,7 +91,7 @@ func TestFactsNameTheZoneOfTheirLocalTime(t *testing.T) {
 func TestFiredNamesTheReleaseOfItsInstant(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T00:00:00Z"))
 	w.retime(zones2023c(t))
-	facts := missed(w)
+	facts := collectFacts(w)
 	check := func(what, want string) {
 		t.Helper()
 		if f := last(t, facts, OccurrenceFired); f.TZData != want {
@@ -116,7 +116,7 @@ func TestFiredNamesTheReleaseOfItsInstant(t *testing.T) {
 func TestLatenessOfWhatWasPutOff(t *testing.T) {
 	for _, op := range []Op{OpSnooze, OpRunNow} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-		facts := missed(w)
+		facts := collectFacts(w)
 		register(w, "default", "ann", daily("2026-03-02T08:00", "UTC"))
 		w.refuse = true
 		wanted := w.now
@@ -150,7 +150,7 @@ func TestReceiptWithoutAnAttempt(t *testing.T) {
 			continue // it tells the next attempt
 		}
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-		facts := missed(w)
+		facts := collectFacts(w)
 		register(w, "push", "ann", in(0))
 		w.advance(w.now)
 		id := last(t, facts, OccurrenceFired).Occurrence
@@ -168,7 +168,7 @@ func TestReceiptWithoutAnAttempt(t *testing.T) {
 func TestReceiptBesideAWaitingRun(t *testing.T) {
 	for _, outcome := range []ReceiptOutcome{ReceiptDelivered, ReceiptSuppressed, ReceiptRetry, ReceiptPostponed, ReceiptFailed} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-		facts := missed(w)
+		facts := collectFacts(w)
 		register(w, "push", "ann", in(0))
 		w.advance(w.now)
 		id := last(t, facts, OccurrenceFired).Occurrence
@@ -184,7 +184,7 @@ func TestReceiptBesideAWaitingRun(t *testing.T) {
 // What a channel says after an erase may name the user that was to be forgotten.
 func TestReceiptAfterAnEraseHasNoDetail(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "push", "ann", in(0))
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
@@ -199,7 +199,7 @@ func TestReceiptAfterAnEraseHasNoDetail(t *testing.T) {
 // that went out, and arrived, later.
 func TestTooLateNamesWhatIsInFlight(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "push", "ann", in(0))
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
@@ -217,7 +217,7 @@ func TestTooLateNamesWhatIsInFlight(t *testing.T) {
 // before: also of a one-shot that was rescheduled while a snooze waited.
 func TestSnoozedNamesWhatItMoved(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "default", "ann", in(0))
 	w.advance(w.now)
 	w.command(&Command{Op: OpSnooze, Key: "k", From: w.origin(), For: time.Hour})
@@ -235,7 +235,7 @@ func TestSnoozedNamesWhatItMoved(t *testing.T) {
 func TestAckNamesWhatItEnds(t *testing.T) {
 	for _, c := range []Command{{Op: OpAck}, {Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"}, {Op: OpSnooze, For: time.Hour}} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-		facts := missed(w)
+		facts := collectFacts(w)
 		register(w, "push", "ann", in(0)) // a life that is over, so that the next one's occurrences have a suffix
 		w.command(&Command{Op: OpCancel, Key: "k", From: w.origin()})
 		register(w, "push", "ann", When{Kind: WhenRecurrence, Recurrence: "every:1m"})
@@ -266,7 +266,7 @@ func TestAckNamesWhatItEnds(t *testing.T) {
 // no_receipts.
 func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "default", "ann", in(0))
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
@@ -289,7 +289,7 @@ func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 // attempt that never went out.
 func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	facts := missed(w)
+	facts := collectFacts(w)
 	register(w, "push", "ann", in(0))
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
