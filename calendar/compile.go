@@ -188,8 +188,17 @@ func (c *compiler) readCron(text string, base int) error {
 		return nil
 	}
 	c.r.kind, c.r.grid = onGrid, grid{base: minInstant / 1000, walls: walls}
-	c.r.startAt = max(c.r.startAt, c.startInstant())
+	c.r.startAt = max(c.r.startAt, c.startBound())
 	return nil
+}
+
+// startBound is startInstant of a rule without a phase: a start that clocks
+// skip does not take the rest of its hour with it.
+func (c *compiler) startBound() int64 {
+	if c.start.kind == isWall && c.r.zone.Wall(c.at) > c.start.wall {
+		return c.r.zone.Reach(c.start.wall)
+	}
+	return c.startInstant()
 }
 
 // startInstant is a local start as an instant, for engines without wall times.

@@ -92,6 +92,16 @@ func (z *Zone) ResolveFirst(w Wall) (ms int64) {
 	return buf[0].At
 }
 
+// Reach is when clocks first show w or something later: ResolveFirst, but for a
+// w in a gap the end of the gap.
+func (z *Zone) Reach(w Wall) (ms int64) {
+	ms = z.ResolveFirst(w)
+	if z.Wall(ms) > w {
+		ms = z.span(floorDiv(ms, 1000)).lo * 1000
+	}
+	return ms
+}
+
 // resolve asks for the offset well before and well after the wall time. The
 // margins follow from offsets lying within [-12 h, +14 h] and from no zone
 // changing its clocks twice in 28 h: both hold for every zone from 1970 on.

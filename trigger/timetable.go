@@ -46,7 +46,8 @@ func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	return occurrence{At: Instant(o.At), ID: o.ID(), Local: z.Wall(o.At).String() + "[" + zone + "]"}, nil
 }
 
-// sameWall is when clocks in zone to show what those in zone from show at.
+// sameWall is when clocks in zone to show what those in zone from show at; if
+// they skip that, the millisecond before they do.
 func (t *Timetable) sameWall(at Instant, from, to string) Instant {
 	a, err := t.Zones.Lookup(cmp.Or(from, "UTC"))
 	if err != nil {
@@ -56,12 +57,27 @@ func (t *Timetable) sameWall(at Instant, from, to string) Instant {
 	if err != nil {
 		return at
 	}
-	return Instant(b.ResolveFirst(a.Wall(int64(at))))
+	wall := a.Wall(int64(at))
+	there := b.Reach(wall)
+	if b.Wall(there) > wall {
+		there--
+	}
+	return Instant(there)
 }
 
 // instantOf is when clocks in a zone show the wall time an occurrence is named
-// by; in an overlap, for the first time. ok is false if it is named otherwise.
+// by; in an overlap, for the first time; in a gap, moved by it. ok is false if
+// it is named otherwise.
 func (t *Timetable) instantOf(occurrence, zone string) (at Instant, ok bool) {
+	return t.named(occurrence, zone, (*calendar.Zone).ResolveFirst)
+}
+
+// reach is instantOf, but in a gap its end: when clocks first show a later time.
+func (t *Timetable) reach(occurrence, zone string) (at Instant, ok bool) {
+	return t.named(occurrence, zone, (*calendar.Zone).Reach)
+}
+
+func (t *Timetable) named(occurrence, zone string, resolve func(*calendar.Zone, calendar.Wall) int64) (Instant, bool) {
 	z, err := t.Zones.Lookup(cmp.Or(zone, "UTC"))
 	if err != nil {
 		return 0, false
@@ -70,7 +86,7 @@ func (t *Timetable) instantOf(occurrence, zone string) (at Instant, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return Instant(z.ResolveFirst(w)), true
+	return Instant(resolve(z, w)), true
 }
 
 // wallOf spells a start that is an instant as the wall time it is in a zone.

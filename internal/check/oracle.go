@@ -94,7 +94,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 		} else { // a wall time stays where clocks move
 			if p := s.clock.resolve(s.start, "shift", "first"); len(p) > 0 && s.clock.show(floorDiv(s.startAt,
 				1000)) != s.start {
-				s.startAt = p[0].at * 1000
+				s.startAt = s.notBefore(p[0].at, s.start) * 1000
 			}
 		}
 	case r.start == "":
@@ -109,6 +109,9 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 			s.start, s.frac = w, frac
 			p := s.clock.resolve(w, "shift", s.overlap)
 			s.startAt = p[0].at*1000 + frac
+			if liveText(r.text) { // it has no phase: the start is but a bound
+				s.startAt = s.notBefore(p[0].at, w) * 1000
+			}
 			return nil
 		}
 		at, ok := instantText(r.start)
@@ -119,6 +122,25 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 		s.start = s.clock.show(floorDiv(at, 1000))
 	}
 	return nil
+}
+
+// liveText says that a rule is cron that follows real time.
+func liveText(text string) bool {
+	fields, ok := strings.CutPrefix(text, "cron:")
+	if !ok {
+		return false
+	}
+	c, err := parseCron(fields)
+	return err == nil && c.live
+}
+
+// notBefore is the first second at or before t from which on clocks show at
+// least w: where a gap has w, the gap's end, as nobody asked for w itself.
+func (s *series) notBefore(t int64, w wall) int64 {
+	for s.clock.show(t-1) > w {
+		t -= min(60, int64(s.clock.show(t-1)-w))
+	}
+	return t
 }
 
 // elapsedText says that a rule counts real time.
