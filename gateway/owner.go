@@ -9,7 +9,7 @@ import (
 )
 
 // Owner answers for the partitions this process owns. The engine stands behind
-// it; cmd/waterclock has the adapter. Errors are *trigger.Error with
+// it; internal/node has the adapter. Errors are *trigger.Error with
 // CodeNotOwner when the partition is elsewhere or still being restored; any
 // other error is a failure to read. All methods may be called concurrently.
 type Owner interface {

@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- a.runDemo(ctx, &node{cfg: c, names: topics.Names{}}); printed.Close() }()
+	go func() { ended <- a.runDemo(ctx, c); printed.Close() }()
 
 	missing := []string{"schedule demo-tea", "snooze   demo-alarm", `"tea is ready", 3 ms late`, "occurrence.snoozed   demo-alarm", "trigger.cancelled    demo-meeting"}
 	for lines := bufio.NewScanner(out); lines.Scan(); {

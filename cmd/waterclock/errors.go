@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -119,9 +121,22 @@ func exitOf(err error) int {
 		return exitOK
 	case errors.As(err, &f):
 		return f.Exit
+	case errors.Is(err, node.ErrTopics):
+		return exitConflict
+	}
+	if _, ok := errors.AsType[*node.SettingError](err); ok {
+		return exitUsage
 	}
 	return exitFailed
 }
 
 // interrupted says that the user, not a fault, ended a wait.
 func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// cause is an error without the path that the sentence around it names.
+func cause(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -93,11 +94,11 @@ func TestHistoryRetention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := cassandraOptions(c)
+		o, err := node.CassandraOptions(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if embedded := embeddedOptions(c, t.TempDir()).Retention; o.Retention != want || embedded != want {
+		if embedded := node.EmbeddedOptions(c, t.TempDir()).Retention; o.Retention != want || embedded != want {
 			t.Errorf("%v: kept for %s in Cassandra, for %s in a directory, want %s", flags, o.Retention, embedded, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waterclock/waterclock/internal/loadtest"
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
@@ -153,10 +154,10 @@ func (a *app) simulate(ctx context.Context, f *simFlags) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // worlds are small and short
 	s := &simSummary{Seed: f.plan.Seed, Partitions: map[string]int{}, Faults: map[string]int{}, Lives: []*simLife{}}
 	shown := a.progress("simulating", int64(f.seeds))
-	began, cpu := time.Now(), cpuTime()
+	began, cpu := time.Now(), loadtest.CPUTime()
 	err := a.liveAll(ctx, f, s, shown)
 	shown.end()
-	s.Seconds, s.CPUSeconds = time.Since(began).Seconds(), (cpuTime() - cpu).Seconds()
+	s.Seconds, s.CPUSeconds = time.Since(began).Seconds(), (loadtest.CPUTime() - cpu).Seconds()
 	if s.CPUSeconds > 0 {
 		s.PerCPU = s.TriggerDays / s.CPUSeconds
 	}
