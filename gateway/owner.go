@@ -59,6 +59,7 @@ type PartitionStatus struct {
 	Term           int64  // owners so far
 	CommandsOffset int64  // next command to decide
 	CommandsLag    int64
+	ControlOffset  int64 // settings below it are applied
 	Pending        int64
 	Done           int64           // finished triggers still remembered
 	FiredThrough   trigger.Instant // everything due up to here has fired
