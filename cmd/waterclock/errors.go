@@ -19,6 +19,7 @@ const (
 	exitUsage    = 2
 	exitNotFound = 3
 	exitConflict = 4
+	exitLoss     = 5 // something is lost, or would be
 )
 
 // failure is the only error a verb makes itself: a sentence that says what to

@@ -84,9 +84,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
 		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
 
-Exit codes: 0 done; 1 failed; 2 to be written otherwise, be it a flag, a value of
-one or a setting, whoever refuses it; 3 no such thing; 4 something stands in the
-way, such as another revision, or a firing that was faster.`,
+Exit codes: 0 done; 1 failed; 2 the request is wrong: fix a flag, the value of a
+flag, or a setting; 3 no such thing; 4 something prevents it, such as another
+revision, or it has already fired; 5 something is lost, or would be.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
