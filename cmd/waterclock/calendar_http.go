@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
