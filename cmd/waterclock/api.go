@@ -175,13 +175,13 @@ func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) 
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("follow %s: %w", a.base, ctx.Err())
-		case <-time.After(askAgain):
+		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// askAgain is how often a trigger that is not there is asked for.
-const askAgain = 500 * time.Millisecond
+// pollEvery is how often a trigger that is not there is asked for.
+const pollEvery = 500 * time.Millisecond
 
 func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
 	header := http.Header{"Accept": {"text/event-stream"}}

@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 }
 
 // A second demo in the same data directory must not be taken for a repeat.
-func TestDemoRunsAgain(t *testing.T) {
+func TestDemoRunsTwice(t *testing.T) {
 	x, y := demoSteps("one"), demoSteps("two")
 	for i := range x {
 		if x[i].wish.Op.String() == "register" && x[i].wish.Fields["idempotency_key"] == y[i].wish.Fields["idempotency_key"] {

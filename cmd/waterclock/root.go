@@ -16,7 +16,7 @@ import (
 const (
 	groupRun      = "Run"
 	groupTriggers = "Triggers"
-	groupLook     = "Look"
+	groupInspect  = "Inspect"
 	groupOperate  = "Operate"
 )
 
@@ -40,14 +40,14 @@ var verbs = []struct {
 	{groupTriggers, newErase},
 	{groupTriggers, newApply},
 	{groupTriggers, newDiff},
-	{groupLook, newGet},
-	{groupLook, newList},
-	{groupLook, newWatch},
-	{groupLook, newExplain},
-	{groupLook, newOccurrences},
-	{groupLook, newPreview},
-	{groupLook, newEvents},
-	{groupLook, newDue},
+	{groupInspect, newGet},
+	{groupInspect, newList},
+	{groupInspect, newWatch},
+	{groupInspect, newExplain},
+	{groupInspect, newOccurrences},
+	{groupInspect, newPreview},
+	{groupInspect, newEvents},
+	{groupInspect, newDue},
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},
 	{groupOperate, newCalendar},
