@@ -131,10 +131,7 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return inField(err, "dates")
 	}
-	done := make(chan place, 1)
-	s.kafka.TryProduce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
-		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
-	if at := s.durable(done); at.err != nil {
+	if at := s.putSetting(r.Context(), key, value); at.err != nil {
 		return Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar

@@ -25,6 +25,7 @@ import (
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
 //	partitions             PartitionStatus of every partition of the instance
+//	calendar-use?partition&tenant&calendar   CalendarUse
 const internalPath = "/internal/v1/"
 
 // internalAPI exposes this process's Owner to other instances. Who is not the
@@ -59,6 +60,8 @@ var internalAnswers = map[string]func(*internalAPI, io.Writer, *http.Request, ur
 	"find":       (*internalAPI).find,
 	"forecast":   (*internalAPI).forecast,
 	"partitions": (*internalAPI).partitions,
+
+	"calendar-use": (*internalAPI).calendarUse,
 }
 
 // lateWriter knows whether an answer has begun: then an error can only break

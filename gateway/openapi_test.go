@@ -184,7 +184,7 @@ func TestContractRoutes(t *testing.T) {
 		"POST /v1/triggers", "PUT /v1/triggers/x", "GET /v1/triggers/x", "PATCH /v1/triggers/x", "DELETE /v1/triggers/x", "GET /v1/triggers",
 		"POST /v1/triggers/x:snooze", "POST /v1/triggers/x:skip", "POST /v1/triggers/x:pause", "POST /v1/triggers/x:resume", "POST /v1/triggers/x:run",
 		"POST /v1/triggers/x:rezone", "GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview", "POST /v1/triggers:batch",
-		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x", "GET /schemas/x", "GET /healthz", "GET /readyz",
+		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x", "DELETE /v1/calendars/x", "GET /schemas/x", "GET /healthz", "GET /readyz",
 		"GET /metrics", "GET /openapi.json", "GET /asyncapi.json", "GET /docs", "POST /api/reminders", "GET /api/reminders", "POST /api/reminders/x/snooze",
 		"PATCH /api/reminders/x", "DELETE /api/reminders/x",
 	} {

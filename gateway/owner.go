@@ -9,7 +9,7 @@ import (
 )
 
 // Owner answers for the partitions this process owns. The engine stands behind
-// it; cmd/waterclock has the adapter. Errors are *trigger.Error with
+// it; internal/node has the adapter. Errors are *trigger.Error with
 // CodeNotOwner when the partition is elsewhere or still being restored; any
 // other error is a failure to read. All methods may be called concurrently.
 type Owner interface {
@@ -59,6 +59,7 @@ type PartitionStatus struct {
 	Term           int64  // owners so far
 	CommandsOffset int64  // next command to decide
 	CommandsLag    int64
+	ControlOffset  int64 // settings below it are applied
 	Pending        int64
 	Done           int64           // finished triggers still remembered
 	FiredThrough   trigger.Instant // everything due up to here has fired

@@ -36,6 +36,9 @@ type Problem struct {
 	Line       int          `json:"line,omitempty" doc:"In a batch: the line, from 1"`
 	RetryAfter int          `json:"retry_after,omitempty" doc:"Seconds; the same as the header Retry-After"`
 
+	Triggers     []string `json:"triggers,omitempty" doc:"Of a calendar: up to 5 of the caller's triggers that name it"`
+	TriggerCount int64    `json:"trigger_count,omitempty" doc:"Of a calendar: how many triggers of all tenants name it"`
+
 	allow string // 405: the header Allow
 	cause error  // for the log
 }

@@ -89,6 +89,9 @@ func viewRoutes() []route {
 			id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()}}},
 		{method: http.MethodPut, pattern: "/v1/calendars/{name}", role: Operator, handle: (*Server).putCalendar, doc: operation{
 			id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](), answers: answers{200: of[Calendar]()}}},
+		{method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: Operator, handle: (*Server).deleteCalendar, doc: operation{
+			id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
+			answers: answers{200: of[Calendar]()}}},
 	}
 }
 

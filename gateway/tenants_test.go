@@ -45,7 +45,8 @@ var reaches = map[string]reach{
 	"POST /api/reminders/{id}/snooze": {bodies: []string{`{"minutes":1}`}},
 
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
-	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {}, "PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "GET /v1/partitions": {},
+	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {}, "PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
+	"GET /v1/partitions": {},
 }
 
 // What another tenant has is not there: by no route, in no list, and by no

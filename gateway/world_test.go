@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -39,7 +40,8 @@ type engine struct {
 	frozen  bool // decides nothing
 	forgets bool // remembers no outcome
 	foreign map[int32]bool
-	asked   int // calls of Get, Outcome and scans
+	asked   int   // calls of Get, Outcome and scans
+	control int64 // settings below it are applied
 }
 
 type world struct {
@@ -95,7 +97,7 @@ func (w *world) gateway(own Owner, change func(*Options)) (*Server, string) {
 }
 
 func newEngine(t testing.TB, brokers []string) *engine {
-	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[place]Decided{}, read: map[int32]int64{}, foreign: map[int32]bool{}}
+	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[place]Decided{}, read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
 	e.changed = sync.NewCond(&e.mu)
 	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -259,7 +261,7 @@ func (e *engine) Partitions() []PartitionStatus {
 	var list []PartitionStatus
 	for p := range int32(testPartitions) {
 		if !e.foreign[p] {
-			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
+			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
 		}
 	}
 	return list

@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// ReasonNoReceipts is the reason of a receipt on a channel without receipts:
+// nothing waits for it.
+const ReasonNoReceipts = "no_receipts"
+
 // Receive takes what a channel says became of a due event. A receipt that
 // fits nothing in flight is a fact and changes nothing else.
 func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
@@ -20,7 +24,7 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 		f := receiptFact(r)
 		f.Reason = "late"
 		if s.Spec.Channel != "" && !m.Channel(s.Spec.Channel).Receipts {
-			f.Reason = "no_receipts" // nothing ever waits for one
+			f.Reason = ReasonNoReceipts
 		}
 		if s.Status == Erased {
 			f.Detail = "" // what a channel says may name the user that was to be forgotten

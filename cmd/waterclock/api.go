@@ -26,15 +26,15 @@ import (
 type api struct {
 	base   string
 	key    string
+	within time.Duration // bounds a call that is not a stream
 	client *http.Client
 }
 
-// answerWithin bounds a call that is not a stream: the API itself answers
-// within 2 s.
+// answerWithin bounds most calls: the API itself answers within 2 s.
 const answerWithin = 15 * time.Second
 
 func newAPI(c *config.Config) *api {
-	return &api{base: strings.TrimSuffix(c.URL, "/"), key: c.APIKey, client: &http.Client{}}
+	return &api{base: strings.TrimSuffix(c.URL, "/"), key: c.APIKey, within: answerWithin, client: &http.Client{}}
 }
 
 // triggerPath is the URL of a trigger. The verb follows the last ':', so one
@@ -48,7 +48,7 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 // call sends a request with a JSON body, or none for nil. The error of a
 // status of 400 and above is the problem the API describes.
 func (a *api) call(ctx context.Context, method, path string, header http.Header, body any) (status int, answer []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, a.within)
 	defer cancel()
 	resp, err := a.send(ctx, method, path, header, body)
 	if err != nil {
@@ -67,7 +67,11 @@ func (a *api) call(ctx context.Context, method, path string, header http.Header,
 
 // get is call for a JSON value.
 func (a *api) get(ctx context.Context, path string, into any) error {
-	_, answer, err := a.call(ctx, http.MethodGet, path, nil, nil)
+	return a.ask(ctx, http.MethodGet, path, into)
+}
+
+func (a *api) ask(ctx context.Context, method, path string, into any) error {
+	_, answer, err := a.call(ctx, method, path, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func (a *api) explain(err error) error {
 		return failf("%s has a certificate of an authority that this machine does not trust: if it is yours, name its PEM file in SSL_CERT_FILE", a.base)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return failf("%s has not answered within %s", a.base, answerWithin)
+		return failf("%s has not answered within %s", a.base, a.within)
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
 		return &failure{Exit: exitFailed, Msg: a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers", Err: err}
@@ -171,13 +175,13 @@ func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) 
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("follow %s: %w", a.base, ctx.Err())
-		case <-time.After(askAgain):
+		case <-time.After(pollEvery):
 		}
 	}
 }
 
-// askAgain is how often a trigger that is not there is asked for.
-const askAgain = 500 * time.Millisecond
+// pollEvery is how often a trigger that is not there is asked for.
+const pollEvery = 500 * time.Millisecond
 
 func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
 	header := http.Header{"Accept": {"text/event-stream"}}

@@ -110,14 +110,14 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 	for i, d := range want {
 		keys[i] = d.Key
 		if !hasTags(d.Spec, tags) {
-			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Place, d.Key)
+			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Position, d.Key)
 		}
 	}
-	look, to, err := a.surveyor(ctx, c)
+	survey, to, err := a.surveyor(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	have, err := look(ctx, keys, tags)
+	have, err := survey(ctx, keys, tags)
 	if err != nil {
 		to.Close()
 		return nil, nil, err

@@ -23,10 +23,10 @@ import (
 
 // declared is one trigger of a file: a register's fields with its id.
 type declared struct {
-	Key    string
-	Place  string // file:line, for messages
-	Fields map[string]any
-	Spec   *trigger.Spec
+	Key      string
+	Position string // file:line, for messages
+	Fields   map[string]any
+	Spec     *trigger.Spec
 }
 
 // readDeclared reads files, directories (their *.yaml, *.yml and *.json) and
@@ -51,9 +51,9 @@ func (a *app) readDeclared(c *config.Config, names []string) ([]declared, error)
 	first := map[string]string{}
 	for _, d := range all {
 		if other, twice := first[d.Key]; twice {
-			wrong = append(wrong, fmt.Errorf("%s: trigger %s is declared at %s, too", d.Place, d.Key, other))
+			wrong = append(wrong, fmt.Errorf("%s: trigger %s is declared at %s, too", d.Position, d.Key, other))
 		}
-		first[d.Key] = d.Place
+		first[d.Key] = d.Position
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, &failure{Exit: exitUsage, Msg: "nothing was written", Err: indented{err}}
@@ -93,12 +93,12 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 			return all, errors.Join(wrong...)
 		}
 		if err != nil {
-			return nil, errors.Join(append(wrong, placed(file, 0, err))...)
+			return nil, errors.Join(append(wrong, withPosition(file, 0, err))...)
 		}
 		for _, node := range triggersOf(&doc) {
 			d, err := declare(c, fmt.Sprintf("%s:%d", file, node.Line), node)
 			if err != nil {
-				wrong = append(wrong, placed(file, lineOf(node, err), err))
+				wrong = append(wrong, withPosition(file, lineOf(node, err), err))
 				continue
 			}
 			all = append(all, d)
@@ -133,8 +133,8 @@ func triggersOf(doc *yaml.Node) []*yaml.Node {
 var undeclarable = []string{"if_revision", "if_absent", "idempotency_key"}
 
 // declare checks one trigger as far as it can be without the engine.
-func declare(c *config.Config, place string, node *yaml.Node) (declared, error) {
-	d := declared{Place: place}
+func declare(c *config.Config, position string, node *yaml.Node) (declared, error) {
+	d := declared{Position: position}
 	value, err := (&yamlReader{budget: maxYAMLNodes}).value(node)
 	if err != nil {
 		return d, err
@@ -144,7 +144,7 @@ func declare(c *config.Config, place string, node *yaml.Node) (declared, error) 
 		return d, errors.New("a trigger is a mapping with an id and the fields of a register")
 	}
 	if id, printed := fields["trigger_id"].(string); printed && fields["id"] == nil { // as get and list print it
-		if fields, err = declaredAgain(fields); err != nil {
+		if fields, err = declaredAsPrinted(fields); err != nil {
 			return d, err
 		}
 		fields["id"] = id
@@ -172,8 +172,8 @@ func declare(c *config.Config, place string, node *yaml.Node) (declared, error) 
 	return d, nil
 }
 
-// declaredAgain makes a declaration of what `get -o json` and `list -o json` print.
-func declaredAgain(printed map[string]any) (map[string]any, error) {
+// declaredAsPrinted makes a declaration of what `get -o json` and `list -o json` print.
+func declaredAsPrinted(printed map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(printed)
 	if err != nil {
 		return nil, fmt.Errorf("spell the trigger: %w", err)
@@ -188,8 +188,8 @@ func declaredAgain(printed map[string]any) (map[string]any, error) {
 // ownLine is how errors of YAML begin that know their line better.
 var ownLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 
-// placed is an error with its file and line, 0 for none.
-func placed(file string, line int, err error) error {
+// withPosition is an error with its file and line, 0 for none.
+func withPosition(file string, line int, err error) error {
 	if m := ownLine.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%s:%s: %s", file, m[1], err.Error()[len(m[0]):])
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -27,6 +28,12 @@ func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what strin
 	}
 	bar := a.progress(what, s.length())
 	defer bar.end()
+	return s.read(ctx, cl, func() { bar.set(s.length()) }, visit)
+}
+
+// read gives visit every committed record of the span, and calls step after
+// each fetch. The client keeps control records, which end transactions.
+func (s *span) read(ctx context.Context, cl *kgo.Client, step func(), visit func(*kgo.Record)) error {
 	cl.AddConsumePartitions(s.start)
 	for !s.done() {
 		fetches := cl.PollFetches(ctx)
@@ -34,14 +41,14 @@ func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what strin
 			return err
 		}
 		if err := fetches.Err(); err != nil {
-			return fmt.Errorf("read %s: %w", topic, err)
+			return fmt.Errorf("read %s: %w", strings.Join(s.topics, ", "), err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if s.passed(r); s.within(r) && !r.Attrs.IsControl() {
 				visit(r)
 			}
 		})
-		bar.set(s.length())
+		step()
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 )
 
 func newCalendar(a *app) *cobra.Command {
-	return parent("calendar", "Keep holiday calendars, which triggers name in their field calendars", newCalendarPut(a), newCalendarList(a), newCalendarGet(a))
+	return parent("calendar", "Keep holiday calendars, which triggers name in their field calendars",
+		newCalendarPut(a), newCalendarList(a), newCalendarGet(a), newCalendarDelete(a))
 }
 
 func newCalendarPut(a *app) *cobra.Command {

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
@@ -24,6 +27,14 @@ func needBrokers(c *config.Config) error {
 	return usagef("the API at --url cannot answer this, only Kafka can: name the brokers with --brokers")
 }
 
+// needAPI refuses what only the API knows, where the user named brokers alone.
+func needAPI(c *config.Config) error {
+	if rank(c.Source("brokers")) <= rank(c.Source("url")) {
+		return nil
+	}
+	return usagef("the brokers cannot answer this, only the API can: name it with --url")
+}
+
 func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
 
 // fetchCalendar reads one calendar over HTTP; exitNotFound where there is none.
@@ -38,6 +49,38 @@ func listCalendars(ctx context.Context, from *api) ([]gateway.CalendarSummary, e
 	var answer gateway.Calendars
 	err := from.get(ctx, "/v1/calendars", &answer)
 	return answer.Items, err
+}
+
+// deleteWithin is above the API's own bound: it checks all triggers twice.
+const deleteWithin = time.Minute
+
+func newCalendarDelete(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete NAME",
+		Short: "Delete a calendar that no trigger names, and print what it was",
+		Long: `Delete a calendar. It is refused (exit code 4) while triggers that are not over
+name it: cancel them, or register them without it. Its dates are printed, as get
+prints them. It asks the API at --url, which knows all triggers.`,
+		Example: "  waterclock calendar delete us-holidays > us-holidays.txt",
+		Args:    argsBetween(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			if err := needAPI(c); err != nil {
+				return err
+			}
+			from, cal := newAPI(c), topics.Calendar{}
+			from.within = deleteWithin
+			if err := from.ask(cmd.Context(), http.MethodDelete, calendarPath(args[0]), &cal); err != nil {
+				return err
+			}
+			cal.Name = args[0]
+			a.note("calendar %s is deleted; it had %s", cal.Name, plural(len(cal.Dates), "date"))
+			return a.printCalendar(cal)
+		},
+	}
 }
 
 // putCalendarHTTP is putCalendar over HTTP. The dates are sorted already.

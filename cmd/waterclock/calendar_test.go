@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -237,4 +239,43 @@ func TestNoBarWithoutATerminal(t *testing.T) {
 	if errs.Len() > 0 {
 		t.Errorf("it wrote %q", errs.String())
 	}
+}
+
+// A calendar goes only when no trigger names it, and stays gone over a restart.
+func TestCalendarDelete(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dev")
+	start := func() (url string, stop func()) {
+		w := devInProcess(t, nil, "--data-dir", dir)
+		return w.http, w.end
+	}
+	url, stop := start()
+	run := func(stdin string, args ...string) result {
+		t.Helper()
+		return cli(t, nil, stdin, append(args, "--url", url)...)
+	}
+	series := `{"id":"k","recurrence":"FREQ=DAILY","start":"2030-01-01T09:00","calendars":{"names":["us"],"on":"skip"}}`
+	file := filepath.Join(t.TempDir(), "list.json")
+	if err := os.WriteFile(file, []byte(series), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("", "calendar", "delete", "us").want(t, exitNotFound, "no such calendar")
+	run("2030-01-01\n", "calendar", "put", "us").want(t, exitOK)
+	run("", "apply", "-f", file).want(t, exitOK)
+	run("", "calendar", "delete", "us").want(t, exitConflict, "conflict (name): 1 trigger names the calendar: k")
+	run("", "cancel", "k").want(t, exitOK)
+	r := run("", "calendar", "delete", "us", "-o", "ndjson")
+	if r.want(t, exitOK); r.out != `{"dates":["2030-01-01"],"name":"us"}`+"\n" {
+		t.Errorf("printed %q", r.out)
+	}
+	for range 2 {
+		run("", "calendar", "get", "us").want(t, exitNotFound)
+		run("", "apply", "-f", file).want(t, exitUsage, `no calendar is named "us"`)
+		stop()
+		url, stop = start()
+	}
+	run("2030-01-01\n", "calendar", "put", "us").want(t, exitOK)
+	run("", "apply", "-f", file).want(t, exitOK)
+	run("", "cancel", "k").want(t, exitOK)
+	run("", "calendar", "delete", "us").want(t, exitOK, "2030-01-01\n", "calendar us is deleted; it had 1 date")
+	cli(t, nil, "", "calendar", "delete", "us", "--brokers", "127.0.0.1:1").want(t, exitUsage, "name it with --url")
 }

@@ -68,7 +68,7 @@ func rank(s config.Source) int {
 }
 
 // decide fills a decision. The error is the engine's refusal.
-func (d *decision) decide(op trigger.Op, o outcome) error {
+func (d *decision) decide(op trigger.Op, o answer) error {
 	d.Decided, d.Result = true, ""
 	if e := o.event; e != nil {
 		d.Result, d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.Type, e.State, e.Revision, e.ScheduledAt, e.LocalTime, e.Reason

@@ -79,7 +79,7 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, k.wait)
 	defer cancel()
-	became, err := k.watch.outcome(waitCtx, w, d.Source, rec.Offset)
+	became, err := k.watch.await(waitCtx, w, d.Source, rec.Offset)
 	if err != nil {
 		return d, undecided(ctx, err)
 	}
@@ -117,14 +117,14 @@ func (d *decision) addNotes(rec *kgo.Record, opens bool) {
 	}
 }
 
-// answers says that an event tells what became of the command at source. A
-// run_now may be told by its firing alone, whose occurrence has the place.
+// answers says that an event is about the command at source. The event of a
+// run_now may be its firing alone, whose occurrence has the location.
 func answers(e *topics.Event, w wish, source string) bool {
 	if e.Trigger != w.Key {
 		return false
 	}
-	place := strings.Split(source, "/")
-	return e.Source == source || w.Op == trigger.OpRunNow && e.Occurrence == "run-"+strings.Join(place[len(place)-2:], "-")
+	location := strings.Split(source, "/")
+	return e.Source == source || w.Op == trigger.OpRunNow && e.Occurrence == "run-"+strings.Join(location[len(location)-2:], "-")
 }
 
 // undecided makes the end of the wait no error; the caller's own end is one.
@@ -181,7 +181,7 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 		return done
 	}
 	if d.Result == string(trigger.Duplicate) && d.over() {
-		e, err := k.told(ctx, d, fits)
+		e, err := k.loggedEvent(ctx, d, fits)
 		if err == nil && e == nil {
 			err = d.noMore()
 		}
@@ -194,9 +194,9 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 	return e, ended
 }
 
-// told is the first event that fits of what the log has by now, from when the
+// loggedEvent is the first event that fits of what the log has by now, from when the
 // trigger was due on; nil if there is none, or none any more.
-func (k *kafkaCommander) told(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event, error) {
+func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event, error) {
 	at, err := time.Parse(time.RFC3339, d.FireAt)
 	if err != nil {
 		return nil, nil // nobody knows when
@@ -207,7 +207,7 @@ func (k *kafkaCommander) told(ctx context.Context, d decision, fits func(*topics
 	start, _ := starts.Lookup(events, p)
 	end, _ := ends.Lookup(events, p)
 	if err := errors.Join(err1, err2, start.Err, end.Err); err != nil {
-		return nil, fmt.Errorf("find the place in %s: %w", events, err)
+		return nil, fmt.Errorf("find the offset in %s: %w", events, err)
 	}
 	reader, err := k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{events: {p: kgo.NewOffset().At(start.Offset)}}))

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -43,18 +45,18 @@ const demoSeries = "demo-water"
 
 // runDemo schedules a few triggers through Kafka, as any client would, and
 // prints from the event log what becomes of them, until ctx ends.
-func (a *app) runDemo(ctx context.Context, n *node) error {
-	to, err := newKafkaCommander(ctx, a, n.cfg, 0)
+func (a *app) runDemo(ctx context.Context, c *config.Config) error {
+	to, err := newKafkaCommander(ctx, a, c, 0)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	reader, err := a.demoReader(ctx, n)
+	reader, err := a.demoReader(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	steps := demoSteps(newID())
+	steps := demoSteps(node.NewID())
 	a.demoTitle(steps)
 	written := make(chan error, 1)
 	go func() { written <- writeDemo(ctx, to, steps) }()
@@ -67,13 +69,13 @@ func (a *app) runDemo(ctx context.Context, n *node) error {
 }
 
 // demoReader stands at the end of the event log.
-func (a *app) demoReader(ctx context.Context, n *node) (*kgo.Client, error) {
-	cl, err := a.kafka(ctx, n.cfg, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second))
+func (a *app) demoReader(ctx context.Context, c *config.Config) (*kgo.Client, error) {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return nil, err
 	}
 	f := &tailFlags{partition: -1}
-	from, err := f.span(ctx, kadm.NewClient(cl), []string{n.names.Events()})
+	from, err := f.span(ctx, kadm.NewClient(cl), []string{c.Topic("events")})
 	if err != nil {
 		cl.Close()
 		return nil, err

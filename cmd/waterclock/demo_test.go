@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- a.runDemo(ctx, &node{cfg: c, names: topics.Names{}}); printed.Close() }()
+	go func() { ended <- a.runDemo(ctx, c); printed.Close() }()
 
 	missing := []string{"schedule demo-tea", "snooze   demo-alarm", `"tea is ready", 3 ms late`, "occurrence.snoozed   demo-alarm", "trigger.cancelled    demo-meeting"}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -61,7 +61,7 @@ func TestDemo(t *testing.T) {
 }
 
 // A second demo in the same data directory must not be taken for a repeat.
-func TestDemoRunsAgain(t *testing.T) {
+func TestDemoRunsTwice(t *testing.T) {
 	x, y := demoSteps("one"), demoSteps("two")
 	for i := range x {
 		if x[i].wish.Op.String() == "register" && x[i].wish.Fields["idempotency_key"] == y[i].wish.Fields["idempotency_key"] {

@@ -85,7 +85,7 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	}
 	defer cl.Close()
 	d.cl, d.admin = cl, kadm.NewClient(cl)
-	for _, check := range []func(context.Context){d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock, d.foreignTransactions, d.engines, d.mirrors} {
+	for _, check := range []func(context.Context){d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock, d.foreignTransactions, d.engines, d.mirrors, d.receipts} {
 		check(ctx)
 	}
 }

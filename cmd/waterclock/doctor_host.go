@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/node"
 )
 
 // examineAPI asks the HTTP API whether it is there and ready.
@@ -88,7 +90,7 @@ func (d *doctor) dataDir() {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts", "%s has mode %o: others on this machine can read triggers", dir, mode)
 	}
-	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil && strings.TrimSpace(string(version)) != layoutVersion {
+	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil && strings.TrimSpace(string(version)) != node.LayoutVersion {
 		d.fail("data dir", "run that version, or choose another directory with --data-dir", "%s was written by another version (%q)", dir, strings.TrimSpace(string(version)))
 		return
 	}

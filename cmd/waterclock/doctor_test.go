@@ -17,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // apiSaying answers every path with a status and a text.
@@ -279,4 +281,27 @@ func TestDoctorOnTheDataDirectory(t *testing.T) {
 			r.want(t, exitFailed, row.status+" ", row.want)
 		})
 	}
+}
+
+// A channel team that sends receipts where none are expected is told so: its
+// retries do nothing.
+func TestDoctorOnReceiptsInVain(t *testing.T) {
+	w := devInProcess(t, nil, "--set", "channels.asks.receipts=true")
+	doctor := func() result { return cli(t, nil, "", "doctor", "--brokers", w.kafka, "--url", w.http) }
+	w.send("k", `{"op":"register","delay":"1ms","channel":"silent"}`)
+	w.send("a", `{"op":"register","delay":"1ms","channel":"asks"}`)
+	doctor().want(t, exitOK, "none in the latest events is for a channel without receipts")
+	for _, channel := range []string{"silent", "asks"} {
+		due := w.due(channel, 1)[0]
+		value := fmt.Sprintf(`{"due_id":%q,"outcome":"retry","attempt":1,"retry_after":"1h"}`, headerOf(due, "ce_id"))
+		r := &kgo.Record{Topic: "waterclock.receipts", Partition: topics.Partition(due.Key, 4), Key: due.Key, Value: []byte(value)}
+		if err := w.client().ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("doctor to see the receipt", func() bool {
+		r := doctor()
+		return r.code == exitOK && strings.Contains(r.out, "receipts arrived for channels without receipts: silent (1)") &&
+			strings.Contains(r.out, "set channels.silent.receipts=true")
+	})
 }

@@ -55,8 +55,8 @@ func oneChannel(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// lookAgain is how often a tail looks for a topic that is not there yet.
-const lookAgain = 200 * time.Millisecond
+// topicPollEvery is how often a tail asks for a topic that is not there yet.
+const topicPollEvery = 200 * time.Millisecond
 
 // lanes are the topics of a channel: its own, and that of priority high if it
 // is there. A channel's topic may be made by its first trigger: a tail that
@@ -86,7 +86,7 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookAgain):
+		case <-time.After(topicPollEvery):
 		}
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -17,6 +19,7 @@ const (
 	exitUsage    = 2
 	exitNotFound = 3
 	exitConflict = 4
+	exitLoss     = 5 // something is lost, or would be
 )
 
 // failure is the only error a verb makes itself: a sentence that says what to
@@ -119,9 +122,22 @@ func exitOf(err error) int {
 		return exitOK
 	case errors.As(err, &f):
 		return f.Exit
+	case errors.Is(err, node.ErrTopics):
+		return exitConflict
+	}
+	if _, ok := errors.AsType[*node.SettingError](err); ok {
+		return exitUsage
 	}
 	return exitFailed
 }
 
 // interrupted says that the user, not a fault, ended a wait.
 func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
+
+// cause is an error without the path that the sentence around it names.
+func cause(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
+}

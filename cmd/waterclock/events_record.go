@@ -56,30 +56,39 @@ type recorded struct {
 }
 
 func (a *app) record(cmd *cobra.Command, c *config.Config, f *recordFlags) error {
-	done, begin := int64(0), time.Now()
-	if err := a.recordTo(cmd, c, f, &done); err != nil {
+	begin := time.Now()
+	done, gaps, err := a.recordTo(cmd, c, f)
+	if err != nil {
 		return err
 	}
 	out := recorded{f.dir, done, int64(time.Since(begin).Seconds())}
-	return a.out.item(out, func() string {
+	if err := a.out.item(out, func() string {
 		return "recorded " + count(done,
 			"record") + " to " + f.dir + "; check them with: waterclock events verify --from " + f.dir
-	})
+	}); err != nil || gaps == 0 {
+		return err
+	}
+	return &failure{Exit: exitLoss, Msg: "records expired before they were recorded: record more often, or keep them longer"}
 }
 
-func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags, done *int64) error {
+// recordTo says how many records were recorded, and how many gaps there are.
+func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags) (done int64, gaps int, err error) {
 	cl, err := a.kafka(cmd.Context(), c, kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(500*time.Millisecond))
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	defer cl.Close()
 	var shown *bar
 	o := check.RecordOptions{Dir: f.dir, Prefix: c.Topics.Prefix, Topics: append(channelTopics(c), f.topics...),
 		Follow: f.follow,
 		Warn:   func(s string) { a.note("waterclock: warning: %s", s) },
+		Gap: func(s string) {
+			gaps++
+			a.note("waterclock: warning: %s", s)
+		},
 		Progress: func(n, total int64) {
-			*done = n
+			done = n
 			if shown == nil && !f.follow {
 				shown = a.progress("recording", total)
 			}
@@ -94,7 +103,7 @@ func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags, don
 	if shown != nil {
 		shown.end()
 	}
-	return err
+	return done, gaps, err
 }
 
 // channelTopics are topics of channels that are told to deliver elsewhere.

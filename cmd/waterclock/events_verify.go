@@ -78,8 +78,7 @@ func (a *app) verify(cmd *cobra.Command, c *config.Config, f *verifyFlags) (err 
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		a.note("recording all topics to %s first", dir)
-		var n int64
-		if err := a.recordTo(cmd, c, &recordFlags{dir: dir}, &n); err != nil {
+		if _, _, err := a.recordTo(cmd, c, &recordFlags{dir: dir}); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/internal/check"
 )
 
@@ -50,4 +53,33 @@ func TestRecordAndVerify(t *testing.T) {
 	}
 	run("events", "verify", "--from", bad).want(t, exitFailed, "C2 a ", "C10", "it is not there")
 	run("events", "verify", "--from", bad, "-o", "ndjson", "--jq", "select(.class)|.class").want(t, exitFailed, "C2", "C10")
+}
+
+// A recording with a hole says so, and keeps what is there.
+func TestRecordOverAGap(t *testing.T) {
+	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "history")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	produce := func(n int) {
+		for range n {
+			if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	record := func() result { return cli(t, nil, "", "events", "record", "--dir", dir, "--brokers", brokers) }
+	produce(2)
+	record().want(t, exitOK, "recorded 2 records")
+	produce(3)
+	expired := kadm.Offsets{}
+	expired.Add(kadm.Offset{Topic: "waterclock.events", At: 4})
+	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), expired); err != nil {
+		t.Fatal(err)
+	}
+	record().want(t, exitLoss, "recorded 1 record", "waterclock.events/0: offsets 2 to 3 have expired", "records expired before they were recorded")
+	produce(1)
+	record().want(t, exitOK, "recorded 1 record")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
@@ -155,14 +156,9 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	return old, tablesOf(dir, h), nil
 }
 
-// embeddedOptions are those of tables in a directory.
-func embeddedOptions(c *config.Config, dir string) embedded.Options {
-	return embedded.Options{Dir: dir, Retention: c.History.Retention}
-}
-
 // openUnswept opens tables that nothing is to be removed from meanwhile.
 func openUnswept(c *config.Config, dir string) (*embedded.Store, error) {
-	o := embeddedOptions(c, dir)
+	o := node.EmbeddedOptions(c, dir)
 	o.SweepEvery = -1
 	return embedded.Open(o)
 }

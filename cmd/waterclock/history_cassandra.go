@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/sinks/cassandra"
 )
 
@@ -28,7 +28,7 @@ func newHistoryMigrate(a *app) *cobra.Command {
 }
 
 func (a *app) migrate(ctx context.Context, c *config.Config) error {
-	o, err := cassandraOptions(c)
+	o, err := node.CassandraOptions(c)
 	if err != nil {
 		return err
 	}
@@ -46,24 +46,9 @@ func (a *app) migrate(ctx context.Context, c *config.Config) error {
 	return a.out.list(items, []string{"applied"}, func(i int) []string { return []string{did.Applied[i]} })
 }
 
-// cassandraOptions are those of the keyspace in use.
-func cassandraOptions(c *config.Config) (cassandra.Options, error) {
-	s := c.Cassandra
-	o := cassandra.Options{Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password, Topic: c.Topic("events"),
-		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters}, Retention: c.History.Retention}
-	if len(s.Hosts) == 0 {
-		return o, usagef("name the Cassandra nodes with --cassandra-hosts or the setting cassandra.hosts")
-	}
-	encrypted, err := kafkaconn.TLS("cassandra.tls", s.TLS)
-	if s.TLS.Enabled {
-		o.TLS = encrypted
-	}
-	return o, err
-}
-
 // openKeyspaces opens the keyspace in use, to be read, and makes a fresh one.
 func (a *app) openKeyspaces(ctx context.Context, c *config.Config, f *rebuildFlags) (old, fresh tables, err error) {
-	o, err := cassandraOptions(c)
+	o, err := node.CassandraOptions(c)
 	if err != nil {
 		return old, fresh, err
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
 )
 
-// tell appends events of a trigger to the log, one a second from an hour ago.
-func tell(t *testing.T, brokers, key string, from, n int) {
+// appendEvents appends events of a trigger to the log, one a second from an hour ago.
+func appendEvents(t *testing.T, brokers, key string, from, n int) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
 	if err != nil {
@@ -45,7 +46,7 @@ func TestHistoryRebuild(t *testing.T) {
 	run := func(args ...string) result {
 		return cli(t, nil, "", append([]string{"history", "rebuild", "--brokers", brokers, "--data-dir", data}, args...)...)
 	}
-	tell(t, brokers, "tea", 0, 5)
+	appendEvents(t, brokers, "tea", 0, 5)
 	run().want(t, exitOK, "replayed 5 events", "history-rebuild", "there is no history at "+live, "--data-dir")
 	run("-o", "json", "--jq", ".compared").want(t, exitOK, "false")
 	if err := os.Rename(filepath.Join(data, "history-rebuild"), live); err != nil {
@@ -55,8 +56,8 @@ func TestHistoryRebuild(t *testing.T) {
 	run("-o", "json", "--jq", ".same, .compared").want(t, exitOK, "true\ntrue")
 	run("--dir", live).want(t, exitUsage, "is in use")
 
-	tell(t, brokers, "tea", 5, 1)
-	tell(t, brokers, "milk", 2, 1) // the tables in use lack it
+	appendEvents(t, brokers, "tea", 5, 1)
+	appendEvents(t, brokers, "milk", 2, 1) // the tables in use lack it
 	r := run("--dir", filepath.Join(data, "third"))
 	r.want(t, exitFailed, "replayed 7 events", "milk", "the fresh tables differ")
 	run("--dir", filepath.Join(data, "third"), "--no-compare").want(t, exitOK, "replayed 7 events")
@@ -93,11 +94,11 @@ func TestHistoryRetention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := cassandraOptions(c)
+		o, err := node.CassandraOptions(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if embedded := embeddedOptions(c, t.TempDir()).Retention; o.Retention != want || embedded != want {
+		if embedded := node.EmbeddedOptions(c, t.TempDir()).Retention; o.Retention != want || embedded != want {
 			t.Errorf("%v: kept for %s in Cassandra, for %s in a directory, want %s", flags, o.Retention, embedded, want)
 		}
 	}

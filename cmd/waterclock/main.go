@@ -1,9 +1,11 @@
 // Command waterclock is the whole product in one binary: the server's roles,
 // and the command line that people and scripts use.
 //
-// One file per verb. root.go wires them; app.go holds what they share. A verb
-// returns its result through app.out, so that -o and --jq work everywhere,
-// and its failure as an error whose exit code errors.go decides.
+// A file has the name of its verb, or of its family of verbs. root.go lists
+// them; app.go holds what they share. What a server is made of is in
+// internal/node. A verb returns its result through app.out, so that -o and --jq
+// work everywhere, and its failure as an error whose exit code errors.go
+// decides.
 package main
 
 import (

@@ -20,7 +20,7 @@ type namedCalendars struct {
 	have map[string]calendar.DateSet // nil: there is none
 
 	config *config.Config
-	failed error // of the last find: it could not look, which is not "there is none"
+	failed error // of the last find: it could not be asked for, which is not "there is none"
 	broken error // the door does not open; no use to knock for every line
 }
 
@@ -30,10 +30,10 @@ func (a *app) namedCalendars(ctx context.Context) *namedCalendars {
 
 // find is a calendar.CalendarSource.
 func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
-	if set, looked := n.have[name]; looked {
+	if set, known := n.have[name]; known {
 		return set, set != nil
 	}
-	cal, err := n.look(name)
+	cal, err := n.load(name)
 	if err != nil && exitOf(err) != exitNotFound {
 		n.failed, n.broken = err, err
 		return nil, false
@@ -51,7 +51,7 @@ func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 var errNoDoor = &trigger.Error{Code: trigger.CodeUnsupported, Field: "calendars",
 	Msg: "named calendars stand in Kafka: say where, with --brokers or --url"}
 
-func (n *namedCalendars) look(name string) (cal topics.Calendar, err error) {
+func (n *namedCalendars) load(name string) (cal topics.Calendar, err error) {
 	if n.broken != nil {
 		return cal, n.broken
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	groupRun      = "Run"
 	groupTriggers = "Triggers"
-	groupLook     = "Look"
+	groupInspect  = "Inspect"
 	groupOperate  = "Operate"
 )
 
@@ -40,14 +40,14 @@ var verbs = []struct {
 	{groupTriggers, newErase},
 	{groupTriggers, newApply},
 	{groupTriggers, newDiff},
-	{groupLook, newGet},
-	{groupLook, newList},
-	{groupLook, newWatch},
-	{groupLook, newExplain},
-	{groupLook, newOccurrences},
-	{groupLook, newPreview},
-	{groupLook, newEvents},
-	{groupLook, newDue},
+	{groupInspect, newGet},
+	{groupInspect, newList},
+	{groupInspect, newWatch},
+	{groupInspect, newExplain},
+	{groupInspect, newOccurrences},
+	{groupInspect, newPreview},
+	{groupInspect, newEvents},
+	{groupInspect, newDue},
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},
 	{groupOperate, newCalendar},
@@ -84,9 +84,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
 		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
 
-Exit codes: 0 done; 1 failed; 2 to be written otherwise, be it a flag, a value of
-one or a setting, whoever refuses it; 3 no such thing; 4 something stands in the
-way, such as another revision, or a firing that was faster.`,
+Exit codes: 0 done; 1 failed; 2 the request is wrong: fix a flag, the value of a
+flag, or a setting; 3 no such thing; 4 something prevents it, such as another
+revision, or it has already fired; 5 something is lost, or would be.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

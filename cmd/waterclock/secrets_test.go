@@ -174,7 +174,7 @@ func TestTraceReachesACollector(t *testing.T) {
 
 // Nothing of what callers keep to themselves reaches the log, at its most
 // talkative, nor a trace: not when it is obeyed, not when it is refused.
-func TestLogsTellNoSecrets(t *testing.T) {
+func TestLogsHaveNoSecrets(t *testing.T) {
 	c := tracingtest.NewCollector(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")

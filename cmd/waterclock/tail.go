@@ -17,6 +17,7 @@ type tailFlags struct {
 	fromBeginning, noFollow bool
 	partition               int32
 	n                       int
+	last                    int64 // without fromBeginning: so many offsets before the end
 }
 
 func (f *tailFlags) bind(cmd *cobra.Command) {
@@ -113,6 +114,8 @@ func (f *tailFlags) span(ctx context.Context, admin *kadm.Client, topics []strin
 			from := end.Offset
 			if low, ok := first.Lookup(topic, p); ok && f.fromBeginning {
 				from = low.Offset
+			} else if ok && f.last > 0 {
+				from = max(low.Offset, end.Offset-f.last)
 			}
 			s.start[topic][p], s.end[topic][p], s.next[topic][p] = kgo.NewOffset().At(from), end.Offset, from
 		}

@@ -16,11 +16,11 @@ import (
 )
 
 // watcher reads what the engine writes about one partition, from before a
-// command on: topic events, where the command's event names its place, and
-// topic state, whose progress record says up to where commands are decided,
-// behind the triggers as they were left. Engine partition p writes partition
-// p of both, in one transaction a turn. So a command that changes nothing and
-// of which nothing is told is seen to be decided, too.
+// command on. On topic events the command's event names its location. On topic
+// state the triggers stand as a turn left them, and then a progress record that
+// says up to where commands are decided. Engine partition p writes partition p
+// of both, in one transaction a turn. So a command without an event is seen to
+// be decided, too.
 //
 // Topic state may be closed to whoever writes commands. Then the event alone
 // is the answer.
@@ -32,7 +32,7 @@ type watcher struct {
 
 	blind bool // topic state cannot be read
 
-	buffered []topics.Event // read and not yet looked at
+	buffered []topics.Event // read, and not yet taken
 	passed   int64          // events below it were read
 
 	key    string         // of the trigger whose state is wanted
@@ -41,9 +41,9 @@ type watcher struct {
 	left   *trigger.State // the trigger, as the newest turn up to the command's left it
 }
 
-// outcome is what became of a command: the event that tells it, and the
-// trigger then. Either may be nil.
-type outcome struct {
+// answer is what became of a command: its event, and the trigger then. Either
+// may be nil.
+type answer struct {
 	event *topics.Event
 	state *trigger.State
 }
@@ -78,9 +78,9 @@ func (w *watcher) close() {
 	}
 }
 
-// outcome waits until a command is decided. Of the end of ctx it makes no
-// error if by then something is known.
-func (w *watcher) outcome(ctx context.Context, asked wish, source string, offset int64) (o outcome, err error) {
+// await waits until a command is decided. The end of ctx is no error if
+// something is known by then.
+func (w *watcher) await(ctx context.Context, asked wish, source string, offset int64) (o answer, err error) {
 	w.key, w.offset = asked.Key, offset
 	defer w.restOnEvents()
 	for {
@@ -91,8 +91,8 @@ func (w *watcher) outcome(ctx context.Context, asked wish, source string, offset
 		if o.state = w.left; o.event != nil && (decided || w.blind) {
 			return o, nil
 		}
-		if decided && asked.Op != trigger.OpRunNow { // a run may be told by its firing, which is a later turn's
-			if told, err := w.toldAll(ctx); err != nil || told {
+		if decided && asked.Op != trigger.OpRunNow { // a run's event may be its firing, which is a later turn's
+			if all, err := w.readAll(ctx); err != nil || all {
 				return o, err
 			}
 		}
@@ -105,9 +105,9 @@ func (w *watcher) outcome(ctx context.Context, asked wish, source string, offset
 	}
 }
 
-// toldAll says whether every event committed by now was read, none of them
-// being the answer.
-func (w *watcher) toldAll(ctx context.Context) (bool, error) {
+// readAll says whether every event committed by now was read. Then none of
+// them is the answer.
+func (w *watcher) readAll(ctx context.Context) (bool, error) {
 	ends, err := w.admin.ListCommittedOffsets(ctx, w.events)
 	if err != nil {
 		return false, fmt.Errorf("find the end of %s: %w", w.events, err)
@@ -133,7 +133,7 @@ func (w *watcher) next(ctx context.Context, fits func(*topics.Event) bool) (*top
 	}
 }
 
-// take looks through what was read up to the first event that fits.
+// take goes through what was read, up to the first event that fits.
 func (w *watcher) take(fits func(*topics.Event) bool) *topics.Event {
 	for len(w.buffered) > 0 {
 		e := w.buffered[0]

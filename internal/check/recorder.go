@@ -30,6 +30,8 @@ type RecordOptions struct {
 	Progress func(done, total int64)
 	// Warn is told what is strange but no reason to stop. It may be nil.
 	Warn func(string)
+	// Gap is told what this recording lacks and will never have. It may be nil.
+	Gap func(string)
 }
 
 // idleEnd is when a recording without Follow gives up waiting for offsets that
@@ -112,6 +114,12 @@ func (r *recorder) run(ctx context.Context) error {
 				r.warn("the topics' ends could not be asked for: " + err.Error())
 			}
 		}
+	}
+}
+
+func (r *recorder) gap(s string) {
+	if r.o.Gap != nil {
+		r.o.Gap(s)
 	}
 }
 
@@ -214,7 +222,7 @@ func (r *recorder) begin(topic string, p int32, start int64) (next int64, err er
 		return 0, errors.Join(err, f.Close())
 	}
 	if t.next < start {
-		r.warn(fmt.Sprintf("%s/%d: offsets %d to %d have expired since this dump was recorded last", topic, p, t.next,
+		r.gap(fmt.Sprintf("%s/%d: offsets %d to %d have expired since this dump was recorded last", topic, p, t.next,
 			start-1))
 		t.next = start
 	}

@@ -19,7 +19,7 @@ var Waterclock = sync.OnceValues(func() (string, error) { return build("waterclo
 
 // Failpoints is a binary that can be told to strike itself at a step of the
 // turn, to be built wrong, or to reach brokers through proxies
-// (cmd/waterclock/failpoints.go).
+// (internal/node/failpoints.go).
 var Failpoints = sync.OnceValues(func() (string, error) { return build("waterclock-failpoints", "-tags", "failpoints") })
 
 // Next is the version after this one, as far as formats go.

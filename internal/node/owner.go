@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -53,7 +53,8 @@ func (o engineOwner) Partitions() []gateway.PartitionStatus {
 	for _, s := range o.e.Partitions() {
 		out = append(out, gateway.PartitionStatus{
 			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
-			Pending: s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
+			ControlOffset: s.ControlOffset,
+			Pending:       s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
 			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing, Refused: s.RefusedBecause,
 		})
 	}

@@ -1,4 +1,4 @@
-package main
+package loadtest
 
 import (
 	"context"
@@ -19,15 +19,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
 )
 
 // start brings up the server under test, unless it runs already, and the bare
 // handler.
-func (b *httpBench) start(ctx context.Context) (err error) {
-	b.id = newID()
+func (b *httpRun) start(ctx context.Context) (err error) {
+	b.id = node.NewID()
 	b.result.Broker = "kafka"
-	if b.ownServer {
+	if b.o.OwnServer {
 		if err := b.launch(); err != nil {
 			return err
 		}
@@ -42,7 +43,7 @@ func (b *httpBench) start(ctx context.Context) (err error) {
 	return b.serveBare(ctx)
 }
 
-func (b *httpBench) launch() (err error) {
+func (b *httpRun) launch() (err error) {
 	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (b *httpBench) launch() (err error) {
 	return b.child.Start()
 }
 
-func (b *httpBench) awaitReady(ctx context.Context) error {
+func (b *httpRun) awaitReady(ctx context.Context) error {
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
 		if resp, err := http.Get(b.cfg.URL + "/readyz"); err == nil {
 			resp.Body.Close()
@@ -89,7 +90,7 @@ func (b *httpBench) awaitReady(ctx context.Context) error {
 	return errors.New("the server is not ready within a minute")
 }
 
-func (b *httpBench) stop() {
+func (b *httpRun) stop() {
 	if b.bareServer != nil {
 		b.bareServer.Close()
 		b.bareKafka.Close()
@@ -114,7 +115,7 @@ func freePort() (string, error) {
 // serveBare is what the gateway is compared with: a handler that produces the
 // body with acks=all under the id in the path, and answers when it is durable.
 // Nobody decides anything.
-func (b *httpBench) serveBare(ctx context.Context) error {
+func (b *httpRun) serveBare(ctx context.Context) error {
 	opts, err := kafkaconn.Options(b.cfg, "waterclock-bench", nil)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (b *httpBench) serveBare(ctx context.Context) error {
 }
 
 // usage is what the server under test has used, where it is ours.
-func (b *httpBench) usage() (cpu time.Duration, rss int64) {
+func (b *httpRun) usage() (cpu time.Duration, rss int64) {
 	if b.child == nil {
 		return 0, 0
 	}

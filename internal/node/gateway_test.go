@@ -1,7 +1,8 @@
-package main
+package node
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -33,7 +34,11 @@ func TestMayListen(t *testing.T) {
 		if (err == nil) != row.ok {
 			t.Errorf("%s: %v", row.name, err)
 		}
-		if err != nil && (!strings.Contains(err.Error(), "http.tls.cert") || !strings.Contains(err.Error(), "http.tls_elsewhere") || exitOf(err) != exitUsage) {
+		if err == nil {
+			continue
+		}
+		var setting *SettingError
+		if !errors.As(err, &setting) || !strings.Contains(setting.Msg, "http.tls.cert") || !strings.Contains(setting.Msg, "http.tls_elsewhere") {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package loadtest
 
 import (
 	"bufio"
@@ -27,8 +27,8 @@ func dialLean(host string) (*lean, error) {
 	return &lean{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), host: host}, nil
 }
 
-// benchPatience is above every bound of the server's, a batch's too.
-const benchPatience = 4 * time.Minute
+// answerWithin is above every bound of the server's, a batch's too.
+const answerWithin = 4 * time.Minute
 
 // do sends a request and returns the status; the body is read and dropped,
 // unless keep is there to have it.
@@ -39,7 +39,7 @@ func (l *lean) do(method, path string, body []byte, keep *bytes.Buffer) (status 
 		l.out = strconv.AppendInt(l.out, int64(len(body)), 10)
 	}
 	l.out = append(append(l.out, "\r\n\r\n"...), body...)
-	_ = l.conn.SetDeadline(time.Now().Add(benchPatience))
+	_ = l.conn.SetDeadline(time.Now().Add(answerWithin))
 	if _, err := l.conn.Write(l.out); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package main
+package loadtest
 
 import (
 	"context"
@@ -13,34 +13,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/internal/node"
 )
 
-// What the benchmarks have in common.
-
-// within refuses a number that means nothing, or that no machine holds, before
-// anything is started for it.
-func within[N int | time.Duration](flag string, value, least, most N) error {
-	if value < least || value > most {
-		return usagef("--%s %v: write %v to %v", flag, value, least, most)
-	}
-	return nil
-}
-
-// benchTriggers is the most that a benchmark registers.
-const benchTriggers = 100_000_000
-
-// benchPayload bounds --payload by what limits.payload may be at most.
-func benchPayload(size int) error { return within("payload", size, 0, topics.MaxPayload) }
+// MaxTriggers is the most that a measurement registers.
+const MaxTriggers = 100_000_000
 
 // allowPayload lets an engine of our own take what is to be measured.
 func allowPayload(c *config.Config, size int) {
 	c.Limits.Payload = max(c.Limits.Payload, config.Size(size))
 }
 
-// benchPayloads are incompressible payloads, the same in every run: 1024, or
+// payloadsOf are incompressible payloads, the same in every run: 1024, or
 // of large ones as many as 64 MiB hold.
-func benchPayloads(size int) [][]byte {
+func payloadsOf(size int) [][]byte {
 	payloads := make([][]byte, max(1, min(1024, 64<<20/max(size, 1))))
 	rng := rand.NewChaCha8([32]byte{1})
 	for i := range payloads {
@@ -50,23 +36,23 @@ func benchPayloads(size int) [][]byte {
 	return payloads
 }
 
-// benchProducer writes commands, to partitions of its caller's choice.
-func benchProducer(n *node) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(n.cfg.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, n.kafka...)...)
+// newProducer writes commands, to partitions of its caller's choice.
+func newProducer(e *node.Engine, c *config.Config) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, e.Kafka()...)...)
 }
 
-// benchConsumer reads what a channel fires from now on.
-func benchConsumer(n *node, channel string) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(n.cfg.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond)}, n.kafka...)...)
+// newConsumer reads what a channel fires from now on.
+func newConsumer(e *node.Engine, c *config.Config, channel string) (*kgo.Client, error) {
+	return kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond)}, e.Kafka()...)...)
 }
 
 // awaitDecided waits until the engine has decided so many commands.
-func awaitDecided(ctx context.Context, n *node, commands int64) error {
+func awaitDecided(ctx context.Context, e *node.Engine, commands int64) error {
 	for ctx.Err() == nil {
 		var decided int64
-		for _, s := range n.engine.Partitions() {
+		for _, s := range e.Partitions() {
 			decided += s.CommandsOffset
 		}
 		if decided >= commands {
@@ -81,9 +67,9 @@ func awaitDecided(ctx context.Context, n *node, commands int64) error {
 const patience = 60 * time.Second
 
 // lateOf is the distribution of latenesses in microseconds, which it sorts.
-func lateOf(late []int64) benchLate {
+func lateOf(late []int64) Lateness {
 	slices.Sort(late)
-	return benchLate{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
+	return Lateness{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
 }
 
 // quantile is in milliseconds, of sorted microseconds.
@@ -114,7 +100,8 @@ func startProfile(file string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, nil
 }
 
-func cpuTime() time.Duration {
+// CPUTime is what this process has used.
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

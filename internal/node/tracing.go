@@ -1,4 +1,4 @@
-package main
+package node
 
 import (
 	"context"
@@ -13,7 +13,7 @@ func (n *node) openTracing() (err error) {
 	if t.Exporter != "otlp" {
 		return nil
 	}
-	n.tracing, err = tracing.New(context.Background(), tracing.Options{Endpoint: t.Endpoint, Ratio: t.Ratio, Version: buildVersion(), Logger: n.log})
+	n.tracing, err = tracing.New(context.Background(), tracing.Options{Endpoint: t.Endpoint, Ratio: t.Ratio, Version: n.opts.Version, Logger: n.log})
 	return err
 }
 

@@ -1,4 +1,4 @@
-package main
+package loadtest
 
 import (
 	"bytes"
@@ -19,12 +19,12 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// httpBench is one run of bench http.
-type httpBench struct {
-	o                    benchHTTPOptions
-	cfg                  *config.Config
-	log                  *slog.Logger
-	ownBroker, ownServer bool
+// httpRun is one run of bench http.
+type httpRun struct {
+	o         HTTPOptions
+	cfg       *config.Config
+	log       *slog.Logger
+	ownBroker bool
 
 	id         string
 	dir        string
@@ -33,7 +33,7 @@ type httpBench struct {
 	bareHost   string
 	bareServer *http.Server
 	bareKafka  *kgo.Client
-	result     *benchHTTPResult
+	result     *HTTPResult
 	next       atomic.Int64
 	count      struct{ answered, later, refused atomic.Int64 }
 	body       []byte
@@ -41,10 +41,10 @@ type httpBench struct {
 
 // register is the body of a register: due far ahead, with a payload that does
 // not compress.
-func (b *httpBench) register() []byte {
+func (b *httpRun) register() []byte {
 	if b.body == nil {
 		const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-		text := make([]byte, b.o.payload)
+		text := make([]byte, b.o.Payload)
 		for i := range text {
 			text[i] = letters[rand.IntN(len(letters))]
 		}
@@ -53,12 +53,12 @@ func (b *httpBench) register() []byte {
 	return b.body
 }
 
-func (b *httpBench) path() string {
+func (b *httpRun) path() string {
 	return "/v1/triggers/" + b.id + "-" + strconv.FormatInt(b.next.Add(1), 10)
 }
 
 // note counts an answer to a write.
-func (b *httpBench) note(status int) {
+func (b *httpRun) note(status int) {
 	b.count.answered.Add(1)
 	switch {
 	case status == http.StatusAccepted:
@@ -70,11 +70,11 @@ func (b *httpBench) note(status int) {
 
 // flood has every connection send as fast as it is answered; it returns
 // answers a second.
-func (b *httpBench) flood(ctx context.Context, host string, connections int, send func(*lean) error) (float64, error) {
+func (b *httpRun) flood(ctx context.Context, host string, connections int, send func(*lean) error) (float64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	var n atomic.Int64
 	begun := time.Now()
-	end := begun.Add(b.o.seconds)
+	end := begun.Add(b.o.For)
 	for range connections {
 		g.Go(func() error {
 			l, err := dialLean(host)
@@ -95,50 +95,50 @@ func (b *httpBench) flood(ctx context.Context, host string, connections int, sen
 	return float64(n.Load()) / time.Since(begun).Seconds(), err
 }
 
-func (b *httpBench) put(l *lean) error {
+func (b *httpRun) put(l *lean) error {
 	status, err := l.do(http.MethodPut, b.path(), b.register(), nil)
 	b.note(status)
 	return err
 }
 
-func (b *httpBench) warmUp(ctx context.Context) error {
+func (b *httpRun) warmUp(ctx context.Context) error {
 	b.register()
 	all := b.o
-	b.o.seconds = min(b.o.seconds, 2*time.Second)
-	_, err := b.flood(ctx, b.host, b.o.connections, b.put)
+	b.o.For = min(b.o.For, 2*time.Second)
+	_, err := b.flood(ctx, b.host, b.o.Connections, b.put)
 	b.o = all
 	return err
 }
 
 // each is the server's CPU for one answer, in microseconds.
-func (b *httpBench) each(before time.Duration, perSecond float64) float64 {
+func (b *httpRun) each(before time.Duration, perSecond float64) float64 {
 	after, _ := b.usage()
-	return float64((after - before).Microseconds()) / max(perSecond*b.o.seconds.Seconds(), 1)
+	return float64((after - before).Microseconds()) / max(perSecond*b.o.For.Seconds(), 1)
 }
 
-func (b *httpBench) single(ctx context.Context) (err error) {
+func (b *httpRun) single(ctx context.Context) (err error) {
 	cpu, _ := b.usage()
-	b.result.SinglePerS, err = b.flood(ctx, b.host, b.o.connections, b.put)
+	b.result.SinglePerS, err = b.flood(ctx, b.host, b.o.Connections, b.put)
 	b.result.SingleCPU = b.each(cpu, b.result.SinglePerS)
 	return err
 }
 
-func (b *httpBench) bare(ctx context.Context) (err error) {
-	cpu := cpuTime()
+func (b *httpRun) bare(ctx context.Context) (err error) {
+	cpu := CPUTime()
 	server, _ := b.usage()
-	b.result.BarePerS, err = b.flood(ctx, b.bareHost, b.o.connections, func(l *lean) error {
+	b.result.BarePerS, err = b.flood(ctx, b.bareHost, b.o.Connections, func(l *lean) error {
 		status, err := l.do(http.MethodPut, b.path(), b.register(), nil)
 		if err == nil && status != http.StatusCreated {
 			err = fmt.Errorf("the bare handler answers %d", status)
 		}
 		return err
 	})
-	b.result.BareCPU = b.each(server, b.result.BarePerS) + float64((cpuTime()-cpu).Microseconds())/max(b.result.BarePerS*b.o.seconds.Seconds(), 1)
+	b.result.BareCPU = b.each(server, b.result.BarePerS) + float64((CPUTime()-cpu).Microseconds())/max(b.result.BarePerS*b.o.For.Seconds(), 1)
 	return err
 }
 
 // lines is a batch of n registers; those of a user are 1,000.
-func (b *httpBench) lines(n int, user string) []byte {
+func (b *httpRun) lines(n int, user string) []byte {
 	var body bytes.Buffer
 	register := b.register()[1:]
 	for range n {
@@ -155,12 +155,12 @@ func (b *httpBench) lines(n int, user string) []byte {
 
 // batchLines is how many lines a batch has: the API takes 10,000, and 64 MiB,
 // of which large payloads fill the most.
-func (b *httpBench) batchLines() int {
+func (b *httpRun) batchLines() int {
 	const lines, size, id = 10_000, 64 << 20, 128
 	return max(1, min(lines, size/(len(b.register())+id)))
 }
 
-func (b *httpBench) sendBatch(l *lean, n int, user string) error {
+func (b *httpRun) sendBatch(l *lean, n int, user string) error {
 	var answer bytes.Buffer
 	status, err := l.do(http.MethodPost, "/v1/triggers:batch", b.lines(n, user), &answer)
 	if err != nil {
@@ -179,9 +179,9 @@ func (b *httpBench) sendBatch(l *lean, n int, user string) error {
 	return nil
 }
 
-func (b *httpBench) batch(ctx context.Context) error {
+func (b *httpRun) batch(ctx context.Context) error {
 	cpu, _ := b.usage()
-	perS, err := b.flood(ctx, b.host, b.o.batches, func(l *lean) error { return b.sendBatch(l, b.batchLines(), "") })
+	perS, err := b.flood(ctx, b.host, b.o.Batches, func(l *lean) error { return b.sendBatch(l, b.batchLines(), "") })
 	b.result.BatchPerS = perS * float64(b.batchLines())
 	b.result.BatchCPU = b.each(cpu, b.result.BatchPerS)
 	return err
@@ -189,13 +189,13 @@ func (b *httpBench) batch(ctx context.Context) error {
 
 // pace sends at a rate, whether answers come or not: what waits for a
 // connection is late, and counts as such.
-func (b *httpBench) pace(ctx context.Context, length time.Duration, rate int, send func(*lean) error) (benchLate, error) {
+func (b *httpRun) pace(ctx context.Context, length time.Duration, rate int, send func(*lean) error) (Lateness, error) {
 	n := int(length.Seconds() * float64(rate))
 	late := make([]int64, 0, n)
 	var mu sync.Mutex
 	due := make(chan time.Time, n)
 	g, gctx := errgroup.WithContext(ctx)
-	for range min(b.o.connections, 256) {
+	for range min(b.o.Connections, 256) {
 		g.Go(func() error {
 			l, err := dialLean(b.host)
 			if err != nil {
@@ -225,18 +225,18 @@ func (b *httpBench) pace(ctx context.Context, length time.Duration, rate int, se
 	}
 	close(due)
 	if err := g.Wait(); err != nil {
-		return benchLate{}, err
+		return Lateness{}, err
 	}
 	return lateOf(late), ctx.Err()
 }
 
-func (b *httpBench) paced(ctx context.Context) (err error) {
-	b.result.Register, err = b.pace(ctx, b.o.seconds, b.o.rate, b.put)
+func (b *httpRun) paced(ctx context.Context) (err error) {
+	b.result.Register, err = b.pace(ctx, b.o.For, b.o.Rate, b.put)
 	return err
 }
 
 // read is a GET that must find what it asks for.
-func (b *httpBench) read(path func() string) func(*lean) error {
+func (b *httpRun) read(path func() string) func(*lean) error {
 	return func(l *lean) error {
 		status, err := l.do(http.MethodGet, path(), nil, nil)
 		if err == nil && status != http.StatusOK {
@@ -246,7 +246,7 @@ func (b *httpBench) read(path func() string) func(*lean) error {
 	}
 }
 
-func (b *httpBench) gets(ctx context.Context) (err error) {
+func (b *httpRun) gets(ctx context.Context) (err error) {
 	l, err := dialLean(b.host)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (b *httpBench) gets(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	b.result.Get, err = b.pace(ctx, b.o.seconds, b.o.rate, b.read(func() string {
+	b.result.Get, err = b.pace(ctx, b.o.For, b.o.Rate, b.read(func() string {
 		return "/v1/triggers/" + b.id + "-" + strconv.FormatInt(first+rand.Int64N(some), 10)
 	}))
 	return err
@@ -267,13 +267,13 @@ func (b *httpBench) gets(ctx context.Context) (err error) {
 
 // lists fills up to what shall be pending, users with 1,000 each, and reads
 // the first page of one of them.
-func (b *httpBench) lists(ctx context.Context) error {
+func (b *httpRun) lists(ctx context.Context) error {
 	first := b.next.Load()/1000 + 1
 	b.next.Store(first*1000 - 1)
 	g, _ := errgroup.WithContext(ctx)
 	var left atomic.Int64
-	left.Store(int64(b.o.pending / b.batchLines()))
-	for range b.o.batches {
+	left.Store(int64(b.o.Pending / b.batchLines()))
+	for range b.o.Batches {
 		g.Go(func() error {
 			l, err := dialLean(b.host)
 			if err != nil {
@@ -292,7 +292,7 @@ func (b *httpBench) lists(ctx context.Context) error {
 		return err
 	}
 	users := max(1, b.next.Load()/1000-first)
-	late, err := b.pace(ctx, b.o.seconds, max(1, b.o.rate/10), b.read(func() string {
+	late, err := b.pace(ctx, b.o.For, max(1, b.o.Rate/10), b.read(func() string {
 		return fmt.Sprintf("/v1/triggers?user_id=u-%d&state=PENDING&limit=100", first+rand.Int64N(users))
 	}))
 	b.result.List = late
@@ -300,12 +300,12 @@ func (b *httpBench) lists(ctx context.Context) error {
 }
 
 // steady goes on at the rate and looks at the server's memory ten times.
-func (b *httpBench) steady(ctx context.Context) error {
+func (b *httpRun) steady(ctx context.Context) error {
 	for range 10 {
-		if b.o.steady == 0 {
+		if b.o.Steady == 0 {
 			return nil
 		}
-		if _, err := b.pace(ctx, b.o.steady/10, b.o.rate, b.put); err != nil {
+		if _, err := b.pace(ctx, b.o.Steady/10, b.o.Rate, b.put); err != nil {
 			return err
 		}
 		_, rss := b.usage()

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// The latest events are read, so many offsets of each partition, for at most
+// so long.
+const (
+	latestEvents = 2000
+	eventsWithin = 10 * time.Second
+)
+
+// receipts warns of receipts on channels that have none. The engine notes such
+// a receipt and does nothing: whoever asks for a retry gets none.
+func (d *doctor) receipts(ctx context.Context) {
+	found, err := d.receiptsInVain(ctx)
+	switch {
+	case err != nil:
+		d.warn("receipts", "allow READ on it", "topic %s cannot be read: %v", d.c.Topic("events"), err)
+		return
+	case len(found) == 0:
+		d.ok("receipts", "none in the latest events is for a channel without receipts")
+		return
+	}
+	channels := slices.Sorted(maps.Keys(found))
+	said := make([]string, len(channels))
+	for i, name := range channels {
+		said[i] = fmt.Sprintf("%s (%d)", clean(name), found[name])
+	}
+	d.warn("receipts", "nothing waits for them, and no retry follows: set channels."+clean(channels[0])+
+		".receipts=true, or do not send them", "receipts arrived for channels without receipts: %s", strings.Join(said, ", "))
+}
+
+// receiptsInVain counts them by channel.
+func (d *doctor) receiptsInVain(ctx context.Context) (map[string]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, eventsWithin)
+	defer cancel()
+	cl, err := d.app.kafka(ctx, d.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	f := &tailFlags{last: latestEvents, partition: -1}
+	s, err := f.span(ctx, kadm.NewClient(cl), []string{d.c.Topic("events")})
+	if exitOf(err) == exitNotFound {
+		return nil, nil // the check of topics has said so
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	err = s.read(ctx, cl, func() {}, func(r *kgo.Record) {
+		var e topics.Event
+		if json.Unmarshal(r.Value, &e) == nil && e.Reason == trigger.ReasonNoReceipts {
+			found[e.Channel]++
+		}
+	})
+	return found, err
+}

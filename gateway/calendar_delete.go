@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Deleting a calendar must not change when a trigger fires, so it is refused
+// while a trigger that is not over names it. A register may arrive after the
+// check and before a partition has heard of the deletion. So the calendar is
+// deleted, every partition applies that, and all are checked once more. From
+// then on each partition refuses a register that names it. If a register came
+// in between, the calendar is put back as it was, which plans that trigger
+// anew, and the delete is refused.
+
+// deleteWithin bounds a delete: two scans of all triggers and what is between
+// them. Within the answer's own bound, so that a caller hears of it.
+const deleteWithin = responseWithin - 15*time.Second
+
+// appliedWithin bounds how long partitions may take to apply a deletion; they
+// are asked every appliedEvery. A variable for tests.
+var appliedWithin = 10 * time.Second
+
+const appliedEvery = 20 * time.Millisecond
+
+// deleteCalendar deletes a calendar that no trigger names, and answers what it
+// was.
+func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
+	// Who hangs up must not leave a calendar half deleted.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
+	defer cancel()
+	c, err := s.calendar(ctx, r.names["name"])
+	switch {
+	case err != nil:
+		return Unavailable(err, "Kafka does not answer")
+	case c == nil:
+		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+	}
+	if err := s.refuseUsed(ctx, r.who.Tenant, c.Name); err != nil {
+		return err
+	}
+	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
+	if at.err != nil {
+		return Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat it to know")
+	}
+	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {
+		if failed := s.putBack(c); failed != nil {
+			return failed
+		}
+		return err
+	}
+	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, c.Dates))
+}
+
+// putSetting appends to topic control and waits until that is durable. A nil
+// value deletes the setting.
+func (s *Server) putSetting(ctx context.Context, key, value []byte) place {
+	done := make(chan place, 1)
+	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
+		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
+	return s.durable(done)
+}
+
+// confirmDeleted waits until every partition has applied the record at an
+// offset of topic control, and checks once more.
+func (s *Server) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
+	if err := s.awaitApplied(ctx, offset); err != nil {
+		return Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
+	}
+	return s.refuseUsed(ctx, tenant, name)
+}
+
+func (s *Server) awaitApplied(ctx context.Context, offset int64) error {
+	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
+	defer cancel()
+	for {
+		behind := slices.ContainsFunc(s.router.Partitions(ctx), func(p PartitionStatus) bool {
+			return !p.Ready || p.ControlOffset <= offset
+		})
+		if !behind {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(appliedEvery):
+		}
+	}
+}
+
+// putBack restores a calendar, unless somebody has put another in its place.
+func (s *Server) putBack(c *topics.Calendar) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ReadWithin)
+	defer cancel()
+	if now, err := s.calendar(ctx, c.Name); err == nil && now != nil {
+		return nil
+	}
+	key, value, err := topics.EncodeCalendar(*c)
+	if err == nil {
+		err = s.putSetting(ctx, key, value).err
+	}
+	if err != nil {
+		s.opts.Logger.Error("a calendar that triggers name is deleted and could not be put back: put it again",
+			"calendar", c.Name, "dates", c.Dates, "error", err)
+		return Unavailable(err, "triggers name the calendar, and it could not be put back: put it again")
+	}
+	return nil
+}
+
+// refuseUsed is a problem while triggers that are not over name a calendar.
+func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
+	u, err := s.router.CalendarUse(ctx, tenant, name)
+	switch {
+	case err != nil:
+		return Unavailable(err, "not every partition can say which triggers name the calendar; try again")
+	case u.Triggers == 0:
+		return nil
+	}
+	return u.problem()
+}
+
+// namedAtMost is how many triggers a refusal names.
+const namedAtMost = 5
+
+// CalendarUse is who names a calendar.
+type CalendarUse struct {
+	Triggers int64    `json:"triggers"`      // of all tenants, those that are not over
+	IDs      []string `json:"ids,omitempty"` // of one tenant, in order, at most namedAtMost
+}
+
+// CalendarUse asks every partition.
+func (r *Router) CalendarUse(ctx context.Context, tenant, name string) (sum CalendarUse, err error) {
+	all := make([]CalendarUse, r.partitions)
+	err = r.each(ctx, func(ctx context.Context, p int32) (err error) {
+		return r.ask(ctx, p, lookFor,
+			func() error { all[p], err = calendarUse(ctx, r.own, p, tenant, name); return err },
+			func(addr string) error { all[p], err = r.peer.calendarUse(ctx, addr, p, tenant, name); return err })
+	})
+	for _, u := range all {
+		sum.Triggers += u.Triggers
+		sum.IDs = append(sum.IDs, u.IDs...)
+	}
+	slices.Sort(sum.IDs)
+	sum.IDs = sum.IDs[:min(len(sum.IDs), namedAtMost)]
+	return sum, err
+}
+
+// calendarUse asks one partition of this process.
+func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name string) (u CalendarUse, err error) {
+	err = o.Scan(ctx, partition, "", func(st *trigger.State) bool {
+		if st.Status.Finished() || !st.Uses(name) {
+			return true
+		}
+		if u.Triggers++; len(u.IDs) < namedAtMost && st.Key.Tenant() == tenant {
+			u.IDs = append(u.IDs, st.Key.ID())
+		}
+		return true
+	})
+	return u, err
+}
+
+func (c *peerClient) calendarUse(ctx context.Context, addr string, partition int32, tenant, name string) (u CalendarUse, err error) {
+	q := url.Values{"partition": {strconv.Itoa(int(partition))}, "tenant": {tenant}, "calendar": {name}}
+	err = c.askJSON(ctx, addr, "calendar-use", q, &u)
+	return u, err
+}
+
+func (a *internalAPI) calendarUse(w io.Writer, r *http.Request, q url.Values) error {
+	partition, err := partitionParam(q)
+	if err != nil {
+		return err
+	}
+	u, err := calendarUse(r.Context(), a.own, partition, q.Get("tenant"), q.Get("calendar"))
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(u)
+}
+
+// problem says who names the calendar. Other tenants' triggers are counted only.
+func (u *CalendarUse) problem() *Problem {
+	p := problem(http.StatusConflict, trigger.CodeConflict, "name", u.String()+": cancel them, or register them without it")
+	p.Triggers, p.TriggerCount = u.IDs, u.Triggers
+	return p
+}
+
+func (u *CalendarUse) String() string {
+	n := u.Triggers - int64(len(u.IDs))
+	switch {
+	case len(u.IDs) == 0 && n == 1:
+		return "1 trigger of another tenant names the calendar"
+	case len(u.IDs) == 0:
+		return fmt.Sprintf("%d triggers of other tenants name the calendar", n)
+	case n > 0:
+		return fmt.Sprintf("%d triggers name the calendar, such as %s", u.Triggers, strings.Join(u.IDs, ", "))
+	case n == 0 && len(u.IDs) == 1:
+		return "1 trigger names the calendar: " + u.IDs[0]
+	}
+	return fmt.Sprintf("%d triggers name the calendar: %s", u.Triggers, strings.Join(u.IDs, ", "))
+}

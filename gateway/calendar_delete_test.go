@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+const namesUS = `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","calendars":{"names":["us"],"on":"skip"}}`
+
+// calendarWorld has calendar us, in Kafka and where triggers are decided.
+func calendarWorld(t *testing.T, change func(*Options)) *world {
+	w := newWorld(t, change)
+	if err := w.engine.machine.Timetable.PutCalendar("us", []string{"2060-12-25"}); err != nil {
+		t.Fatal(err)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2060-12-25"]}`)
+	return w
+}
+
+func TestDeleteCalendar(t *testing.T) {
+	w := calendarWorld(t, nil)
+	w.must(http.StatusNotFound, "DELETE", "/v1/calendars/none", "")
+	for i := range 7 {
+		w.must(http.StatusCreated, "PUT", fmt.Sprintf("/v1/triggers/t%d", i), namesUS)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/other", at(""))
+	a := w.must(http.StatusConflict, "DELETE", "/v1/calendars/us", "")
+	for name, want := range map[string]string{
+		"code": "conflict", "field": "name", "triggers": `["t0","t1","t2","t3","t4"]`, "trigger_count": "7",
+		"detail": "7 triggers name the calendar, such as t0, t1, t2, t3, t4: cancel them, or register them without it",
+	} {
+		if got := a.get(t, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	w.must(http.StatusOK, "GET", "/v1/calendars/us", "")
+	for i := range 6 {
+		w.must(http.StatusOK, "DELETE", fmt.Sprintf("/v1/triggers/t%d", i), "")
+	}
+	if a = w.must(http.StatusConflict, "DELETE", "/v1/calendars/us", ""); a.get(t, "trigger_count") != "1" {
+		t.Error(a.body)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/triggers/t6", at("")) // names it no more
+	a = w.must(http.StatusOK, "DELETE", "/v1/calendars/us", "")
+	if a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
+		t.Errorf("answer %s", a.body)
+	}
+	w.must(http.StatusNotFound, "GET", "/v1/calendars/us", "")
+	w.must(http.StatusNotFound, "DELETE", "/v1/calendars/us", "")
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars", ""); a.body != `{"items":[]}`+"\n" {
+		t.Errorf("the list is %s", a.body)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`)
+}
+
+// Only an operator deletes, and learns of other tenants' triggers their number.
+func TestDeleteCalendarOfTenants(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	if err := w.engine.machine.Timetable.PutCalendar("us", []string{}); err != nil {
+		t.Fatal(err)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`, auth(keyO)...)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", namesUS, auth(keyB)...)
+	w.must(http.StatusForbidden, "DELETE", "/v1/calendars/us", "", auth(keyA)...)
+	a := w.must(http.StatusConflict, "DELETE", "/v1/calendars/us", "", auth(keyO)...)
+	if a.get(t, "trigger_count") != "1" || a.get(t, "triggers") != "" || a.get(t, "detail") !=
+		"1 trigger of another tenant names the calendar: cancel them, or register them without it" {
+		t.Error(a.body)
+	}
+}
+
+// racing registers a trigger while the delete waits for partitions to apply it.
+type racing struct {
+	*engine
+	key trigger.Key
+}
+
+func (r racing) Partitions() []PartitionStatus {
+	r.set(func() {
+		r.states[r.key] = &trigger.State{Key: r.key, Status: trigger.Pending, Spec: trigger.Spec{
+			When: trigger.When{Kind: trigger.WhenRecurrence, Calendars: &trigger.Calendars{Names: []string{"us"}}},
+		}}
+	})
+	return r.engine.Partitions()
+}
+
+// A register that arrives after the check keeps its calendar.
+func TestDeleteCalendarPutsBack(t *testing.T) {
+	w := calendarWorld(t, nil)
+	_, url := w.gateway(racing{w.engine, "late"}, nil)
+	if a := w.callAt(url, "DELETE", "/v1/calendars/us", ""); a.status != http.StatusConflict || a.get(t, "triggers") != `["late"]` {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
+		t.Errorf("it was not put back: %s", a.body)
+	}
+}
+
+// A partition that does not apply the deletion may yet decide a register by the
+// calendar: nothing is deleted.
+func TestDeleteCalendarNotApplied(t *testing.T) {
+	old := appliedWithin
+	appliedWithin = 200 * time.Millisecond
+	defer func() { appliedWithin = old }()
+	w := calendarWorld(t, nil)
+	w.engine.set(func() { w.engine.control = 0 })
+	if a := w.must(http.StatusServiceUnavailable, "DELETE", "/v1/calendars/us", ""); a.header.Get("Retry-After") == "" {
+		t.Error(a.body)
+	}
+	w.must(http.StatusOK, "GET", "/v1/calendars/us", "")
+	w.engine.set(func() { w.engine.control = 1 << 40; w.engine.foreign[1] = true }) // no owner: nobody can say
+	w.must(http.StatusServiceUnavailable, "DELETE", "/v1/calendars/us", "")
+	w.must(http.StatusOK, "GET", "/v1/calendars/us", "")
+}
+
+// An instance that owns nothing asks those that do.
+func TestDeleteCalendarInACluster(t *testing.T) {
+	w, urls, _ := newCluster(t)
+	if err := w.engine.machine.Timetable.PutCalendar("us", []string{}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.callAt(urls[2], "PUT", "/v1/calendars/us", `{"dates":[]}`); a.status != http.StatusOK {
+		t.Fatal(a.body)
+	}
+	for i := range 8 {
+		if a := w.callAt(urls[i%3], "PUT", fmt.Sprintf("/v1/triggers/t%d", i), namesUS); a.status != http.StatusCreated {
+			t.Fatal(a.body)
+		}
+	}
+	a := w.callAt(urls[2], "DELETE", "/v1/calendars/us", "")
+	if a.status != http.StatusConflict || a.get(t, "trigger_count") != "8" || a.get(t, "triggers") != `["t0","t1","t2","t3","t4"]` {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for i := range 8 {
+		w.callAt(urls[0], "DELETE", fmt.Sprintf("/v1/triggers/t%d", i), "")
+	}
+	if a := w.callAt(urls[2], "DELETE", "/v1/calendars/us", ""); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+}

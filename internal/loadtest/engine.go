@@ -1,0 +1,274 @@
+package loadtest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/node"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// EngineOptions say what is registered, and how fast it falls due.
+type EngineOptions struct {
+	Triggers int
+	Payload  int           // bytes of each
+	Window   time.Duration // over which they fall due; 0 is one instant
+	Rate     int           // registers a second, each due one second later; 0 registers all first
+	Sync     bool          // the embedded broker acknowledges only what is on stable storage
+	Profile  string        // a file for a CPU profile; "" writes none
+}
+
+// EngineResult is what bench prints.
+type EngineResult struct {
+	Triggers        int      `json:"triggers"`
+	Payload         int      `json:"payload"`
+	Window          string   `json:"window"`
+	Rate            int      `json:"rate,omitempty"`
+	Broker          string   `json:"broker"`
+	Partitions      int      `json:"partitions"`
+	RawPerS         float64  `json:"raw_per_s"` // the same registers, produced to a topic nobody reads
+	RegistersPerS   float64  `json:"registers_per_s"`
+	FiresPerS       float64  `json:"fires_per_s"`
+	Lateness        Lateness `json:"lateness_ms"`
+	LastOutS        float64  `json:"last_out_s"` // from the last due time to the last record read
+	CPUSeconds      float64  `json:"cpu_seconds"`
+	RSSBytes        int64    `json:"rss_bytes"`
+	BytesPerTrigger float64  `json:"bytes_per_trigger"` // of the store, with all of them pending
+	Turns           int64    `json:"turns"`
+	CommitMS        float64  `json:"commit_ms"` // mean duration of EndTransaction and the store's batch
+	Duplicates      int      `json:"duplicates"`
+	Lost            int      `json:"lost"`
+	Early           int      `json:"early"`
+	Machine         Machine  `json:"machine"`
+}
+
+// engineRun is one run: a producer of registers and a reader of due records.
+type engineRun struct {
+	engine   *node.Engine
+	cfg      *config.Config
+	o        EngineOptions
+	run      string
+	produce  *kgo.Client
+	consume  *kgo.Client
+	payloads [][]byte
+	result   *EngineResult
+	firstDue time.Time
+	lastDue  time.Time
+}
+
+// MeasureEngine registers triggers, reads every due record back, and says how
+// fast and how late that was.
+func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
+	allowPayload(s.Config, o.Payload)
+	err = s.besideEngine(ctx, o.Sync, func(e *node.Engine, broker string) error {
+		b := &engineRun{engine: e, cfg: s.Config, o: o, run: node.NewID(), result: &EngineResult{
+			Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,
+			Partitions: s.Config.Topics.Partitions, Broker: broker, Machine: s.machine(),
+		}}
+		r, err = b.measure(ctx)
+		return err
+	})
+	return r, err
+}
+
+func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
+	if err := b.connect(); err != nil {
+		return nil, err
+	}
+	defer b.produce.Close()
+	defer b.consume.Close()
+	if b.o.Profile != "" {
+		stop, err := startProfile(b.o.Profile)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
+	if err := b.raw(ctx); err != nil {
+		return nil, fmt.Errorf("raw produce: %w", err)
+	}
+	cpu := CPUTime()
+	read := make(chan error, 1)
+	go func() { read <- b.read(ctx) }()
+	if err := b.register(ctx); err != nil {
+		return nil, err
+	}
+	if err := <-read; err != nil {
+		return nil, err
+	}
+	b.result.CPUSeconds = (CPUTime() - cpu).Seconds()
+	b.result.RSSBytes = peakRSS()
+	b.result.Turns, b.result.CommitMS = b.engine.Turns()
+	return b.result, nil
+}
+
+func (b *engineRun) connect() (err error) {
+	b.payloads = payloadsOf(b.o.Payload)
+	if b.produce, err = newProducer(b.engine, b.cfg); err != nil {
+		return err
+	}
+	b.consume, err = newConsumer(b.engine, b.cfg, "default")
+	return err
+}
+
+// lead is how long before the first due time registering begins: long enough
+// at a rate that this machine is known to reach.
+func (b *engineRun) lead() time.Duration {
+	return 2*time.Second + time.Duration(b.o.Triggers)*time.Second/40_000
+}
+
+// register sends the registers and waits until the engine has decided all.
+func (b *engineRun) register(ctx context.Context) error {
+	start := time.Now()
+	b.firstDue = start.Add(b.lead())
+	b.lastDue = b.firstDue.Add(b.o.Window)
+	if b.o.Rate > 0 {
+		b.firstDue = start.Add(time.Second)
+		b.lastDue = b.firstDue.Add(time.Duration(b.o.Triggers) * time.Second / time.Duration(b.o.Rate))
+	}
+	if err := produceAll(ctx, b.produce, b.o.Triggers, func(i int) *kgo.Record {
+		if b.o.Rate > 0 && i%64 == 0 {
+			sleepUntil(ctx, start.Add(time.Duration(i)*time.Second/time.Duration(b.o.Rate)))
+		}
+		return b.command(i)
+	}); err != nil {
+		return err
+	}
+	if err := awaitDecided(ctx, b.engine, int64(b.o.Triggers)); err != nil {
+		return err
+	}
+	b.result.RegistersPerS = float64(b.o.Triggers) / time.Since(start).Seconds()
+	b.result.BytesPerTrigger = b.storeBytes()
+	return nil
+}
+
+// produceAll produces n records, and returns when all are acknowledged.
+func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kgo.Record) error {
+	var failed atomic.Pointer[error]
+	for i := range n {
+		cl.Produce(ctx, record(i), func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// raw produces the same registers to a topic that nobody reads, in one
+// transaction: what the broker and this machine can do at best.
+func (b *engineRun) raw(ctx context.Context) error {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("bench-raw-" + b.run),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerBatchCompression(kgo.NoCompression())}, b.engine.Kafka()...)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm, topic := kadm.NewClient(cl), b.cfg.Topic("bench-raw")
+	if _, err := adm.CreateTopic(ctx, int32(b.cfg.Topics.Partitions), -1, nil, topic); err != nil {
+		return err
+	}
+	if err := cl.BeginTransaction(); err != nil {
+		return err
+	}
+	b.firstDue = time.Now()
+	start := time.Now()
+	var last *kgo.Record
+	if err := produceAll(ctx, cl, b.o.Triggers, func(i int) *kgo.Record {
+		last = b.command(i)
+		last.Topic = topic
+		return last
+	}); err != nil {
+		return err
+	}
+	if err := producer.EndTransaction(ctx, cl, kgo.TryCommit, last); err != nil {
+		return err
+	}
+	b.result.RawPerS = float64(b.o.Triggers) / time.Since(start).Seconds()
+	_, err = adm.DeleteTopics(ctx, topic)
+	return err
+}
+
+func (b *engineRun) command(i int) *kgo.Record {
+	key := "bench-" + b.run + "-" + strconv.Itoa(i)
+	return &kgo.Record{
+		Partition: topics.Partition([]byte(key), int32(b.cfg.Topics.Partitions)), Key: []byte(key), Value: b.payloads[i%len(b.payloads)],
+		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, b.due(i).UnixMilli(), 10)}},
+	}
+}
+
+// due spreads the triggers over the window, in an order that is not theirs.
+func (b *engineRun) due(i int) time.Time {
+	if b.o.Rate > 0 {
+		return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate))
+	}
+	spread := uint64(i) * 11400714819323198485 % uint64(max(b.o.Window.Milliseconds(), 1))
+	return b.firstDue.Add(time.Duration(spread) * time.Millisecond)
+}
+
+func (b *engineRun) storeBytes() float64 {
+	var bytes, pending int64
+	for _, s := range b.engine.Partitions() {
+		bytes, pending = bytes+s.StoreBytes, pending+s.Pending
+	}
+	return float64(bytes) / float64(max(pending, 1))
+}
+
+// read takes every due record back and judges it.
+func (b *engineRun) read(ctx context.Context) error {
+	late := make([]int64, 0, b.o.Triggers)
+	seen := make([]bool, b.o.Triggers)
+	var first, last time.Time
+	for len(late) < b.o.Triggers {
+		pctx, cancel := context.WithTimeout(ctx, patience+b.lead()+b.o.Window)
+		fs := b.consume.PollFetches(pctx)
+		cancel()
+		if fs.NumRecords() == 0 {
+			break
+		}
+		last = time.Now()
+		if first.IsZero() {
+			first = last
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			b.judge(it.Next(), last, seen, &late)
+		}
+	}
+	b.result.Lost = b.o.Triggers - len(late)
+	b.result.Lateness = lateOf(late)
+	b.result.FiresPerS = float64(len(late)) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
+	b.result.LastOutS = last.Sub(b.lastDue).Seconds()
+	return ctx.Err()
+}
+
+func (b *engineRun) judge(r *kgo.Record, now time.Time, seen []bool, late *[]int64) {
+	i, err := strconv.Atoi(string(r.Key[len("bench-")+len(b.run)+1:]))
+	if err != nil || i < 0 || i >= len(seen) {
+		return
+	}
+	if seen[i] {
+		b.result.Duplicates++
+		return
+	}
+	seen[i] = true
+	due := trigger.At(b.due(i))
+	if trigger.At(r.Timestamp) < due {
+		b.result.Early++
+	}
+	*late = append(*late, now.UnixMicro()-int64(due)*1000)
+}

@@ -1,0 +1,81 @@
+// Package loadtest measures Waterclock on this machine: how fast triggers are
+// registered and fired, and how late. `waterclock bench` is its command line;
+// bench/README.md has the method.
+//
+// # Files
+//
+//	engine.go     an engine in this process: registers/s, fires/s, lateness, lost, doubled and early records
+//	fairness.go   how late others are beside one tenant's herd
+//	http.go       the HTTP API of a server in another process: what is measured, in which order
+//	http_load.go  the requests of each measurement
+//	http_server.go  the server under test, and the bare handler that it is compared with
+//	http_client.go an HTTP client that costs next to nothing
+//	tools.go      payloads, clients, quantiles, CPU and memory
+package loadtest
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/node"
+)
+
+// Setup is where a measurement runs.
+type Setup struct {
+	Config *config.Config // is changed: data directory, brokers, prefix, group
+	Logger *slog.Logger
+	// Embedded starts a broker of its own in a temporary directory. Without it
+	// the brokers of the settings are used, and topics of its own there.
+	Embedded bool
+	Commit   string // of this program, for the result
+}
+
+func (s Setup) machine() Machine { return Machine{runtime.NumCPU(), runtime.Version(), s.Commit} }
+
+// Machine is what a result was measured on, and of which commit.
+type Machine struct {
+	CPUs   int    `json:"cpus"`
+	Go     string `json:"go"`
+	Commit string `json:"commit,omitempty"`
+}
+
+// Lateness is in milliseconds.
+type Lateness struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// besideEngine calls f beside an engine of our own. broker says what kind of
+// broker it runs on.
+func (s Setup) besideEngine(ctx context.Context, sync bool, f func(e *node.Engine, broker string) error) error {
+	c := s.Config
+	dir, err := os.MkdirTemp("", "waterclock-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c.DataDir = dir
+	o := node.Options{Config: c, Logger: s.Logger}
+	if !s.Embedded {
+		c.Topics.Prefix = "waterclock-bench-" + node.NewID() + "."
+		c.Group = c.Topics.Prefix + "engine"
+		return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "kafka") })
+	}
+	b, err := broker.Start(ctx, broker.Options{
+		Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: sync, Logger: s.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	c.Brokers = []string{b.Addr()}
+	return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "embedded") }, kgo.Dialer(b.Dial))
+}

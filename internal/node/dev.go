@@ -1,0 +1,188 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/embedded"
+)
+
+// DevHooks are what the caller of Dev hears of it. Each may be nil.
+type DevHooks struct {
+	// Restoring says how many records of topic state have been read, of how
+	// many. It is called only where a store has to be rebuilt.
+	Restoring func(done, total int64)
+	// Ready says that every trigger fires, where the API is, and where Kafka is.
+	Ready func(url, brokers string)
+	// Beside runs as one more role, from then on.
+	Beside func(context.Context) error
+}
+
+// Dev runs every role beside a broker of its own, until ctx ends or one of them
+// fails. It sets the brokers of the settings to that broker.
+func Dev(ctx context.Context, o Options, hooks DevHooks) error {
+	c := o.Config
+	if c.Kafka.TLS.Enabled {
+		return &SettingError{"kafka.tls.enabled: the broker inside dev has no TLS; unset it, or run serve with brokers of yours"}
+	}
+	dir, err := openDataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	ln, err := listenHTTP(c)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	probe, err := listen("kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
+	if err != nil {
+		return err
+	}
+	probe.Close()
+	history := openHistoryBeside(o) // which takes a second after a kill -9, as the broker does
+	defer history.close()
+	b, err := startBroker(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	c.Brokers = []string{b.Addr()}
+	n, err := newNode(o, kgo.Dialer(b.Dial))
+	if err != nil {
+		return err
+	}
+	defer n.closeTracing()
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	if n.history, err = history.get(); err != nil {
+		return fmt.Errorf("open history: %w", err)
+	}
+	return n.runDev(ctx, ln, b, hooks)
+}
+
+// runDev starts every role and waits.
+func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, hooks DevHooks) error {
+	if err := n.openInternal(); err != nil {
+		return err
+	}
+	defer n.internal.Close()
+	if err := n.openEngine(); err != nil {
+		return err
+	}
+	if err := n.openGateway(); err != nil {
+		return err
+	}
+	defer n.gateway.Close()
+	life := newRoles()
+	defer life.end() // before what the roles use is closed
+	if err := n.startAdmin(life); err != nil {
+		return err
+	}
+	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
+	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
+	life.start("history", n.runHistory)
+	life.start("engine", n.engine.Run)
+	n.startInternal(life)
+	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
+	if err := n.awaitReady(ctx, life, hooks.Restoring); err != nil {
+		return err
+	}
+	if hooks.Ready != nil {
+		hooks.Ready(urlOf(n.cfg, ln.Addr().String()), b.Addr())
+	}
+	if hooks.Beside != nil {
+		life.start("demo", hooks.Beside)
+	}
+	return life.wait(ctx)
+}
+
+// startWithin bounds how long the embedded broker may repair and compact.
+const startWithin = 10 * time.Minute
+
+func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	c := o.Config
+	dir := filepath.Join(c.DataDir, "broker")
+	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, Logger: o.Logger})
+}
+
+// brokerFailed ends dev when the embedded broker's disk fails it: what was
+// acknowledged is safe, and nothing more is.
+func brokerFailed(ctx context.Context, b *broker.Broker) error {
+	select {
+	case <-b.Fatal():
+		return fmt.Errorf("the embedded broker stopped: %w", b.Err())
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// opening is the embedded history while it opens.
+type opening struct {
+	done  chan struct{}
+	store *embedded.Store
+	err   error
+}
+
+func openHistoryBeside(o Options) *opening {
+	h := &opening{done: make(chan struct{})}
+	go func() {
+		defer close(h.done)
+		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, "history"))
+		options.Logger = o.Logger
+		h.store, h.err = embedded.Open(options)
+	}()
+	return h
+}
+
+func (o *opening) get() (sinks.History, error) {
+	<-o.done
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.store, nil
+}
+
+func (o *opening) close() {
+	if h, err := o.get(); err == nil {
+		_ = h.Close()
+	}
+}
+
+// keepCommands is how many applied commands of a partition the embedded broker
+// keeps, for people to read. The rest is dropped every trimEvery.
+const (
+	keepCommands = 100_000
+	trimEvery    = time.Minute
+)
+
+// trim drops commands that will never be read again: the embedded broker does
+// not compact while it runs, and a laptop must not fill.
+func (n *node) trim(ctx context.Context, b *broker.Broker) error {
+	tick := time.NewTicker(trimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for _, s := range n.engine.Partitions() {
+			if below := s.TrimBelow - keepCommands; s.Ready && below > 0 {
+				if err := b.Trim(n.names.Commands(), s.Partition, below); err != nil {
+					n.log.Warn("trimming commands failed", "partition", s.Partition, "error", err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package node
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/internal/asyncapi"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/schemas"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// openGateway makes the HTTP door.
+func (n *node) openGateway() (err error) {
+	c := n.cfg
+	o := gateway.Options{
+		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
+		Address: n.internalAddress, PeerSecret: n.peerSecret,
+		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
+		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known,
+		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
+		Metrics: n.metricsHandler(), Ready: n.readiness, Schemas: schemas.FS,
+		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
+		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
+	}
+	if n.engine != nil {
+		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
+	}
+	if n.history != nil {
+		o.History = historyReader{n.history}
+	}
+	if o.Auth, err = n.authenticator(); err != nil {
+		return err
+	}
+	if o.AsyncAPI, err = asyncapi.Document(asyncapi.Options{
+		Names: n.names, Partitions: int32(c.Topics.Partitions), Replication: int16(c.Topics.Replication),
+	}); err != nil {
+		return err
+	}
+	if o.TLS, err = serverTLS(c.HTTP); err != nil {
+		return err
+	}
+	o.TLSElsewhere = c.HTTP.TLSElsewhere
+	n.gateway, err = gateway.New(o)
+	return err
+}
+
+// serverTLS is what listen serves; nil is plain HTTP.
+func serverTLS(h config.HTTP) (*tls.Config, error) {
+	if h.Cert == "" && h.Key == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// secretFor is what instances sign their requests to each other with: the
+// setting, or on loopback, where the setting may be left out, a key derived
+// from the id that Kafka gave topic state, which only its readers know.
+func (n *node) secretFor(stateID [16]byte) []byte {
+	if s := n.cfg.Internal.Secret; s != "" {
+		return []byte(s)
+	}
+	mac := hmac.New(sha256.New, stateID[:])
+	mac.Write([]byte("waterclock internal"))
+	return mac.Sum(nil)
+}
+
+// authenticator is who may come in: API keys, an identity provider, or both;
+// nil is nobody but loopback.
+func (n *node) authenticator() (gateway.Authenticator, error) {
+	var list []gateway.Authenticator
+	if file := n.cfg.Auth.KeysFile; file != "" {
+		keys, err := n.readKeys(file)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, keys)
+	}
+	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
+		provider, err := gateway.NewOIDC(gateway.OIDCOptions{
+			Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim, RoleClaim: o.RoleClaim, Algorithms: o.Algorithms,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("auth.oidc: %w", err)
+		}
+		list = append(list, provider)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return gateway.AnyOf(list...), nil
+}
+
+func (n *node) readKeys(file string) (*gateway.Keys, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("auth.keys_file: %w", err)
+	}
+	defer f.Close()
+	keys, err := gateway.ReadKeys(f)
+	if err != nil {
+		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
+	}
+	if keys.Len() == 0 {
+		n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
+	}
+	return keys, nil
+}
+
+// admit refuses what only settings know, for callers over HTTP.
+func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
+	if c.Op != trigger.OpRegister { // a reschedule has a Spec too, of times alone
+		return nil
+	}
+	if allowed := n.cfg.Tenant(tenant).Channels; len(allowed) > 0 && !slices.Contains(allowed, c.Spec.Channel) {
+		msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, c.Spec.Channel)
+		return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/cassandra"
+	"github.com/waterclock/waterclock/sinks/embedded"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// openHistory opens the projection: to write it, or because an API reads it.
+func (n *node) openHistory() error {
+	if len(n.cfg.Cassandra.Hosts) == 0 {
+		return nil
+	}
+	o, err := CassandraOptions(n.cfg)
+	if err != nil {
+		return err
+	}
+	o.Migrate, o.Logger = n.cfg.HasRole("history"), n.log.With("role", "history")
+	n.history, err = cassandra.New(o)
+	return err
+}
+
+func (n *node) closeHistory() {
+	if n.history != nil {
+		if err := n.history.Close(); err != nil {
+			n.log.Warn("closing the history failed", "error", err)
+		}
+	}
+}
+
+// runHistory projects events until ctx ends.
+func (n *node) runHistory(ctx context.Context) error {
+	p, err := sinks.NewProjector(n.history, sinks.Options{
+		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.Group + "-history",
+		Logger: n.log.With("role", "history"), Hooks: n.metrics.History(),
+	})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
+// historyReader lets the gateway read the projection.
+type historyReader struct{ h sinks.History }
+
+func (r historyReader) Events(ctx context.Context, tenant string, key trigger.Key, after gateway.EventCursor, limit int) ([]topics.Event, error) {
+	page, err := r.h.Events(ctx, sinks.EventQuery{Tenant: tenant, Trigger: string(key), After: sinks.EventCursor(after), Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]topics.Event, len(page.Events))
+	for i := range page.Events {
+		out[i] = page.Events[i].Event
+	}
+	return out, nil
+}
+
+func (r historyReader) Next(ctx context.Context, partition int32) (int64, error) {
+	progress, err := r.h.Progress(ctx)
+	return progress[partition].Next, err
+}
+
+// EmbeddedOptions are those of tables in a directory.
+func EmbeddedOptions(c *config.Config, dir string) embedded.Options {
+	return embedded.Options{Dir: dir, Retention: c.History.Retention}
+}
+
+// CassandraOptions are those of the keyspace in use.
+func CassandraOptions(c *config.Config) (cassandra.Options, error) {
+	s := c.Cassandra
+	o := cassandra.Options{
+		Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password, Topic: c.Topic("events"),
+		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters},
+		Retention:   c.History.Retention,
+	}
+	if len(s.Hosts) == 0 {
+		return o, &SettingError{"name the Cassandra nodes with --cassandra-hosts or the setting cassandra.hosts"}
+	}
+	encrypted, err := kafkaconn.TLS("cassandra.tls", s.TLS)
+	if s.TLS.Enabled {
+		o.TLS = encrypted
+	}
+	return o, err
+}

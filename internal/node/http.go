@@ -1,0 +1,151 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// listenHTTP opens the listener of the API, unless the API would be in the
+// clear beyond loopback.
+func listenHTTP(c *config.Config) (net.Listener, error) {
+	ln, err := listen("listen", c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	if err := mayListen(c, ln.Addr()); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// listen opens a listener, and says what to do when the port is taken.
+func listen(setting, address string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w. Stop what listens there, or choose another address with --%s",
+			address, err, config.FlagName(setting))
+	}
+	return ln, nil
+}
+
+func mayListen(c *config.Config, at net.Addr) error {
+	if !c.HasRole("api") {
+		return nil
+	}
+	if err := gateway.InTheClear(at, c.HTTP.Cert != "" || c.HTTP.TLSElsewhere); err != nil {
+		return &SettingError{err.Error()}
+	}
+	return nil
+}
+
+// urlOf is where a browser finds what listens at an address.
+func urlOf(c *config.Config, address string) string {
+	scheme := "http"
+	if c.HTTP.Cert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + advertised(address)
+}
+
+// advertised is an address others can dial: the host's name in place of a
+// wildcard.
+func advertised(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
+		return address
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(name, port)
+}
+
+// serveHTTP answers on ln until ctx ends.
+func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler) error {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	stop := context.AfterFunc(ctx, func() {
+		grace, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			s.Close()
+		}
+	})
+	defer stop()
+	if err := s.Serve(ln); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// startAdmin answers probes and metrics on their own address, if there is one.
+func (n *node) startAdmin(life *roles) error {
+	if n.cfg.Admin.Listen == "" {
+		return nil
+	}
+	ln, err := listen("admin.listen", n.cfg.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	life.start("admin", func(ctx context.Context) error { return serveHTTP(ctx, ln, n.adminHandler()) })
+	return nil
+}
+
+// adminHandler is what every process answers, whatever its roles.
+func (n *node) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := n.readiness(); err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", n.metricsHandler())
+	return mux
+}
+
+func (n *node) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(n.metrics.Registry, promhttp.HandlerOpts{})
+}
+
+// readiness is what /readyz says: nil if every partition of ours is restored
+// and fires.
+func (n *node) readiness() error {
+	if n.engine == nil {
+		return nil
+	}
+	return n.engine.Unready()
+}
+
+// openInternal listens where other instances ask about our partitions. It
+// comes before the engine, which publishes the address.
+func (n *node) openInternal() (err error) {
+	if n.internal, err = listen("internal.listen", n.cfg.Internal.Listen); err != nil {
+		return err
+	}
+	n.internalAddress = n.cfg.Internal.Advertise
+	if n.internalAddress == "" {
+		n.internalAddress = advertised(n.internal.Addr().String())
+	}
+	return nil
+}
+
+// startInternal answers other instances about our partitions.
+func (n *node) startInternal(life *roles) {
+	if h := n.gateway.InternalHandler(); h != nil {
+		life.start("internal", func(ctx context.Context) error { return serveHTTP(ctx, n.internal, h) })
+	}
+}

@@ -1,0 +1,149 @@
+// Package node is one process of Waterclock: it opens what the roles of the
+// settings need, starts them, and ends them in the opposite order. The command
+// line calls it; it prints nothing, and reads no flags.
+//
+// # Files
+//
+//	serve.go dev.go     the two ways to run: roles against Kafka, or everything beside a broker of our own
+//	engine.go           the engine role, and the engine alone for measurements
+//	gateway.go owner.go the api role, and how it reads from the engine of this process
+//	history.go          the history role, and reading the history
+//	http.go             listeners, probes, metrics, requests of other instances
+//	settings.go         settings as package pipeline wants them
+//	life.go             starting roles and ending them
+//	datadir.go          the data directory, and the identity that it keeps
+//	failpoints.go       faults for tests, only with -tags failpoints
+//
+// # Promises
+//
+//   - Two processes never share a data directory: it is locked first.
+//   - Nothing listens beyond loopback in the clear, and no role starts, before
+//     the topics fit the settings.
+//   - What a role uses is closed only after the role has ended.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/heap"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/metrics"
+	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Options are what a process is made of.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string // of this program, for traces
+
+	AcceptGaps []pipeline.Gap // commands that were lost, and may be
+	TakeOver   string         // a group whose topics this process takes; "" takes none
+}
+
+// SettingError says that a setting has to be written otherwise. Its message
+// names the setting.
+type SettingError struct{ Msg string }
+
+func (e *SettingError) Error() string { return e.Msg }
+
+// ErrTopics says that the topics of the cluster do not fit the settings.
+var ErrTopics = errors.New("the topics do not fit")
+
+// node is the roles of one process.
+type node struct {
+	opts    Options
+	cfg     *config.Config
+	log     *slog.Logger
+	kafka   []kgo.Opt // of clients from outside
+	clients []kgo.Opt // of this process's own: kafka, and the way to a broker in it
+	names   topics.Names
+	metrics *metrics.Metrics
+	engine  *pipeline.Engine
+	history sinks.History // nil without the role, unless an API reads it
+
+	internal        net.Listener
+	internalAddress string // where other instances ask ours
+	peerSecret      []byte
+	timetable       *trigger.Timetable
+	gateway         *gateway.Server
+	tracing         *tracing.Tracer // nil: off
+}
+
+// newNode makes a process of its settings. inner is how its own clients reach a
+// broker that is in it.
+func newNode(o Options, inner ...kgo.Opt) (*node, error) {
+	c := o.Config
+	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	if c.Memory.Limit > 0 {
+		debug.SetMemoryLimit(int64(c.Memory.Limit))
+	}
+	heap.Manage()
+	n.timetable = &trigger.Timetable{
+		Zones:     calendar.Embedded(),
+		MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod },
+	}
+	var err error
+	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
+		return nil, err
+	}
+	n.clients = append(slices.Clone(n.kafka), inner...)
+	return n, n.openTracing()
+}
+
+// quiet is a logger for the Kafka client, which logs every transaction at
+// level info: its info is our debug.
+func quiet(log *slog.Logger) *slog.Logger { return slog.New(quietHandler{log.Handler()}) }
+
+type quietHandler struct{ slog.Handler }
+
+func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
+	return (l >= slog.LevelWarn || h.Handler.Enabled(ctx, slog.LevelDebug)) && h.Handler.Enabled(ctx, l)
+}
+
+// connectWithin bounds how long a process waits for the first broker.
+const connectWithin = 6 * time.Second
+
+// prepare makes the topics, or checks them where topics.manage says so.
+func (n *node) prepare(ctx context.Context) error {
+	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	want := kafkaconn.Wanted(n.cfg)
+	existing, err := kafkaconn.Existing(ctx, cl, want)
+	if err != nil {
+		return err
+	}
+	plan := topics.Plan(want, existing)
+	if err := topics.Check(plan, n.cfg.Topics.Manage); err != nil {
+		return fmt.Errorf("%w: %w", ErrTopics, err)
+	}
+	if err := kafkaconn.Apply(ctx, cl, want, plan); err != nil {
+		return err
+	}
+	details, err := kadm.NewClient(cl).ListTopics(ctx, n.names.State())
+	if err != nil {
+		return fmt.Errorf("metadata of %s: %w", n.names.State(), err)
+	}
+	n.peerSecret = n.secretFor(details[n.names.State()].ID)
+	return nil
+}

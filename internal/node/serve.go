@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"net"
+)
+
+// Serve runs the roles of the settings against their brokers until ctx ends or
+// a role fails.
+func Serve(ctx context.Context, o Options) error {
+	dir, err := openDataDir(o.Config.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	n, err := newNode(o)
+	if err != nil {
+		return err
+	}
+	defer n.closeTracing()
+	ln, err := listenHTTP(o.Config)
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	if err := n.prepare(ctx); err != nil {
+		return err
+	}
+	if err := n.openHistory(); err != nil {
+		return err
+	}
+	defer n.closeHistory()
+	return n.serveRoles(ctx, ln)
+}
+
+// serveRoles starts the roles of the settings and waits. Probes, metrics and
+// /v1/partitions are answered whatever the roles.
+func (n *node) serveRoles(ctx context.Context, ln net.Listener) error {
+	if err := n.openInternal(); err != nil {
+		return err
+	}
+	defer n.internal.Close()
+	if n.cfg.HasRole("engine") {
+		if err := n.openEngine(); err != nil {
+			return err
+		}
+	}
+	if err := n.openGateway(); err != nil {
+		return err
+	}
+	defer n.gateway.Close()
+	life := newRoles()
+	defer life.end() // before what the roles use is closed
+	if err := n.startAdmin(life); err != nil {
+		return err
+	}
+	if n.cfg.HasRole("history") {
+		life.start("history", n.runHistory)
+	}
+	if n.engine != nil {
+		life.start("engine", n.engine.Run)
+	}
+	n.startInternal(life)
+	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
+	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)
+	return life.wait(ctx)
+}
+
+// serveDoor is the API, or without the role only probes and metrics.
+func (n *node) serveDoor(ctx context.Context, ln net.Listener) error {
+	if n.cfg.HasRole("api") {
+		return n.gateway.Serve(ctx, ln)
+	}
+	return serveHTTP(ctx, ln, n.adminHandler())
+}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// engineOptions are the settings as the pipeline wants them.
+func (n *node) engineOptions() pipeline.Options {
+	c := n.cfg
+	o := pipeline.Options{
+		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
+		ManageTopics: c.Topics.Manage, Replication: replicationFactor(c),
+
+		Group: c.Group, Cluster: c.Group, InstanceID: n.instanceID(), Address: n.internalAddress,
+		Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
+		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
+
+		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(int64(c.Store.Cache)),
+		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
+		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+
+		Machine: trigger.Machine{
+			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
+		},
+		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload, CatchUpRate: catchUpRate(c),
+		MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
+
+		Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
+	}
+	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
+	return o
+}
+
+// catchUpRate is as the engine wants it: 0 would be its default.
+func catchUpRate(c *config.Config) float64 {
+	if c.CatchUp.Rate == 0 {
+		return -1
+	}
+	return c.CatchUp.Rate
+}
+
+// maxPending is as the engine wants it: 0 would be its default.
+func maxPending(c *config.Config) int64 {
+	if c.Limits.MaxPending == 0 {
+		return -1
+	}
+	return int64(c.Limits.MaxPending)
+}
+
+// quotaOf is nil where no tenant has a bound, which saves counting.
+func quotaOf(c *config.Config) func(string) pipeline.Quota {
+	if len(c.Tenants) == 0 {
+		return nil
+	}
+	return func(name string) pipeline.Quota {
+		t, ok := c.Tenants[name]
+		if !ok {
+			return pipeline.Quota{}
+		}
+		return pipeline.Quota{Rate: t.Rate, MaxPending: int64(t.MaxPending)}
+	}
+}
+
+func replicationFactor(c *config.Config) int16 {
+	if c.Topics.Replication == 0 {
+		return -1
+	}
+	return int16(c.Topics.Replication)
+}
+
+// channelSettings answers the engine from the settings. The engine asks for
+// every fire, so answers are kept: channels are at most a few hundred.
+type channelSettings struct {
+	c     *config.Config
+	known *sync.Map // name → pipeline.ChannelSettings
+}
+
+func (s channelSettings) Known(name string) bool {
+	_, ok := s.c.Channels[name]
+	return ok || name == "default"
+}
+
+func (s channelSettings) Configured() []string {
+	return slices.AppendSeq([]string{"default"}, maps.Keys(s.c.Channels))
+}
+
+func (s channelSettings) AutoCreate() bool { return s.c.AutoCreate }
+
+func (s channelSettings) Settings(name string) pipeline.ChannelSettings {
+	if v, ok := s.known.Load(name); ok {
+		return v.(pipeline.ChannelSettings)
+	}
+	ch := s.c.Channel(name)
+	settings := pipeline.ChannelSettings{
+		Channel: trigger.Channel{
+			Topic: ch.Topic, Receipts: ch.Receipts, ReceiptTimeout: ch.ReceiptTimeout, Retry: ch.Retry, JitterLow: ch.JitterLow,
+		},
+		ByKey: ch.Partitioning == "by_key", HighLane: ch.HighLane,
+	}
+	s.known.Store(name, settings)
+	return settings
+}
