@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -33,7 +34,7 @@ func (s *Server) anew(r *request, change func() (c *command, v verdict, again bo
 		case <-time.After(rand.N(most)):
 		}
 		if r.Context().Err() != nil || time.Now().After(late) {
-			return nil, verdict{}, Unavailable(nil, "the trigger changes faster than "+r.Method+" can follow; this request has changed nothing: send it again").about(c)
+			return nil, verdict{}, problem.Unavailable(nil, "the trigger changes faster than "+r.Method+" can follow; this request has changed nothing: send it again").About(c.id)
 		}
 	}
 }
@@ -41,6 +42,6 @@ func (s *Server) anew(r *request, change func() (c *command, v verdict, again bo
 // changedMeanwhile says that a command was refused because the trigger is not at
 // the revision that was read.
 func changedMeanwhile(err error) bool {
-	p, ok := errors.AsType[*Problem](err)
+	p, ok := errors.AsType[*problem.Problem](err)
 	return ok && p.Code == trigger.CodeConflict && p.Field == "if_revision"
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -30,7 +32,7 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 	}
 	at := s.durable(s.produce(r.Context(), c))
 	if at.err != nil {
-		return verdict{}, notWritten(at.err).about(c)
+		return verdict{}, notWritten(at.err).About(c.id)
 	}
 	if wantsAsync(r.Request) {
 		return verdict{async: true}, nil
@@ -41,21 +43,16 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 func (s *Server) withinRate(r *request, c *command) error {
 	if p := s.limits.take(r.who.Tenant); p != nil {
 		s.opts.Listener.QuotaRejected("rate")
-		return p.about(c)
+		return p.About(c.id)
 	}
 	return nil
 }
 
-func notWritten(err error) *Problem {
+func notWritten(err error) *problem.Problem {
 	if errors.Is(err, kerr.MessageTooLarge) {
-		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
+		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
 	}
-	return Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
-}
-
-func (p *Problem) about(c *command) *Problem {
-	p.TriggerID = c.id
-	return p
+	return problem.Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 
 func wantsAsync(r *http.Request) bool {
@@ -93,25 +90,35 @@ func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, erro
 	case !a.remembered:
 		return s.guess(ctx, c)
 	case a.decided.Rejected != nil:
-		return verdict{}, rejected(a.decided.Rejected, c).about(c).ended(a.decided.State)
+		return verdict{}, howItEnded(rejected(a.decided.Rejected, c).About(c.id), a.decided.State)
 	}
 	v := verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}
 	if c.absent && v.told(trigger.Duplicate) {
-		return verdict{}, errExists().about(c)
+		return verdict{}, errExists().About(c.id)
 	}
 	return v, nil
 }
 
 // errExists answers If-None-Match: * of what is there, be it the same (RFC 9110
 // 13.1.2). That a repeat is one is proved by an idempotency key alone.
-func errExists() *Problem {
-	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent", "the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
+func errExists() *problem.Problem {
+	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent", "the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
 }
 
-func rejected(e *trigger.Error, c *command) *Problem {
-	p := problemOf(e)
+func rejected(e *trigger.Error, c *command) *problem.Problem {
+	p := problem.OfTrigger(e)
 	if c.conditional && e.Code == trigger.CodeConflict {
 		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
+	}
+	return p
+}
+
+// howItEnded adds to a problem about a trigger that is not there any more how it
+// ended.
+func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
+	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && shown.has(st.Status) {
+		p.State = st.Status.String()
+		p.Detail = "the trigger has ended: it is " + p.State
 	}
 	return p
 }
@@ -200,20 +207,32 @@ func (v *verdict) statusOfRegister() int {
 
 // problemOfCancel is what a cancel that came too late answers; nil for one in
 // time.
-func problemOfCancel(c *command, v verdict) *Problem {
+func problemOfCancel(c *command, v verdict) *problem.Problem {
 	if !v.decided || !v.told(trigger.CancelTooLate) {
 		return nil
 	}
 	st := v.state
 	if st == nil || st.Status == trigger.Unknown || st.Status == trigger.Erased {
-		return notFound(c.id)
+		return problem.NotFound(c.id)
 	}
-	p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").about(c)
+	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").About(c.id)
 	p.State = st.Status.String()
 	if n := len(st.Done); n > 0 {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic
 	}
 	return p
+}
+
+// sendJSON writes v as the answer.
+func sendJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+	return nil
 }
 
 var errNoHistory = errors.New("no history is kept")

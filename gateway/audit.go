@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -66,7 +67,7 @@ const anothersTrigger = "another tenant's trigger"
 // tenant, never under the key that was tried for: that one must not change
 // because somebody tried.
 func (s *Server) trespass(r *request, err error) {
-	p, ok := err.(*Problem)
+	p, ok := err.(*problem.Problem)
 	if !ok || p.Status != http.StatusNotFound || !s.trespassing(r.who, p.TriggerID) || !s.audit(r.Request, r.who, anothersTrigger) {
 		return
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/waterclock/waterclock/gateway/problem"
 )
 
 const (
@@ -277,16 +279,16 @@ func TestDiscovery(t *testing.T) {
 	}
 	r := httptest.NewRequest("GET", "/v1/triggers", nil)
 	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key, i.claims(func(c map[string]any) { c["iss"] = base })))
-	if _, err := auth.Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+	if _, err := auth.Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
 		t.Errorf("issuer away: %v", err)
 	}
 	plain := httptest.NewRequest("GET", "/v1/triggers", nil)
 	plain.Header.Set("Authorization", "Bearer wrong")
-	if _, err := AnyOf(testKeys(t), auth).Authenticate(plain); asProblem(err).Status == http.StatusServiceUnavailable {
+	if _, err := AnyOf(testKeys(t), auth).Authenticate(plain); problem.Of(err).Status == http.StatusServiceUnavailable {
 		t.Errorf("a wrong API key waits for the issuer: %v", err)
 	}
 	up, keys, auth.tried = true, false, time.Time{}
-	if _, err := AnyOf(testKeys(t), auth).Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+	if _, err := AnyOf(testKeys(t), auth).Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
 		t.Errorf("the issuer's keys away: %v", err)
 	}
 	keys = true
@@ -316,7 +318,7 @@ func TestIssuerThatHangsIsAskedOnce(t *testing.T) {
 	began := time.Now()
 	for range 4 {
 		all.Go(func() {
-			if _, err := auth.Authenticate(r); asProblem(err).Status != http.StatusServiceUnavailable {
+			if _, err := auth.Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
 				t.Errorf("error %v", err)
 			}
 		})

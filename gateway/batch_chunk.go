@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -80,7 +81,7 @@ func (b *batchOf) line(n int) *batchLine {
 }
 
 // refuse ends a batch with a problem.
-func (b *batchOf) refuse(n int, p *Problem) {
+func (b *batchOf) refuse(n int, p *problem.Problem) {
 	l := b.line(n)
 	l.answer = b.s.refuseLine(l, p)
 	b.seal()
@@ -196,7 +197,7 @@ func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed er
 func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked) (*BatchAnswer, error) {
 	c := l.command
 	if failed != nil {
-		return nil, notWritten(failed).about(c)
+		return nil, notWritten(failed).About(c.id)
 	}
 	accepted := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
 	if a == nil {
@@ -219,9 +220,9 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked)
 
 // refuseLine is the answer to a line that is a problem.
 func (s *Server) refuseLine(l *batchLine, err error) []byte {
-	p := *asProblem(err)
+	p := *problem.Of(err)
 	if p.Status == http.StatusInternalServerError {
-		s.log.Error("line of a batch failed", "error", p.cause)
+		s.log.Error("line of a batch failed", "error", p.Unwrap())
 	}
 	p.ID, p.Line = l.id, l.n
 	return spell(&p)

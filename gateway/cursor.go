@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -40,7 +41,7 @@ func (s *cursorSeal) seal(q *Query, at UserCursor) string {
 
 // open reads what seal spelled for the same question.
 func (s *cursorSeal) open(q *Query, text string) (UserCursor, error) {
-	wrong := badParameter("cursor", "this cursor was not given for this question: begin without one")
+	wrong := problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return UserCursor{}, wrong
@@ -83,7 +84,7 @@ func parseTags(values []string) ([]trigger.Tag, error) {
 	for _, v := range values {
 		key, value, ok := strings.Cut(v, ":")
 		if !ok || key == "" {
-			return nil, badParameter("tag", "write tag=name:value")
+			return nil, problem.BadParameter("tag", "write tag=name:value")
 		}
 		tags = append(tags, trigger.Tag{Key: key, Value: value})
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -193,13 +194,13 @@ func merge(pages []Page, limit int) Page {
 
 // parseStates reads state=PENDING,PAUSED in either case; name is what the
 // parameter is called.
-func parseStates(name string, values []string) (StateSet, *Problem) {
+func parseStates(name string, values []string) (StateSet, *problem.Problem) {
 	var set StateSet
 	for _, v := range values {
 		for _, one := range strings.Split(v, ",") {
 			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
 			if !ok || !shown.has(st) {
-				return 0, badParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+				return 0, problem.BadParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
 			}
 			set |= 1 << st
 		}

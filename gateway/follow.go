@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -28,13 +29,13 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	}
 	after, err := parseEventCursor(from)
 	if err != nil {
-		return inField(err, field)
+		return problem.InField(err, field)
 	}
 	if err := s.followable(r, key, after); err != nil {
 		return err
 	}
 	if !s.followers.take(r.who.Tenant) {
-		return Unavailable(nil, "as many event streams are open as may be here")
+		return problem.Unavailable(nil, "as many event streams are open as may be here")
 	}
 	defer s.followers.release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
@@ -44,7 +45,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	defer context.AfterFunc(s.stopping, cancel)()
 	tail, err := s.tailEvents(ctx, key)
 	if err != nil {
-		return Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	defer tail.Close()
 	out := &eventStream{w: w, control: http.NewResponseController(w), after: after}

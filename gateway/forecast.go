@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -91,11 +92,11 @@ func forecastQueryFrom(v url.Values) (ForecastQuery, error) {
 	}
 	bucket, err := strconv.ParseInt(v.Get("bucket"), 10, 64)
 	if err != nil || bucket < 1 {
-		return ForecastQuery{}, badParameter("bucket", "bucket must be at least 1 ms")
+		return ForecastQuery{}, problem.BadParameter("bucket", "bucket must be at least 1 ms")
 	}
 	n, err := strconv.Atoi(v.Get("n"))
 	if err != nil || n < 1 || n > maxBuckets {
-		return ForecastQuery{}, badParameter("n", "too many buckets")
+		return ForecastQuery{}, problem.BadParameter("n", "too many buckets")
 	}
 	return ForecastQuery{Tenant: v.Get("tenant"), From: trigger.Instant(from), Bucket: bucket, N: n}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -19,7 +20,7 @@ func FuzzParseFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fs, err := parseFields(b)
 		if err != nil {
-			if p, ok := err.(*Problem); !ok || p.Status/100 != 4 {
+			if p, ok := err.(*problem.Problem); !ok || p.Status/100 != 4 {
 				t.Fatalf("error %v", err)
 			}
 			return

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -56,7 +57,7 @@ func (s *Server) query(r *request) (*Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to"} {
 		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return nil, badParameter(name, name+" is empty: leave it out, or give it a value")
+			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
 		}
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
@@ -93,7 +94,7 @@ func instantParam(v url.Values, name string) (trigger.Instant, error) {
 	}
 	ms, err := calendar.ParseInstant(text)
 	if err != nil {
-		return 0, badParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
+		return 0, problem.BadParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
 	}
 	if ms == 0 { // which would be no bound; nothing fires in the millisecond between
 		ms = -1

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -38,10 +39,10 @@ func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 
 func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wording) error {
 	if fs.has("id") || fs.has("trigger_id") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
 	if fs.given("idempotency_key") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
 	}
 	match, err := r.match()
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 	}
 	if len(patch) == 0 {
 		if revision != nil && string(revision) != strconv.FormatInt(st.Revision, 10) {
-			return nil, verdict{}, problem(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
+			return nil, verdict{}, problem.New(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
 		}
 		return c, verdict{decided: true, state: st}, nil
 	}
@@ -117,11 +118,11 @@ func patchable(st *trigger.State) error {
 	case trigger.Pending, trigger.Paused:
 		return nil
 	case trigger.InFlight, trigger.Fired, trigger.Expired:
-		p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
-		p.State, p.TriggerID = st.Status.String(), st.Key.ID()
-		return p
+		p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
+		p.State = st.Status.String()
+		return p.About(st.Key.ID())
 	}
-	return notFound(st.Key.ID()).ended(st)
+	return howItEnded(problem.NotFound(st.Key.ID()), st)
 }
 
 // patched is the command that makes st what the patch wants, and the headers
@@ -193,7 +194,7 @@ func changing(st *trigger.State, patch fields) (fields, error) {
 	for _, f := range patch {
 		v, err := decodeAny(f.value)
 		if err != nil {
-			return nil, malformed("the body is not JSON that can be merged")
+			return nil, problem.Malformed("the body is not JSON that can be merged")
 		}
 		target, has := have[f.name]
 		if !changesNothing(v, target, has) || !slices.Contains(registerNames, f.name) {
@@ -326,7 +327,7 @@ func applyPatch(base map[string]any, patch fields) error {
 	for _, f := range patch {
 		v, err := decodeAny(f.value)
 		if err != nil {
-			return malformed("the body is not JSON that can be merged")
+			return problem.Malformed("the body is not JSON that can be merged")
 		}
 		if _, had := base[f.name]; v == nil && had {
 			delete(base, f.name)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -163,24 +164,24 @@ func (c *peerClient) askJSON(ctx context.Context, addr, what string, q url.Value
 func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
-		return Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
+		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
 	}
 	req.Header.Set("Authorization", "Bearer "+signPeer(c.secret, req.URL.RequestURI(), time.Now()))
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
+		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
 	}
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
 		if err := read(resp.Body); err != nil {
-			return Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
+			return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
 		}
 		return nil
 	case http.StatusMisdirectedRequest:
 		return errNoOwner
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
-	return Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
+	return problem.Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
 		"the partition's owner could not answer")
 }

@@ -10,10 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // Router answers for any partition: from the owner in this process, else from
@@ -258,7 +260,7 @@ func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (own
 	select {
 	case a := <-answer:
 		if a.Err != nil {
-			return owner{}, Unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
+			return owner{}, problem.Unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
 		}
 		return a.Val.(owner), nil
 	case <-ctx.Done():

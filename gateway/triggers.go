@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -49,7 +50,7 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	case id == "":
 		id = newID()
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
-		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
 	}
 	return id, nameable(id)
 }
@@ -77,7 +78,7 @@ func nameable(id string) error {
 	if id != "." && id != ".." {
 		return nil
 	}
-	return problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", quoted(id)+" is a part of a path with a meaning of its own: choose another id")
+	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", problem.Quoted(id)+" is a part of a path with a meaning of its own: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.
@@ -91,7 +92,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if id != "" && id != r.id() {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
 	}
 	if err := nameable(r.id()); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -57,7 +58,7 @@ func bucketParam(text string) (time.Duration, error) {
 	}
 	d, err := calendar.ParseDuration(text)
 	if err != nil || d < time.Second || d > maxBucket {
-		return 0, badParameter("bucket", "bucket is a duration from 1s to 366d, such as 1m")
+		return 0, problem.BadParameter("bucket", "bucket is a duration from 1s to 366d, such as 1m")
 	}
 	return d, nil
 }
