@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -32,8 +33,8 @@ func newAuditor(o *Options) *auditor {
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
 	}
-	if known, ok := o.Auth.(interface{ tenants() []string }); ok {
-		for _, name := range known.tenants() {
+	if known, ok := o.Auth.(interface{ Tenants() []string }); ok {
+		for _, name := range known.Tenants() {
 			a.tenants.add(name)
 		}
 	}
@@ -42,7 +43,7 @@ func newAuditor(o *Options) *auditor {
 
 // audit notes an attempt at what is not the caller's. It says whether the
 // attempt went on record or was one of too many.
-func (s *Server) audit(r *http.Request, who Caller, what string, args ...any) bool {
+func (s *Server) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
 	if !s.auditor.limiter.AllowN(s.opts.Now(), 1) {
 		s.auditor.dropped.Add(1)
 		s.opts.Listener.Audited(false)
@@ -90,7 +91,7 @@ func trespassKey(tenant, id string) string {
 
 // trespassing says whether an id means the trigger of another tenant: its
 // first part is the name of one. In the default tenant no id has a '/'.
-func (s *Server) trespassing(who Caller, id string) bool {
+func (s *Server) trespassing(who auth.Caller, id string) bool {
 	name, _, found := strings.Cut(id, "/")
 	return found && name != who.Tenant && (who.Tenant == trigger.DefaultTenant || s.auditor.tenants.has(name))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -89,7 +90,7 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkLine(b *testing.B) {
 	w := newWorld(b, nil)
 	line := []byte(`{"id":"b1","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`)
-	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: Caller{Tenant: trigger.DefaultTenant, Role: Writer}}
+	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer}}
 	b.ReportAllocs()
 	for b.Loop() {
 		var id string

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
@@ -21,7 +22,7 @@ import (
 // request is one request with who sent it and what its path names.
 type request struct {
 	*http.Request
-	who   Caller
+	who   auth.Caller
 	names map[string]string
 	query url.Values
 	span  tracing.Span
@@ -133,17 +134,17 @@ func (s *Server) checkHost(r *http.Request) error {
 	return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "without auth this server answers only to localhost and addresses; this request was for "+problem.Quoted(host))
 }
 
-func (s *Server) authenticate(r *http.Request) (Caller, error) {
+func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 	if s.opts.Auth == nil {
-		return Caller{Tenant: trigger.DefaultTenant, Role: Operator}, nil
+		return auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Operator}, nil
 	}
 	who, err := s.opts.Auth.Authenticate(r)
 	if err != nil {
 		s.audit(r, who, "unauthenticated", "error", err)
 		if p, ok := errors.AsType[*problem.Problem](err); ok {
-			return Caller{}, p
+			return auth.Caller{}, p
 		}
-		return Caller{}, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
+		return auth.Caller{}, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
 	}
 	s.auditor.tenants.add(who.Tenant)
 	return who, nil
@@ -230,7 +231,7 @@ var meanings = []struct{ header, instead string }{
 // unread refuses a write with a header that its route does not read. What is
 // safe to repeat anyway may have a key.
 func (r *route) unread(req *http.Request) error {
-	if r.role < Writer {
+	if r.role < auth.Writer {
 		return nil
 	}
 	for _, m := range meanings {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -54,7 +55,7 @@ type Options struct {
 
 	// Auth says who a caller is; nil means tenant default, and Serve then
 	// refuses to listen beyond loopback.
-	Auth Authenticator
+	Auth auth.Authenticator
 	// TLS serves https. Beyond loopback it is needed, unless TLSElsewhere says
 	// that a proxy in front of us ends TLS.
 	TLS          *tls.Config

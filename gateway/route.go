@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -15,7 +16,7 @@ import (
 type route struct {
 	method  string
 	pattern string
-	role    Role // 0: no caller needed
+	role    auth.Role // 0: no caller needed
 	handle  func(*Server, http.ResponseWriter, *request) error
 	doc     operation // for /openapi.json
 

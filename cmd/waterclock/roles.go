@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/pipeline"
@@ -123,15 +124,15 @@ func (n *node) secretFor(stateID [16]byte) []byte {
 
 // authenticator is who may come in: API keys, an identity provider, or both;
 // nil is nobody but loopback.
-func (n *node) authenticator() (gateway.Authenticator, error) {
-	var list []gateway.Authenticator
+func (n *node) authenticator() (auth.Authenticator, error) {
+	var list []auth.Authenticator
 	if file := n.cfg.Auth.KeysFile; file != "" {
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, failf("auth.keys_file: %v", err)
 		}
 		defer f.Close()
-		keys, err := gateway.ReadKeys(f)
+		keys, err := auth.ReadKeys(f)
 		if err != nil {
 			return nil, failf("auth.keys_file %s: %v", file, err)
 		}
@@ -141,7 +142,7 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 		list = append(list, keys)
 	}
 	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
-		provider, err := gateway.NewOIDC(gateway.OIDCOptions{Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim,
+		provider, err := auth.NewOIDC(auth.OIDCOptions{Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim,
 			RoleClaim: o.RoleClaim, Algorithms: o.Algorithms})
 		if err != nil {
 			return nil, failf("auth.oidc: %v", err)
@@ -151,7 +152,7 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	return gateway.AnyOf(list...), nil
+	return auth.AnyOf(list...), nil
 }
 
 // admit refuses what only settings know, for callers over HTTP.

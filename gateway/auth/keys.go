@@ -1,4 +1,4 @@
-package gateway
+package auth
 
 import (
 	"bufio"
@@ -81,7 +81,7 @@ func (k *Keys) add(words []string) error {
 	return nil
 }
 
-func (k *Keys) tenants() (all []string) {
+func (k *Keys) Tenants() (all []string) {
 	for _, who := range k.by {
 		all = append(all, who.Tenant)
 	}

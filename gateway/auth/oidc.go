@@ -1,6 +1,7 @@
-package gateway
+package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,8 +53,7 @@ type OIDC struct {
 // NewOIDC checks the options. Discovery happens with the first token, so that
 // an issuer that is away at start-up does not keep us away.
 func NewOIDC(o OIDCOptions) (*OIDC, error) {
-	def(&o.TenantClaim, "tenant")
-	def(&o.RoleClaim, "roles")
+	o.TenantClaim, o.RoleClaim = cmp.Or(o.TenantClaim, "tenant"), cmp.Or(o.RoleClaim, "roles")
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = defaultAlgorithms
 	}
