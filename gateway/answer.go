@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -68,31 +69,31 @@ func wantsAsync(r *http.Request) bool {
 func (s *Server) decision(ctx context.Context, c *command, at place) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
 	defer cancel()
-	one := []asked{{key: c.key, offset: at.offset}}
+	one := []peer.Question{{Key: c.key, Offset: at.offset}}
 	s.decisions(ctx, at.partition, one)
 	return s.judge(ctx, c, &one[0])
 }
 
 // decisions asks the owner of a partition what it decided about commands. An
 // owner that is silent leaves some unanswered: they are durable.
-func (s *Server) decisions(ctx context.Context, partition int32, list []asked) {
-	if err := s.router.Outcomes(ctx, partition, list); err != nil && ctx.Err() == nil && !moved(err) && !errors.Is(err, context.DeadlineExceeded) {
+func (s *Server) decisions(ctx context.Context, partition int32, list []peer.Question) {
+	if err := s.router.Decisions(ctx, partition, list); err != nil && ctx.Err() == nil && !peer.Moved(err) && !errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("the decisions about durable commands are not known", "partition", partition, "commands", len(list), "error", err)
 	}
 }
 
 // judge is the verdict about a command after decisions. One that has no answer
 // makes a verdict that is still open.
-func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, error) {
+func (s *Server) judge(ctx context.Context, c *command, a *peer.Question) (verdict, error) {
 	switch {
-	case !a.answered:
+	case !a.Answered:
 		return verdict{}, nil
-	case !a.remembered:
+	case !a.Known:
 		return s.guess(ctx, c)
-	case a.decided.Rejected != nil:
-		return verdict{}, howItEnded(rejected(a.decided.Rejected, c).About(c.id), a.decided.State)
+	case a.Decision.Rejected != nil:
+		return verdict{}, howItEnded(rejected(a.Decision.Rejected, c).About(c.id), a.Decision.State)
 	}
-	v := verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}
+	v := verdict{decided: true, state: a.Decision.State, facts: a.Decision.Facts}
 	if c.absent && v.told(trigger.Duplicate) {
 		return verdict{}, errExists().About(c.id)
 	}
@@ -116,14 +117,14 @@ func rejected(e *trigger.Error, c *command) *problem.Problem {
 // howItEnded adds to a problem about a trigger that is not there any more how it
 // ended.
 func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
-	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && shown.has(st.Status) {
+	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && peer.Shown.Has(st.Status) {
 		p.State = st.Status.String()
 		p.Detail = "the trigger has ended: it is " + p.State
 	}
 	return p
 }
 
-// guess answers from the trigger when the outcome is forgotten, which the
+// guess answers from the trigger when the decision is forgotten, which the
 // owner's next commands or a failover can make it. Only what the trigger
 // proves counts as decided: one with this content may have been so before a
 // command that was refused, if that was more than a repeat of it.
@@ -135,7 +136,7 @@ func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
 	switch {
 	case c.absent, c.patch: // was it there before?
 	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys, trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
-	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
+	case c.op == trigger.OpRegister && st.Hash == c.hash && peer.Shown.Has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
 	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0): // else it was too late, perhaps
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil

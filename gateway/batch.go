@@ -11,13 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // maxBatch bounds the lines of a batch.
-const maxBatch = 10_000
+const maxBatch = peer.MaxQuestions
 
 // batchWithin bounds a whole batch in time, maxBatchBytes in size: lines wait
 // in memory for their decisions.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -142,7 +143,7 @@ func (c *chunk) settle(r *request, s *Server, async bool) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.AnswerWithin)
 	defer cancel()
-	decided := make([]*asked, len(c.lines))
+	decided := make([]*peer.Question, len(c.lines))
 	if !async {
 		c.decide(ctx, s, places, decided)
 	}
@@ -155,12 +156,12 @@ func (c *chunk) settle(r *request, s *Server, async bool) {
 
 // decide asks the owner of each partition once: it is a partition that has an
 // owner, and moves.
-func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided []*asked) {
-	lists := map[int32][]asked{}
+func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided []*peer.Question) {
+	lists := map[int32][]peer.Question{}
 	index := map[int32][]int{} // the line of each asked
 	for i := range c.lines {
 		if at := places[i]; c.lines[i].command != nil && at.err == nil {
-			lists[at.partition] = append(lists[at.partition], asked{key: c.lines[i].command.key, offset: at.offset})
+			lists[at.partition] = append(lists[at.partition], peer.Question{Key: c.lines[i].command.key, Offset: at.offset})
 			index[at.partition] = append(index[at.partition], i)
 		}
 	}
@@ -184,7 +185,7 @@ func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided [
 }
 
 // settle words the answer of one line; a is nil where nobody was asked.
-func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed error, a *asked) {
+func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed error, a *peer.Question) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
 		s.trespass(r, err)
@@ -194,7 +195,7 @@ func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed er
 	l.answer = spell(answer)
 }
 
-func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked) (*BatchAnswer, error) {
+func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *peer.Question) (*BatchAnswer, error) {
 	c := l.command
 	if failed != nil {
 		return nil, notWritten(failed).About(c.id)

@@ -10,13 +10,13 @@
 //
 // # The life of a write
 //
-//	caller ─▶ auth.go         who asks, for which tenant, how fast (limits.go)
+//	caller ─▶ auth/           who asks, for which tenant, how fast (limits.go)
 //	          body.go         one JSON object, bounded in size and depth
 //	          command.go      the command's JSON, checked by topics.DecodeCommand:
 //	                          what is refused here never reaches Kafka
 //	          producer.go     acks=all, header wcx-ask        durable from here
-//	          router.go       Outcome at the owner, at most AnswerWithin
-//	          answer.go       200/201 decided, 202 to be decided, or a problem
+//	          peer/           Decision of the owner, at most AnswerWithin
+//	          answer.go       200/201 decided, 202 to be decided, or a problem/
 //
 // # Promises
 //

@@ -99,7 +99,7 @@ func (s *Server) replay(r *request, key trigger.Key, out *eventStream) error {
 func (s *Server) tailEvents(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
-	partition := s.router.partitionOf(key)
+	partition := s.router.PartitionOf(key)
 	from, err := s.historyEnd(ctx, partition)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -43,14 +44,14 @@ func FuzzCursor(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	q := &Query{Tenant: "acme", User: "u", Tags: []trigger.Tag{{Key: "a", Value: "b"}}}
-	ours := s.seal(q, UserCursor{77, "acme/x"})
+	q := &peer.Query{Tenant: "acme", User: "u", Tags: []trigger.Tag{{Key: "a", Value: "b"}}}
+	ours := s.seal(q, peer.UserCursor{Due: 77, Key: "acme/x"})
 	for _, seed := range []string{ours, "", "x", ours[:10], ours + "A", strings.Repeat("A", 100)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		at, err := s.open(q, text)
-		if err == nil && at != (UserCursor{77, "acme/x"}) {
+		if err == nil && at != (peer.UserCursor{Due: 77, Key: "acme/x"}) {
 			t.Fatalf("%q opens as %+v", text, at)
 		}
 		other := *q
@@ -72,24 +73,6 @@ func FuzzEventCursor(f *testing.F) {
 		}
 		if at.String() != text {
 			t.Fatalf("%q: %+v, again %q", text, at, at)
-		}
-	})
-}
-
-// A peer's answer is bytes from outside too.
-func FuzzReadPage(f *testing.F) {
-	var b bytes.Buffer
-	_ = writePage(&b, &Page{Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending}}}, More: true})
-	f.Add(b.Bytes())
-	f.Add([]byte{0, 0, 0, 0})
-	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		page, err := readPage(bytes.NewReader(b))
-		if err == nil {
-			var again bytes.Buffer
-			if err := writePage(&again, &page); err != nil {
-				t.Fatalf("a page that was read cannot be written: %v", err)
-			}
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
@@ -177,7 +178,7 @@ func (s *Server) read(r *request) (*trigger.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st == nil || !shown.has(st.Status) {
+	if st == nil || !peer.Shown.Has(st.Status) {
 		return nil, problem.NotFound(r.id())
 	}
 	return st, nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -34,10 +36,10 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-func (s *Server) list(r *request) (Page, *Query, error) {
+func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 	q, err := s.query(r)
 	if err != nil {
-		return Page{}, nil, err
+		return peer.Page{}, nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
@@ -45,7 +47,7 @@ func (s *Server) list(r *request) (Page, *Query, error) {
 	return page, q, err
 }
 
-func (s *Server) nextCursor(q *Query, p Page) string {
+func (s *Server) nextCursor(q *peer.Query, p peer.Page) string {
 	if !p.More {
 		return ""
 	}
@@ -53,7 +55,7 @@ func (s *Server) nextCursor(q *Query, p Page) string {
 }
 
 // query reads the parameters of a list.
-func (s *Server) query(r *request) (*Query, error) {
+func (s *Server) query(r *request) (*peer.Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to"} {
 		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
@@ -64,7 +66,7 @@ func (s *Server) query(r *request) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
+	q := &peer.Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
 	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
 		states, p := parseStates(name, v[name])
 		if p != nil {
@@ -100,4 +102,33 @@ func instantParam(v url.Values, name string) (trigger.Instant, error) {
 		ms = -1
 	}
 	return trigger.Instant(ms), nil
+}
+
+// parseStates reads state=PENDING,PAUSED in either case; name is what the
+// parameter is called.
+func parseStates(name string, values []string) (peer.StateSet, *problem.Problem) {
+	var set peer.StateSet
+	for _, v := range values {
+		for _, one := range strings.Split(v, ",") {
+			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
+			if !ok || !peer.Shown.Has(st) {
+				return 0, problem.BadParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+			}
+			set |= 1 << st
+		}
+	}
+	return set, nil
+}
+
+// parseTags reads tag=name:value.
+func parseTags(values []string) ([]trigger.Tag, error) {
+	var tags []trigger.Tag
+	for _, v := range values {
+		key, value, ok := strings.Cut(v, ":")
+		if !ok || key == "" {
+			return nil, problem.BadParameter("tag", "write tag=name:value")
+		}
+		tags = append(tags, trigger.Tag{Key: key, Value: value})
+	}
+	return tags, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -26,7 +27,7 @@ type Options struct {
 
 	// Owner answers for the partitions of this process; nil where it runs no
 	// engine.
-	Owner Owner
+	Owner peer.Owner
 	// Address is the internal address this process publishes in progress, so
 	// that it does not ask itself; "" where it runs no engine.
 	Address string

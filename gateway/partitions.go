@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+
+	"github.com/waterclock/waterclock/gateway/peer"
 )
 
 // Partition is a line of GET /v1/partitions.
@@ -51,7 +53,7 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 
 // partition words a status; where its owner does not count the lag, the end of
 // commands tells it.
-func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
+func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
 		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
 			p.CommandsLag = max(0, end-p.CommandsOffset)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -80,7 +81,7 @@ func viewRoutes() []route {
 		{method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview, doc: operation{
 			id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](), answers: answers{200: of[calendar.PreviewResponse]()}}},
 		{method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming, doc: operation{
-			id: "getUpcoming", summary: "A forecast of load, recurrences included", query: []parameter{{name: "bucket", doc: "A duration such as 1m", kind: of[string]()}, {name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: maxBuckets}},
+			id: "getUpcoming", summary: "A forecast of load, recurrences included", query: []parameter{{name: "bucket", doc: "A duration such as 1m", kind: of[string]()}, {name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: peer.MaxBuckets}},
 			answers: answers{200: of[Upcoming]()}}},
 		{method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions, doc: operation{
 			id: "getPartitions", summary: "Who owns which partition, and how it fares", answers: answers{200: of[Partitions]()}}},

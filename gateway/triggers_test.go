@@ -248,7 +248,7 @@ func TestRespondAsync(t *testing.T) {
 	}
 }
 
-func TestForgottenOutcome(t *testing.T) {
+func TestForgottenDecision(t *testing.T) {
 	w := newWorld(t, nil)
 	w.engine.forget()
 	w.must(http.StatusOK, "PUT", "/v1/triggers/f", at(""))                                   // the state proves it

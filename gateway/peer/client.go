@@ -1,4 +1,4 @@
-package gateway
+package peer
 
 import (
 	"context"
@@ -13,32 +13,31 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/problem"
-	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// peerClient asks other instances about their partitions (internal_api.go).
-type peerClient struct {
+// client asks other instances about their partitions (handler.go answers).
+type client struct {
 	secret  []byte
 	http    *http.Client
 	waiting chan struct{} // one slot for each question that waits for decisions
 }
 
-// outcomesAtOnce bounds the connections that wait for decisions.
-const outcomesAtOnce = 512
+// decisionsAtOnce bounds the connections that wait for decisions.
+const decisionsAtOnce = 512
 
-func newPeerClient(secret []byte) *peerClient {
-	return &peerClient{secret: secret, waiting: make(chan struct{}, outcomesAtOnce), http: &http.Client{
+func newClient(secret []byte) *client {
+	return &client{secret: secret, waiting: make(chan struct{}, decisionsAtOnce), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
-			MaxIdleConnsPerHost: outcomesAtOnce,
+			MaxIdleConnsPerHost: decisionsAtOnce,
 			IdleConnTimeout:     time.Minute,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (c *peerClient) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
+func (c *client) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
 	err = c.ask(ctx, addr, "trigger", url.Values{"key": {string(key)}}, func(body io.Reader) error {
 		page, err := readPage(body)
 		if err == nil && len(page.Items) == 1 {
@@ -49,40 +48,24 @@ func (c *peerClient) get(ctx context.Context, addr string, key trigger.Key) (s *
 	return s, err
 }
 
-// outcomeWire is one asked as JSON, the state as topics.AppendState writes it.
-type outcomeWire struct {
-	Answered bool               `json:"answered,omitempty"`
-	OK       bool               `json:"ok,omitempty"`
-	Key      string             `json:"key,omitempty"`
-	State    []byte             `json:"state,omitempty"`
-	Rejected *rejectedWire      `json:"rejected,omitempty"`
-	Facts    []trigger.FactType `json:"facts,omitempty"`
-}
-
-type rejectedWire struct {
-	Code  trigger.Code `json:"code"`
-	Field string       `json:"field,omitempty"`
-	Msg   string       `json:"msg,omitempty"`
-}
-
 // answerAhead is how much sooner than we give up an owner answers with what it
 // has.
 const answerAhead = 100 * time.Millisecond
 
-// outcomes asks another instance about commands of one of its partitions.
-func (c *peerClient) outcomes(ctx context.Context, addr string, partition int32, list []asked) error {
+// decisions asks another instance about commands of one of its partitions.
+func (c *client) decisions(ctx context.Context, addr string, partition int32, list []Question) error {
 	select {
 	case c.waiting <- struct{}{}:
 		defer func() { <-c.waiting }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	q := url.Values{"key": {string(list[0].key)}, "partition": {strconv.Itoa(int(partition))}, "offsets": {packOffsets(list)}}
+	q := url.Values{"key": {string(list[0].Key)}, "partition": {strconv.Itoa(int(partition))}, "offsets": {packOffsets(list)}}
 	if end, ok := ctx.Deadline(); ok {
 		q.Set("within", (time.Until(end) - answerAhead).String())
 	}
 	return c.ask(ctx, addr, "outcomes", q, func(body io.Reader) error {
-		var wires []outcomeWire
+		var wires []decisionWire
 		if err := json.NewDecoder(body).Decode(&wires); err != nil {
 			return err
 		}
@@ -95,45 +78,17 @@ func (c *peerClient) outcomes(ctx context.Context, addr string, partition int32,
 				missing = context.DeadlineExceeded
 				continue
 			}
-			d, err := wires[i].decided()
+			d, err := wires[i].decision()
 			if err != nil {
 				return err
 			}
-			list[i].answered, list[i].remembered, list[i].decided = true, wires[i].OK, d
+			list[i].Answered, list[i].Known, list[i].Decision = true, wires[i].OK, d
 		}
 		return missing
 	})
 }
 
-func wireOutcome(a *asked) (w outcomeWire, err error) {
-	d := &a.decided
-	w.Answered, w.OK, w.Facts = a.answered, a.remembered, d.Facts
-	if d.State != nil {
-		w.Key = string(d.State.Key)
-		if w.State, err = topics.AppendState(nil, d.State); err != nil {
-			return w, err
-		}
-	}
-	if e := d.Rejected; e != nil {
-		w.Rejected = &rejectedWire{e.Code, e.Field, e.Msg}
-	}
-	return w, nil
-}
-
-func (w *outcomeWire) decided() (d Decided, err error) {
-	d.Facts = w.Facts
-	if w.State != nil {
-		if d.State, err = topics.DecodeState(trigger.Key(w.Key), w.State); err != nil {
-			return d, err
-		}
-	}
-	if e := w.Rejected; e != nil {
-		d.Rejected = &trigger.Error{Code: e.Code, Field: e.Field, Msg: e.Msg}
-	}
-	return d, nil
-}
-
-func (c *peerClient) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
+func (c *client) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
 	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
 	q.addTo(v)
 	err = c.ask(ctx, addr, "find", v, func(body io.Reader) error {
@@ -143,30 +98,30 @@ func (c *peerClient) find(ctx context.Context, addr string, partition int32, q *
 	return page, err
 }
 
-func (c *peerClient) forecast(ctx context.Context, addr string, partition int32, q *ForecastQuery) (f Forecast, err error) {
+func (c *client) forecast(ctx context.Context, addr string, partition int32, q *ForecastQuery) (f Forecast, err error) {
 	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
 	q.addTo(v)
 	err = c.askJSON(ctx, addr, "forecast", v, &f)
 	return f, err
 }
 
-func (c *peerClient) partitions(ctx context.Context, addr string) (list []PartitionStatus, err error) {
+func (c *client) partitions(ctx context.Context, addr string) (list []PartitionStatus, err error) {
 	err = c.askJSON(ctx, addr, "partitions", nil, &list)
 	return list, err
 }
 
-func (c *peerClient) askJSON(ctx context.Context, addr, what string, q url.Values, into any) error {
+func (c *client) askJSON(ctx context.Context, addr, what string, q url.Values, into any) error {
 	return c.ask(ctx, addr, what, q, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
 }
 
 // ask sends one signed request. 421 becomes CodeNotOwner. An owner that is gone,
 // or breaks off, is no fault of ours: the partition will have another.
-func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
+func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
 	}
-	req.Header.Set("Authorization", "Bearer "+signPeer(c.secret, req.URL.RequestURI(), time.Now()))
+	req.Header.Set("Authorization", "Bearer "+sign(c.secret, req.URL.RequestURI(), time.Now()))
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
@@ -179,7 +134,7 @@ func (c *peerClient) ask(ctx context.Context, addr, what string, q url.Values, r
 		}
 		return nil
 	case http.StatusMisdirectedRequest:
-		return errNoOwner
+		return ErrNoOwner
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
 	return problem.Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
