@@ -32,7 +32,7 @@ func (s *Server) AdminHandler() http.Handler {
 }
 
 // onlyInside hides the admin paths on addresses beyond loopback.
-func (s *Server) onlyInside(r *http.Request) error {
+func onlyInside(r *http.Request) error {
 	if onAdminListener(r) {
 		return nil
 	}

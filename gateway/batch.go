@@ -27,7 +27,7 @@ const (
 	maxBatchBytes = 64 << 20
 )
 
-// postBatch obeys commands, a JSON object a line, and answers a line each in
+// postBatch applies commands, a JSON object a line, and answers a line each in
 // the order they came. They are written in that order too, and their decisions
 // are asked for chunk by chunk (batch_chunk.go). A refused line is a problem
 // with the line's id, and disturbs no other.
@@ -56,7 +56,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 64<<10)
 	for _, c := range chunks {
-		<-c.settled
+		<-c.finished
 		for i := range c.lines {
 			_, _ = out.Write(c.lines[i].answer)
 			_ = out.WriteByte('\n')

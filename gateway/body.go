@@ -93,7 +93,7 @@ type field struct {
 // for topics.DecodeCommand to say, so nothing is decoded twice.
 type fields []field
 
-// decoders are used again, with the stacks they have grown.
+// decoders are reused, with the stacks they have grown.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // parseFields reads one JSON object. The values alias b.

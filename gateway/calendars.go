@@ -132,10 +132,10 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.InField(err, "dates")
 	}
-	done := make(chan place, 1)
+	done := make(chan location, 1)
 	s.kafka.TryProduce(context.WithoutCancel(r.Context()), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
-		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
-	if at := s.durable(done); at.err != nil {
+		func(r *kgo.Record, err error) { done <- location{r.Partition, r.Offset, err} })
+	if at := s.commands.durable(done); at.err != nil {
 		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar

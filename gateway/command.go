@@ -51,7 +51,7 @@ const idIs = "the trigger's id is id in the body of a POST or the line of a batc
 // command spells a wish and checks it as the engine will. own are headers of
 // the user's that travel beside the JSON.
 func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
-	key, err := s.key(r, id)
+	key, err := r.key(id)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
-	c.opens = s.opens(r.Context(), c.channel)
+	c.opens = s.channels.opens(r.Context(), c.channel)
 	return c, nil
 }
 
@@ -177,10 +177,10 @@ func (r *request) match() (string, error) {
 }
 
 // conditions turns If-Match and If-None-Match into the command's own
-// conditions. An entity tag is the revision: "3". Again says that the header
+// conditions. An entity tag is the revision: "3". retry says that the header
 // allows other revisions too: the one that was read, and is now asked for, may
 // be another when the command is decided.
-func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (again bool, err error) {
+func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (retry bool, err error) {
 	match, err := r.match()
 	if err != nil {
 		return false, err

@@ -33,7 +33,15 @@ func newCursorSeal(secret []byte) (*cursorSeal, error) {
 	return &cursorSeal{aead}, err
 }
 
-// seal spells a place for a URL.
+// next is the cursor of the page behind p; "" where p is the last.
+func (s *cursorSeal) next(q *peer.Query, p peer.Page) string {
+	if !p.More {
+		return ""
+	}
+	return s.seal(q, p.Through)
+}
+
+// seal spells a cursor for a URL.
 func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
 	plain := at.AppendTo(nil)
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, question(q)))

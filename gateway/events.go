@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // Events is a page of what happened to a trigger.
@@ -21,7 +19,7 @@ type Events struct {
 // getEvents lists what happened to a trigger, or with follow=1 streams it. It
 // outlives the trigger: what the history has it shows.
 func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
-	key, err := s.key(r, r.id())
+	key, err := r.key(r.id())
 	if err != nil {
 		return problem.NotFound(r.id())
 	}
@@ -41,7 +39,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 		return problem.InField(err, "cursor")
 	}
 	ask := min(limit+1, maxPage) // one more tells whether there is a next page
-	list, err := s.events(r.Context(), key, after, ask)
+	list, err := s.events.page(r.Context(), key, after, ask)
 	if err != nil {
 		return err
 	}
@@ -77,19 +75,6 @@ func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return sendJSON(w, http.StatusOK, Events{Items: []topics.Event{}})
-}
-
-func (s *Server) events(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
-	if s.opts.History == nil {
-		return nil, problem.Unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
-	defer cancel()
-	list, err := s.opts.History.Events(ctx, key.Tenant(), key, after, limit)
-	if err != nil {
-		return nil, problem.Unavailable(err, "the history does not answer")
-	}
-	return list, nil
 }
 
 func cursorOf(e *topics.Event) EventCursor { return EventCursor{e.EventUS, e.Seq} }

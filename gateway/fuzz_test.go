@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Whatever a body is, it is an object that spells the same again, or a problem.
+// Whatever a body is, it is an object that spells the same respelled, or a problem.
 func FuzzParseFields(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`, `{"\u0061":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 50), `{"delay":"7m","payload":null} x`} {
 		f.Add([]byte(seed))
@@ -26,13 +26,13 @@ func FuzzParseFields(f *testing.F) {
 			}
 			return
 		}
-		again, err := parseFields(fs.encode())
-		if err != nil || len(again) != len(fs) {
+		respelled, err := parseFields(fs.encode())
+		if err != nil || len(respelled) != len(fs) {
 			t.Fatalf("%q spelled again is %q: %v", b, fs.encode(), err)
 		}
 		for i := range fs {
-			if fs[i].name != again[i].name || !bytes.Equal(fs[i].value, again[i].value) {
-				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, again[i].name, again[i].value)
+			if fs[i].name != respelled[i].name || !bytes.Equal(fs[i].value, respelled[i].value) {
+				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, respelled[i].name, respelled[i].value)
 			}
 		}
 	})

@@ -81,13 +81,13 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 			return err
 		}
 		if who.Role < route.role {
-			s.audit(r, who, "role too low")
+			s.auditor.audit(r, who, "role too low")
 			return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "this needs the role "+route.role.String()+"; yours is "+who.Role.String())
 		}
 		req.who, w.tenant = who, who.Tenant
 	}
 	err = route.handle(s, w, req)
-	s.trespass(req, err)
+	s.auditor.trespass(req, err)
 	return err
 }
 
@@ -141,7 +141,7 @@ func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 	}
 	who, err := s.opts.Auth.Authenticate(r)
 	if err != nil {
-		s.audit(r, who, "unauthenticated", "error", err)
+		s.auditor.audit(r, who, "unauthenticated", "error", err)
 		if p, ok := errors.AsType[*problem.Problem](err); ok {
 			return auth.Caller{}, p
 		}
@@ -153,7 +153,7 @@ func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 
 // key is the trigger an id of the caller's means. Ids of the default tenant
 // have no '/': what stands before one would be another tenant.
-func (s *Server) key(r *request, id string) (trigger.Key, error) {
+func (r *request) key(id string) (trigger.Key, error) {
 	key, err := trigger.ParseKey([]byte(trigger.NewKey(r.who.Tenant, id)))
 	switch {
 	case err != nil:
@@ -168,7 +168,7 @@ func (s *Server) key(r *request, id string) (trigger.Key, error) {
 
 // read is the trigger that the path names, as every acknowledged write left it.
 func (s *Server) read(r *request) (*trigger.State, error) {
-	key, err := s.key(r, r.id())
+	key, err := r.key(r.id())
 	if err != nil {
 		return nil, problem.NotFound(r.id())
 	}

@@ -29,7 +29,7 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, triggerJSON(f.State))
 	}
@@ -45,13 +45,6 @@ func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 	defer cancel()
 	page, err := s.router.Find(ctx, *q)
 	return page, q, err
-}
-
-func (s *Server) nextCursor(q *peer.Query, p peer.Page) string {
-	if !p.More {
-		return ""
-	}
-	return s.cursors.seal(q, p.Through)
 }
 
 // query reads the parameters of a list.

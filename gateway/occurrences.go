@@ -36,7 +36,7 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	answer := Occurrences{Items: []OccurrenceJSON{}}
-	for _, p := range peer.Planned(s.forked(), st, n, 0) {
+	for _, p := range peer.Planned(forked(s.opts.Timetable), st, n, 0) {
 		answer.Items = append(answer.Items, OccurrenceJSON{At: p.Nominal.String(), LocalTime: p.Local, Occurrence: p.Occurrence})
 	}
 	return sendJSON(w, http.StatusOK, answer)
@@ -44,10 +44,10 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 
 // forked is a timetable for one request: compiled rules are not for several
 // goroutines.
-func (s *Server) forked() func() *trigger.Timetable {
-	if s.opts.Timetable == nil {
+func forked(timetable func() *trigger.Timetable) func() *trigger.Timetable {
+	if timetable == nil {
 		return nil
 	}
-	own := s.opts.Timetable().Fork()
+	own := timetable().Fork()
 	return func() *trigger.Timetable { return own }
 }

@@ -64,10 +64,10 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 }
 
 // patchUnder patches the trigger under a condition. Only one revision alone makes
-// a patch that is made once; any other is made anew (again.go).
+// a patch that is made once; any other is made anew (conflicts.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
 	_, one := parseETag(match)
-	return s.anew(r, func() (*command, verdict, bool, error) {
+	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		c, v, err := s.patchOnce(r, patch, revision, match)
 		return c, v, revision == nil && !one, err
 	})
@@ -130,7 +130,7 @@ func patchable(st *trigger.State) error {
 // mark that tells a register from one that replaces all.
 func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
 	when, other := splitPatch(st, patch)
-	spelled := settledWhen(st)
+	spelled := resolvedWhen(st)
 	if len(when) > 0 {
 		spelled = commandOfWhen(st)
 		spelled.Exclude = withSkipped(spelled.Exclude, st.Series.Skip)

@@ -102,7 +102,7 @@ func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, reminder(f.State))
 	}

@@ -77,24 +77,24 @@ func commandOfWhen(st *trigger.State) *topics.CommandJSON {
 	return c
 }
 
-// settledWhen spells when a trigger will fire as it was resolved, so that a
+// resolvedWhen spells when a trigger will fire as it was resolved, so that a
 // register of it fires at the same instant: a delay, or what a snooze has
 // moved, as its instant. The same rule keeps what is skipped by itself.
-func settledWhen(st *trigger.State) *topics.CommandJSON {
+func resolvedWhen(st *trigger.State) *topics.CommandJSON {
 	c := commandOfWhen(st)
 	w := &st.Spec.When
 	switch {
 	case st.Recurring(), w.Kind == trigger.WhenLocal && st.Series.Local != "":
 	default:
 		c.Delay, c.Calendars = "", nil
-		c.FireAt = topics.TextOrNumber(settledInstant(st).String())
+		c.FireAt = topics.TextOrNumber(resolvedInstant(st).String())
 	}
 	return c
 }
 
-// settledInstant is when a one-shot fires: as planned, or after a snooze of
+// resolvedInstant is when a one-shot fires: as planned, or after a snooze of
 // what had fired.
-func settledInstant(st *trigger.State) trigger.Instant {
+func resolvedInstant(st *trigger.State) trigger.Instant {
 	if st.Series.At != 0 {
 		return st.Series.At
 	}

@@ -19,17 +19,21 @@ type Server struct {
 	opts    Options
 	log     *slog.Logger
 	kafka   *producer.Producer
-	router  *peer.Router
 	control *topicReader
 	limits  *rateLimits
-	auditor *auditor
 	cursors *cursorSeal
 	routes  *routeTable
 	openapi []byte
 
+	commands *commandLog  // writes
+	router   *peer.Router // asks owners
+	decider  *decider     // what became of writes
+	events   *eventLog    // what happened to triggers
+	channels *channels    // which are new
+	auditor  *auditor     // records refused attempts
+
 	stopping context.Context // ends open event streams
 	stop     context.CancelFunc
-	channels channelLooks
 
 	batches   *slots // one for each batch under way
 	followers *slots // one for each open event stream
@@ -51,10 +55,14 @@ func New(o Options) (*Server, error) {
 		batches:   newSlots(o.Batches, o.Auth != nil),
 		followers: newSlots(o.Followers, o.Auth != nil),
 	}
-	s.auditor = newAuditor(&o)
+	s.commands = &commandLog{kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin, tracing: o.Tracing}
+	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
+	s.auditor = newAuditor(&o, s.commands)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{Partitions: o.Partitions, Owner: o.Owner, Address: o.Address, Secret: o.PeerSecret, LastOwner: state.lastOwner})
+	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
+	s.events = &eventLog{history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router, within: o.ReadWithin}
 	secret := o.PeerSecret
 	if len(secret) == 0 {
 		secret = make([]byte, 32)

@@ -28,14 +28,14 @@ func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wor
 	if err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpRegister, id, fs)
+	c, v, err := s.apply(r, trigger.OpRegister, id, fs)
 	if err != nil {
 		return err
 	}
 	return s.sendRegistered(w, c, v, say)
 }
 
-// registerID settles the id of a register, and takes it from its fields.
+// registerID decides the id of a register, and takes it from its fields.
 func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	id, err := fs.takeText("id")
 	if err != nil {
@@ -55,11 +55,11 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	return id, nameable(id)
 }
 
-// obey has a command of a trigger decided, under the conditions of the request.
-func (s *Server) obey(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
-	return s.anew(r, func() (*command, verdict, bool, error) {
+// apply has a command of a trigger decided, under the conditions of the request.
+func (s *Server) apply(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
+	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		given := slices.Clone(fs)
-		again, err := s.conditions(r, op, id, &given)
+		retry, err := s.conditions(r, op, id, &given)
 		if err != nil {
 			return nil, verdict{}, false, err
 		}
@@ -68,7 +68,7 @@ func (s *Server) obey(r *request, op trigger.Op, id string, fs fields) (*command
 			return nil, verdict{}, false, err
 		}
 		v, err := s.do(r, c)
-		return c, v, again, err
+		return c, v, retry, err
 	})
 }
 
@@ -100,7 +100,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpRegister, r.id(), fs)
+	c, v, err := s.apply(r, trigger.OpRegister, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	if err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpCancel, r.id(), fs)
+	c, v, err := s.apply(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 
 // change is the common part of verbs and their aliases.
 func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
-	c, v, err := s.obey(r, op, r.id(), fs)
+	c, v, err := s.apply(r, op, r.id(), fs)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type engine struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	states  map[trigger.Key]*trigger.State
-	decided map[place]peer.Decision
+	decided map[location]peer.Decision
 	read    map[int32]int64
 	frozen  bool // decides nothing
 	forgets bool // keeps no decision
@@ -96,7 +96,7 @@ func (w *world) gateway(own peer.Owner, change func(*Options)) (*Server, string)
 }
 
 func newEngine(t testing.TB, brokers []string) *engine {
-	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[place]peer.Decision{}, read: map[int32]int64{}, foreign: map[int32]bool{}}
+	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{}, read: map[int32]int64{}, foreign: map[int32]bool{}}
 	e.changed = sync.NewCond(&e.mu)
 	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -149,7 +149,7 @@ func (e *engine) decide(r *kgo.Record) {
 		d.Facts = append(d.Facts, f.Type)
 	}
 	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == topics.HeaderAsk }) && !e.forgets {
-		e.decided[place{partition: r.Partition, offset: r.Offset}] = d
+		e.decided[location{partition: r.Partition, offset: r.Offset}] = d
 	}
 }
 
@@ -205,7 +205,7 @@ func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32,
 	if e.foreign[partition] {
 		return peer.Decision{}, false, peer.ErrNoOwner
 	}
-	d, ok := e.decided[place{partition: partition, offset: offset}]
+	d, ok := e.decided[location{partition: partition, offset: offset}]
 	return d, ok, nil
 }
 
@@ -221,16 +221,16 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 
 func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
 	list, err := e.of(partition)
-	place := func(s *trigger.State) peer.UserCursor {
+	cursor := func(s *trigger.State) peer.UserCursor {
 		due := s.Next()
 		if s.Status == trigger.Paused || due == 0 {
 			due = 1<<63 - 1
 		}
 		return peer.UserCursor{Due: due, Key: s.Key}
 	}
-	slices.SortFunc(list, func(a, b *trigger.State) int { return place(a).Compare(place(b)) })
+	slices.SortFunc(list, func(a, b *trigger.State) int { return cursor(a).Compare(cursor(b)) })
 	for _, s := range list {
-		if s.Key.Tenant() == tenant && s.Spec.UserID == user && place(s).Compare(after) > 0 && !f(place(s), s) {
+		if s.Key.Tenant() == tenant && s.Spec.UserID == user && cursor(s).Compare(after) > 0 && !f(cursor(s), s) {
 			break
 		}
 	}
