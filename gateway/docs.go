@@ -57,7 +57,7 @@ func (r *route) docsRow() docsRow {
 	}
 	if r.doc.body == of[Register]() || r.doc.body == of[RegisterOrShort]() {
 		for _, name := range registerFields("id") {
-			row.Fields = append(row.Fields, docsParameter{name, fieldDocs[name]})
+			row.Fields = append(row.Fields, docsParameter{name, fieldDoc(name)})
 		}
 	}
 	return row
