@@ -117,3 +117,24 @@ func BenchmarkGet(b *testing.B) {
 		resp.Body.Close()
 	}
 }
+
+// A patch up to the fields of its command: what the trigger has, merged.
+func BenchmarkPatch(b *testing.B) {
+	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, Series: trigger.Series{At: 1_900_000_000_000}}
+	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`), ContentType: "application/json",
+		Tags: []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m", Delay: 420_000_000_000}}
+	body := []byte(`{"payload":{"seat":"14C"},"priority":"low"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		patch, err := parseFields(body)
+		if err == nil {
+			patch, err = changing(st, patch)
+		}
+		if err == nil {
+			_, _, _, err = patched(st, patch)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -162,6 +162,14 @@ func (fs fields) index(name string) int {
 	return -1
 }
 
+// value is the value of a member, nil if there is none.
+func (fs fields) value(name string) jsontext.Value {
+	if i := fs.index(name); i >= 0 {
+		return fs[i].value
+	}
+	return nil
+}
+
 func (fs fields) has(name string) bool { return fs.index(name) >= 0 }
 
 // given is has for a value that is not null: null counts as absent.
