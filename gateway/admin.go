@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -21,7 +22,7 @@ func (s *Server) AdminHandler() http.Handler {
 	api := s.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !adminPaths[r.URL.Path] {
-			errNoPath.send(w)
+			errNoPath.Send(w)
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), insideKey{}, true))
@@ -31,7 +32,7 @@ func (s *Server) AdminHandler() http.Handler {
 }
 
 // onlyInside hides the admin paths on addresses beyond loopback.
-func (s *Server) onlyInside(r *http.Request) error {
+func onlyInside(r *http.Request) error {
 	if onAdminListener(r) {
 		return nil
 	}
@@ -47,4 +48,4 @@ func onAdminListener(r *http.Request) bool {
 	return inside
 }
 
-var errNoPath = problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
+var errNoPath = problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")

@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,18 +9,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
-
-// verdict is what became of a command: decided, or durable and to be decided.
-type verdict struct {
-	decided bool
-	async   bool           // nobody was asked for the decision, as the caller prefers it
-	state   *trigger.State // as the command left it
-	facts   []trigger.FactType
-}
-
-func (v *verdict) told(f trigger.FactType) bool { return slices.Contains(v.facts, f) }
 
 // do writes a command and waits for the owner's decision. The error is a
 // *Problem, or becomes one.
@@ -28,34 +20,29 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 	if err := s.withinRate(r, c); err != nil {
 		return verdict{}, err
 	}
-	at := s.durable(s.produce(r.Context(), c))
+	at := s.commands.produce(r.Context(), c)
 	if at.err != nil {
-		return verdict{}, notWritten(at.err).about(c)
+		return verdict{}, notWritten(at.err).About(c.id)
 	}
 	if wantsAsync(r.Request) {
 		return verdict{async: true}, nil
 	}
-	return s.decision(r.Context(), c, at)
+	return s.decider.decision(r.Context(), c, at)
 }
 
 func (s *Server) withinRate(r *request, c *command) error {
 	if p := s.limits.take(r.who.Tenant); p != nil {
 		s.opts.Listener.QuotaRejected("rate")
-		return p.about(c)
+		return p.About(c.id)
 	}
 	return nil
 }
 
-func notWritten(err error) *Problem {
+func notWritten(err error) *problem.Problem {
 	if errors.Is(err, kerr.MessageTooLarge) {
-		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
+		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
 	}
-	return Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
-}
-
-func (p *Problem) about(c *command) *Problem {
-	p.TriggerID = c.id
-	return p
+	return problem.Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 
 func wantsAsync(r *http.Request) bool {
@@ -67,73 +54,14 @@ func wantsAsync(r *http.Request) bool {
 	})
 }
 
-// decision asks the owner what it decided.
-func (s *Server) decision(ctx context.Context, c *command, at place) (verdict, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.AnswerWithin)
-	defer cancel()
-	one := []asked{{key: c.key, offset: at.offset}}
-	s.decisions(ctx, at.partition, one)
-	return s.judge(ctx, c, &one[0])
-}
-
-// decisions asks the owner of a partition what it decided about commands. An
-// owner that is silent leaves some unanswered: they are durable.
-func (s *Server) decisions(ctx context.Context, partition int32, list []asked) {
-	if err := s.router.Outcomes(ctx, partition, list); err != nil && ctx.Err() == nil && !moved(err) && !errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("the decisions about durable commands are not known", "partition", partition, "commands", len(list), "error", err)
-	}
-}
-
-// judge is the verdict about a command after decisions. One that has no answer
-// makes a verdict that is still open.
-func (s *Server) judge(ctx context.Context, c *command, a *asked) (verdict, error) {
-	switch {
-	case !a.answered:
-		return verdict{}, nil
-	case !a.remembered:
-		return s.guess(ctx, c)
-	case a.decided.Rejected != nil:
-		return verdict{}, rejected(a.decided.Rejected, c).about(c).ended(a.decided.State)
-	}
-	v := verdict{decided: true, state: a.decided.State, facts: a.decided.Facts}
-	if c.absent && v.told(trigger.Duplicate) {
-		return verdict{}, errExists().about(c)
-	}
-	return v, nil
-}
-
-// errExists answers If-None-Match: * of what is there, be it the same (RFC 9110
-// 13.1.2). That a repeat is one is proved by an idempotency key alone.
-func errExists() *Problem {
-	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent", "the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
-}
-
-func rejected(e *trigger.Error, c *command) *Problem {
-	p := problemOf(e)
-	if c.conditional && e.Code == trigger.CodeConflict {
-		p.Status, p.Title = http.StatusPreconditionFailed, http.StatusText(http.StatusPreconditionFailed)
+// howItEnded adds to a problem about a trigger that is not there any more how it
+// ended.
+func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
+	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && peer.Shown.Has(st.Status) {
+		p.State = st.Status.String()
+		p.Detail = "the trigger has ended: it is " + p.State
 	}
 	return p
-}
-
-// guess answers from the trigger when the outcome is forgotten, which the
-// owner's next commands or a failover can make it. Only what the trigger
-// proves counts as decided: one with this content may have been so before a
-// command that was refused, if that was more than a repeat of it.
-func (s *Server) guess(ctx context.Context, c *command) (verdict, error) {
-	st, err := s.router.Get(ctx, c.key)
-	if err != nil || st == nil {
-		return verdict{}, nil
-	}
-	switch {
-	case c.absent, c.patch: // was it there before?
-	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys, trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
-	case c.op == trigger.OpRegister && st.Hash == c.hash && shown.has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
-		return verdict{decided: true, state: st}, nil
-	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0): // else it was too late, perhaps
-		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
-	}
-	return verdict{}, nil
 }
 
 // Registered is the answer to a register: the same for each repeat.
@@ -192,7 +120,7 @@ func instantText(i trigger.Instant) string {
 
 // statusOfRegister is 201 for a new life, 200 for what was there.
 func (v *verdict) statusOfRegister() int {
-	if v.told(trigger.Registered) {
+	if v.has(trigger.Registered) {
 		return http.StatusCreated
 	}
 	return http.StatusOK
@@ -200,20 +128,32 @@ func (v *verdict) statusOfRegister() int {
 
 // problemOfCancel is what a cancel that came too late answers; nil for one in
 // time.
-func problemOfCancel(c *command, v verdict) *Problem {
-	if !v.decided || !v.told(trigger.CancelTooLate) {
+func problemOfCancel(c *command, v verdict) *problem.Problem {
+	if !v.decided || !v.has(trigger.CancelTooLate) {
 		return nil
 	}
 	st := v.state
 	if st == nil || st.Status == trigger.Unknown || st.Status == trigger.Erased {
-		return notFound(c.id)
+		return problem.NotFound(c.id)
 	}
-	p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").about(c)
+	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").About(c.id)
 	p.State = st.Status.String()
 	if n := len(st.Done); n > 0 {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic
 	}
 	return p
+}
+
+// sendJSON writes v as the answer.
+func sendJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n'))
+	return nil
 }
 
 var errNoHistory = errors.New("no history is kept")

@@ -1,15 +1,17 @@
 package gateway
 
 import (
-	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
 
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -18,6 +20,11 @@ import (
 // of another tenant on topic events too. It is bounded, so that nobody can
 // fill either by trying.
 type auditor struct {
+	log      *slog.Logger
+	listener Listener
+	commands *commandLog
+	now      func() time.Time
+
 	limiter *rate.Limiter
 	dropped atomic.Int64 // since the last that was put on record
 	tenants tenantNames
@@ -26,13 +33,14 @@ type auditor struct {
 // auditBurst is how many seconds' worth of attempts go on record at once.
 const auditBurst = 10
 
-func newAuditor(o *Options) *auditor {
-	a := &auditor{limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))}
+func newAuditor(o *Options, commands *commandLog) *auditor {
+	a := &auditor{log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
+		limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))}
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
 	}
-	if known, ok := o.Auth.(interface{ tenants() []string }); ok {
-		for _, name := range known.tenants() {
+	if known, ok := o.Auth.(interface{ Tenants() []string }); ok {
+		for _, name := range known.Tenants() {
 			a.tenants.add(name)
 		}
 	}
@@ -41,40 +49,39 @@ func newAuditor(o *Options) *auditor {
 
 // audit notes an attempt at what is not the caller's. It says whether the
 // attempt went on record or was one of too many.
-func (s *Server) audit(r *http.Request, who Caller, what string, args ...any) bool {
-	if !s.auditor.limiter.AllowN(s.opts.Now(), 1) {
-		s.auditor.dropped.Add(1)
-		s.opts.Listener.Audited(false)
+func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
+	if !a.limiter.AllowN(a.now(), 1) {
+		a.dropped.Add(1)
+		a.listener.Audited(false)
 		return false
 	}
-	s.opts.Listener.Audited(true)
+	a.listener.Audited(true)
 	args = append([]any{"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path}, args...)
-	if n := s.auditor.dropped.Swap(0); n > 0 {
+	if n := a.dropped.Swap(0); n > 0 {
 		args = append(args, "dropped_before", n)
 	}
-	s.log.Warn("audit", args...)
+	a.log.Warn("audit", args...)
 	return true
 }
 
 // anothersTrigger is the audit's name for what a tenant must not do.
 const anothersTrigger = "another tenant's trigger"
 
-// trespass looks at why a request was refused, and puts on record where it was
-// for the trigger of another tenant: in the log, and as a fact about the
-// caller's own tenant on topic events. The engine alone writes there, so a
-// refusal is written to commands for it to tell. It is under the caller's
-// tenant, never under the key that was tried for: that one must not change
-// because somebody tried.
-func (s *Server) trespass(r *request, err error) {
-	p, ok := err.(*Problem)
-	if !ok || p.Status != http.StatusNotFound || !s.trespassing(r.who, p.TriggerID) || !s.audit(r.Request, r.who, anothersTrigger) {
+// trespass checks why a request was refused. An attempt at the trigger of another
+// tenant goes on record: in the log, and as a fact about the caller's own tenant
+// on topic events. The engine alone writes there, so a refusal is written to
+// commands for it to record. Its key is of the caller's tenant, never the one that
+// was tried for: that trigger must not change because somebody tried.
+func (a *auditor) trespass(r *request, err error) {
+	p, ok := err.(*problem.Problem)
+	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) || !a.audit(r.Request, r.who, anothersTrigger) {
 		return
 	}
 	refusal := topics.Refusal{Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " + r.route}
 	rec := refusal.Record(trespassKey(r.who.Tenant, p.TriggerID))
-	s.kafka.TryProduce(context.WithoutCancel(r.Context()), commandRecord(s.opts.Names.Commands(), s.opts.Partitions, &rec), func(_ *kgo.Record, err error) {
+	a.commands.sendRefusal(r.Context(), &rec, func(err error) {
 		if err != nil {
-			s.log.Warn("an audit event was not written", "error", err)
+			a.log.Warn("an audit event was not written", "error", err)
 		}
 	})
 }
@@ -89,12 +96,12 @@ func trespassKey(tenant, id string) string {
 
 // trespassing says whether an id means the trigger of another tenant: its
 // first part is the name of one. In the default tenant no id has a '/'.
-func (s *Server) trespassing(who Caller, id string) bool {
+func (a *auditor) trespassing(who auth.Caller, id string) bool {
 	name, _, found := strings.Cut(id, "/")
-	return found && name != who.Tenant && (who.Tenant == trigger.DefaultTenant || s.auditor.tenants.has(name))
+	return found && name != who.Tenant && (who.Tenant == trigger.DefaultTenant || a.tenants.has(name))
 }
 
-// maxTenantNames bounds the tenants we remember to know an attempt by.
+// maxTenantNames bounds the tenants that are kept to know an attempt by.
 const maxTenantNames = 10_000
 
 // tenantNames are the tenants this process knows: of the settings, of the API

@@ -23,7 +23,7 @@ func TestTrespassIsAudited(t *testing.T) {
 	})
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyA)
 	before := *w.state("acme/t")
-	records := w.commandLog()
+	records := w.commandTail()
 	records.next(t)
 	for _, c := range []struct{ key, method, path, body, want, detail string }{
 		{keyD, "GET", "/v1/triggers/acme%2Ft", "", "default/acme/t/", "GET /v1/triggers/{id}"},
@@ -51,17 +51,17 @@ func TestTrespassIsAudited(t *testing.T) {
 			t.Errorf("%s %s is told as %s %+v, %v", c.method, c.path, r.Key, got, ok)
 		}
 	}
-	told := h.audited[true]
+	recorded := h.audited[true]
 	for _, id := range []string{"t", "mine%2Ft", "blue%2Ft", "%2Ft", "acme"} { // not there, and nobody else's
 		w.call("GET", "/v1/triggers/"+id, "", "Authorization", "Bearer "+keyB)
 	}
-	if h.audited[true] != told {
-		t.Errorf("%d attempts more on record", h.audited[true]-told)
+	if h.audited[true] != recorded {
+		t.Errorf("%d attempts more on record", h.audited[true]-recorded)
 	}
 	if after := w.state("acme/t"); after.Seq != before.Seq || after.Revision != before.Revision {
 		t.Errorf("touched: %+v", after)
 	}
-	if text := log.String(); strings.Count(text, `event="another tenant's trigger"`) != told || !strings.Contains(text, "tenant=blue") || strings.Contains(text, keyB) {
+	if text := log.String(); strings.Count(text, `event="another tenant's trigger"`) != recorded || !strings.Contains(text, "tenant=blue") || strings.Contains(text, keyB) {
 		t.Errorf("the log says %s", text)
 	}
 }
@@ -90,7 +90,7 @@ func TestAuditIsBounded(t *testing.T) {
 	if h.audited[true] != 6 || h.audited[false] != 21 || !strings.Contains(log.String(), "dropped_before=20") {
 		t.Errorf("2 s later %v, %s", h.audited, log.String())
 	}
-	records := w.commandLog()
+	records := w.commandTail()
 	for range 5 {
 		records.next(t)
 	}
@@ -98,10 +98,10 @@ func TestAuditIsBounded(t *testing.T) {
 
 // What is put on record of an attempt, no caller can read: it would tell a name
 // that is a tenant's from one that is nobody's.
-func TestTrespassTellsNoNames(t *testing.T) {
-	log := &eventLog{}
+func TestTrespassNamesNoTenant(t *testing.T) {
+	log := &keptEvents{}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
-	records := w.commandLog()
+	records := w.commandTail()
 	for _, key := range []string{keyB, keyD} {
 		for _, id := range []string{"acme%2Ft", "acme%2F", "acme%2F%2Ft", "acme%2Ft%01", "acme%2F" + strings.Repeat("%C3%A4", 90)} {
 			w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id, "", "Authorization", "Bearer "+key)

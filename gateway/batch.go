@@ -11,12 +11,14 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // maxBatch bounds the lines of a batch.
-const maxBatch = 10_000
+const maxBatch = peer.MaxQuestions
 
 // batchWithin bounds a whole batch in time, maxBatchBytes in size: lines wait
 // in memory for their decisions.
@@ -25,7 +27,7 @@ const (
 	maxBatchBytes = 64 << 20
 )
 
-// postBatch obeys commands, a JSON object a line, and answers a line each in
+// postBatch applies commands, a JSON object a line, and answers a line each in
 // the order they came. They are written in that order too, and their decisions
 // are asked for chunk by chunk (batch_chunk.go). A refused line is a problem
 // with the line's id, and disturbs no other.
@@ -37,7 +39,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if !s.batches.take(r.who.Tenant) {
-		return Unavailable(nil, "as many batches are under way as may be here")
+		return problem.Unavailable(nil, "as many batches are under way as may be here")
 	}
 	defer s.batches.release(r.who.Tenant)
 	control := http.NewResponseController(w)
@@ -54,7 +56,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	w.WriteHeader(http.StatusOK)
 	out := bufio.NewWriterSize(w, 64<<10)
 	for _, c := range chunks {
-		<-c.settled
+		<-c.finished
 		for i := range c.lines {
 			_, _ = out.Write(c.lines[i].answer)
 			_ = out.WriteByte('\n')
@@ -79,18 +81,18 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 		_, large := errors.AsType[*http.MaxBytesError](err)
 		switch n++; {
 		case large:
-			b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several"))
+			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several"))
 			return b.chunks, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
+			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
 			return b.chunks, nil
 		case err != nil && err != io.EOF:
 			b.seal()
-			return nil, malformed("the body ended before it was complete; the lines read were obeyed, and repeating them under their ids is safe")
+			return nil, problem.Malformed("the body ended before it was complete; the lines read were obeyed, and repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			if taken++; taken > maxBatch {
-				b.refuse(n, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
+				b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
 				return b.chunks, nil
 			}
 			b.take(text, n)
@@ -121,7 +123,7 @@ type BatchAnswer struct {
 // trigger id names.
 func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
-		return nil, malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around or between them")
+		return nil, problem.Malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around or between them")
 	}
 	fs, err := parseFields(b)
 	if err != nil {
@@ -144,14 +146,14 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {
-		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op", quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, run_now or rezone")
+		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op", problem.Quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, run_now or rezone")
 	}
 	target, err := fs.takeText("id")
 	if err != nil {
 		return nil, err
 	}
 	if target == "" {
-		return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", name+" needs the id of a trigger")
+		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", name+" needs the id of a trigger")
 	}
 	return s.command(r, op, target, fs)
 }

@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// chunkLines is how many lines of a batch are settled together: their owners
+// chunkLines is how many lines of a batch are finished together: their owners
 // are asked once for all of them.
 const chunkLines = 1024
 
@@ -23,18 +25,18 @@ type batchOf struct {
 	async  bool
 	chunks []*chunk
 	open   *chunk        // the last of chunks while lines still go into it
-	window chan struct{} // one slot for each chunk that is not settled
+	window chan struct{} // one slot for each chunk that is not finished
 }
 
 // chunk is some lines of a batch.
 type chunk struct {
-	lines   []batchLine
-	settled chan struct{} // closed when every line has its answer
+	lines    []batchLine
+	finished chan struct{} // closed when every line has its answer
 
-	mu      sync.Mutex
-	places  []place // of the lines, where Kafka has acknowledged them
-	waiting int     // lines it has not; one more while lines still go in
-	durable chan struct{}
+	mu        sync.Mutex
+	locations []location // of the lines, where Kafka has acknowledged them
+	waiting   int        // lines it has not; one more while lines still go in
+	durable   chan struct{}
 }
 
 // batchLine is one line: refused at once, or a command.
@@ -54,7 +56,7 @@ func (b *batchOf) take(text []byte, n int) {
 		err = b.s.withinRate(b.r, c)
 	}
 	if err != nil {
-		b.s.trespass(b.r, err)
+		b.s.auditor.trespass(b.r, err)
 		l.answer = b.s.refuseLine(l, err)
 	} else {
 		l.command = c
@@ -69,24 +71,24 @@ func (b *batchOf) take(text []byte, n int) {
 func (b *batchOf) line(n int) *batchLine {
 	if b.open == nil {
 		b.window <- struct{}{}
-		b.open = &chunk{settled: make(chan struct{}), waiting: 1, durable: make(chan struct{})}
+		b.open = &chunk{finished: make(chan struct{}), waiting: 1, durable: make(chan struct{})}
 		b.chunks = append(b.chunks, b.open)
 	}
 	b.open.mu.Lock()
-	b.open.places = append(b.open.places, place{err: errKafkaSilent})
+	b.open.locations = append(b.open.locations, location{err: errKafkaSilent})
 	b.open.mu.Unlock()
 	b.open.lines = append(b.open.lines, batchLine{n: n})
 	return &b.open.lines[len(b.open.lines)-1]
 }
 
 // refuse ends a batch with a problem.
-func (b *batchOf) refuse(n int, p *Problem) {
+func (b *batchOf) refuse(n int, p *problem.Problem) {
 	l := b.line(n)
 	l.answer = b.s.refuseLine(l, p)
 	b.seal()
 }
 
-// seal lets the open chunk be settled.
+// seal closes the open chunk: it is finished once its lines are durable and decided.
 func (b *batchOf) seal() {
 	c := b.open
 	if c == nil {
@@ -96,13 +98,13 @@ func (b *batchOf) seal() {
 	c.acknowledged()
 	go func() {
 		defer func() { <-b.window }()
-		defer close(c.settled)
+		defer close(c.finished)
 		defer func() {
 			if v := recover(); v != nil {
 				c.refuseRest(b.s, fmt.Errorf("panic: %v", v))
 			}
 		}()
-		c.settle(b.r, b.s, b.async)
+		c.finish(b.r, b.s, b.async)
 	}()
 }
 
@@ -111,9 +113,9 @@ func (c *chunk) write(s *Server, ctx context.Context, i int) {
 	c.mu.Lock()
 	c.waiting++
 	c.mu.Unlock()
-	s.send(ctx, c.lines[i].command, func(at place) {
+	s.commands.send(ctx, c.lines[i].command, func(at location) {
 		c.mu.Lock()
-		c.places[i] = at
+		c.locations[i] = at
 		c.mu.Unlock()
 		c.acknowledged()
 	})
@@ -128,38 +130,38 @@ func (c *chunk) acknowledged() {
 	}
 }
 
-// settle waits for the lines to be durable and decided, and words the answers.
-func (c *chunk) settle(r *request, s *Server, async bool) {
-	late := time.NewTimer(s.opts.ProduceWithin)
+// finish waits for the lines to be durable and decided, and words the answers.
+func (c *chunk) finish(r *request, s *Server, async bool) {
+	late := time.NewTimer(s.commands.within)
 	defer late.Stop()
 	select {
 	case <-c.durable:
 	case <-late.C:
 	}
 	c.mu.Lock()
-	places := append([]place(nil), c.places...) // an acknowledgement may still come
+	locations := append([]location(nil), c.locations...) // an acknowledgement may still come
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.AnswerWithin)
 	defer cancel()
-	decided := make([]*asked, len(c.lines))
+	decided := make([]*peer.Question, len(c.lines))
 	if !async {
-		c.decide(ctx, s, places, decided)
+		c.decide(ctx, s, locations, decided)
 	}
 	for i := range c.lines {
 		if l := &c.lines[i]; l.command != nil {
-			l.settle(ctx, s, r, places[i].err, decided[i])
+			l.finish(ctx, s, r, locations[i].err, decided[i])
 		}
 	}
 }
 
 // decide asks the owner of each partition once: it is a partition that has an
 // owner, and moves.
-func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided []*asked) {
-	lists := map[int32][]asked{}
+func (c *chunk) decide(ctx context.Context, s *Server, locations []location, decided []*peer.Question) {
+	lists := map[int32][]peer.Question{}
 	index := map[int32][]int{} // the line of each asked
 	for i := range c.lines {
-		if at := places[i]; c.lines[i].command != nil && at.err == nil {
-			lists[at.partition] = append(lists[at.partition], asked{key: c.lines[i].command.key, offset: at.offset})
+		if at := locations[i]; c.lines[i].command != nil && at.err == nil {
+			lists[at.partition] = append(lists[at.partition], peer.Question{Key: c.lines[i].command.key, Offset: at.offset})
 			index[at.partition] = append(index[at.partition], i)
 		}
 	}
@@ -171,7 +173,7 @@ func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided [
 					s.log.Error("asking for decisions panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				}
 			}()
-			s.decisions(ctx, partition, list)
+			s.decider.decisions(ctx, partition, list)
 		})
 	}
 	all.Wait()
@@ -182,27 +184,27 @@ func (c *chunk) decide(ctx context.Context, s *Server, places []place, decided [
 	}
 }
 
-// settle words the answer of one line; a is nil where nobody was asked.
-func (l *batchLine) settle(ctx context.Context, s *Server, r *request, failed error, a *asked) {
+// finish words the answer of one line; a is nil where nobody was asked.
+func (l *batchLine) finish(ctx context.Context, s *Server, r *request, failed error, a *peer.Question) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
-		s.trespass(r, err)
+		s.auditor.trespass(r, err)
 		l.answer = s.refuseLine(l, err)
 		return
 	}
 	l.answer = spell(answer)
 }
 
-func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked) (*BatchAnswer, error) {
+func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *peer.Question) (*BatchAnswer, error) {
 	c := l.command
 	if failed != nil {
-		return nil, notWritten(failed).about(c)
+		return nil, notWritten(failed).About(c.id)
 	}
 	accepted := &BatchAnswer{ID: c.id, Status: http.StatusAccepted, TriggerID: c.id}
 	if a == nil {
 		return accepted, nil
 	}
-	v, err := s.judge(ctx, c, a)
+	v, err := s.decider.judge(ctx, c, a)
 	if err != nil || !v.decided {
 		return accepted, err
 	}
@@ -219,9 +221,9 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *asked)
 
 // refuseLine is the answer to a line that is a problem.
 func (s *Server) refuseLine(l *batchLine, err error) []byte {
-	p := *asProblem(err)
+	p := *problem.Of(err)
 	if p.Status == http.StatusInternalServerError {
-		s.log.Error("line of a batch failed", "error", p.cause)
+		s.log.Error("line of a batch failed", "error", p.Unwrap())
 	}
 	p.ID, p.Line = l.id, l.n
 	return spell(&p)

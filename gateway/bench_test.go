@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -89,7 +90,7 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkLine(b *testing.B) {
 	w := newWorld(b, nil)
 	line := []byte(`{"id":"b1","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`)
-	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: Caller{Tenant: trigger.DefaultTenant, Role: Writer}}
+	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer}}
 	b.ReportAllocs()
 	for b.Loop() {
 		var id string
@@ -114,5 +115,26 @@ func BenchmarkGet(b *testing.B) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
+	}
+}
+
+// A patch up to the fields of its command: what the trigger has, merged.
+func BenchmarkPatch(b *testing.B) {
+	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, Series: trigger.Series{At: 1_900_000_000_000}}
+	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`), ContentType: "application/json",
+		Tags: []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m", Delay: 420_000_000_000}}
+	body := []byte(`{"payload":{"seat":"14C"},"priority":"low"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		patch, err := parseFields(body)
+		if err == nil {
+			patch, err = changing(st, patch)
+		}
+		if err == nil {
+			_, _, _, err = patched(st, patch)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// What bodies look like, for /openapi.json. What they mean is for
-// topics.DecodeCommand to say; a test holds the two together.
+// What bodies look like, for /openapi.json. Which fields a register has is for the
+// table of topics to say, what they mean for topics.DecodeCommand; a test holds the
+// two together.
 
 // textOrNumber is topics.TextOrNumber in a schema.
 type textOrNumber string
@@ -38,20 +39,20 @@ type RegisterOrShort struct{}
 // RegisteredEither is what POST answers: in the form it was asked.
 type RegisteredEither struct{}
 
-func (Register) Schema(r huma.Registry) *huma.Schema {
-	return commandSchema(r, registerFields("id"))
+func (Register) Schema(huma.Registry) *huma.Schema {
+	return commandSchema(registerFields("id"))
 }
 
-func (Patch) Schema(r huma.Registry) *huma.Schema {
-	return commandSchema(r, slices.DeleteFunc(registerFields(), func(name string) bool { return name == "idempotency_key" }))
+func (Patch) Schema(huma.Registry) *huma.Schema {
+	return commandSchema(slices.DeleteFunc(registerFields(), func(name string) bool { return name == "idempotency_key" }))
 }
 
-func (ReminderBody) Schema(r huma.Registry) *huma.Schema {
-	return commandSchema(r, registerFields("id", "title", "body"))
+func (ReminderBody) Schema(huma.Registry) *huma.Schema {
+	return commandSchema(registerFields("id", "title", "body"))
 }
 
-func (ReminderPatch) Schema(r huma.Registry) *huma.Schema {
-	return commandSchema(r, slices.DeleteFunc(registerFields("title", "body", "skip"), func(name string) bool { return name == "idempotency_key" }))
+func (ReminderPatch) Schema(huma.Registry) *huma.Schema {
+	return commandSchema(slices.DeleteFunc(registerFields("title", "body", "skip"), func(name string) bool { return name == "idempotency_key" }))
 }
 
 func (RegisterOrShort) Schema(r huma.Registry) *huma.Schema {
@@ -66,83 +67,38 @@ func schemaOf[T any](r huma.Registry) *huma.Schema {
 	return named(r, reflect.TypeFor[T](), "")
 }
 
-// fieldDocs say what a field of a register is; those without one are in the
-// answer of GET too, or plain.
-var fieldDocs = map[string]string{
-	"id":              "Without it, and without an idempotency key, a new one is made: trg_ and a ULID",
-	"channel":         "Where due events go; default: default, or webhook beside a callback",
-	"delay":           "7m, 1h30m, PT7M or seconds, from the command's append; one of delay, fire_at, recurrence",
-	"fire_at":         "An instant, or a local date-time beside timezone, or 10 or 13 digits since 1970; beside recurrence its start",
-	"timezone":        "An IANA name",
-	"recurrence":      "RRULE:…, cron:… or every:15m",
-	"include":         "More dates; alone they are a recurrence",
-	"exclude":         "Dates left out; a bare date leaves out all of that day",
-	"payload":         "Any JSON; null is none",
-	"payload_base64":  "A payload that is not JSON",
-	"target_key":      "Key of the due record; default the trigger's",
-	"headers":         "Travel to the due event",
-	"tags":            "For lists",
-	"jitter":          "Spreads firing over this time",
-	"expires_after":   "Later than this an occurrence is expired instead of fired",
-	"callback":        "For channel webhook",
-	"if_revision":     "Only if the trigger is at this revision",
-	"if_absent":       "Only if the trigger does not exist",
-	"idempotency_key": "As the header Idempotency-Key",
-	"title":           "Goes into the payload",
-	"body":            "Goes into the payload",
-	"skip":            "Alone: leaves out the instance of this date",
+// otherDocs are of what stands beside a register's fields.
+var otherDocs = map[string]string{
+	"id":    "Without it, and without an idempotency key, a new one is made: trg_ and a ULID",
+	"title": "Goes into the payload",
+	"body":  "Goes into the payload",
+	"skip":  "Alone: leaves out the instance of this date",
 }
 
-// notOfRegister are the fields of CommandJSON that other ops have.
-var notOfRegister = []string{"op", "actor", "for", "occurrence", "note", "due_id", "attempt", "revision", "scheduled_at", "local_time", "expires_at"}
+func fieldDoc(name string) string {
+	if f, ok := topics.RegisterField(name); ok {
+		return f.Doc
+	}
+	return otherDocs[name]
+}
 
-// registerFields are the names of a register's fields, and some more.
+// registerFields are the names of a register's fields, behind some more.
 func registerFields(more ...string) []string {
-	t := reflect.TypeFor[topics.CommandJSON]()
-	for i := range t.NumField() {
-		if name := jsonName(t.Field(i)); !slices.Contains(notOfRegister, name) {
-			more = append(more, name)
-		}
+	for _, f := range topics.RegisterFields() {
+		more = append(more, f.Name)
 	}
 	return more
 }
 
-func jsonName(f reflect.StructField) string {
-	tag := f.Tag.Get("json")
-	for i := range tag {
-		if tag[i] == ',' {
-			return tag[:i]
-		}
-	}
-	return tag
-}
-
 // commandSchema is the schema of an object with some of the fields of a
-// command. null counts as absent everywhere.
-func commandSchema(r huma.Registry, names []string) *huma.Schema {
-	all := huma.SchemaFromType(r, reflect.TypeFor[topics.CommandJSON]())
+// command. null counts as absent everywhere. What a field of a command may look like
+// is put in later (openapi_fields.go); the others are text.
+func commandSchema(names []string) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}, AdditionalProperties: false}
 	for _, name := range names {
-		p := all.Properties[name]
-		if p == nil {
-			p = &huma.Schema{Type: huma.TypeString}
-		}
-		p.Description = fieldDocs[name]
-		s.Properties[name] = orNull(p)
+		s.Properties[name] = &huma.Schema{Type: huma.TypeString, Nullable: true, Description: fieldDoc(name)}
 	}
 	return s
-}
-
-func orNull(p *huma.Schema) *huma.Schema {
-	switch {
-	case p.OneOf != nil:
-		p.OneOf = append(p.OneOf, &huma.Schema{Type: "null"})
-	case p.Ref != "":
-		return &huma.Schema{OneOf: []*huma.Schema{{Ref: p.Ref}, {Type: "null"}}, Description: p.Description}
-	case p.Type != "":
-		p.Nullable = true
-	}
-	return p
 }
 
 // SnoozeBody has one of for and until.

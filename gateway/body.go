@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -29,7 +30,7 @@ func encoded(w http.ResponseWriter, r *request) error {
 	for _, coding := range r.Header.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 15.5.16
-			return problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send the body as it is, without Content-Encoding")
+			return problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "", "send the body as it is, without Content-Encoding")
 		}
 	}
 	return nil
@@ -41,14 +42,14 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, err
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
-		return nil, problem(http.StatusUnsupportedMediaType, codeMalformed, "", "send one JSON object, as application/json")
+		return nil, problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "", "send one JSON object, as application/json")
 	}
 	b, err := readAll(http.MaxBytesReader(w, r.Body, s.maxBody()), r.ContentLength, s.maxBody())
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the body has over %d bytes", s.maxBody()))
+		return nil, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the body has over %d bytes", s.maxBody()))
 	}
 	if err != nil {
-		return nil, malformed("the body ended before it was complete")
+		return nil, problem.Malformed("the body ended before it was complete")
 	}
 	return b, nil
 }
@@ -92,7 +93,7 @@ type field struct {
 // for topics.DecodeCommand to say, so nothing is decoded twice.
 type fields []field
 
-// decoders are used again, with the stacks they have grown.
+// decoders are reused, with the stacks they have grown.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // parseFields reads one JSON object. The values alias b.
@@ -102,10 +103,10 @@ func parseFields(b []byte) (fields, error) {
 	dec.Reset(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
 	open, err := dec.ReadToken()
 	if err == io.EOF {
-		return nil, malformed("the body is empty: send one JSON object")
+		return nil, problem.Malformed("the body is empty: send one JSON object")
 	}
 	if err == nil && open.Kind() != '{' {
-		return nil, malformed("the body is no JSON object")
+		return nil, problem.Malformed("the body is no JSON object")
 	}
 	fs := make(fields, 0, 8)
 	for err == nil && dec.PeekKind() != '}' {
@@ -117,13 +118,13 @@ func parseFields(b []byte) (fields, error) {
 		name := string(text)
 		if value, err = dec.ReadValue(); err == nil {
 			if fs.has(name) {
-				return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, quoted(name)+" is given twice")
+				return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, problem.Quoted(name)+" is given twice")
 			}
 			end := int(dec.InputOffset())
 			fs = append(fs, field{name, b[end-len(value) : end : end]})
 		}
 		if len(fs) > maxFields {
-			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))
 		}
 	}
 	if err == nil {
@@ -131,7 +132,7 @@ func parseFields(b []byte) (fields, error) {
 	}
 	if err == nil {
 		if _, end := dec.ReadToken(); end != io.EOF {
-			return nil, malformed("something stands behind the JSON object")
+			return nil, problem.Malformed("something stands behind the JSON object")
 		}
 	}
 	return fs, syntaxProblem(err)
@@ -147,9 +148,9 @@ func syntaxProblem(err error) error {
 		return nil
 	}
 	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return malformed(fmt.Sprintf("the body is not JSON: it breaks at byte %d", fault.ByteOffset))
+		return problem.Malformed(fmt.Sprintf("the body is not JSON: it breaks at byte %d", fault.ByteOffset))
 	}
-	return malformed("the body is not complete JSON")
+	return problem.Malformed("the body is not complete JSON")
 }
 
 func (fs fields) index(name string) int {
@@ -159,6 +160,14 @@ func (fs fields) index(name string) int {
 		}
 	}
 	return -1
+}
+
+// value is the value of a member, nil if there is none.
+func (fs fields) value(name string) jsontext.Value {
+	if i := fs.index(name); i >= 0 {
+		return fs[i].value
+	}
+	return nil
 }
 
 func (fs fields) has(name string) bool { return fs.index(name) >= 0 }
@@ -187,11 +196,11 @@ func (fs *fields) takeText(name string) (string, error) {
 	case v == nil || v.Kind() == 'n':
 		return "", nil
 	case v.Kind() != '"':
-		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" must be a string")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" must be a string")
 	}
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err == nil && len(text) == 0 {
-		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" is empty: leave it out")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" is empty: leave it out")
 	}
 	return string(text), err
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/gateway/auth"
 )
 
 // goodWrites are a call of each route that writes a command, to be obeyed at once.
@@ -28,7 +30,7 @@ var goodWrites = map[string]string{
 func (w *world) everyWrite(t *testing.T, check func(name string, a answer), header ...string) {
 	t.Helper()
 	for _, r := range newRouteTable().all() {
-		if r.role != Writer {
+		if r.role != auth.Writer {
 			continue
 		}
 		name := r.method + " " + r.pattern

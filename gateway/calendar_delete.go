@@ -2,18 +2,16 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -45,16 +43,16 @@ func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendar(ctx, r.names["name"])
 	switch {
 	case err != nil:
-		return Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	case c == nil:
-		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
 	}
 	if err := s.refuseUsed(ctx, r.who.Tenant, c.Name); err != nil {
 		return err
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
-		return Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat it to know")
+		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat it to know")
 	}
 	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {
 		if failed := s.putBack(c); failed != nil {
@@ -67,18 +65,18 @@ func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
 
 // putSetting appends to topic control and waits until that is durable. A nil
 // value deletes the setting.
-func (s *Server) putSetting(ctx context.Context, key, value []byte) place {
-	done := make(chan place, 1)
+func (s *Server) putSetting(ctx context.Context, key, value []byte) location {
+	done := make(chan location, 1)
 	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
-		func(r *kgo.Record, err error) { done <- place{r.Partition, r.Offset, err} })
-	return s.durable(done)
+		func(r *kgo.Record, err error) { done <- location{r.Partition, r.Offset, err} })
+	return s.commands.durable(done)
 }
 
 // confirmDeleted waits until every partition has applied the record at an
 // offset of topic control, and checks once more.
 func (s *Server) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
 	if err := s.awaitApplied(ctx, offset); err != nil {
-		return Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
+		return problem.Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
 	}
 	return s.refuseUsed(ctx, tenant, name)
 }
@@ -87,7 +85,7 @@ func (s *Server) awaitApplied(ctx context.Context, offset int64) error {
 	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
 	defer cancel()
 	for {
-		behind := slices.ContainsFunc(s.router.Partitions(ctx), func(p PartitionStatus) bool {
+		behind := slices.ContainsFunc(s.router.Partitions(ctx), func(p peer.PartitionStatus) bool {
 			return !p.Ready || p.ControlOffset <= offset
 		})
 		if !behind {
@@ -115,7 +113,7 @@ func (s *Server) putBack(c *topics.Calendar) error {
 	if err != nil {
 		s.opts.Logger.Error("a calendar that triggers name is deleted and could not be put back: put it again",
 			"calendar", c.Name, "dates", c.Dates, "error", err)
-		return Unavailable(err, "triggers name the calendar, and it could not be put back: put it again")
+		return problem.Unavailable(err, "triggers name the calendar, and it could not be put back: put it again")
 	}
 	return nil
 }
@@ -125,79 +123,22 @@ func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
 	u, err := s.router.CalendarUse(ctx, tenant, name)
 	switch {
 	case err != nil:
-		return Unavailable(err, "not every partition can say which triggers name the calendar; try again")
+		return problem.Unavailable(err, "not every partition can say which triggers name the calendar; try again")
 	case u.Triggers == 0:
 		return nil
 	}
-	return u.problem()
+	return calendarInUse(&u)
 }
 
-// namedAtMost is how many triggers a refusal names.
-const namedAtMost = 5
-
-// CalendarUse is who names a calendar.
-type CalendarUse struct {
-	Triggers int64    `json:"triggers"`      // of all tenants, those that are not over
-	IDs      []string `json:"ids,omitempty"` // of one tenant, in order, at most namedAtMost
-}
-
-// CalendarUse asks every partition.
-func (r *Router) CalendarUse(ctx context.Context, tenant, name string) (sum CalendarUse, err error) {
-	all := make([]CalendarUse, r.partitions)
-	err = r.each(ctx, func(ctx context.Context, p int32) (err error) {
-		return r.ask(ctx, p, lookFor,
-			func() error { all[p], err = calendarUse(ctx, r.own, p, tenant, name); return err },
-			func(addr string) error { all[p], err = r.peer.calendarUse(ctx, addr, p, tenant, name); return err })
-	})
-	for _, u := range all {
-		sum.Triggers += u.Triggers
-		sum.IDs = append(sum.IDs, u.IDs...)
-	}
-	slices.Sort(sum.IDs)
-	sum.IDs = sum.IDs[:min(len(sum.IDs), namedAtMost)]
-	return sum, err
-}
-
-// calendarUse asks one partition of this process.
-func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name string) (u CalendarUse, err error) {
-	err = o.Scan(ctx, partition, "", func(st *trigger.State) bool {
-		if st.Status.Finished() || !st.Uses(name) {
-			return true
-		}
-		if u.Triggers++; len(u.IDs) < namedAtMost && st.Key.Tenant() == tenant {
-			u.IDs = append(u.IDs, st.Key.ID())
-		}
-		return true
-	})
-	return u, err
-}
-
-func (c *peerClient) calendarUse(ctx context.Context, addr string, partition int32, tenant, name string) (u CalendarUse, err error) {
-	q := url.Values{"partition": {strconv.Itoa(int(partition))}, "tenant": {tenant}, "calendar": {name}}
-	err = c.askJSON(ctx, addr, "calendar-use", q, &u)
-	return u, err
-}
-
-func (a *internalAPI) calendarUse(w io.Writer, r *http.Request, q url.Values) error {
-	partition, err := partitionParam(q)
-	if err != nil {
-		return err
-	}
-	u, err := calendarUse(r.Context(), a.own, partition, q.Get("tenant"), q.Get("calendar"))
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(w).Encode(u)
-}
-
-// problem says who names the calendar. Other tenants' triggers are counted only.
-func (u *CalendarUse) problem() *Problem {
-	p := problem(http.StatusConflict, trigger.CodeConflict, "name", u.String()+": cancel them, or register them without it")
+// calendarInUse says who names the calendar. Other tenants' triggers are counted
+// only.
+func calendarInUse(u *peer.CalendarUse) *problem.Problem {
+	p := problem.New(http.StatusConflict, trigger.CodeConflict, "name", usersOf(u)+": cancel them, or register them without it")
 	p.Triggers, p.TriggerCount = u.IDs, u.Triggers
 	return p
 }
 
-func (u *CalendarUse) String() string {
+func usersOf(u *peer.CalendarUse) string {
 	n := u.Triggers - int64(len(u.IDs))
 	switch {
 	case len(u.IDs) == 0 && n == 1:

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -80,7 +81,7 @@ type racing struct {
 	key trigger.Key
 }
 
-func (r racing) Partitions() []PartitionStatus {
+func (r racing) Partitions() []peer.PartitionStatus {
 	r.set(func() {
 		r.states[r.key] = &trigger.State{Key: r.key, Status: trigger.Pending, Spec: trigger.Spec{
 			When: trigger.When{Kind: trigger.WhenRecurrence, Calendars: &trigger.Calendars{Names: []string{"us"}}},

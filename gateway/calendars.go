@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -36,7 +37,7 @@ type CalendarSummary struct {
 func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
 	all, err := s.calendars(r.Context(), "")
 	if err != nil {
-		return Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	list := Calendars{Items: []CalendarSummary{}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -58,9 +59,9 @@ func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendar(r.Context(), r.names["name"])
 	switch {
 	case err != nil:
-		return Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	case c == nil:
-		return problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
 	}
 	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, c.Dates))
 }
@@ -115,24 +116,24 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	c := topics.Calendar{Name: r.names["name"]}
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
-			return problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name, quoted(f.name)+" is no field: a calendar has dates")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name, problem.Quoted(f.name)+" is no field: a calendar has dates")
 		}
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
 	}
 	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
 	}
 	if !topics.ValidName(c.Name) {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
 	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {
-		return inField(err, "dates")
+		return problem.InField(err, "dates")
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
-		return Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar
 	if err := json.Unmarshal(value, &stored); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -29,34 +30,34 @@ type share struct {
 
 func (s share) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
 	if !s.owns(topics.Partition([]byte(key), testPartitions)) {
-		return nil, errNoOwner
+		return nil, peer.ErrNoOwner
 	}
 	return s.engine.Get(ctx, key)
 }
 
-func (s share) Outcome(ctx context.Context, key trigger.Key, p int32, offset int64) (Decided, bool, error) {
+func (s share) Decision(ctx context.Context, key trigger.Key, p int32, offset int64) (peer.Decision, bool, error) {
 	if !s.owns(topics.Partition([]byte(key), testPartitions)) {
-		return Decided{}, false, errNoOwner
+		return peer.Decision{}, false, peer.ErrNoOwner
 	}
-	return s.engine.Outcome(ctx, key, p, offset)
+	return s.engine.Decision(ctx, key, p, offset)
 }
 
 func (s share) Scan(ctx context.Context, p int32, after trigger.Key, f func(*trigger.State) bool) error {
 	if !s.owns(p) {
-		return errNoOwner
+		return peer.ErrNoOwner
 	}
 	return s.engine.Scan(ctx, p, after, f)
 }
 
-func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
+func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
 	if !s.owns(p) {
-		return errNoOwner
+		return peer.ErrNoOwner
 	}
 	return s.engine.ScanUser(ctx, p, tenant, user, after, f)
 }
 
-func (s share) Partitions() []PartitionStatus {
-	return slices.DeleteFunc(s.engine.Partitions(), func(p PartitionStatus) bool { return !s.owns(p.Partition) })
+func (s share) Partitions() []peer.PartitionStatus {
+	return slices.DeleteFunc(s.engine.Partitions(), func(p peer.PartitionStatus) bool { return !s.owns(p.Partition) })
 }
 
 // announce commits progress records as an owner's turn does: inside a
@@ -98,7 +99,7 @@ func newCluster(t *testing.T) (*world, []string, []string) {
 	w := newWorld(t, nil)
 	var urls, addrs []string
 	for i := range 3 {
-		var own Owner
+		var own peer.Owner
 		if i < 2 {
 			own = share{w.engine, func(p int32) bool { return int(p%2) == i }}
 		}
@@ -186,7 +187,7 @@ func TestPartitionsMove(t *testing.T) {
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.get(t, "code") != "not_owner" {
 		t.Errorf("without an owner: %d %s", a.status, a.body)
 	}
-	if waited := time.Since(began); waited < lookFor {
+	if waited := time.Since(began); waited < peer.Patience {
 		t.Errorf("gave up after %s", waited)
 	}
 	answered := make(chan answer, 1)
@@ -229,83 +230,5 @@ func TestOwnerThatIsGone(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// An owner that is known, and is none any more, is looked for anew and not asked
-// for ever.
-func TestAskLooksAgain(t *testing.T) {
-	now := "old:1"
-	r := &Router{partitions: 1, owners: &ownerTable{lookUp: func(context.Context, int32) (owner, error) { return owner{addr: now}, nil }}}
-	ask := func() (last string, err error) {
-		err = r.ask(t.Context(), 0, time.Second, nil, func(addr string) error {
-			if last = addr; addr != now {
-				return errNoOwner
-			}
-			return nil
-		})
-		return last, err
-	}
-	if addr, err := ask(); addr != "old:1" || err != nil {
-		t.Errorf("%s answered, %v", addr, err)
-	}
-	now = "new:1"
-	if addr, err := ask(); addr != "new:1" || err != nil {
-		t.Errorf("after the move %s answered, %v", addr, err)
-	}
-}
-
-func TestInternalAPIRefuses(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.PeerSecret = []byte(secret) })
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/a", at(""))
-	h := w.server.InternalHandler()
-	const path = internalPath + "trigger?key=a"
-	now := time.Now()
-	for _, c := range []struct {
-		name, path, bearer string
-		want               int
-	}{
-		{"right", path, signPeer([]byte(secret), path, now), 200},
-		{"none", path, "", 401},
-		{"another secret", path, signPeer([]byte("another secret of 16"), path, now), 401},
-		{"another path", path, signPeer([]byte(secret), internalPath+"trigger?key=b", now), 401},
-		{"old", path, signPeer([]byte(secret), path, now.Add(-2*peerSkew)), 401},
-		{"ahead", path, signPeer([]byte(secret), path, now.Add(2*peerSkew)), 401},
-		{"garbled", path, "1.zz", 401},
-		{"no such question", internalPath + "x", signPeer([]byte(secret), internalPath+"x", now), 404},
-		{"no partition", internalPath + "find?x=1", signPeer([]byte(secret), internalPath+"find?x=1", now), 500},
-	} {
-		r := httptest.NewRequest("GET", c.path, nil)
-		r.Header.Set("Authorization", "Bearer "+c.bearer)
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, r)
-		if rec.Code != c.want {
-			t.Errorf("%s: status %d, want %d", c.name, rec.Code, c.want)
-		}
-	}
-	w.engine.set(func() { w.engine.foreign[topics.Partition([]byte("a"), testPartitions)] = true })
-	r := httptest.NewRequest("GET", path, nil)
-	r.Header.Set("Authorization", "Bearer "+signPeer([]byte(secret), path, now))
-	rec := httptest.NewRecorder()
-	if h.ServeHTTP(rec, r); rec.Code != http.StatusMisdirectedRequest {
-		t.Errorf("not the owner: status %d", rec.Code)
-	}
-}
-
-// A peer that breaks off in the middle must not look like a short list.
-func TestBrokenPage(t *testing.T) {
-	page := Page{Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending, Revision: 3}}}, Through: UserCursor{5, "a"}, More: true}
-	var b strings.Builder
-	if err := writePage(&b, &page); err != nil {
-		t.Fatal(err)
-	}
-	for n := range b.Len() {
-		if _, err := readPage(strings.NewReader(b.String()[:n])); err == nil {
-			t.Errorf("%d of %d bytes read as a page", n, b.Len())
-		}
-	}
-	got, err := readPage(strings.NewReader(b.String()))
-	if err != nil || len(got.Items) != 1 || got.Items[0].State.Revision != 3 || got.Items[0].At != page.Items[0].At || got.Through != page.Through || !got.More {
-		t.Errorf("read %+v, %v", got, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -50,13 +51,13 @@ const idIs = "the trigger's id is id in the body of a POST or the line of a batc
 // command spells a wish and checks it as the engine will. own are headers of
 // the user's that travel beside the JSON.
 func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
-	key, err := s.key(r, id)
+	key, err := r.key(id)
 	if err != nil {
 		return nil, err
 	}
 	for i := range fs {
 		if instead, ok := notHere[fs[i].name]; ok {
-			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name, quoted(fs[i].name)+" is no field here: "+instead)
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name, problem.Quoted(fs[i].name)+" is no field here: "+instead)
 		}
 	}
 	all := append(make(fields, 0, len(fs)+2), field{"op", []byte(strconv.Quote(op.String()))})
@@ -68,7 +69,7 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
-	c.opens = s.opens(r.Context(), c.channel)
+	c.opens = s.channels.opens(r.Context(), c.channel)
 	return c, nil
 }
 
@@ -132,11 +133,11 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 	}
 	switch {
 	case len(keys) > 1:
-		return "", badParameter(idempotencyKey, "Idempotency-Key is given twice")
+		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is given twice")
 	case len(keys) == 1 && key == "":
-		return "", badParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
+		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
 	case !utf8.ValidString(key): // as JSON two such keys would be one
-		return "", badParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
+		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
 	}
 	field, err := fs.takeText("idempotency_key")
 	switch {
@@ -145,7 +146,7 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 	case key == "":
 		key = field
 	case field != "" && field != key:
-		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "the field and the header Idempotency-Key differ")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "the field and the header Idempotency-Key differ")
 	}
 	if key != "" {
 		fs.set("idempotency_key", key)
@@ -154,8 +155,8 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 }
 
 var (
-	errIfMatchTwice = badParameter(ifMatch, "give If-Match or if_revision, not both")
-	errIfNoneMatch  = badParameter(ifNoneMatch, "a write knows only If-None-Match: *, to register what does not exist")
+	errIfMatchTwice = problem.BadParameter(ifMatch, "give If-Match or if_revision, not both")
+	errIfNoneMatch  = problem.BadParameter(ifNoneMatch, "a write knows only If-None-Match: *, to register what does not exist")
 )
 
 // match is the header If-Match; "" where there is none. What is not the ETag of
@@ -169,17 +170,17 @@ func (r *request) match() (string, error) {
 	match := strings.TrimSpace(strings.Join(values, ","))
 	for tag := range strings.SplitSeq(match, ",") {
 		if _, ok := parseETag(tag); !ok && !almostETag(tag) && match != "*" {
-			return "", badParameter(ifMatch, "If-Match "+ifMatchTakes)
+			return "", problem.BadParameter(ifMatch, "If-Match "+ifMatchTakes)
 		}
 	}
 	return match, nil
 }
 
 // conditions turns If-Match and If-None-Match into the command's own
-// conditions. An entity tag is the revision: "3". Again says that the header
+// conditions. An entity tag is the revision: "3". retry says that the header
 // allows other revisions too: the one that was read, and is now asked for, may
 // be another when the command is decided.
-func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (again bool, err error) {
+func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (retry bool, err error) {
 	match, err := r.match()
 	if err != nil {
 		return false, err
@@ -215,7 +216,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (a
 
 // matched is the revision of a trigger, as it was read, if If-Match allows it.
 func matched(header string, st *trigger.State, err error) (int64, error) {
-	if p, ok := err.(*Problem); ok && p.Status == http.StatusNotFound {
+	if p, ok := err.(*problem.Problem); ok && p.Status == http.StatusNotFound {
 		return 0, preconditionFailed("the trigger does not exist")
 	}
 	if err != nil {
@@ -235,8 +236,8 @@ func matched(header string, st *trigger.State, err error) (int64, error) {
 	return 0, preconditionFailed(detail)
 }
 
-func preconditionFailed(detail string) *Problem {
-	return problem(http.StatusPreconditionFailed, trigger.CodeConflict, "if_revision", detail)
+func preconditionFailed(detail string) *problem.Problem {
+	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_revision", detail)
 }
 
 // unchanged says that If-None-Match names the tag; weak ones count (RFC 9110

@@ -69,8 +69,8 @@ func TestIfNoneMatchOfWhatIsThere(t *testing.T) {
 		t.Errorf("answer %s", a.body)
 	}
 	first := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key", "k")
-	if again := w.must(http.StatusOK, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key", "k"); again.body != first.body {
-		t.Errorf("the repeat answers %s", again.body)
+	if repeat := w.must(http.StatusOK, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key", "k"); repeat.body != first.body {
+		t.Errorf("the repeat answers %s", repeat.body)
 	}
 	w.must(http.StatusPreconditionFailed, "POST", "/v1/triggers", same, "If-None-Match", "*", "Idempotency-Key", "new")
 	w.engine.fire("n")

@@ -8,8 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"strings"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -32,37 +33,45 @@ func newCursorSeal(secret []byte) (*cursorSeal, error) {
 	return &cursorSeal{aead}, err
 }
 
-// seal spells a place for a URL.
-func (s *cursorSeal) seal(q *Query, at UserCursor) string {
-	plain := appendCursor(nil, at)
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, q.question()))
+// next is the cursor of the page behind p; "" where p is the last.
+func (s *cursorSeal) next(q *peer.Query, p peer.Page) string {
+	if !p.More {
+		return ""
+	}
+	return s.seal(q, p.Through)
+}
+
+// seal spells a cursor for a URL.
+func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
+	plain := at.AppendTo(nil)
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, question(q)))
 }
 
 // open reads what seal spelled for the same question.
-func (s *cursorSeal) open(q *Query, text string) (UserCursor, error) {
-	wrong := badParameter("cursor", "this cursor was not given for this question: begin without one")
+func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
+	wrong := problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return UserCursor{}, wrong
+		return peer.UserCursor{}, wrong
 	}
-	plain, err := s.aead.Open(nil, nil, sealed, q.question())
+	plain, err := s.aead.Open(nil, nil, sealed, question(q))
 	if err != nil {
-		return UserCursor{}, wrong
+		return peer.UserCursor{}, wrong
 	}
 	due, n := binary.Varint(plain)
 	if n <= 0 {
-		return UserCursor{}, wrong
+		return peer.UserCursor{}, wrong
 	}
 	size, m := binary.Uvarint(plain[n:])
 	if key := plain[n+max(m, 0):]; m > 0 && uint64(len(key)) == size {
-		return UserCursor{trigger.Instant(due), trigger.Key(key)}, nil
+		return peer.UserCursor{Due: trigger.Instant(due), Key: trigger.Key(key)}, nil
 	}
-	return UserCursor{}, wrong
+	return peer.UserCursor{}, wrong
 }
 
 // question is what a cursor belongs to: all of the query but where it begins
 // and how many it wants. Lengths keep two questions from reading alike.
-func (q *Query) question() []byte {
+func question(q *peer.Query) []byte {
 	var b []byte
 	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	text(q.Tenant)
@@ -75,17 +84,4 @@ func (q *Query) question() []byte {
 	b = binary.AppendUvarint(b, uint64(q.States))
 	b = binary.AppendVarint(b, int64(q.From))
 	return binary.AppendVarint(b, int64(q.To))
-}
-
-// parseTags reads tag=name:value.
-func parseTags(values []string) ([]trigger.Tag, error) {
-	var tags []trigger.Tag
-	for _, v := range values {
-		key, value, ok := strings.Cut(v, ":")
-		if !ok || key == "" {
-			return nil, badParameter("tag", "write tag=name:value")
-		}
-		tags = append(tags, trigger.Tag{Key: key, Value: value})
-	}
-	return tags, nil
 }

@@ -10,13 +10,31 @@
 //
 // # The life of a write
 //
-//	caller ─▶ auth.go         who asks, for which tenant, how fast (limits.go)
+//	caller ─▶ auth/           who asks, for which tenant, how fast (limits.go)
 //	          body.go         one JSON object, bounded in size and depth
 //	          command.go      the command's JSON, checked by topics.DecodeCommand:
 //	                          what is refused here never reaches Kafka
-//	          producer.go     acks=all, header wcx-ask        durable from here
-//	          router.go       Outcome at the owner, at most AnswerWithin
-//	          answer.go       200/201 decided, 202 to be decided, or a problem
+//	          command_log.go  acks=all, header wcx-ask        durable from here
+//	          decide.go       what the owner decided, at most AnswerWithin (peer/)
+//	          answer.go       200/201 decided, 202 to be decided, or a problem/
+//
+// # Where things are
+//
+//	server.go options.go        the parts of a Server, and its listener
+//	handler.go route.go         from a request to its route; routes.go is the one table of them
+//	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go spells what is there
+//	batch.go batch_chunk.go     many writes
+//	reminders.go short_form.go  other names for the same
+//	list.go cursor.go           lists
+//	event_log.go events.go      what happened to a trigger; follow.go streams it
+//	occurrences.go upcoming.go  what is to come; preview.go
+//	partitions.go calendars.go  what operators see and put
+//	openapi.go bodies.go        what /openapi.json says; docs.go for people
+//	audit.go observe.go         refused attempts, metrics, traces
+//
+//	problem/  errors        auth/  callers        peer/  reads, wherever a partition is
+//
+// The three rooms never import this package.
 //
 // # Promises
 //

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -56,7 +57,7 @@ func (r *route) docsRow() docsRow {
 	}
 	if r.doc.body == of[Register]() || r.doc.body == of[RegisterOrShort]() {
 		for _, name := range registerFields("id") {
-			row.Fields = append(row.Fields, docsParameter{name, fieldDocs[name]})
+			row.Fields = append(row.Fields, docsParameter{name, fieldDoc(name)})
 		}
 	}
 	return row
@@ -64,7 +65,7 @@ func (r *route) docsRow() docsRow {
 
 // getSchema serves a schema by its file's name, or the name before its suffix.
 func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
-	missing := problem(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema; /asyncapi.json has them all")
+	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema; /asyncapi.json has them all")
 	name := r.names["name"]
 	if s.opts.Schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
 		return missing
@@ -84,7 +85,7 @@ func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 // getAsyncAPI serves the description of the topics.
 func (s *Server) getAsyncAPI(w http.ResponseWriter, _ *request) error {
 	if s.opts.AsyncAPI == nil {
-		return problem(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not describe the topics")
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not describe the topics")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(s.opts.AsyncAPI)

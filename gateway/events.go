@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"net/http"
 	"slices"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // Events is a page of what happened to a trigger.
@@ -20,9 +19,9 @@ type Events struct {
 // getEvents lists what happened to a trigger, or with follow=1 streams it. It
 // outlives the trigger: what the history has it shows.
 func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
-	key, err := s.key(r, r.id())
+	key, err := r.key(r.id())
 	if err != nil {
-		return notFound(r.id())
+		return problem.NotFound(r.id())
 	}
 	follow, err := r.flag("follow")
 	if err != nil {
@@ -37,10 +36,10 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	}
 	after, err := parseEventCursor(r.query.Get("cursor"))
 	if err != nil {
-		return inField(err, "cursor")
+		return problem.InField(err, "cursor")
 	}
 	ask := min(limit+1, maxPage) // one more tells whether there is a next page
-	list, err := s.events(r.Context(), key, after, ask)
+	list, err := s.events.page(r.Context(), key, after, ask)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (r *request) flag(name string) (bool, error) {
 	}
 	value := r.query.Get(name)
 	if !slices.Contains(flags, value) {
-		return false, badParameter(name, name+" is 1 or true, 0 or false")
+		return false, problem.BadParameter(name, name+" is 1 or true, 0 or false")
 	}
 	return value == "1" || value == "true", nil
 }
@@ -76,19 +75,6 @@ func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return sendJSON(w, http.StatusOK, Events{Items: []topics.Event{}})
-}
-
-func (s *Server) events(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
-	if s.opts.History == nil {
-		return nil, Unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
-	defer cancel()
-	list, err := s.opts.History.Events(ctx, key.Tenant(), key, after, limit)
-	if err != nil {
-		return nil, Unavailable(err, "the history does not answer")
-	}
-	return list, nil
 }
 
 func cursorOf(e *topics.Event) EventCursor { return EventCursor{e.EventUS, e.Seq} }
@@ -115,7 +101,7 @@ func parseEventCursor(s string) (EventCursor, error) {
 	if s == "" {
 		return EventCursor{}, nil
 	}
-	wrong := badParameter("", "this is no place among events that was given here: begin without one")
+	wrong := problem.BadParameter("", "this is no place among events that was given here: begin without one")
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		return EventCursor{}, wrong

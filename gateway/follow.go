@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -28,13 +29,13 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	}
 	after, err := parseEventCursor(from)
 	if err != nil {
-		return inField(err, field)
+		return problem.InField(err, field)
 	}
 	if err := s.followable(r, key, after); err != nil {
 		return err
 	}
 	if !s.followers.take(r.who.Tenant) {
-		return Unavailable(nil, "as many event streams are open as may be here")
+		return problem.Unavailable(nil, "as many event streams are open as may be here")
 	}
 	defer s.followers.release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
@@ -42,18 +43,18 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.stopping, cancel)()
-	tail, err := s.tailEvents(ctx, key)
+	tail, err := s.events.tail(ctx, key)
 	if err != nil {
-		return Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	defer tail.Close()
 	out := &eventStream{w: w, control: http.NewResponseController(w), after: after}
-	if err := s.replay(r, key, out); err != nil {
+	if err := s.events.replay(r, key, out); err != nil {
 		return err
 	}
 	out.begin()
 	if err := out.tail(ctx, tail, key); err != nil {
-		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.opts.Names.Events(), "error", err)
+		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.events.topic, "error", err)
 	}
 	return nil
 }
@@ -64,59 +65,13 @@ func (s *Server) followable(r *request, key trigger.Key, after EventCursor) erro
 	if after != (EventCursor{}) {
 		return nil
 	}
-	if s.opts.History != nil {
-		if list, err := s.events(r.Context(), key, after, 1); err != nil || len(list) > 0 {
+	if s.events.history != nil {
+		if list, err := s.events.page(r.Context(), key, after, 1); err != nil || len(list) > 0 {
 			return err
 		}
 	}
 	_, err := s.read(r)
 	return err
-}
-
-// replay sends what the history has. An error can be told only before the
-// stream has begun.
-func (s *Server) replay(r *request, key trigger.Key, out *eventStream) error {
-	if s.opts.History == nil {
-		return nil
-	}
-	for {
-		list, err := s.events(r.Context(), key, out.after, maxPage)
-		if err != nil && !out.begun {
-			return err
-		}
-		for i := range list {
-			out.send(&list[i])
-		}
-		if err != nil || len(list) < maxPage {
-			return nil
-		}
-	}
-}
-
-// tailEvents reads the trigger's partition of topic events from where the
-// history ends; without a history from now on.
-func (s *Server) tailEvents(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
-	defer cancel()
-	partition := s.router.partitionOf(key)
-	from, err := s.historyEnd(ctx, partition)
-	if err != nil {
-		return nil, err
-	}
-	opts := append([]kgo.Opt{}, s.opts.Kafka...)
-	return kgo.NewClient(append(opts,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.opts.Names.Events(): {partition: kgo.NewOffset().At(from)}}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.DisableClientMetrics())...)
-}
-
-func (s *Server) historyEnd(ctx context.Context, partition int32) (int64, error) {
-	if s.opts.History != nil {
-		if from, err := s.opts.History.Next(ctx, partition); err == nil && from > 0 {
-			return from, nil
-		}
-	}
-	return stableEnd(ctx, s.kafka.Client(), s.opts.Names.Events(), partition)
 }
 
 const eventStreamType = "text/event-stream"

@@ -20,7 +20,7 @@ import (
 func TestFollow(t *testing.T) {
 	names := topics.Names{}
 	partition := topics.Partition([]byte("e"), testPartitions)
-	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("e", 12, 2, "trigger.paused")}, next: 1}
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("e", 12, 2, "trigger.paused")}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -68,9 +68,9 @@ func TestFollow(t *testing.T) {
 	}
 	publish(event("e", 16, 5, "trigger.completed"))
 	for _, c := range []struct{ cursor, lastEventID string }{{"", id}, {id, ""}, {cursorOf(&log.all[0]).String(), id}} {
-		again, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1&cursor="+c.cursor, nil)
-		again.Header.Set("Last-Event-ID", c.lastEventID)
-		resp, err := http.DefaultClient.Do(again)
+		resumed, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1&cursor="+c.cursor, nil)
+		resumed.Header.Set("Last-Event-ID", c.lastEventID)
+		resp, err := http.DefaultClient.Do(resumed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestFollow(t *testing.T) {
 // Following asks for the same trigger as listing: one that has neither a state
 // nor a history is not there.
 func TestFollowOfNothing(t *testing.T) {
-	log := &eventLog{}
+	log := &keptEvents{}
 	for name, history := range map[string]History{"with a history": log, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.History = history })
@@ -133,7 +133,7 @@ func TestFollowersAreBounded(t *testing.T) {
 func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 	defer func(was time.Duration) { keepAlive = was }(keepAlive)
 	keepAlive = 500 * time.Millisecond
-	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered")}, next: 1}
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -163,7 +163,7 @@ func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 	t.Error("the stream was silent for 5 s, ten times as long as it may be")
 }
 
-// A stream whose topic cannot be read ends; it would ask again, and write that
+// A stream whose topic cannot be read ends; it would ask resumed, and write that
 // it lives, thousands of times a second.
 func TestFollowWhatCannotBeRead(t *testing.T) {
 	w := newWorld(t, nil)

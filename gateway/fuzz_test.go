@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Whatever a body is, it is an object that spells the same again, or a problem.
+// Whatever a body is, it is an object that spells the same respelled, or a problem.
 func FuzzParseFields(f *testing.F) {
 	for _, seed := range []string{``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`, `{"\u0061":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 50), `{"delay":"7m","payload":null} x`} {
 		f.Add([]byte(seed))
@@ -19,18 +21,18 @@ func FuzzParseFields(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fs, err := parseFields(b)
 		if err != nil {
-			if p, ok := err.(*Problem); !ok || p.Status/100 != 4 {
+			if p, ok := err.(*problem.Problem); !ok || p.Status/100 != 4 {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		again, err := parseFields(fs.encode())
-		if err != nil || len(again) != len(fs) {
+		respelled, err := parseFields(fs.encode())
+		if err != nil || len(respelled) != len(fs) {
 			t.Fatalf("%q spelled again is %q: %v", b, fs.encode(), err)
 		}
 		for i := range fs {
-			if fs[i].name != again[i].name || !bytes.Equal(fs[i].value, again[i].value) {
-				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, again[i].name, again[i].value)
+			if fs[i].name != respelled[i].name || !bytes.Equal(fs[i].value, respelled[i].value) {
+				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, respelled[i].name, respelled[i].value)
 			}
 		}
 	})
@@ -42,14 +44,14 @@ func FuzzCursor(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	q := &Query{Tenant: "acme", User: "u", Tags: []trigger.Tag{{Key: "a", Value: "b"}}}
-	ours := s.seal(q, UserCursor{77, "acme/x"})
+	q := &peer.Query{Tenant: "acme", User: "u", Tags: []trigger.Tag{{Key: "a", Value: "b"}}}
+	ours := s.seal(q, peer.UserCursor{Due: 77, Key: "acme/x"})
 	for _, seed := range []string{ours, "", "x", ours[:10], ours + "A", strings.Repeat("A", 100)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		at, err := s.open(q, text)
-		if err == nil && at != (UserCursor{77, "acme/x"}) {
+		if err == nil && at != (peer.UserCursor{Due: 77, Key: "acme/x"}) {
 			t.Fatalf("%q opens as %+v", text, at)
 		}
 		other := *q
@@ -71,24 +73,6 @@ func FuzzEventCursor(f *testing.F) {
 		}
 		if at.String() != text {
 			t.Fatalf("%q: %+v, again %q", text, at, at)
-		}
-	})
-}
-
-// A peer's answer is bytes from outside too.
-func FuzzReadPage(f *testing.F) {
-	var b bytes.Buffer
-	_ = writePage(&b, &Page{Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending}}}, More: true})
-	f.Add(b.Bytes())
-	f.Add([]byte{0, 0, 0, 0})
-	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		page, err := readPage(bytes.NewReader(b))
-		if err == nil {
-			var again bytes.Buffer
-			if err := writePage(&again, &page); err != nil {
-				t.Fatalf("a page that was read cannot be written: %v", err)
-			}
 		}
 	})
 }

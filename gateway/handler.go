@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -20,7 +23,7 @@ import (
 // request is one request with who sent it and what its path names.
 type request struct {
 	*http.Request
-	who   Caller
+	who   auth.Caller
 	names map[string]string
 	query url.Values
 	span  tracing.Span
@@ -41,7 +44,7 @@ func (s *Server) Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if err := foreign.Check(r); err != nil {
-			problem(http.StatusForbidden, codeForbidden, "", "a page of another origin may not do this").send(w)
+			problem.New(http.StatusForbidden, problem.CodeForbidden, "", "a page of another origin may not do this").Send(w)
 			return
 		}
 		if err := s.serve(w, r); err != nil {
@@ -55,8 +58,8 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		return err
 	}
 	route, names, missing := s.routes.find(r.Method, r.URL.EscapedPath())
-	if missing != nil && r.Method == http.MethodOptions && missing.allow != "" {
-		w.Header().Set("Allow", missing.allow)
+	if missing != nil && r.Method == http.MethodOptions && missing.Allow() != "" {
+		w.Header().Set("Allow", missing.Allow())
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
@@ -78,29 +81,29 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 			return err
 		}
 		if who.Role < route.role {
-			s.audit(r, who, "role too low")
-			return problem(http.StatusForbidden, codeForbidden, "", "this needs the role "+route.role.String()+"; yours is "+who.Role.String())
+			s.auditor.audit(r, who, "role too low")
+			return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "this needs the role "+route.role.String()+"; yours is "+who.Role.String())
 		}
 		req.who, w.tenant = who, who.Tenant
 	}
 	err = route.handle(s, w, req)
-	s.trespass(req, err)
+	s.auditor.trespass(req, err)
 	return err
 }
 
 // refuse answers with the problem that err is.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := asProblem(err)
+	p := problem.Of(err)
 	switch {
 	case p.Status == http.StatusInternalServerError:
-		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", p.cause)
-	case p.cause != nil && r.Context().Err() == nil:
-		s.log.Warn("request not answered", "method", r.Method, "status", p.Status, "code", string(p.Code), "error", p.cause)
+		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", p.Unwrap())
+	case p.Unwrap() != nil && r.Context().Err() == nil:
+		s.log.Warn("request not answered", "method", r.Method, "status", p.Status, "code", string(p.Code), "error", p.Unwrap())
 	}
 	if p.Status == http.StatusRequestEntityTooLarge {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
 	}
-	p.send(w)
+	p.Send(w)
 }
 
 // survive answers 500 where a handler panicked, and logs where.
@@ -111,7 +114,7 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	default:
 		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-		problem(http.StatusInternalServerError, codeInternal, "", "this should not happen; the server's log says more").send(w)
+		problem.Internal(nil).Send(w)
 	}
 }
 
@@ -129,20 +132,20 @@ func (s *Server) checkHost(r *http.Request) error {
 	if host == "localhost" || net.ParseIP(host) != nil || slices.Contains(s.opts.Hosts, host) {
 		return nil
 	}
-	return problem(http.StatusForbidden, codeForbidden, "", "without auth this server answers only to localhost and addresses; this request was for "+quoted(host))
+	return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "without auth this server answers only to localhost and addresses; this request was for "+problem.Quoted(host))
 }
 
-func (s *Server) authenticate(r *http.Request) (Caller, error) {
+func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 	if s.opts.Auth == nil {
-		return Caller{Tenant: trigger.DefaultTenant, Role: Operator}, nil
+		return auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Operator}, nil
 	}
 	who, err := s.opts.Auth.Authenticate(r)
 	if err != nil {
-		s.audit(r, who, "unauthenticated", "error", err)
-		if p, ok := errors.AsType[*Problem](err); ok {
-			return Caller{}, p
+		s.auditor.audit(r, who, "unauthenticated", "error", err)
+		if p, ok := errors.AsType[*problem.Problem](err); ok {
+			return auth.Caller{}, p
 		}
-		return Caller{}, problem(http.StatusUnauthorized, codeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
+		return auth.Caller{}, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
 	}
 	s.auditor.tenants.add(who.Tenant)
 	return who, nil
@@ -150,13 +153,13 @@ func (s *Server) authenticate(r *http.Request) (Caller, error) {
 
 // key is the trigger an id of the caller's means. Ids of the default tenant
 // have no '/': what stands before one would be another tenant.
-func (s *Server) key(r *request, id string) (trigger.Key, error) {
+func (r *request) key(id string) (trigger.Key, error) {
 	key, err := trigger.ParseKey([]byte(trigger.NewKey(r.who.Tenant, id)))
 	switch {
 	case err != nil:
 		return "", err
 	case key.Tenant() != r.who.Tenant || key.ID() != id:
-		p := notFound(id)
+		p := problem.NotFound(id)
 		p.Detail = "no such trigger; an id of the default tenant has no '/'"
 		return "", p
 	}
@@ -165,9 +168,9 @@ func (s *Server) key(r *request, id string) (trigger.Key, error) {
 
 // read is the trigger that the path names, as every acknowledged write left it.
 func (s *Server) read(r *request) (*trigger.State, error) {
-	key, err := s.key(r, r.id())
+	key, err := r.key(r.id())
 	if err != nil {
-		return nil, notFound(r.id())
+		return nil, problem.NotFound(r.id())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
@@ -175,8 +178,8 @@ func (s *Server) read(r *request) (*trigger.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st == nil || !shown.has(st.Status) {
-		return nil, notFound(r.id())
+	if st == nil || !peer.Shown.Has(st.Status) {
+		return nil, problem.NotFound(r.id())
 	}
 	return st, nil
 }
@@ -188,7 +191,7 @@ func (r *request) number(name string, def, least, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(r.query.Get(name))
 	if err != nil || n < least || n > most {
-		return 0, badParameter(name, fmt.Sprintf("%s is a whole number from %d to %d", name, least, most))
+		return 0, problem.BadParameter(name, fmt.Sprintf("%s is a whole number from %d to %d", name, least, most))
 	}
 	return n, nil
 }
@@ -202,17 +205,17 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 	}
 	all, err := url.ParseQuery(req.URL.RawQuery)
 	if err != nil {
-		return nil, malformed("the query of the URL is not well encoded")
+		return nil, problem.Malformed("the query of the URL is not well encoded")
 	}
 	for name, values := range all {
 		i := slices.IndexFunc(r.doc.query, func(p parameter) bool { return p.name == name })
 		switch {
 		case i < 0 && len(r.doc.query) == 0:
-			return nil, problem(http.StatusBadRequest, trigger.CodeUnknownField, name, quoted(name)+" is no parameter here; there are none")
+			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name, problem.Quoted(name)+" is no parameter here; there are none")
 		case i < 0:
-			return nil, problem(http.StatusBadRequest, trigger.CodeUnknownField, name, quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
+			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name, problem.Quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
 		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
-			return nil, badParameter(name, name+" is given twice")
+			return nil, problem.BadParameter(name, name+" is given twice")
 		}
 	}
 	return all, nil
@@ -229,7 +232,7 @@ var meanings = []struct{ header, instead string }{
 // unread refuses a write with a header that its route does not read. What is
 // safe to repeat anyway may have a key.
 func (r *route) unread(req *http.Request) error {
-	if r.role < Writer {
+	if r.role < auth.Writer {
 		return nil
 	}
 	for _, m := range meanings {
@@ -237,7 +240,7 @@ func (r *route) unread(req *http.Request) error {
 			continue
 		}
 		if req.Header.Values(m.header) != nil && !slices.Contains(r.doc.headers, m.header) {
-			return badParameter(m.header, m.instead)
+			return problem.BadParameter(m.header, m.instead)
 		}
 	}
 	return nil
@@ -249,12 +252,4 @@ func (o *operation) parameterNames() string {
 		names = append(names, p.name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// quoted clips and quotes what came from outside.
-func quoted(s string) string {
-	if len(s) > 48 {
-		s = s[:48] + "…"
-	}
-	return strconv.Quote(s)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -26,7 +27,7 @@ func newRateLimits(of func(string) float64, now func() time.Time) *rateLimits {
 }
 
 // take takes one command, or says when to come back.
-func (l *rateLimits) take(tenant string) *Problem {
+func (l *rateLimits) take(tenant string) *problem.Problem {
 	limiter := l.limiter(tenant)
 	if limiter == nil {
 		return nil
@@ -38,9 +39,8 @@ func (l *rateLimits) take(tenant string) *Problem {
 		return nil
 	}
 	r.CancelAt(now)
-	p := problem(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", "the tenant's limit rate, commands a second, is reached")
-	p.RetryAfter = seconds(wait)
-	return p
+	return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+		"the tenant's limit rate, commands a second, is reached").Retry(wait)
 }
 
 func (l *rateLimits) limiter(tenant string) *rate.Limiter {

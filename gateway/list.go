@@ -4,8 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -26,17 +29,17 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, triggerJSON(f.State))
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-func (s *Server) list(r *request) (Page, *Query, error) {
+func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 	q, err := s.query(r)
 	if err != nil {
-		return Page{}, nil, err
+		return peer.Page{}, nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
@@ -44,26 +47,19 @@ func (s *Server) list(r *request) (Page, *Query, error) {
 	return page, q, err
 }
 
-func (s *Server) nextCursor(q *Query, p Page) string {
-	if !p.More {
-		return ""
-	}
-	return s.cursors.seal(q, p.Through)
-}
-
 // query reads the parameters of a list.
-func (s *Server) query(r *request) (*Query, error) {
+func (s *Server) query(r *request) (*peer.Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to"} {
 		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return nil, badParameter(name, name+" is empty: leave it out, or give it a value")
+			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
 		}
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return nil, err
 	}
-	q := &Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
+	q := &peer.Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
 	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
 		states, p := parseStates(name, v[name])
 		if p != nil {
@@ -93,10 +89,39 @@ func instantParam(v url.Values, name string) (trigger.Instant, error) {
 	}
 	ms, err := calendar.ParseInstant(text)
 	if err != nil {
-		return 0, badParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
+		return 0, problem.BadParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
 	}
 	if ms == 0 { // which would be no bound; nothing fires in the millisecond between
 		ms = -1
 	}
 	return trigger.Instant(ms), nil
+}
+
+// parseStates reads state=PENDING,PAUSED in either case; name is what the
+// parameter is called.
+func parseStates(name string, values []string) (peer.StateSet, *problem.Problem) {
+	var set peer.StateSet
+	for _, v := range values {
+		for _, one := range strings.Split(v, ",") {
+			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
+			if !ok || !peer.Shown.Has(st) {
+				return 0, problem.BadParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+			}
+			set |= 1 << st
+		}
+	}
+	return set, nil
+}
+
+// parseTags reads tag=name:value.
+func parseTags(values []string) ([]trigger.Tag, error) {
+	var tags []trigger.Tag
+	for _, v := range values {
+		key, value, ok := strings.Cut(v, ":")
+		if !ok || key == "" {
+			return nil, problem.BadParameter("tag", "write tag=name:value")
+		}
+		tags = append(tags, trigger.Tag{Key: key, Value: value})
+	}
+	return tags, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/internal/tracing/tracingtest"
@@ -23,7 +24,7 @@ func BenchmarkObserve(b *testing.B) {
 	}{{"nothing", NoListener{}, nil, at + "1"}, {"metrics", metrics.New(), nil, at + "1"}, {"not sampled", metrics.New(), on, at + "0"}, {"sampled", metrics.New(), on, at + "1"}} {
 		b.Run(c.name, func(b *testing.B) {
 			s := &Server{opts: Options{Listener: c.listener, Tracing: c.tracer}}
-			route := &route{method: "PUT", pattern: "/v1/triggers/{id}", role: Writer}
+			route := &route{method: "PUT", pattern: "/v1/triggers/{id}", role: auth.Writer}
 			h := s.observe(func(o *observed, r *http.Request) {
 				s.onRoute(o, r, route)
 				o.WriteHeader(http.StatusCreated)

@@ -65,7 +65,7 @@ func (h *heard) last() (s string) {
 
 // Each request is told once, by route and never by path, also one that is
 // refused, unknown, left by its caller, or a stream.
-func TestRequestsAreTold(t *testing.T) {
+func TestRequestsAreReported(t *testing.T) {
 	h, log := &heard{}, &logtest.Buffer{}
 	w := newWorld(t, func(o *Options) {
 		o.Auth, o.Listener, o.LogRequests, o.Logger = testKeys(t), h, true, slog.New(slog.NewTextHandler(log, nil))
@@ -132,7 +132,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // A panic is a 500 to all; what is broken off is no success.
-func TestBrokenRequestsAreTold(t *testing.T) {
+func TestBrokenRequestsAreReported(t *testing.T) {
 	h := &heard{}
 	w := newWorld(t, func(o *Options) { o.Listener = h })
 	for want, how := range map[string]any{"none none 5xx": "boom", "none none aborted": http.ErrAbortHandler} {
@@ -159,7 +159,7 @@ func (d discard) Write(b []byte) (int, error) { return len(b), nil }
 func (d discard) WriteHeader(int)             {}
 
 // An event stream is counted while it is open.
-func TestStreamsAreTold(t *testing.T) {
+func TestStreamsAreReported(t *testing.T) {
 	h := &heard{}
 	w := newWorld(t, func(o *Options) { o.Listener = h })
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
@@ -185,7 +185,7 @@ func TestStreamsAreTold(t *testing.T) {
 func TestTraceOfARequest(t *testing.T) {
 	tracer, spans := tracingtest.Memory(t, 0)
 	w := newWorld(t, func(o *Options) { o.Tracing = tracer })
-	records := w.commandLog()
+	records := w.commandTail()
 	unsampled := "00-" + callersTrace + "-" + callersSpan + "-00"
 	for _, c := range []struct{ given, want string }{{"", ""}, {unsampled, unsampled}, {"garbled", "garbled"}} {
 		w.must(http.StatusCreated, "PUT", "/v1/triggers/x"+fmt.Sprint(len(c.given)), at(""), "Traceparent", c.given)
@@ -237,7 +237,7 @@ func TestTraceOfARequest(t *testing.T) {
 func TestTraceBegins(t *testing.T) {
 	tracer, spans := tracingtest.Memory(t, 1)
 	w := newWorld(t, func(o *Options) { o.Tracing = tracer })
-	records := w.commandLog()
+	records := w.commandTail()
 	w.must(http.StatusOK, "GET", "/healthz", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
 	eventually(t, "two spans", func() bool { return len(spans()) == 2 })
@@ -246,22 +246,22 @@ func TestTraceBegins(t *testing.T) {
 	}
 }
 
-// commandLog reads topic commands from its beginning.
-type commandLog struct {
+// commandTail reads topic commands from its beginning.
+type commandTail struct {
 	cl  *kgo.Client
 	got []*kgo.Record
 }
 
-func (w *world) commandLog() *commandLog {
+func (w *world) commandTail() *commandTail {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(cl.Close)
-	return &commandLog{cl: cl}
+	return &commandTail{cl: cl}
 }
 
-func (c *commandLog) next(t *testing.T) *kgo.Record {
+func (c *commandTail) next(t *testing.T) *kgo.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

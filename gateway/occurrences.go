@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	answer := Occurrences{Items: []OccurrenceJSON{}}
-	for _, p := range planned(s.forked(), st, n, 0) {
+	for _, p := range peer.Planned(forked(s.opts.Timetable), st, n, 0) {
 		answer.Items = append(answer.Items, OccurrenceJSON{At: p.Nominal.String(), LocalTime: p.Local, Occurrence: p.Occurrence})
 	}
 	return sendJSON(w, http.StatusOK, answer)
@@ -43,22 +44,10 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 
 // forked is a timetable for one request: compiled rules are not for several
 // goroutines.
-func (s *Server) forked() func() *trigger.Timetable {
-	if s.opts.Timetable == nil {
+func forked(timetable func() *trigger.Timetable) func() *trigger.Timetable {
+	if timetable == nil {
 		return nil
 	}
-	own := s.opts.Timetable().Fork()
+	own := timetable().Fork()
 	return func() *trigger.Timetable { return own }
-}
-
-// planned is Timetable.Upcoming; without a timetable only the next is known.
-func planned(timetable func() *trigger.Timetable, st *trigger.State, n int, until trigger.Instant) []trigger.Planned {
-	if timetable != nil {
-		return timetable().Upcoming(st, n, until)
-	}
-	at := st.Next()
-	if at == 0 || until != 0 && at > until {
-		return nil
-	}
-	return []trigger.Planned{{At: at, Nominal: at, Occurrence: st.Series.Occurrence, Local: st.Series.Local}}
 }

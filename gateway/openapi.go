@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -146,7 +147,7 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 		}
 		op.Responses[strconv.Itoa(status)] = answer
 	}
-	op.Responses["default"] = &huma.Response{Description: "A problem", Content: content(types, reflect.TypeFor[Problem](), "application/problem+json", "")}
+	op.Responses["default"] = &huma.Response{Description: "A problem", Content: content(types, reflect.TypeFor[problem.Problem](), "application/problem+json", "")}
 	if r.role != 0 {
 		op.Description = "Needs the role " + r.role.String() + "."
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}

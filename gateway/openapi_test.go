@@ -12,6 +12,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -137,7 +138,7 @@ func problemsAgree(lines string) error {
 
 // agrees says that a problem's type is its code.
 func agrees(body []byte) error {
-	var p Problem
+	var p problem.Problem
 	if err := json.Unmarshal(body, &p); err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func TestStatusOfEveryCode(t *testing.T) {
 		{trigger.CodeIdempotencyConflict, 422}, {trigger.CodeSuperseded, 409}, {trigger.CodeQuotaExceeded, 429}, {trigger.CodeOverloaded, 503},
 		{trigger.CodeNotOwner, 503}, {trigger.CodeUnsupported, 422}, {trigger.CodeForbiddenURL, 422}, {trigger.CodeDisputedRule, 422},
 	} {
-		p := problemOf(&trigger.Error{Code: c.code})
+		p := problem.OfTrigger(&trigger.Error{Code: c.code})
 		if p.Status != c.want {
 			t.Errorf("%s: %d, want %d", c.code, p.Status, c.want)
 		}

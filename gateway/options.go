@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -25,7 +27,7 @@ type Options struct {
 
 	// Owner answers for the partitions of this process; nil where it runs no
 	// engine.
-	Owner Owner
+	Owner peer.Owner
 	// Address is the internal address this process publishes in progress, so
 	// that it does not ask itself; "" where it runs no engine.
 	Address string
@@ -54,7 +56,7 @@ type Options struct {
 
 	// Auth says who a caller is; nil means tenant default, and Serve then
 	// refuses to listen beyond loopback.
-	Auth Authenticator
+	Auth auth.Authenticator
 	// TLS serves https. Beyond loopback it is needed, unless TLSElsewhere says
 	// that a proxy in front of us ends TLS.
 	TLS          *tls.Config

@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // A batch asks each owner about many lines at once, and an owner that is
@@ -42,40 +39,6 @@ func TestBatchAsksOwnersOnce(t *testing.T) {
 		t.Errorf("owner frozen: %d %s", a.status, a.body)
 	}
 	t.Logf("202 after %s", time.Since(began))
-}
-
-// What is decided when the owner runs out of time is answered all the same.
-func TestOutcomesInPart(t *testing.T) {
-	own := partly{}
-	list := []asked{{offset: 1}, {offset: 9}, {offset: 3}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := outcomes(ctx, own, 0, list); err == nil {
-		t.Error("no error, although one is open")
-	}
-	if !list[0].answered || list[1].answered || !list[2].answered {
-		t.Errorf("answered: %+v", list)
-	}
-	got, err := unpackOffsets(packOffsets(list), "k")
-	if err != nil || len(got) != 3 || got[0].offset != 1 || got[1].offset != 9 || got[2].offset != 3 || got[2].key != "k" {
-		t.Errorf("unpacked %+v, %v", got, err)
-	}
-	for _, text := range []string{"!", "gA"} {
-		if _, err := unpackOffsets(text, "k"); err == nil {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
-// partly has decided what stands below offset 5.
-type partly struct{ Owner }
-
-func (partly) Outcome(ctx context.Context, _ trigger.Key, _ int32, offset int64) (Decided, bool, error) {
-	if offset < 5 {
-		return Decided{}, true, nil
-	}
-	<-ctx.Done()
-	return Decided{}, false, ctx.Err()
 }
 
 // What is forgotten is answered as decided only where the trigger proves it: it

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+
+	"github.com/waterclock/waterclock/gateway/peer"
 )
 
 // Partition is a line of GET /v1/partitions.
@@ -51,7 +53,7 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 
 // partition words a status; where its owner does not count the lag, the end of
 // commands tells it.
-func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
+func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
 		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
 			p.CommandsLag = max(0, end-p.CommandsOffset)
@@ -71,7 +73,7 @@ func (s *Server) partition(ctx context.Context, p PartitionStatus) Partition {
 
 // getHealth says that the process answers.
 func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
-	if err := s.onlyInside(r.Request); err != nil {
+	if err := onlyInside(r.Request); err != nil {
 		return err
 	}
 	return sendPlain(w, http.StatusOK, "ok\n")
@@ -79,7 +81,7 @@ func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 
 // getReady says whether every partition of this process is restored and firing.
 func (s *Server) getReady(w http.ResponseWriter, r *request) error {
-	if err := s.onlyInside(r.Request); err != nil {
+	if err := onlyInside(r.Request); err != nil {
 		return err
 	}
 	if err := s.opts.Ready(); err != nil {
@@ -91,7 +93,7 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 // getMetrics tells of all tenants. Where there is auth, a proxy may bring anybody
 // to loopback: the metrics are on the admin listener alone.
 func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
-	if err := s.onlyInside(r.Request); err != nil {
+	if err := onlyInside(r.Request); err != nil {
 		return err
 	}
 	if s.opts.Metrics == nil || s.opts.Auth != nil && !onAdminListener(r.Request) {

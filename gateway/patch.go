@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -20,9 +22,6 @@ import (
 // any other a register whose time is the resolved one, so that the instant
 // stays. A patch that gives delay, fire_at or recurrence says the whole of
 // when: what was said in another of these ways goes.
-
-// timeFields say when.
-var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars"}
 
 // waysToSayWhen exclude each other; include stands for a recurrence only
 // beside nothing else, so it may join one.
@@ -38,10 +37,10 @@ func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
 
 func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wording) error {
 	if fs.has("id") || fs.has("trigger_id") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
 	if fs.given("idempotency_key") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
 	}
 	match, err := r.match()
 	if err != nil {
@@ -63,10 +62,10 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 }
 
 // patchUnder patches the trigger under a condition. Only one revision alone makes
-// a patch that is made once; any other is made anew (again.go).
+// a patch that is made once; any other is made anew (conflicts.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
 	_, one := parseETag(match)
-	return s.anew(r, func() (*command, verdict, bool, error) {
+	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		c, v, err := s.patchOnce(r, patch, revision, match)
 		return c, v, revision == nil && !one, err
 	})
@@ -103,7 +102,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 	}
 	if len(patch) == 0 {
 		if revision != nil && string(revision) != strconv.FormatInt(st.Revision, 10) {
-			return nil, verdict{}, problem(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
+			return nil, verdict{}, problem.New(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
 		}
 		return c, verdict{decided: true, state: st}, nil
 	}
@@ -117,11 +116,11 @@ func patchable(st *trigger.State) error {
 	case trigger.Pending, trigger.Paused:
 		return nil
 	case trigger.InFlight, trigger.Fired, trigger.Expired:
-		p := problem(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
-		p.State, p.TriggerID = st.Status.String(), st.Key.ID()
-		return p
+		p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
+		p.State = st.Status.String()
+		return p.About(st.Key.ID())
 	}
-	return notFound(st.Key.ID()).ended(st)
+	return howItEnded(problem.NotFound(st.Key.ID()), st)
 }
 
 // patched is the command that makes st what the patch wants, and the headers
@@ -129,28 +128,20 @@ func patchable(st *trigger.State) error {
 // mark that tells a register from one that replaces all.
 func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
 	when, other := splitPatch(st, patch)
-	spelled := settledWhen(st)
+	spec := resolvedSpec(st)
 	if len(when) > 0 {
-		spelled = commandOfWhen(st)
-		spelled.Exclude = withSkipped(spelled.Exclude, st.Series.Skip)
+		spec = requestedSpec(st)
 	}
-	base, err := asMap(spelled)
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	replaceWay(base, when)
+	fs = whenFields(spec)
+	fs.replaceWay(when)
 	op = trigger.OpReschedule
 	if len(other) > 0 {
 		op = trigger.OpRegister
-		if own, err = addContent(base, st, other); err != nil {
-			return 0, nil, nil, err
-		}
-		own = append(slices.Clone(own), trigger.Header{Key: topics.HeaderPatch})
+		own = append(fs.addContent(&st.Spec, other), trigger.Header{Key: topics.HeaderPatch})
 	}
-	if err := applyPatch(base, patch); err != nil {
+	if err := fs.merge(patch); err != nil {
 		return 0, nil, nil, err
 	}
-	fs = fieldsOf(base)
 	if len(other) > 0 && !other.has("payload") && !other.has("payload_base64") {
 		fs = append(fs, samePayload(st.Spec.Payload)...)
 	}
@@ -173,39 +164,44 @@ func samePayload(payload []byte) fields {
 	return fs
 }
 
-// registerNames are the fields that a trigger may have.
-var registerNames = registerFields()
-
 // changing is what of a patch may change st: to remove what is not there is
 // none of it, and must not move an instant or count as a revision.
-func changing(st *trigger.State, patch fields) (fields, error) {
-	have, err := asMap(commandOfWhen(st))
-	if err != nil {
-		return nil, err
-	}
-	content, err := asMap(commandOfContent(&st.Spec))
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(have, content)
-	ownHeaders(&st.Spec, patch, have)
-	var rest fields
+func changing(st *trigger.State, patch fields) (rest fields, err error) {
+	have := append(whenFields(&st.Spec), contentFields(&st.Spec)...)
+	have.takeOwnHeaders(&st.Spec, patch)
 	for _, f := range patch {
-		v, err := decodeAny(f.value)
+		nothing, err := changesNothing(f.value, have.value(f.name))
 		if err != nil {
-			return nil, malformed("the body is not JSON that can be merged")
+			return nil, err
 		}
-		target, has := have[f.name]
-		if !changesNothing(v, target, has) || !slices.Contains(registerNames, f.name) {
+		if _, known := topics.RegisterField(f.name); !nothing || !known {
 			rest = append(rest, f)
 		}
 	}
 	return rest, nil
 }
 
-// changesNothing says that a merge patch leaves its target as it is, whatever
-// the target's values are.
-func changesNothing(patch, target any, has bool) bool {
+// changesNothing says that a merge patch leaves its target, nil if there is none, as
+// it is, whatever the target's values are.
+func changesNothing(patch, target jsontext.Value) (bool, error) {
+	switch {
+	case patch.Kind() == 'n':
+		return target == nil, nil
+	case patch.Kind() != '{' || target.Kind() != '{':
+		return false, nil
+	}
+	p, err := decodeAny(patch)
+	if err != nil {
+		return false, errNoMerge
+	}
+	t, err := decodeAny(target)
+	if err != nil {
+		return false, errNoMerge
+	}
+	return removesNothing(p, t, true), nil
+}
+
+func removesNothing(patch, target any, has bool) bool {
 	p, isObject := patch.(map[string]any)
 	t, onObject := target.(map[string]any)
 	switch {
@@ -215,18 +211,25 @@ func changesNothing(patch, target any, has bool) bool {
 		return false
 	}
 	for name, v := range p {
-		if of, has := t[name]; !changesNothing(v, of, has) {
+		if of, has := t[name]; !removesNothing(v, of, has) {
 			return false
 		}
 	}
 	return true
 }
 
+func decodeAny(b []byte) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
+}
+
 // splitPatch tells what is about when from the rest. What is planned for an
 // instant no zone and no dst moves: they are of the rest there.
 func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	for _, f := range patch {
-		if slices.Contains(timeFields, f.name) {
+		if of, known := topics.RegisterField(f.name); known && of.When {
 			when = append(when, f)
 		} else {
 			other = append(other, f)
@@ -239,128 +242,95 @@ func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	return when, other
 }
 
-// addContent adds what a trigger carries to what is to be patched.
-func addContent(base map[string]any, st *trigger.State, other fields) ([]trigger.Header, error) {
-	content, err := asMap(commandOfContent(&st.Spec))
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(base, content)
-	replacePayload(base, other)
-	return ownHeaders(&st.Spec, other, base), nil
+// addContent adds what a trigger carries to what is to be patched. It returns the
+// headers that go beside the JSON.
+func (fs *fields) addContent(s *trigger.Spec, other fields) []trigger.Header {
+	*fs = append(*fs, contentFields(s)...)
+	fs.replacePayload(other)
+	return fs.takeOwnHeaders(s, other)
 }
 
 // replaceWay drops the other ways to say when, and what belongs to them.
-func replaceWay(base map[string]any, when fields) {
+func (fs *fields) replaceWay(when fields) {
 	if !slices.ContainsFunc(waysToSayWhen, when.given) && !when.given("include") {
 		return
 	}
-	kept := base["timezone"]
 	recurring := when.given("recurrence") || when.given("include") && !when.given("delay") && !when.given("fire_at")
-	_, wasRecurring := base["recurrence"]
-	for _, name := range timeFields {
-		if recurring && wasRecurring && (name == "start" || name == "dst" || name == "calendars" || name == "exclude") {
-			continue // a rule that is edited keeps its phase, and what it leaves out
+	wasRecurring := fs.has("recurrence")
+	dates := when.given("include") && !when.given("recurrence") // more dates beside the same rule
+	*fs = slices.DeleteFunc(*fs, func(f field) bool {
+		switch {
+		case recurring && wasRecurring && (dates || slices.Contains(ofARule, f.name)):
+			return false
+		case f.name == "timezone":
+			return when.given("delay")
 		}
-		if when.given("include") && !when.given("recurrence") && recurring && wasRecurring {
-			continue // more dates beside the same rule
-		}
-		delete(base, name)
-	}
-	if kept != nil && !when.given("delay") {
-		base["timezone"] = kept
-	}
+		return true
+	})
 }
+
+// ofARule are the fields that a rule keeps when it is edited: its phase, and what it
+// leaves out.
+var ofARule = []string{"start", "dst", "calendars", "exclude"}
 
 // replacePayload lets one spelling of a payload replace the other. One that the
 // patch leaves alone is not merged: samePayload has it.
-func replacePayload(base map[string]any, other fields) {
-	if !other.has("payload") {
-		delete(base, "payload")
-	}
-	if !other.has("payload_base64") {
-		delete(base, "payload_base64")
+func (fs *fields) replacePayload(other fields) {
+	for _, name := range []string{"payload", "payload_base64"} {
+		if !other.has(name) {
+			fs.take(name)
+		}
 	}
 }
 
-// ownHeaders are the user's headers as they are. Only where the patch is about
-// headers do they become JSON, which not all of them may survive.
-func ownHeaders(s *trigger.Spec, other fields, base map[string]any) []trigger.Header {
-	own := s.Headers
+// takeOwnHeaders are the user's headers as they are. Only where the patch is about
+// headers do they become a field, which not all of them may survive.
+func (fs *fields) takeOwnHeaders(s *trigger.Spec, other fields) []trigger.Header {
+	own := slices.Clone(s.Headers)
 	if len(own) > 0 && other.has("headers") {
-		texts := map[string]any{}
-		for _, h := range own {
-			texts[h.Key] = string(h.Value)
-		}
-		base["headers"], own = texts, nil
+		headers, _ := topics.RegisterField("headers")
+		fs.set("headers", jsontext.Value(headers.Append(nil, s)))
+		own = nil
 	}
 	if s.ContentType != "" && !other.has("payload") && !other.has("payload_base64") {
-		own = append(slices.Clone(own), trigger.Header{Key: "content-type", Value: []byte(s.ContentType)})
+		own = append(own, trigger.Header{Key: "content-type", Value: []byte(s.ContentType)})
 	}
 	if s.TraceParent != "" {
-		own = append(slices.Clone(own), trigger.Header{Key: "traceparent", Value: []byte(s.TraceParent)})
+		own = append(own, trigger.Header{Key: "traceparent", Value: []byte(s.TraceParent)})
 	}
 	return own
 }
 
-// asMap is a command as a JSON object, numbers as they are written.
-func asMap(c *topics.CommandJSON) (map[string]any, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	v, err := decodeAny(b)
-	m, _ := v.(map[string]any)
-	delete(m, "op")
-	return m, err
-}
-
-func decodeAny(b []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
-}
-
-func applyPatch(base map[string]any, patch fields) error {
+// merge applies a merge patch.
+func (fs *fields) merge(patch fields) error {
 	for _, f := range patch {
-		v, err := decodeAny(f.value)
+		target := fs.value(f.name)
+		if f.value.Kind() == 'n' && target != nil {
+			fs.take(f.name)
+			continue
+		}
+		merged, err := mergePatch(target, f.value)
 		if err != nil {
-			return malformed("the body is not JSON that can be merged")
+			return err
 		}
-		if _, had := base[f.name]; v == nil && had {
-			delete(base, f.name)
-		} else { // a null too: the decoder says whether there is such a field
-			base[f.name] = mergePatch(base[f.name], v)
-		}
+		fs.set(f.name, merged) // a null too: the decoder says whether there is such a field
 	}
 	return nil
 }
 
-// mergePatch is MergePatch of RFC 7396, section 2.
-func mergePatch(target, patch any) any {
-	p, ok := patch.(map[string]any)
-	if !ok {
-		return patch
-	}
-	t, ok := target.(map[string]any)
-	if !ok {
-		t = map[string]any{}
-	}
-	for name, v := range p {
-		if v == nil {
-			delete(t, name)
-		} else {
-			t[name] = mergePatch(t[name], v)
-		}
-	}
-	return t
-}
+var errNoMerge = problem.Malformed("the body is not JSON that can be merged")
 
-func fieldsOf(m map[string]any) fields {
-	var fs fields
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		fs.set(name, m[name])
+// mergePatch is MergePatch of RFC 7396, section 2; target is nil where there is none.
+func mergePatch(target, patch jsontext.Value) (jsontext.Value, error) {
+	if patch.Kind() != '{' {
+		return patch, nil
 	}
-	return fs
+	if target.Kind() != '{' {
+		target = jsontext.Value("{}")
+	}
+	merged, err := jsonpatch.MergePatch(target, patch)
+	if err != nil {
+		return nil, errNoMerge
+	}
+	return merged, nil
 }

@@ -6,13 +6,14 @@ import (
 	"net/http"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // postPreview says when a wish would fire; nothing is registered.
 func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if s.opts.Timetable == nil {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server has no tz database to preview with")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server has no tz database to preview with")
 	}
 	b, err := s.body(w, r)
 	if err != nil {
@@ -28,12 +29,12 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 // Preview answers a body at a given now (unix ms), for whoever else answers
 // such bodies. Beside a problem the response has the body's id, if any; the
 // problem itself has only one that is text.
-func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse, *Problem) {
+func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse, *problem.Problem) {
 	answer, err := preview(zones, named, body, now)
 	if err == nil {
 		return answer, nil
 	}
-	p := asProblem(err)
+	p := problem.Of(err)
 	_ = json.Unmarshal(answer.ID, &p.ID)
 	return answer, p
 }
@@ -53,9 +54,6 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, 
 	}
 	return answer, nil
 }
-
-// ProblemOf words any error as the API does.
-func ProblemOf(err error) *Problem { return asProblem(err) }
 
 // calendarSource finds calendars by name as the timetable has them, else topic
 // control; what cannot be read is not there.

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -31,10 +32,10 @@ var progressSteps = []int64{64, 1 << 10, 1 << 14, 1 << 18}
 // lastOwner is the owner that the last progress record of topic state names; an
 // owner without an address where there is no record yet. Every turn ends with
 // such a record, so it stands just before the end.
-func (r *topicReader) lastOwner(ctx context.Context, partition int32) (owner, error) {
+func (r *topicReader) lastOwner(ctx context.Context, partition int32) (peer.OwnerRecord, error) {
 	end, err := stableEnd(ctx, r.kafka.Client(), r.topic, partition)
 	if err != nil {
-		return owner{}, err
+		return peer.OwnerRecord{}, err
 	}
 	until := end
 	for _, step := range progressSteps {
@@ -47,14 +48,14 @@ func (r *topicReader) lastOwner(ctx context.Context, partition int32) (owner, er
 			break
 		}
 	}
-	return owner{}, nil
+	return peer.OwnerRecord{}, nil
 }
 
-func ownerOf(p *topics.Progress) owner {
+func ownerOf(p *topics.Progress) peer.OwnerRecord {
 	if p == nil {
-		return owner{}
+		return peer.OwnerRecord{}
 	}
-	return owner{addr: p.Owner, term: p.Term, commands: p.NextCommand}
+	return peer.OwnerRecord{Address: p.Owner, Term: p.Term, NextCommand: p.NextCommand}
 }
 
 // lastProgress is the last progress record among the committed ones of

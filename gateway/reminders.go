@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -80,7 +81,7 @@ func withPayload(fs fields) (fields, error) {
 	var payload fields
 	if i := fs.index("payload"); i >= 0 {
 		if fs[i].value.Kind() != '{' {
-			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "payload", "beside title or body the payload must be an object")
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "payload", "beside title or body the payload must be an object")
 		}
 		var err error
 		if payload, err = parseFields(fs[i].value); err != nil {
@@ -101,7 +102,7 @@ func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.nextCursor(q, page)}
+	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, reminder(f.State))
 	}
@@ -138,7 +139,7 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 	if v := fs.take("minutes"); v.Kind() != 'n' && v != nil {
 		n, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || n < 0 || n > 10*366*24*60 || fs.given("for") || fs.given("until") {
-			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes", "minutes is a number, alone: the others are for and until")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes", "minutes is a number, alone: the others are for and until")
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
 	}
@@ -158,12 +159,12 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 	}
 	if occurrence != "" {
 		if len(fs) > 0 {
-			return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
 		}
 		fs.set("occurrence", occurrence)
 		err := s.change(w, r, trigger.OpSkip, fs, &asReminder)
-		if err != nil && asProblem(err).Field == "occurrence" {
-			return inField(err, "skip")
+		if err != nil && problem.Of(err).Field == "occurrence" {
+			return problem.InField(err, "skip")
 		}
 		return err
 	}

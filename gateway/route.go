@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -14,7 +16,7 @@ import (
 type route struct {
 	method  string
 	pattern string
-	role    Role // 0: no caller needed
+	role    auth.Role // 0: no caller needed
 	handle  func(*Server, http.ResponseWriter, *request) error
 	doc     operation // for /openapi.json
 
@@ -54,7 +56,7 @@ func (r *route) openness() (n int) {
 }
 
 // find is the route of a request and what its path names.
-func (t *routeTable) find(method, escapedPath string) (*route, map[string]string, *Problem) {
+func (t *routeTable) find(method, escapedPath string) (*route, map[string]string, *problem.Problem) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -76,16 +78,13 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 		verb = verb || ok && literal
 	}
 	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
-		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
+		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
 	}
 	if len(allow) == 0 {
-		return nil, nil, problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
+		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
 	}
 	slices.Sort(allow)
-	methods := strings.Join(slices.Compact(allow), ", ")
-	p := problem(http.StatusMethodNotAllowed, codeMethodNotAllowed, "", method+" means nothing here; here are "+methods)
-	p.allow = methods
-	return nil, nil, p
+	return nil, nil, problem.MethodNotAllowed(method, slices.Compact(allow))
 }
 
 func (r *route) match(segments []string) (map[string]string, bool) {
@@ -127,7 +126,7 @@ func lastVerb(segments []string) string {
 	}
 	value, err := url.PathUnescape(segments[3])
 	if at := strings.LastIndexByte(value, ':'); err == nil && at >= 0 {
-		return quoted(value[at+1:])
+		return problem.Quoted(value[at+1:])
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
 )
 
@@ -18,17 +19,21 @@ type Server struct {
 	opts    Options
 	log     *slog.Logger
 	kafka   *producer.Producer
-	router  *Router
 	control *topicReader
 	limits  *rateLimits
-	auditor *auditor
 	cursors *cursorSeal
 	routes  *routeTable
 	openapi []byte
 
+	commands *commandLog  // writes
+	router   *peer.Router // asks owners
+	decider  *decider     // what became of writes
+	events   *eventLog    // what happened to triggers
+	channels *channels    // which are new
+	auditor  *auditor     // records refused attempts
+
 	stopping context.Context // ends open event streams
 	stop     context.CancelFunc
-	channels channelLooks
 
 	batches   *slots // one for each batch under way
 	followers *slots // one for each open event stream
@@ -50,15 +55,16 @@ func New(o Options) (*Server, error) {
 		batches:   newSlots(o.Batches, o.Auth != nil),
 		followers: newSlots(o.Followers, o.Auth != nil),
 	}
-	s.auditor = newAuditor(&o)
+	s.commands = &commandLog{kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin, tracing: o.Tracing}
+	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
+	s.auditor = newAuditor(&o, s.commands)
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.router = &Router{partitions: o.Partitions, own: o.Owner, self: o.Address}
+	state := &topicReader{kafka: kafka, topic: o.Names.State()}
+	s.router = peer.NewRouter(peer.Config{Partitions: o.Partitions, Owner: o.Owner, Address: o.Address, Secret: o.PeerSecret, LastOwner: state.lastOwner})
+	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
+	s.events = &eventLog{history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router, within: o.ReadWithin}
 	secret := o.PeerSecret
-	if len(secret) > 0 {
-		state := &topicReader{kafka: kafka, topic: o.Names.State()}
-		s.router.owners = &ownerTable{lookUp: state.lastOwner}
-		s.router.peer = newPeerClient(secret)
-	} else {
+	if len(secret) == 0 {
 		secret = make([]byte, 32)
 		_, _ = rand.Read(secret) // never fails
 	}
@@ -80,7 +86,7 @@ func (s *Server) Close() {
 }
 
 // Router answers for any partition; the console and other doors use it.
-func (s *Server) Router() *Router { return s.router }
+func (s *Server) Router() *peer.Router { return s.router }
 
 // InternalHandler is what other instances ask; it belongs on internal.listen.
 // It is nil where this process has no engine or no shared secret.
@@ -88,7 +94,7 @@ func (s *Server) InternalHandler() http.Handler {
 	if s.opts.Owner == nil || len(s.opts.PeerSecret) == 0 {
 		return nil
 	}
-	return &internalAPI{own: s.opts.Owner, secret: s.opts.PeerSecret, times: s.opts.Timetable, log: s.log}
+	return peer.NewHandler(s.opts.Owner, s.opts.PeerSecret, s.opts.Timetable, s.log)
 }
 
 // Time-outs against callers that send or read slowly, and the bound on headers.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -40,8 +41,8 @@ func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) er
 		return err
 	}
 	if err := s.register(w, r, fs, &inShort); err != nil {
-		p := asProblem(err)
-		return inField(p, cmp.Or(shortNames[p.Field], p.Field))
+		p := problem.Of(err)
+		return problem.InField(p, cmp.Or(shortNames[p.Field], p.Field))
 	}
 	return nil
 }
@@ -68,8 +69,8 @@ func longForm(short fields) (fields, error) {
 		case "payload":
 			fs = append(fs, f)
 		default:
-			return nil, problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
-				quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; with any other use snake_case, as /docs has it")
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
+				problem.Quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; with any other use snake_case, as /docs has it")
 		}
 	}
 	for long, name := range shortNames {
@@ -80,6 +81,6 @@ func longForm(short fields) (fields, error) {
 	return fs, nil
 }
 
-func shortProblem(name, detail string) *Problem {
-	return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, detail)
+func shortProblem(name, detail string) *problem.Problem {
+	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, detail)
 }

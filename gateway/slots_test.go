@@ -41,7 +41,7 @@ func TestSlots(t *testing.T) {
 // A tenant that sends batches without end, and one that listens without end,
 // do not shut others out.
 func TestNoTenantTakesAllSlots(t *testing.T) {
-	log := &eventLog{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"), event("blue/t", 10, 1, "trigger.registered")}}
+	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"), event("blue/t", 10, 1, "trigger.registered")}}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Batches, o.Followers = testKeys(t), log, 4, 4 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -52,7 +52,7 @@ var reaches = map[string]reach{
 // What another tenant has is not there: by no route, in no list, and by no
 // record that one tenant can make the gateway write.
 func TestTenantsCannotMeet(t *testing.T) {
-	log := &eventLog{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
+	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`), bearer(keyA)...)

@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -35,31 +32,4 @@ func traceHeaders(r *http.Request) (hs []trigger.Header) {
 		}
 	}
 	return hs
-}
-
-// sending begins the span of a command's record, which then names it as its
-// parent. Where the request is not recorded the headers stay as they came.
-func (s *Server) sending(c *command, r *kgo.Record) tracing.Span {
-	if !c.trace.Sampled() {
-		return tracing.Span{}
-	}
-	span := s.opts.Tracing.Begin(c.trace, "send "+r.Topic, tracing.Producer,
-		tracing.Text("messaging.system", "kafka"), tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", r.Topic),
-		tracing.Text("waterclock.op", c.op.String()), tracing.Text("waterclock.trigger", string(c.key)))
-	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" })
-	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(span.Place().TraceParent())})
-	return span
-}
-
-// sent ends the span of a record.
-func sent(span tracing.Span, r *kgo.Record, err error) {
-	if !span.Recording() {
-		return
-	}
-	if err != nil {
-		span.Fail("not written")
-	} else {
-		span.Set(tracing.Number("messaging.destination.partition.id", int64(r.Partition)), tracing.Number("messaging.kafka.offset", r.Offset))
-	}
-	span.End()
 }

@@ -1,8 +1,12 @@
 package gateway
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -79,11 +83,16 @@ func triggerJSON(st *trigger.State) *Trigger {
 }
 
 func (t *Trigger) setWhen(st *trigger.State) {
-	c := commandOfWhen(st)
-	t.Timezone, t.Delay, t.Recurrence = c.Timezone, string(c.Delay), c.Recurrence
-	t.Until, t.Count, t.Include, t.Exclude = string(c.Until), c.Count, c.Include, c.Exclude
-	t.DST, t.Calendars = c.DST, c.Calendars
-	if t.Start = string(c.Start); st.Series.Start != "" {
+	w := &st.Spec.When
+	t.Timezone, t.Delay, t.Recurrence = w.Zone, w.DelayText, w.Recurrence
+	t.Until, t.Count, t.Include, t.Exclude = w.Until, w.Count, w.Include, w.Exclude
+	if w.DST != (trigger.DST{}) {
+		t.DST = &topics.DSTJSON{Gap: w.DST.Gap, Overlap: w.DST.Overlap}
+	}
+	if w.Calendars != nil {
+		t.Calendars = &topics.CalendarsJSON{Names: w.Calendars.Names, On: w.Calendars.On}
+	}
+	if t.Start = w.Start; st.Series.Start != "" {
 		t.Start = st.Series.Start
 	}
 	if t.Recurrence != "" && t.Timezone == "" {
@@ -92,17 +101,42 @@ func (t *Trigger) setWhen(st *trigger.State) {
 }
 
 func (t *Trigger) setContent(s *trigger.Spec) {
-	c := commandOfContent(s)
-	t.Channel, t.UserID, t.Payload, t.PayloadBase64 = s.Channel, s.UserID, c.Payload, c.PayloadBase64
-	t.TargetKey, t.Tags, t.Jitter, t.ExpiresAfter = s.TargetKey, c.Tags, string(c.Jitter), string(c.ExpiresAfter)
+	t.Channel, t.UserID, t.TargetKey, t.CorrelationID = s.Channel, s.UserID, s.TargetKey, s.CorrelationID
+	t.Jitter, t.ExpiresAfter = durationText(s.Jitter), durationText(s.Expires)
 	t.Priority, t.Misfire, t.FollowUser = s.Priority.String(), s.Misfire.String(), s.FollowUser
-	t.Callback, t.CorrelationID = c.Callback, s.CorrelationID
+	switch {
+	case len(s.Payload) == 0:
+	case jsontext.Value(s.Payload).IsValid(jsontext.AllowDuplicateNames(true)):
+		t.Payload = s.Payload
+	default:
+		t.PayloadBase64 = base64.StdEncoding.EncodeToString(s.Payload)
+	}
+	for _, tag := range s.Tags {
+		if t.Tags == nil {
+			t.Tags = map[string]string{}
+		}
+		t.Tags[tag.Key] = tag.Value
+	}
 	for _, h := range s.Headers {
 		if t.Headers == nil {
 			t.Headers = map[string]string{}
 		}
 		t.Headers[h.Key] = string(h.Value)
 	}
+	if s.Callback != nil {
+		t.Callback = callbackJSON(s.Callback)
+	}
+}
+
+func callbackJSON(c *trigger.Callback) *topics.CallbackJSON {
+	j := &topics.CallbackJSON{URL: c.URL, Timeout: topics.TextOrNumber(durationText(c.Timeout))}
+	if c.Retry != nil {
+		j.Retry = []topics.TextOrNumber{}
+	}
+	for _, wait := range c.Retry {
+		j.Retry = append(j.Retry, topics.TextOrNumber(strconv.FormatInt(wait.Milliseconds(), 10)+"ms"))
+	}
+	return j
 }
 
 func (t *Trigger) setFirings(st *trigger.State) {
@@ -119,12 +153,9 @@ func (t *Trigger) setFirings(st *trigger.State) {
 }
 
 // durationText spells a duration as the contract reads it.
-func durationText(d time.Duration) topics.TextOrNumber {
+func durationText(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	if d%time.Second == 0 {
-		return topics.TextOrNumber(d.String())
-	}
-	return topics.TextOrNumber(millisecondsText(d))
+	return topics.DurationText(d)
 }

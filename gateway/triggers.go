@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -27,14 +28,14 @@ func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wor
 	if err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpRegister, id, fs)
+	c, v, err := s.apply(r, trigger.OpRegister, id, fs)
 	if err != nil {
 		return err
 	}
 	return s.sendRegistered(w, c, v, say)
 }
 
-// registerID settles the id of a register, and takes it from its fields.
+// registerID decides the id of a register, and takes it from its fields.
 func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	id, err := fs.takeText("id")
 	if err != nil {
@@ -49,16 +50,16 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	case id == "":
 		id = newID()
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
-		return "", problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
 	}
 	return id, nameable(id)
 }
 
-// obey has a command of a trigger decided, under the conditions of the request.
-func (s *Server) obey(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
-	return s.anew(r, func() (*command, verdict, bool, error) {
+// apply has a command of a trigger decided, under the conditions of the request.
+func (s *Server) apply(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
+	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		given := slices.Clone(fs)
-		again, err := s.conditions(r, op, id, &given)
+		retry, err := s.conditions(r, op, id, &given)
 		if err != nil {
 			return nil, verdict{}, false, err
 		}
@@ -67,7 +68,7 @@ func (s *Server) obey(r *request, op trigger.Op, id string, fs fields) (*command
 			return nil, verdict{}, false, err
 		}
 		v, err := s.do(r, c)
-		return c, v, again, err
+		return c, v, retry, err
 	})
 }
 
@@ -77,7 +78,7 @@ func nameable(id string) error {
 	if id != "." && id != ".." {
 		return nil
 	}
-	return problem(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", quoted(id)+" is a part of a path with a meaning of its own: choose another id")
+	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", problem.Quoted(id)+" is a part of a path with a meaning of its own: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.
@@ -91,7 +92,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if id != "" && id != r.id() {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
 	}
 	if err := nameable(r.id()); err != nil {
 		return err
@@ -99,7 +100,7 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpRegister, r.id(), fs)
+	c, v, err := s.apply(r, trigger.OpRegister, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	if err != nil {
 		return err
 	}
-	c, v, err := s.obey(r, trigger.OpCancel, r.id(), fs)
+	c, v, err := s.apply(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 
 // change is the common part of verbs and their aliases.
 func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
-	c, v, err := s.obey(r, op, r.id(), fs)
+	c, v, err := s.apply(r, op, r.id(), fs)
 	if err != nil {
 		return err
 	}

@@ -21,13 +21,13 @@ func TestRegisterAnswers(t *testing.T) {
 	if a.header.Get("ETag") != `"1"` || a.header.Get("Location") != "/v1/triggers/a" {
 		t.Errorf("ETag %q, Location %q", a.header.Get("ETag"), a.header.Get("Location"))
 	}
-	again := w.must(http.StatusOK, "POST", "/v1/triggers", `{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`)
-	if again.body != a.body {
-		t.Errorf("the repeat answers %s", again.body)
+	repeat := w.must(http.StatusOK, "POST", "/v1/triggers", `{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`)
+	if repeat.body != a.body {
+		t.Errorf("the repeat answers %s", repeat.body)
 	}
 	w.engine.fire("a")
-	if again = w.must(http.StatusOK, "POST", "/v1/triggers", `{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`); again.body != a.body {
-		t.Errorf("the repeat after the firing answers %s", again.body)
+	if repeat = w.must(http.StatusOK, "POST", "/v1/triggers", `{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`); repeat.body != a.body {
+		t.Errorf("the repeat after the firing answers %s", repeat.body)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestRespondAsync(t *testing.T) {
 	}
 }
 
-func TestForgottenOutcome(t *testing.T) {
+func TestForgottenDecision(t *testing.T) {
 	w := newWorld(t, nil)
 	w.engine.forget()
 	w.must(http.StatusOK, "PUT", "/v1/triggers/f", at(""))                                   // the state proves it

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -25,13 +27,12 @@ const (
 	defaultBucket  = time.Minute
 	maxBucket      = 366 * 24 * time.Hour
 	defaultBuckets = 120
-	maxBuckets     = 1440
 )
 
 // getUpcoming counts what will fire, bucket by bucket; the first begins at a
 // whole multiple of its length at or before now, and has what is overdue.
 func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
-	n, err := r.number("n", defaultBuckets, 1, maxBuckets)
+	n, err := r.number("n", defaultBuckets, 1, peer.MaxBuckets)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	now := trigger.At(s.opts.Now())
-	q := ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n}
+	q := peer.ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n}
 	q.From = now - now%trigger.Instant(q.Bucket)
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
@@ -48,7 +49,7 @@ func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, f.upcoming(&q))
+	return sendJSON(w, http.StatusOK, upcoming(&f, &q))
 }
 
 func bucketParam(text string) (time.Duration, error) {
@@ -57,12 +58,12 @@ func bucketParam(text string) (time.Duration, error) {
 	}
 	d, err := calendar.ParseDuration(text)
 	if err != nil || d < time.Second || d > maxBucket {
-		return 0, badParameter("bucket", "bucket is a duration from 1s to 366d, such as 1m")
+		return 0, problem.BadParameter("bucket", "bucket is a duration from 1s to 366d, such as 1m")
 	}
 	return d, nil
 }
 
-func (f *Forecast) upcoming(q *ForecastQuery) Upcoming {
+func upcoming(f *peer.Forecast, q *peer.ForecastQuery) Upcoming {
 	u := Upcoming{Items: make([]UpcomingBucket, q.N)}
 	for i := range u.Items {
 		b := &u.Items[i]

@@ -106,14 +106,14 @@ func TestCalendars(t *testing.T) {
 }
 
 // log is a history in memory.
-type eventLog struct {
+type keptEvents struct {
 	mu   sync.Mutex
 	all  []topics.Event
 	next int64
 	err  error
 }
 
-func (l *eventLog) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []topics.Event
@@ -125,14 +125,14 @@ func (l *eventLog) Events(_ context.Context, tenant string, key trigger.Key, aft
 	return list, l.err
 }
 
-func (l *eventLog) Next(context.Context, int32) (int64, error) { return l.next, l.err }
+func (l *keptEvents) Next(context.Context, int32) (int64, error) { return l.next, l.err }
 
 func event(key string, us, seq int64, kind string) topics.Event {
 	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
 }
 
 func TestEvents(t *testing.T) {
-	log := &eventLog{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	a := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1", "")
 	if !strings.Contains(a.body, `"trigger.registered"`) || strings.Contains(a.body, `"occurrence.fired"`) || strings.Contains(a.body, "acme") {

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -35,12 +36,12 @@ type engine struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	states  map[trigger.Key]*trigger.State
-	decided map[place]Decided
+	decided map[location]peer.Decision
 	read    map[int32]int64
 	frozen  bool // decides nothing
-	forgets bool // remembers no outcome
+	forgets bool // keeps no decision
 	foreign map[int32]bool
-	asked   int   // calls of Get, Outcome and scans
+	asked   int   // calls of Get, Decision and scans
 	control int64 // settings below it are applied
 }
 
@@ -75,7 +76,7 @@ func (w *world) on(t *testing.T) *world {
 }
 
 // gateway starts one more gateway of this cluster.
-func (w *world) gateway(own Owner, change func(*Options)) (*Server, string) {
+func (w *world) gateway(own peer.Owner, change func(*Options)) (*Server, string) {
 	w.t.Helper()
 	o := Options{
 		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)}, Partitions: testPartitions, Owner: own,
@@ -97,7 +98,7 @@ func (w *world) gateway(own Owner, change func(*Options)) (*Server, string) {
 }
 
 func newEngine(t testing.TB, brokers []string) *engine {
-	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[place]Decided{}, read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
+	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{}, read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
 	e.changed = sync.NewCond(&e.mu)
 	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -145,12 +146,12 @@ func (e *engine) decide(r *kgo.Record) {
 	if out.State != nil {
 		e.states[key] = out.State
 	}
-	d := Decided{State: e.states[key], Rejected: out.Rejected}
+	d := peer.Decision{State: e.states[key], Rejected: out.Rejected}
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
 	}
 	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == topics.HeaderAsk }) && !e.forgets {
-		e.decided[place{partition: r.Partition, offset: r.Offset}] = d
+		e.decided[location{partition: r.Partition, offset: r.Offset}] = d
 	}
 }
 
@@ -183,12 +184,12 @@ func (e *engine) Get(_ context.Context, key trigger.Key) (*trigger.State, error)
 	defer e.mu.Unlock()
 	e.asked++
 	if e.foreign[topics.Partition([]byte(key), testPartitions)] {
-		return nil, errNoOwner
+		return nil, peer.ErrNoOwner
 	}
 	return e.states[key], nil
 }
 
-func (e *engine) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (Decided, bool, error) {
+func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool, error) {
 	stop := context.AfterFunc(ctx, func() { e.set(func() {}) })
 	defer stop()
 	e.mu.Lock()
@@ -196,17 +197,17 @@ func (e *engine) Outcome(ctx context.Context, key trigger.Key, partition int32, 
 	e.asked++
 	for e.read[partition] <= offset {
 		if e.foreign[partition] {
-			return Decided{}, false, errNoOwner
+			return peer.Decision{}, false, peer.ErrNoOwner
 		}
 		if ctx.Err() != nil {
-			return Decided{}, false, ctx.Err()
+			return peer.Decision{}, false, ctx.Err()
 		}
 		e.changed.Wait()
 	}
 	if e.foreign[partition] {
-		return Decided{}, false, errNoOwner
+		return peer.Decision{}, false, peer.ErrNoOwner
 	}
-	d, ok := e.decided[place{partition: partition, offset: offset}]
+	d, ok := e.decided[location{partition: partition, offset: offset}]
 	return d, ok, nil
 }
 
@@ -220,18 +221,18 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 	return err
 }
 
-func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
+func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
 	list, err := e.of(partition)
-	place := func(s *trigger.State) UserCursor {
+	cursor := func(s *trigger.State) peer.UserCursor {
 		due := s.Next()
 		if s.Status == trigger.Paused || due == 0 {
 			due = 1<<63 - 1
 		}
-		return UserCursor{due, s.Key}
+		return peer.UserCursor{Due: due, Key: s.Key}
 	}
-	slices.SortFunc(list, func(a, b *trigger.State) int { return place(a).Compare(place(b)) })
+	slices.SortFunc(list, func(a, b *trigger.State) int { return cursor(a).Compare(cursor(b)) })
 	for _, s := range list {
-		if s.Key.Tenant() == tenant && s.Spec.UserID == user && place(s).Compare(after) > 0 && !f(place(s), s) {
+		if s.Key.Tenant() == tenant && s.Spec.UserID == user && cursor(s).Compare(after) > 0 && !f(cursor(s), s) {
 			break
 		}
 	}
@@ -244,7 +245,7 @@ func (e *engine) of(partition int32) ([]*trigger.State, error) {
 	defer e.mu.Unlock()
 	e.asked++
 	if e.foreign[partition] {
-		return nil, errNoOwner
+		return nil, peer.ErrNoOwner
 	}
 	var list []*trigger.State
 	for _, key := range slices.Sorted(maps.Keys(e.states)) {
@@ -255,13 +256,13 @@ func (e *engine) of(partition int32) ([]*trigger.State, error) {
 	return list, nil
 }
 
-func (e *engine) Partitions() []PartitionStatus {
+func (e *engine) Partitions() []peer.PartitionStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var list []PartitionStatus
+	var list []peer.PartitionStatus
 	for p := range int32(testPartitions) {
 		if !e.foreign[p] {
-			list = append(list, PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
+			list = append(list, peer.PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
 		}
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -79,7 +80,8 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 	if origin != nil {
 		from = *origin
 	}
-	d := draft{limits: l.withDefaults(), from: from}
+	d := newDraft(l, from)
+	defer d.release()
 	op := d.read(rec)
 	c := &trigger.Command{Op: op, Key: key, From: from}
 	d.build(c)
@@ -92,7 +94,8 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 // OpOf is the op of a record that DecodeCommand has refused; 0 where it cannot
 // be told.
 func OpOf(rec *Record, l Limits) trigger.Op {
-	d := draft{limits: l.withDefaults()}
+	d := newDraft(l, trigger.Origin{})
+	defer d.release()
 	return d.read(rec)
 }
 
@@ -114,9 +117,25 @@ type draft struct {
 	calendarNames    []string
 	retry            []string
 	payload          []byte
+	payloadIsJSON    bool // it was read as JSON: no need to parse it twice
 	contentType      string
 	traceParent      string
 	headers          []trigger.Header
+}
+
+// drafts are reused: the functions of the table keep them from the stack.
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+func newDraft(l Limits, from trigger.Origin) *draft {
+	d := drafts.Get().(*draft)
+	d.limits, d.from = l.withDefaults(), from
+	return d
+}
+
+// release gives the draft back. What was built of it stays.
+func (d *draft) release() {
+	*d = draft{}
+	drafts.Put(d)
 }
 
 func (d *draft) refuse(code trigger.Code, field, msg string) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -58,10 +57,9 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	}
 	s := d.content()
 	s.When = d.when()
-	s.Jitter = d.duration(fJitter)
-	s.Expires = d.duration(fExpiresAfter)
-	s.Misfire = trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
-	s.FollowUser = d.bool(fFollowUser)
+	for _, f := range registerOnly {
+		fieldTable[f].read(d, s)
+	}
 	c.Spec, c.Patch, c.Zone = s, d.patch, d.idleZone(&s.When)
 	c.IdempotencyKey = d.string(fIdempotencyKey, maxText)
 	c.IfAbsent = d.bool(fIfAbsent)
@@ -103,36 +101,28 @@ const (
 
 // content is the fields a register and a redrive share.
 func (d *draft) content() *trigger.Spec {
-	s := &trigger.Spec{
-		Channel:       d.channel(),
-		UserID:        d.string(fUserID, maxText),
-		TargetKey:     d.string(fTargetKey, maxText),
-		Headers:       d.headers,
-		Tags:          d.tags,
-		Priority:      d.priority(),
-		CorrelationID: d.string(fCorrelationID, maxText),
-		TraceParent:   d.traceParent,
-		ContentType:   d.contentType,
-	}
-	sortTags(s.Tags)
-	s.Payload = d.payloadBytes()
-	if s.ContentType == "" {
-		s.ContentType = contentTypeOf(s.Payload)
-	}
-	if d.seen.has(fCallback) {
-		s.Callback = d.callback()
+	s := &trigger.Spec{TraceParent: d.traceParent}
+	for _, f := range contentFields {
+		fieldTable[f].read(d, s)
 	}
 	return s
 }
 
-func (d *draft) payloadBytes() []byte {
+// payloadBytes is the payload, and what it is taken for.
+func (d *draft) payloadBytes() (payload []byte, contentType string) {
 	if d.seen.has(fPayloadBase64) {
 		d.unwrapPayload()
 	}
 	if len(d.payload) > d.limits.Payload {
 		d.refuse(trigger.CodeTooLarge, "payload", fmt.Sprintf("the payload has %d bytes; at most %d", len(d.payload), d.limits.Payload))
 	}
-	return d.payload
+	switch {
+	case d.contentType != "":
+		return d.payload, d.contentType
+	case d.payloadIsJSON:
+		return d.payload, typeJSON
+	}
+	return d.payload, contentTypeOf(d.payload)
 }
 
 func (d *draft) unwrapPayload() {
@@ -152,13 +142,15 @@ func (d *draft) unwrapPayload() {
 	d.payload = payload
 }
 
+const typeJSON = "application/json"
+
 // contentTypeOf is what a payload is taken for if no content-type header says.
 func contentTypeOf(payload []byte) string {
 	switch {
 	case len(payload) == 0:
 		return ""
-	case beginsJSON(payload) && jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true)):
-		return "application/json"
+	case payloadIsJSON(payload):
+		return typeJSON
 	}
 	return "application/octet-stream"
 }
@@ -241,6 +233,10 @@ func (d *draft) choice(f field, names ...string) int {
 	}
 	d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is one of "+strings.Join(names, ", "))
 	return 0
+}
+
+func (d *draft) misfire() trigger.Misfire {
+	return trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
 }
 
 func (d *draft) bool(f field) bool { return d.choice(f, "false", "true") == 1 }

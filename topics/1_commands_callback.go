@@ -16,6 +16,9 @@ const (
 )
 
 func (d *draft) callback() *trigger.Callback {
+	if !d.seen.has(fCallback) {
+		return nil
+	}
 	c := &trigger.Callback{URL: d.callbackURL(), Timeout: d.duration(fTimeout)}
 	if d.seen.has(fTimeout) && (c.Timeout <= 0 || c.Timeout > maxCallbackTimeout) {
 		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout is over 0 and at most 1m")

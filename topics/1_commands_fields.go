@@ -78,65 +78,6 @@ const (
 	kindPart // an object, a list, or the payload
 )
 
-// fieldDef is a field as the contract has it. A field with an owner stands in
-// that object instead of at the top.
-type fieldDef struct {
-	name  string
-	kind  fieldKind
-	owner field // 0 (fOp): the top
-}
-
-var fieldTable = [fieldCount]fieldDef{
-	fOp:             {name: "op"},
-	fChannel:        {name: "channel"},
-	fUserID:         {name: "user_id"},
-	fDelay:          {name: "delay", kind: kindTime},
-	fFireAt:         {name: "fire_at", kind: kindTime},
-	fTimezone:       {name: "timezone"},
-	fRecurrence:     {name: "recurrence"},
-	fStart:          {name: "start", kind: kindTime},
-	fUntil:          {name: "until", kind: kindTime},
-	fCount:          {name: "count", kind: kindNumber},
-	fTargetKey:      {name: "target_key"},
-	fPriority:       {name: "priority"},
-	fJitter:         {name: "jitter", kind: kindTime},
-	fExpiresAfter:   {name: "expires_after", kind: kindTime},
-	fMisfire:        {name: "misfire"},
-	fFollowUser:     {name: "follow_user", kind: kindBool},
-	fCorrelationID:  {name: "correlation_id"},
-	fIfRevision:     {name: "if_revision", kind: kindNumber},
-	fIfAbsent:       {name: "if_absent", kind: kindBool},
-	fIdempotencyKey: {name: "idempotency_key"},
-	fFor:            {name: "for", kind: kindTime},
-	fOccurrence:     {name: "occurrence"},
-	fNote:           {name: "note"},
-	fActor:          {name: "actor"},
-	fDueID:          {name: "due_id"},
-	fAttempt:        {name: "attempt", kind: kindNumber},
-	fScheduledAt:    {name: "scheduled_at", kind: kindTime},
-	fLocalTime:      {name: "local_time"},
-	fExpiresAt:      {name: "expires_at", kind: kindTime},
-	fRevision:       {name: "revision", kind: kindNumber},
-	fPayloadBase64:  {name: "payload_base64"},
-	fPayload:        {name: "payload", kind: kindPart},
-	fHeaders:        {name: "headers", kind: kindPart},
-	fTags:           {name: "tags", kind: kindPart},
-	fInclude:        {name: "include", kind: kindPart},
-	fExclude:        {name: "exclude", kind: kindPart},
-	fDST:            {name: "dst", kind: kindPart},
-	fCalendars:      {name: "calendars", kind: kindPart},
-	fCallback:       {name: "callback", kind: kindPart},
-	fEscalation:     {name: "escalation", kind: kindPart},
-
-	fGap:     {name: "gap", owner: fDST},
-	fOverlap: {name: "overlap", owner: fDST},
-	fNames:   {name: "names", kind: kindPart, owner: fCalendars},
-	fOn:      {name: "on", owner: fCalendars},
-	fURL:     {name: "url", owner: fCallback},
-	fTimeout: {name: "timeout", kind: kindTime, owner: fCallback},
-	fRetry:   {name: "retry", kind: kindPart, owner: fCallback},
-}
-
 // path names a field for an error: callback.timeout is the callback's fault.
 func (f field) path() string {
 	if owner := fieldTable[f].owner; owner != 0 {
@@ -164,39 +105,7 @@ func (s *fieldSet) set(f field, to bool) {
 	}
 }
 
-var (
-	everyOp    = setOf(fOp, fIfRevision, fCorrelationID, fActor)
-	timeFields = setOf(fDelay, fFireAt, fTimezone, fRecurrence, fStart, fUntil, fCount, fInclude, fExclude,
-		fDST, fGap, fOverlap, fCalendars, fNames, fOn)
-	contentFields = setOf(fChannel, fUserID, fPayload, fPayloadBase64, fTargetKey, fHeaders, fTags, fPriority,
-		fCallback, fURL, fTimeout, fRetry)
-	registerFields = setOf(fJitter, fExpiresAfter, fMisfire, fFollowUser, fIfAbsent, fIdempotencyKey, fEscalation)
-	redriveFields  = setOf(fDueID, fAttempt, fScheduledAt, fLocalTime, fExpiresAt, fRevision)
-)
-
-// fieldsOf is the fields that mean something beside each op.
-var fieldsOf = [...]fieldSet{
-	trigger.OpRegister:   everyOp | timeFields | contentFields | registerFields,
-	trigger.OpCancel:     everyOp,
-	trigger.OpReschedule: everyOp | timeFields,
-	trigger.OpSnooze:     everyOp | setOf(fFor, fUntil),
-	trigger.OpSkip:       everyOp | setOf(fOccurrence),
-	trigger.OpPause:      everyOp | setOf(fNote),
-	trigger.OpResume:     everyOp | setOf(fNote),
-	trigger.OpRunNow:     everyOp,
-	trigger.OpRezone:     everyOp | setOf(fTimezone),
-	trigger.OpAck:        everyOp | setOf(fOccurrence),
-	trigger.OpRedrive:    everyOp | contentFields | redriveFields,
-	trigger.OpErase:      everyOp,
-}
-
-// Look-ups by name: of the objects fields stand in (the top is fOp), and of
-// headers.
-var (
-	fieldsByName   = indexFields()
-	fieldsByHeader = indexHeaders()
-)
-
+// indexFields finds fields by name: of the objects they stand in (the top is fOp).
 func indexFields() map[field]map[string]field {
 	index := make(map[field]map[string]field)
 	for f, def := range fieldTable {

@@ -20,20 +20,10 @@ func contentHash(s *trigger.Spec) trigger.Hash {
 	h := contentBuffers.Get().(*content)
 	defer contentBuffers.Put(h)
 	h.b = append(h.b[:0], contentVersion...)
-	h.when(&s.When)
-	h.text(20, s.Channel)
-	h.text(21, s.UserID)
-	h.data(22, s.Payload)
-	h.text(23, s.ContentType)
-	h.text(24, s.TargetKey)
-	h.number(25, int64(wirePriority[s.Priority]))
-	h.number(26, int64(s.Jitter))
-	h.number(27, int64(s.Expires))
-	h.number(28, int64(s.Misfire))
-	h.flag(29, s.FollowUser)
-	h.callback(s.Callback)
-	h.tags(s.Tags)
-	h.headers(s.Headers)
+	h.number(1, int64(s.When.Kind))
+	for _, f := range hashed {
+		fieldTable[f].hash(h, s)
+	}
 	sum := sha256.Sum256(h.b)
 	return trigger.Hash(sum[:16])
 }
@@ -82,29 +72,16 @@ func (h *content) flag(number byte, v bool) {
 	}
 }
 
-func (h *content) when(w *trigger.When) {
-	h.number(1, int64(w.Kind))
-	h.text(2, w.DelayText)
-	h.number(3, int64(w.FireAt))
-	h.text(4, w.Local)
-	h.text(5, w.Zone)
-	h.text(6, w.Recurrence)
-	h.text(7, w.Start)
-	for _, s := range w.Include {
-		h.item(8, s)
+func (h *content) items(number byte, list []string) {
+	for _, s := range list {
+		h.item(number, s)
 	}
-	for _, s := range w.Exclude {
-		h.item(9, s)
-	}
-	h.text(10, w.Until)
-	h.number(11, int64(w.Count))
-	h.text(12, w.DST.Gap)
-	h.text(13, w.DST.Overlap)
-	if w.Calendars != nil {
-		for _, s := range w.Calendars.Names {
-			h.item(14, s)
-		}
-		h.text(15, w.Calendars.On)
+}
+
+func (h *content) calendars(c *trigger.Calendars) {
+	if c != nil {
+		h.items(14, c.Names)
+		h.text(15, c.On)
 	}
 }
 

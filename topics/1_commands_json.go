@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -242,7 +243,7 @@ func (d *draft) readPart(dec *jsontext.Decoder, f field, kind jsontext.Kind) err
 
 func (d *draft) readPayload(dec *jsontext.Decoder) error {
 	raw, err := dec.ReadValue()
-	d.payload = raw[:len(raw):len(raw)]
+	d.payload, d.payloadIsJSON = raw[:len(raw):len(raw)], err == nil
 	return err
 }
 

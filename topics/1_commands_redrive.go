@@ -10,7 +10,8 @@ import (
 // command that DecodeCommand found to be an OpRedrive: same ce_id, next
 // attempt. Fired and Expires are for the caller to settle.
 func Redrive(rec *Record, l Limits) (*trigger.Fire, error) {
-	d := draft{limits: l.withDefaults()}
+	d := newDraft(l, trigger.Origin{})
+	defer d.release()
 	if op := d.read(rec); op != trigger.OpRedrive && d.err == nil {
 		return nil, fail(trigger.CodeInvalid, "op", "this is no redrive")
 	}

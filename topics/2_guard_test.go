@@ -41,11 +41,11 @@ func FuzzGuard(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := AppendGuard(nil, g)
+		spelled, err := AppendGuard(nil, g)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, err := DecodeGuard(again); err != nil || !reflect.DeepEqual(g, h) {
+		if h, err := DecodeGuard(spelled); err != nil || !reflect.DeepEqual(g, h) {
 			t.Fatalf("%+v became %+v, %v", g, h, err)
 		}
 	})

@@ -372,11 +372,11 @@ func FuzzDecodeState(f *testing.F) {
 		if err := proto.Unmarshal(b, new(statepb.State)); err != nil {
 			t.Fatalf("we accept what the generated code does not: %v", err)
 		}
-		again, err := AppendState(nil, s)
+		spelled, err := AppendState(nil, s)
 		if err != nil {
 			t.Fatalf("decoded %+v, cannot encode it: %v", s, err)
 		}
-		back, err := DecodeState("k", again)
+		back, err := DecodeState("k", spelled)
 		if err != nil || !reflect.DeepEqual(back, s) {
 			t.Fatalf("%v\ncame back as %+v\nwas %+v", err, back, s)
 		}
@@ -402,9 +402,9 @@ func TestProgressSurvivesTheWire(t *testing.T) {
 		if err := proto.Unmarshal(b, generated); err != nil || len(generated.ProtoReflect().GetUnknown()) > 0 {
 			t.Fatalf("the generated code reads it as %v, %v", generated, err)
 		}
-		again, err := proto.MarshalOptions{Deterministic: true}.Marshal(generated)
-		if err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("%v\nby hand   %x\ngenerated %x", err, b, again)
+		spelled, err := proto.MarshalOptions{Deterministic: true}.Marshal(generated)
+		if err != nil || !bytes.Equal(spelled, b) {
+			t.Fatalf("%v\nby hand   %x\ngenerated %x", err, b, spelled)
 		}
 	}
 }
@@ -454,11 +454,11 @@ func FuzzDecodeProgress(f *testing.F) {
 		if err := proto.Unmarshal(b, new(statepb.Progress)); err != nil {
 			t.Fatalf("we accept what the generated code does not: %v", err)
 		}
-		again, err := AppendProgress(nil, p)
+		spelled, err := AppendProgress(nil, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := DecodeProgress(again); err != nil || !reflect.DeepEqual(back, p) {
+		if back, err := DecodeProgress(spelled); err != nil || !reflect.DeepEqual(back, p) {
 			t.Fatalf("%v\ncame back as %+v\nwas %+v", err, back, p)
 		}
 	})

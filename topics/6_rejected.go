@@ -76,10 +76,10 @@ func RejectedWithin(rec *Record, e *trigger.Error, most int) (key, value []byte,
 	return key, value, append(headers, header(headerSource, Source(rec.Topic, rec.Partition, rec.Offset)))
 }
 
-// RefusedKey is the name under which a refused record is told in topic events:
+// RefusedKey is the name under which a refused record is reported in topic events:
 // its key, of which only the beginning if it is no trigger's for its length. The
 // error then says how long the key is, and its hash.
-func RefusedKey(key []byte, e *trigger.Error) (about trigger.Key, told *trigger.Error) {
+func RefusedKey(key []byte, e *trigger.Error) (about trigger.Key, reported *trigger.Error) {
 	if len(key) <= trigger.MaxKeyBytes {
 		return trigger.Key(key), e
 	}

@@ -112,9 +112,9 @@ func FuzzForwardHeaders(f *testing.F) {
 			}
 			return
 		}
-		// A claim has one spelling: written again it is the same headers.
-		if again := ForwardHeaders(rec.Headers, got); len(again) != 3 || !sameHeaders(again, rec.Headers) {
-			t.Fatalf("got %+v of %q, written %q", got, rec.Headers, again)
+		// A claim has one spelling: written twice it is the same headers.
+		if twice := ForwardHeaders(rec.Headers, got); len(twice) != 3 || !sameHeaders(twice, rec.Headers) {
+			t.Fatalf("got %+v of %q, written %q", got, rec.Headers, twice)
 		}
 	})
 }

@@ -50,8 +50,8 @@ func checkRefusal(t *testing.T, name string, rec *Record, most int) {
 		!strings.Contains(pairs, "wc-error-key-hash=sha256:"+hex.EncodeToString(sum[:])+"\n")) {
 		t.Errorf("%s: length and hash of the key are missing", name)
 	}
-	about, told := RefusedKey(rec.Key, refusal)
-	fact := &trigger.Fact{Type: trigger.Rejected, Reason: string(told.Code), Detail: told.Msg}
+	about, reported := RefusedKey(rec.Key, refusal)
+	fact := &trigger.Fact{Type: trigger.Rejected, Reason: string(reported.Code), Detail: reported.Msg}
 	event := AppendEventWithin(nil, about, fact, EventEnv{EventUS: 1, At: 1, Source: Source(rec.Topic, 1, 2)}, most)
 	if size := RecordBytes([]byte(about), event, nil); size > most {
 		t.Errorf("%s: the event takes %d bytes of %d", name, size, most)

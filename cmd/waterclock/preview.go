@@ -14,6 +14,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
+	httpproblem "github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -167,13 +168,13 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 // id whatever JSON it is.
 type previewProblem struct {
 	ID json.RawMessage `json:"id,omitempty"`
-	*gateway.Problem
+	*httpproblem.Problem
 }
 
 // answerLine is the answer or the problem of one question.
 func answerLine(named *namedCalendars, line []byte, failed error) any {
 	if errors.Is(failed, errLongLine) {
-		return previewProblem{Problem: gateway.ProblemOf(&trigger.Error{Code: trigger.CodeTooLarge, Msg: failed.Error()})}
+		return previewProblem{Problem: httpproblem.Of(&trigger.Error{Code: trigger.CodeTooLarge, Msg: failed.Error()})}
 	}
 	answer, problem := gateway.Preview(calendar.Embedded(), named.find, line, time.Now().UnixMilli())
 	if missing := named.problem(); missing != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/waterclock/waterclock/calendar"
-	"github.com/waterclock/waterclock/gateway"
+	httpproblem "github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -67,16 +67,16 @@ func (n *namedCalendars) load(name string) (cal topics.Calendar, err error) {
 }
 
 // problem is why the last question could not be answered, and forgets it.
-func (n *namedCalendars) problem() *gateway.Problem {
+func (n *namedCalendars) problem() *httpproblem.Problem {
 	err := n.failed
 	n.failed = nil
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoDoor):
-		return gateway.ProblemOf(err)
+		return httpproblem.Of(err)
 	}
-	p := gateway.Unavailable(err, err.Error()) // as the API answers when Kafka is away
-	p.Field, p.RetryAfter = "calendars", 0     // nobody asks a line of a file again
+	p := httpproblem.Unavailable(err, err.Error()) // as the API answers when Kafka is away
+	p.Field, p.RetryAfter = "calendars", 0         // nobody asks a line of a file again
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/schemas"
@@ -78,8 +79,8 @@ func (n *node) secretFor(stateID [16]byte) []byte {
 
 // authenticator is who may come in: API keys, an identity provider, or both;
 // nil is nobody but loopback.
-func (n *node) authenticator() (gateway.Authenticator, error) {
-	var list []gateway.Authenticator
+func (n *node) authenticator() (auth.Authenticator, error) {
+	var list []auth.Authenticator
 	if file := n.cfg.Auth.KeysFile; file != "" {
 		keys, err := n.readKeys(file)
 		if err != nil {
@@ -88,7 +89,7 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 		list = append(list, keys)
 	}
 	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
-		provider, err := gateway.NewOIDC(gateway.OIDCOptions{
+		provider, err := auth.NewOIDC(auth.OIDCOptions{
 			Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim, RoleClaim: o.RoleClaim, Algorithms: o.Algorithms,
 		})
 		if err != nil {
@@ -99,16 +100,16 @@ func (n *node) authenticator() (gateway.Authenticator, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	return gateway.AnyOf(list...), nil
+	return auth.AnyOf(list...), nil
 }
 
-func (n *node) readKeys(file string) (*gateway.Keys, error) {
+func (n *node) readKeys(file string) (*auth.Keys, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("auth.keys_file: %w", err)
 	}
 	defer f.Close()
-	keys, err := gateway.ReadKeys(f)
+	keys, err := auth.ReadKeys(f)
 	if err != nil {
 		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
@@ -23,18 +23,18 @@ func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, 
 	return s, left(err)
 }
 
-func (o engineOwner) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (gateway.Decided, bool, error) {
+func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool, error) {
 	d, ok, err := o.e.Outcome(ctx, key, partition, offset)
-	return gateway.Decided(d), ok, left(err)
+	return peer.Decision(d), ok, left(err)
 }
 
 func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
 	return left(o.e.Scan(ctx, partition, after, f))
 }
 
-func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after gateway.UserCursor, f func(gateway.UserCursor, *trigger.State) bool) error {
+func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
 	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
-		return f(gateway.UserCursor(at), s)
+		return f(peer.UserCursor(at), s)
 	}))
 }
 
@@ -48,10 +48,10 @@ func left(err error) error {
 }
 
 // Partitions is what this process owns, and what it is standby for.
-func (o engineOwner) Partitions() []gateway.PartitionStatus {
-	var out []gateway.PartitionStatus
+func (o engineOwner) Partitions() []peer.PartitionStatus {
+	var out []peer.PartitionStatus
 	for _, s := range o.e.Partitions() {
-		out = append(out, gateway.PartitionStatus{
+		out = append(out, peer.PartitionStatus{
 			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
 			ControlOffset: s.ControlOffset,
 			Pending:       s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
@@ -59,7 +59,7 @@ func (o engineOwner) Partitions() []gateway.PartitionStatus {
 		})
 	}
 	for _, s := range o.e.Standbys() {
-		out = append(out, gateway.PartitionStatus{Partition: s.Partition, Standbys: []gateway.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
+		out = append(out, peer.PartitionStatus{Partition: s.Partition, Standbys: []peer.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
 	}
 	return out
 }

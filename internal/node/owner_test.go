@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -33,7 +33,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
 		t.Errorf("after %d triggers: %v", seen, err)
 	}
-	err = own.ScanUser(w.Context(), 0, trigger.DefaultTenant, "u", gateway.UserCursor{}, func(gateway.UserCursor, *trigger.State) bool { return true })
+	err = own.ScanUser(w.Context(), 0, trigger.DefaultTenant, "u", peer.UserCursor{}, func(peer.UserCursor, *trigger.State) bool { return true })
 	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
 		t.Errorf("afterwards: %v", err)
 	}

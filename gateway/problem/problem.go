@@ -1,4 +1,19 @@
-package gateway
+// Package problem is the errors of the HTTP API: problem+json (RFC 9457), their
+// codes, and how any error of ours is put to a caller.
+//
+// # Who is right
+//
+// trigger and the contract, for codes and fields. The codes here are of HTTP
+// alone. A caller decides by code and field; title and detail are for people.
+//
+// # Promises
+//
+//   - Of takes any error. One of a type that is not for callers becomes internal,
+//     and the answer says nothing of it: its cause is for the log.
+//   - What came from outside is clipped and quoted before it is repeated.
+//
+// The package knows no route and no server. All of it is in this file.
+package problem
 
 import (
 	"context"
@@ -6,6 +21,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -14,12 +30,12 @@ import (
 
 // Codes of problems that only HTTP has, beside the contract's.
 const (
-	codeMalformed        trigger.Code = "malformed"          // 400: not JSON, or not one object
-	codeUnauthenticated  trigger.Code = "unauthenticated"    // 401: no credential, or a bad one
-	codeForbidden        trigger.Code = "forbidden"          // 403: the role does not allow it
-	codeMethodNotAllowed trigger.Code = "method_not_allowed" // 405
-	codeUnavailable      trigger.Code = "unavailable"        // 503: Kafka, the owner or the history is away
-	codeInternal         trigger.Code = "internal"           // 500: a fault of ours, in the log
+	CodeMalformed        trigger.Code = "malformed"          // 400: not JSON, or not one object
+	CodeUnauthenticated  trigger.Code = "unauthenticated"    // 401: no credential, or a bad one
+	CodeForbidden        trigger.Code = "forbidden"          // 403: the role does not allow it
+	CodeMethodNotAllowed trigger.Code = "method_not_allowed" // 405
+	CodeUnavailable      trigger.Code = "unavailable"        // 503: Kafka, the owner or the history is away
+	CodeInternal         trigger.Code = "internal"           // 500: a fault of ours, in the log
 )
 
 // Problem is an error as RFC 9457 has it. Code and Field are the contract's.
@@ -44,46 +60,60 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+// Unwrap is the cause, for our log; nil where the request is at fault.
 func (p *Problem) Unwrap() error { return p.cause }
 
-func problem(status int, code trigger.Code, field, detail string) *Problem {
-	return &Problem{Type: "urn:waterclock:problem:" + string(code), Title: http.StatusText(status), Status: status,
-		Code: code, Field: field, Detail: detail}
-}
+// Allow is what the header Allow of the answer says; "" but for a 405.
+func (p *Problem) Allow() string { return p.allow }
 
-func malformed(detail string) *Problem {
-	return problem(http.StatusBadRequest, codeMalformed, "", detail)
-}
-
-func badParameter(name, detail string) *Problem {
-	return problem(http.StatusBadRequest, trigger.CodeInvalid, name, detail)
-}
-
-func notFound(id string) *Problem {
-	p := problem(http.StatusNotFound, trigger.CodeNotFound, "", "no such trigger")
+// About names the trigger in question.
+func (p *Problem) About(id string) *Problem {
 	p.TriggerID = id
 	return p
 }
 
-// ended tells of a trigger that is not there any more how it ended.
-func (p *Problem) ended(st *trigger.State) *Problem {
-	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && shown.has(st.Status) {
-		p.State = st.Status.String()
-		p.Detail = "the trigger has ended: it is " + p.State
-	}
+// Retry says when to come back, in whole seconds, rounded up.
+func (p *Problem) Retry(after time.Duration) *Problem {
+	p.RetryAfter = max(1, int((after+time.Second-1)/time.Second))
+	return p
+}
+
+func New(status int, code trigger.Code, field, detail string) *Problem {
+	return &Problem{Type: "urn:waterclock:problem:" + string(code), Title: http.StatusText(status), Status: status,
+		Code: code, Field: field, Detail: detail}
+}
+
+func Malformed(detail string) *Problem {
+	return New(http.StatusBadRequest, CodeMalformed, "", detail)
+}
+
+func BadParameter(name, detail string) *Problem {
+	return New(http.StatusBadRequest, trigger.CodeInvalid, name, detail)
+}
+
+func NotFound(id string) *Problem {
+	return New(http.StatusNotFound, trigger.CodeNotFound, "", "no such trigger").About(id)
+}
+
+// methodNotAllowed names the methods that a path has, in the order of letters.
+func MethodNotAllowed(method string, allowed []string) *Problem {
+	methods := strings.Join(allowed, ", ")
+	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" means nothing here; here are "+methods)
+	p.allow = methods
 	return p
 }
 
 // Unavailable says that nothing is wrong with the request: try again.
 func Unavailable(cause error, detail string) *Problem {
-	p := problem(http.StatusServiceUnavailable, codeUnavailable, "", detail)
+	p := New(http.StatusServiceUnavailable, CodeUnavailable, "", detail)
 	p.RetryAfter, p.cause = 1, cause
 	return p
 }
 
 // statusOf maps the contract's codes; what is not in it is refused, 422.
 var statusOf = map[trigger.Code]int{
-	codeMalformed:             http.StatusBadRequest,
+	CodeMalformed:             http.StatusBadRequest,
 	trigger.CodeTooLarge:      http.StatusRequestEntityTooLarge,
 	trigger.CodeNotFound:      http.StatusNotFound,
 	trigger.CodeAlreadyFired:  http.StatusConflict,
@@ -95,50 +125,56 @@ var statusOf = map[trigger.Code]int{
 	trigger.CodeNotOwner:      http.StatusServiceUnavailable,
 }
 
-// asProblem words any error for a caller. What it does not know is a fault of
-// ours and tells nothing.
-func asProblem(err error) *Problem {
+// AsProblem words any error for a caller. An error of a type it does not know is a
+// fault of ours: the caller learns nothing of it.
+func Of(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
 	if e, ok := errors.AsType[*trigger.Error](err); ok {
-		return problemOf(e)
+		return OfTrigger(e)
 	}
 	if e, ok := errors.AsType[*calendar.Error](err); ok {
-		return problemOf(&trigger.Error{Code: trigger.Code(e.Code), Field: e.Field, Msg: e.Msg})
+		return OfTrigger(&trigger.Error{Code: trigger.Code(e.Code), Field: e.Field, Msg: e.Msg})
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return problem(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the body is too large")
+		return New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the body is too large")
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return Unavailable(err, "the partition's owner has not answered in time")
 	}
-	p := problem(http.StatusInternalServerError, codeInternal, "", "this should not happen; the server's log says more")
-	p.cause = err
+	return Internal(err)
+}
+
+// internal is a fault of ours. Only the log has its cause.
+func Internal(cause error) *Problem {
+	p := New(http.StatusInternalServerError, CodeInternal, "", "this should not happen; the server's log says more")
+	p.cause = cause
 	return p
 }
 
-func problemOf(e *trigger.Error) *Problem {
+func OfTrigger(e *trigger.Error) *Problem {
 	status := statusOf[e.Code]
 	if status == 0 {
 		status = http.StatusUnprocessableEntity
 	}
-	p := problem(status, e.Code, e.Field, e.Msg)
+	p := New(status, e.Code, e.Field, e.Msg)
 	if p.cause = e.Err; status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		p.RetryAfter = 1
 	}
 	return p
 }
 
-// inField is a problem told under the name that the caller's field has.
-func inField(err error, name string) *Problem {
-	p := *asProblem(err)
+// inField is the problem that err is, under the name that the field has in the
+// caller's request.
+func InField(err error, name string) *Problem {
+	p := *Of(err)
 	p.Field = name
 	return &p
 }
 
 // send writes the problem as the answer.
-func (p *Problem) send(w http.ResponseWriter) {
+func (p *Problem) Send(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	if p.RetryAfter > 0 {
@@ -154,17 +190,10 @@ func (p *Problem) send(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the caller is gone if this fails
 }
 
-// seconds rounds up to what Retry-After can say.
-func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
-
-// sendJSON writes v as the answer.
-func sendJSON(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
+// quoted clips and quotes what came from outside.
+func Quoted(s string) string {
+	if len(s) > 48 {
+		s = s[:48] + "…"
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n'))
-	return nil
+	return strconv.Quote(s)
 }

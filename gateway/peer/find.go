@@ -1,10 +1,9 @@
-package gateway
+package peer
 
 import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -20,18 +19,18 @@ type Query struct {
 	To      trigger.Instant // fires before
 	After   UserCursor      // exclusive
 	Limit   int             // of items, at least 1
-	Budget  int             // of triggers looked at, at least 1
+	Budget  int             // of triggers visited, at least 1
 }
 
 // StateSet is a set of trigger.Status; empty means all that are shown.
 type StateSet uint16
 
-// shown are the states a caller may see: a remembered cancel of a key nobody
-// registered and an erased trigger are none of a caller's business.
-const shown = StateSet(1<<trigger.Pending | 1<<trigger.Paused | 1<<trigger.InFlight | 1<<trigger.Fired |
+// Shown are the states a caller may see. The kept cancel of a key that nobody
+// registered, and an erased trigger, are none of a caller's business.
+const Shown = StateSet(1<<trigger.Pending | 1<<trigger.Paused | 1<<trigger.InFlight | 1<<trigger.Fired |
 	1<<trigger.Failed | 1<<trigger.Cancelled | 1<<trigger.Expired)
 
-func (s StateSet) has(st trigger.Status) bool { return s&(1<<st) != 0 }
+func (s StateSet) Has(st trigger.Status) bool { return s&(1<<st) != 0 }
 
 // Page is what one partition, or all of them, found. With More, everything up
 // to Through is in Items and the next page begins behind it.
@@ -50,10 +49,10 @@ type Found struct {
 // find answers a query about one partition from its owner.
 func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error) {
 	var page Page
-	looked, row := 0, 0
+	visited, row := 0, 0
 	var beyond trigger.Key // where to go on, past what is another tenant's
 	visit := func(at UserCursor, s *trigger.State) bool {
-		looked++
+		visited++
 		row++
 		switch ours := q.inTenant(s.Key); {
 		case !ours && !q.mayFollow(s.Key):
@@ -67,7 +66,7 @@ func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error)
 			}
 		}
 		page.Through = at
-		page.More = len(page.Items) >= q.Limit || looked >= q.Budget
+		page.More = len(page.Items) >= q.Limit || visited >= q.Budget
 		return !page.More
 	}
 	if q.User != "" {
@@ -110,9 +109,9 @@ func (q *Query) mayFollow(k trigger.Key) bool {
 func (q *Query) matches(s *trigger.State) bool {
 	states := q.States
 	if states == 0 {
-		states = shown
+		states = Shown
 	}
-	if !states.has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" && s.Spec.UserID != q.User {
+	if !states.Has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" && s.Spec.UserID != q.User {
 		return false
 	}
 	if q.From != 0 || q.To != 0 {
@@ -150,16 +149,16 @@ func shareOf(need, n int) int {
 // wanting names the pages that end at their share of items and before the place
 // where a page of need items does: more of theirs may belong there. nil: none.
 func wanting(pages []Page, share, need int) func(int32) bool {
-	var places []UserCursor
+	var cursors []UserCursor
 	for _, p := range pages {
 		for _, f := range p.Items {
-			places = append(places, f.At)
+			cursors = append(cursors, f.At)
 		}
 	}
-	slices.SortFunc(places, UserCursor.Compare)
+	slices.SortFunc(cursors, UserCursor.Compare)
 	wants := func(p int32) bool {
 		page := &pages[p]
-		return page.More && len(page.Items) == share && (len(places) < need || page.Through.Compare(places[need-1]) < 0)
+		return page.More && len(page.Items) == share && (len(cursors) < need || page.Through.Compare(cursors[need-1]) < 0)
 	}
 	for p := range pages {
 		if share < need && wants(int32(p)) {
@@ -189,20 +188,4 @@ func merge(pages []Page, limit int) Page {
 		all.Through, all.More = all.Items[limit-1].At, true
 	}
 	return all
-}
-
-// parseStates reads state=PENDING,PAUSED in either case; name is what the
-// parameter is called.
-func parseStates(name string, values []string) (StateSet, *Problem) {
-	var set StateSet
-	for _, v := range values {
-		for _, one := range strings.Split(v, ",") {
-			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
-			if !ok || !shown.has(st) {
-				return 0, badParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
-			}
-			set |= 1 << st
-		}
-	}
-	return set, nil
 }

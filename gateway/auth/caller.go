@@ -1,4 +1,21 @@
-package gateway
+// Package auth says who sent a request, for which tenant, and what they may do.
+//
+// # Who is right
+//
+// The operator's file of keys (keys.go), and the OpenID Connect issuer that is set
+// up (oidc.go). AnyOf asks both (caller.go). A role is one of three, each with the
+// rights of those below it; which role a route needs is the gateway's table to say.
+//
+// # Promises
+//
+//   - A key is kept as its hash alone. How long a look-up takes says nothing about
+//     any key.
+//   - A token counts only if it is signed by an algorithm that is pinned, for our
+//     audience, by our issuer, and is in force now.
+//   - A tenant's name can always be the first part of a trigger's key.
+//   - An issuer that does not answer makes a 503 and not a 401. It is asked at most
+//     every two seconds.
+package auth
 
 import (
 	"errors"
@@ -62,10 +79,10 @@ func (a anyOf) Authenticate(r *http.Request) (Caller, error) {
 	return Caller{}, errors.Join(errs...)
 }
 
-func (a anyOf) tenants() (all []string) {
+func (a anyOf) Tenants() (all []string) {
 	for _, one := range a {
-		if known, ok := one.(interface{ tenants() []string }); ok {
-			all = append(all, known.tenants()...)
+		if known, ok := one.(interface{ Tenants() []string }); ok {
+			all = append(all, known.Tenants()...)
 		}
 	}
 	return all

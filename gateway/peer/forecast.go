@@ -1,10 +1,11 @@
-package gateway
+package peer
 
 import (
 	"context"
 	"net/url"
 	"strconv"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -21,6 +22,9 @@ type ForecastQuery struct {
 type Forecast struct {
 	Channels map[string][]int `json:"channels"`
 }
+
+// maxBuckets bounds the buckets of a forecast: a day of minutes.
+const MaxBuckets = 1440
 
 // maxForecastOf bounds the occurrences counted of one trigger: a week of one
 // that fires every minute.
@@ -41,13 +45,25 @@ func forecast(ctx context.Context, o Owner, partition int32, q *ForecastQuery, t
 			return tenant.mayFollow(s.Key)
 		}
 		if s.Status != trigger.Paused {
-			for _, p := range planned(timetable, s, maxForecastOf, last) {
+			for _, p := range Planned(timetable, s, maxForecastOf, last) {
 				f.add(s.Spec.Channel, p.At, q)
 			}
 		}
 		return true
 	})
 	return f, err
+}
+
+// Planned is Timetable.Upcoming; without a timetable only the next is known.
+func Planned(timetable func() *trigger.Timetable, st *trigger.State, n int, until trigger.Instant) []trigger.Planned {
+	if timetable != nil {
+		return timetable().Upcoming(st, n, until)
+	}
+	at := st.Next()
+	if at == 0 || until != 0 && at > until {
+		return nil
+	}
+	return []trigger.Planned{{At: at, Nominal: at, Occurrence: st.Series.Occurrence, Local: st.Series.Local}}
 }
 
 // add counts an occurrence; what is overdue counts as now.
@@ -91,11 +107,11 @@ func forecastQueryFrom(v url.Values) (ForecastQuery, error) {
 	}
 	bucket, err := strconv.ParseInt(v.Get("bucket"), 10, 64)
 	if err != nil || bucket < 1 {
-		return ForecastQuery{}, badParameter("bucket", "bucket must be at least 1 ms")
+		return ForecastQuery{}, problem.BadParameter("bucket", "bucket must be at least 1 ms")
 	}
 	n, err := strconv.Atoi(v.Get("n"))
-	if err != nil || n < 1 || n > maxBuckets {
-		return ForecastQuery{}, badParameter("n", "too many buckets")
+	if err != nil || n < 1 || n > MaxBuckets {
+		return ForecastQuery{}, problem.BadParameter("n", "too many buckets")
 	}
 	return ForecastQuery{Tenant: v.Get("tenant"), From: trigger.Instant(from), Bucket: bucket, N: n}, nil
 }

@@ -1,4 +1,4 @@
-package gateway
+package auth
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/waterclock/waterclock/gateway/problem"
 )
 
 // Keys are static API keys. Only their SHA-256 is kept: a key is random and
@@ -55,7 +57,7 @@ func (k *Keys) add(words []string) error {
 		return errors.New("write: tenant key [role [name]]")
 	}
 	if !validTenant(words[0]) {
-		return fmt.Errorf("%s is no tenant's name", quoted(words[0]))
+		return fmt.Errorf("%s is no tenant's name", problem.Quoted(words[0]))
 	}
 	sum, err := keyHash(words[1])
 	if err != nil {
@@ -68,7 +70,7 @@ func (k *Keys) add(words []string) error {
 	if len(words) > 2 {
 		role, ok := ParseRole(words[2])
 		if !ok {
-			return fmt.Errorf("%s is no role: reader, writer or operator", quoted(words[2]))
+			return fmt.Errorf("%s is no role: reader, writer or operator", problem.Quoted(words[2]))
 		}
 		who.Role = role
 	}
@@ -79,7 +81,7 @@ func (k *Keys) add(words []string) error {
 	return nil
 }
 
-func (k *Keys) tenants() (all []string) {
+func (k *Keys) Tenants() (all []string) {
 	for _, who := range k.by {
 		all = append(all, who.Tenant)
 	}

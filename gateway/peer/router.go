@@ -1,19 +1,43 @@
-package gateway
+// Package peer reads triggers wherever they are: from the engine of this process,
+// or from the instance that owns the partition now. Doors of a process ask a Router
+// and need not know where a partition is.
+//
+//	router.go     Router: asks this process, then the owner; tries anew while a partition moves
+//	owners.go     who owns a partition, as its last progress record says
+//	owner.go      Owner: what an engine answers, and what a partition says of itself
+//	find.go       lists: the share of each partition, pages joined
+//	forecast.go   what is expected to fire
+//	decisions.go  what was decided about commands, many in one question
+//	client.go     asks another instance      handler.go  answers one
+//	sign.go       the signature of a request wire.go, frame.go  how questions and answers are spelled
+//
+// # Who is right
+//
+// The owner, which passes its read barrier first. Topic state says who that is. What
+// is kept of it here may be old: one who is not the owner says so, and is not asked
+// for that partition any more.
+//
+// # Promises
+//
+//   - A read is at least as new as every write that was acknowledged before it.
+//   - A list by pages has every trigger that is there throughout, once, in order.
+//   - An answer that broke off is an error and never a short list.
+//   - Nobody without the shared secret reads anything (sign.go).
+package peer
 
 import (
 	"context"
 	"errors"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 )
 
 // Router answers for any partition: from the owner in this process, else from
@@ -23,31 +47,52 @@ type Router struct {
 	own        Owner // nil: this process has no engine
 	self       string
 	owners     *ownerTable // nil: there is no other instance
-	peer       *peerClient
+	peer       *client
 }
 
-// How long a moved partition is looked for, and how often.
+// Patience is how long a partition that has moved is searched for. Its owner is
+// read from topic state every searchEvery.
 const (
-	lookFor   = time.Second
-	lookEvery = 25 * time.Millisecond
+	Patience    = time.Second
+	searchEvery = 25 * time.Millisecond
 )
+
+// Config is what a Router needs to know.
+type Config struct {
+	Partitions int32
+	Owner      Owner  // of this process; nil where it has no engine
+	Address    string // internal address of this process, so that it does not ask itself
+	Secret     []byte // shared by all instances; empty: there is no other
+	// LastOwner reads from topic state who owns a partition.
+	LastOwner func(ctx context.Context, partition int32) (OwnerRecord, error)
+}
+
+// NewRouter makes a router. It connects to another instance when it asks it.
+func NewRouter(c Config) *Router {
+	r := &Router{partitions: c.Partitions, own: c.Owner, self: c.Address}
+	if len(c.Secret) > 0 {
+		r.owners = &ownerTable{lookup: c.LastOwner}
+		r.peer = newClient(c.Secret)
+	}
+	return r
+}
 
 // Get is Owner.Get for any trigger.
 func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
-	err = r.ask(ctx, r.partitionOf(key), lookFor,
+	err = r.ask(ctx, r.PartitionOf(key), Patience,
 		func() error { s, err = r.own.Get(ctx, key); return err },
 		func(addr string) error { s, err = r.peer.get(ctx, addr, key); return err })
 	return s, err
 }
 
-// Outcomes asks the owner of a partition what it decided about commands
-// there, in one question for all of them. It looks for the owner as long as
+// Decisions asks the owner of a partition what it decided about commands
+// there, in one question for all of them. It searches for the owner as long as
 // ctx lasts: the commands are durable, somebody will decide them. When ctx ends
 // what is decided by then has its answer; the error says why others have none.
-func (r *Router) Outcomes(ctx context.Context, partition int32, asked []asked) error {
+func (r *Router) Decisions(ctx context.Context, partition int32, list []Question) error {
 	return r.ask(ctx, partition, time.Hour,
-		func() error { return outcomes(ctx, r.own, partition, asked) },
-		func(addr string) error { return r.peer.outcomes(ctx, addr, partition, asked) })
+		func() error { return decisions(ctx, r.own, partition, list) },
+		func(addr string) error { return r.peer.decisions(ctx, addr, partition, list) })
 }
 
 // Find lists the triggers of all partitions that q asks for. Each is first
@@ -72,7 +117,7 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 		if !wants(p) {
 			return nil
 		}
-		return r.ask(ctx, p, lookFor,
+		return r.ask(ctx, p, Patience,
 			func() error { pages[p], err = find(ctx, r.own, p, q); return err },
 			func(addr string) error { pages[p], err = r.peer.find(ctx, addr, p, q); return err })
 	})
@@ -82,7 +127,7 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
 	all := make([]Forecast, r.partitions)
 	err := r.each(ctx, func(ctx context.Context, p int32) (err error) {
-		return r.ask(ctx, p, lookFor,
+		return r.ask(ctx, p, Patience,
 			func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
 			func(addr string) error { all[p], err = r.peer.forecast(ctx, addr, p, &q); return err })
 	})
@@ -108,7 +153,7 @@ func (r *Router) Partitions(ctx context.Context) []PartitionStatus {
 
 // askOwners folds in what other instances say of themselves.
 func (r *Router) askOwners(ctx context.Context, all []PartitionStatus) {
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	var mu sync.Mutex
 	asked := map[string]bool{r.self: true}
@@ -120,20 +165,20 @@ func (r *Router) askOwners(ctx context.Context, all []PartitionStatus) {
 			return nil
 		}
 		who, err := r.owners.find(ctx, p, true)
-		if err != nil || who.addr == "" {
+		if err != nil || who.Address == "" {
 			return nil
 		}
 		mu.Lock()
-		again := asked[who.addr]
-		asked[who.addr] = true
+		askedBefore := asked[who.Address]
+		asked[who.Address] = true
 		if all[p].Owner == "" {
-			all[p].Owner, all[p].Term, all[p].CommandsOffset = who.addr, who.term, who.commands
+			all[p].Owner, all[p].Term, all[p].CommandsOffset = who.Address, who.Term, who.NextCommand
 		}
 		mu.Unlock()
-		if again {
+		if askedBefore {
 			return nil
 		}
-		if list, err := r.peer.partitions(ctx, who.addr); err == nil {
+		if list, err := r.peer.partitions(ctx, who.Address); err == nil {
 			mu.Lock()
 			fold(all, list)
 			mu.Unlock()
@@ -158,7 +203,8 @@ func fold(all, list []PartitionStatus) {
 	}
 }
 
-func (r *Router) partitionOf(key trigger.Key) int32 {
+// PartitionOf is the partition of a key.
+func (r *Router) PartitionOf(key trigger.Key) int32 {
 	return topics.Partition([]byte(key), r.partitions)
 }
 
@@ -180,15 +226,15 @@ func (r *Router) ask(ctx context.Context, partition int32, patience time.Duratio
 	deadline := time.Now().Add(patience)
 	fresh := false
 	for {
-		err := error(errNoOwner)
+		err := error(ErrNoOwner)
 		if r.own != nil {
 			err = local()
 		}
-		if !moved(err) {
+		if !Moved(err) {
 			return err
 		}
 		if r.owners != nil {
-			if err = r.askRemote(ctx, partition, fresh, remote); !moved(err) {
+			if err = r.askRemote(ctx, partition, fresh, remote); !Moved(err) {
 				return err
 			}
 		}
@@ -197,7 +243,7 @@ func (r *Router) ask(ctx context.Context, partition int32, patience time.Duratio
 			return err
 		}
 		select {
-		case <-time.After(lookEvery):
+		case <-time.After(searchEvery):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -209,16 +255,16 @@ func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, rem
 	switch {
 	case err != nil:
 		return err
-	case who.addr == "" || who.addr == r.self:
-		return errNoOwner
+	case who.Address == "" || who.Address == r.self:
+		return ErrNoOwner
 	}
-	return remote(who.addr)
+	return remote(who.Address)
 }
 
-var errNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at this moment; try again"}
+var ErrNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at this moment; try again"}
 
-// moved says that the one asked does not own the partition, or is gone.
-func moved(err error) bool {
+// Moved says that the one asked does not own the partition, or is gone.
+func Moved(err error) bool {
 	if e, ok := errors.AsType[*trigger.Error](err); ok {
 		return e.Code == trigger.CodeNotOwner
 	}
@@ -226,58 +272,4 @@ func moved(err error) bool {
 		return true
 	}
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// ownerTable remembers who owns which partition.
-type ownerTable struct {
-	lookUp func(ctx context.Context, partition int32) (owner, error)
-
-	flight singleflight.Group // many callers miss the same owner at once
-	mu     sync.Mutex
-	known  map[int32]owner
-}
-
-// owner is what the last progress record of a partition says.
-type owner struct {
-	addr     string
-	term     int64
-	commands int64 // next command
-}
-
-// find is the owner of a partition, read again from topic state if fresh.
-func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (owner, error) {
-	t.mu.Lock()
-	who, ok := t.known[partition]
-	t.mu.Unlock()
-	if ok && !fresh {
-		return who, nil
-	}
-	answer := t.flight.DoChan(strconv.Itoa(int(partition)), func() (any, error) {
-		return t.read(partition)
-	})
-	select {
-	case a := <-answer:
-		if a.Err != nil {
-			return owner{}, Unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
-		}
-		return a.Val.(owner), nil
-	case <-ctx.Done():
-		return owner{}, ctx.Err()
-	}
-}
-
-func (t *ownerTable) read(partition int32) (owner, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), lookFor)
-	defer cancel()
-	who, err := t.lookUp(ctx, partition)
-	if err != nil {
-		return owner{}, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil {
-		t.known = map[int32]owner{}
-	}
-	t.known[partition] = who
-	return who, nil
 }

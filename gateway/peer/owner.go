@@ -1,4 +1,4 @@
-package gateway
+package peer
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ type Owner interface {
 	// Get reads a trigger behind the read barrier; nil, nil means unknown.
 	Get(ctx context.Context, key trigger.Key) (*trigger.State, error)
 
-	// Outcome waits until the command appended at (partition, offset) with the
-	// header wcx-ask is decided and committed. ok is false when it was, but its
-	// outcome is not remembered any more.
-	Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (d Decided, ok bool, err error)
+	// Decision waits until the command appended at (partition, offset) with the
+	// header wcx-ask is decided and committed. ok is false when it was, but the
+	// owner does not keep how any more.
+	Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (d Decision, ok bool, err error)
 
 	// Scan calls f for the triggers of a partition after a key, in the order of
 	// keys, until f returns false.
@@ -33,8 +33,8 @@ type Owner interface {
 	Partitions() []PartitionStatus
 }
 
-// Decided is what became of one command.
-type Decided struct {
+// Decision is what became of one command.
+type Decision struct {
 	State    *trigger.State // as the command left it; nil for an unknown key
 	Rejected *trigger.Error
 	Facts    []trigger.FactType
@@ -61,7 +61,7 @@ type PartitionStatus struct {
 	CommandsLag    int64
 	ControlOffset  int64 // settings below it are applied
 	Pending        int64
-	Done           int64           // finished triggers still remembered
+	Done           int64           // finished triggers that are still kept
 	FiredThrough   trigger.Instant // everything due up to here has fired
 	OldestOverdue  time.Duration
 	Restored       int64  // records read so far, while restoring

@@ -1,4 +1,4 @@
-package gateway
+package peer
 
 import (
 	"bufio"
@@ -32,7 +32,7 @@ func writePage(w io.Writer, p *Page) error {
 		if err != nil {
 			return err
 		}
-		b = appendCursor(append(b[:0], 1), f.At)
+		b = f.At.AppendTo(append(b[:0], 1))
 		b = binary.AppendUvarint(b, uint64(len(state)))
 		if _, err := w.Write(append(b, state...)); err != nil {
 			return err
@@ -42,11 +42,12 @@ func writePage(w io.Writer, p *Page) error {
 	if p.More {
 		more = 1
 	}
-	_, err := w.Write(append(appendCursor(append(b[:0], 0), p.Through), more))
+	_, err := w.Write(append(p.Through.AppendTo(append(b[:0], 0)), more))
 	return err
 }
 
-func appendCursor(b []byte, c UserCursor) []byte {
+// AppendTo spells a cursor: its due time, and its key with the length before it.
+func (c UserCursor) AppendTo(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(c.Due))
 	b = binary.AppendUvarint(b, uint64(len(c.Key)))
 	return append(b, c.Key...)

@@ -1,4 +1,4 @@
-package gateway
+package peer
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 // shelves is an owner that only lists: a partition's triggers, in order.
 type shelves struct {
 	Owner
-	of     [][]UserCursor
-	asks   atomic.Int64
-	looked atomic.Int64
+	of      [][]UserCursor
+	asks    atomic.Int64
+	visited atomic.Int64
 }
 
 func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
@@ -26,7 +26,7 @@ func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, afte
 		if at.Compare(after) <= 0 {
 			continue
 		}
-		s.looked.Add(1)
+		s.visited.Add(1)
 		st := &trigger.State{Key: at.Key, Status: trigger.Pending}
 		st.Spec.UserID = user
 		if len(at.Key)%2 == 0 {
@@ -104,7 +104,7 @@ func TestFindAsksForShares(t *testing.T) {
 	if err != nil || len(page.Items) != 100 || !page.More {
 		t.Fatalf("%d items, more %v, %v", len(page.Items), page.More, err)
 	}
-	if asks, looked := s.asks.Load(), s.looked.Load(); asks != 16 || looked > 300 {
-		t.Errorf("%d asks, %d triggers looked at for a page of 100", asks, looked)
+	if asks, visited := s.asks.Load(), s.visited.Load(); asks != 16 || visited > 300 {
+		t.Errorf("%d asks, %d triggers visited for a page of 100", asks, visited)
 	}
 }

@@ -1,6 +1,7 @@
-package gateway
+package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/waterclock/waterclock/gateway/problem"
 )
 
 // OIDCOptions pin what a token must be.
@@ -50,8 +53,7 @@ type OIDC struct {
 // NewOIDC checks the options. Discovery happens with the first token, so that
 // an issuer that is away at start-up does not keep us away.
 func NewOIDC(o OIDCOptions) (*OIDC, error) {
-	def(&o.TenantClaim, "tenant")
-	def(&o.RoleClaim, "roles")
+	o.TenantClaim, o.RoleClaim = cmp.Or(o.TenantClaim, "tenant"), cmp.Or(o.RoleClaim, "roles")
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = defaultAlgorithms
 	}
@@ -70,7 +72,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	}
 	for _, alg := range o.Algorithms {
 		if !slices.Contains(asymmetric, alg) {
-			errs = append(errs, fmt.Errorf("auth.oidc.algorithms: %s is not accepted", quoted(alg)))
+			errs = append(errs, fmt.Errorf("auth.oidc.algorithms: %s is not accepted", problem.Quoted(alg)))
 		}
 	}
 	a := &OIDC{opts: o}
@@ -98,11 +100,11 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	}
 	verifier, err := a.ready()
 	if err != nil {
-		return Caller{}, Unavailable(err, "the token's issuer does not answer")
+		return Caller{}, problem.Unavailable(err, "the token's issuer does not answer")
 	}
 	id, err := verifier.Verify(r.Context(), token)
 	if err != nil && strings.Contains(err.Error(), fetchingKeys) {
-		return Caller{}, Unavailable(err, "the token's issuer does not answer")
+		return Caller{}, problem.Unavailable(err, "the token's issuer does not answer")
 	}
 	if err != nil {
 		return Caller{}, err

@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// producerOptions make a client whose acknowledgement means durable: acks=all,
+// idempotent, no lingering. The partition is computed here, as Kafka's Java
+// client does it.
+func producerOptions(o *Options) []kgo.Opt {
+	return append([]kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(100_000),
+		kgo.RecordDeliveryTimeout(max(o.ProduceWithin, time.Second)),
+		// What we gave up on must not arrive later, when the caller has
+		// repeated it under another id. Sent twice, a command is a duplicate.
+		kgo.AllowIdempotentProduceCancellation(),
+		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(10*time.Millisecond<<min(tries, 6), 500*time.Millisecond) }),
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.DisableClientMetrics(),
+	}, o.Kafka...)
+}
+
+// commandLog writes commands to their topic.
+type commandLog struct {
+	kafka      *producer.Producer
+	topic      string
+	partitions int32
+	within     time.Duration // how long an acknowledgement is waited for
+	tracing    *tracing.Tracer
+}
+
+// location is where a record stands, or why it was not written.
+type location struct {
+	partition int32
+	offset    int64
+	err       error
+}
+
+// produce writes one command and waits until it is durable, within the bound.
+func (l *commandLog) produce(ctx context.Context, c *command) location {
+	done := make(chan location, 1)
+	l.send(ctx, c, func(at location) { done <- at })
+	return l.durable(done)
+}
+
+// send begins to write a command; done gets its location once it is durable.
+// Commands sent one after the other keep their order. With Kafka away for long
+// the buffer is full, and a command fails at once.
+func (l *commandLog) send(ctx context.Context, c *command, done func(location)) {
+	rec := c.record(l.topic, l.partitions)
+	span := l.begin(c, rec)
+	l.kafka.TryProduce(context.WithoutCancel(ctx), rec, func(r *kgo.Record, err error) {
+		sent(span, r, err)
+		done(location{r.Partition, r.Offset, err})
+	})
+}
+
+// sendRefusal writes what was refused here, for the engine to record as an event.
+func (l *commandLog) sendRefusal(ctx context.Context, rec *topics.Record, done func(error)) {
+	l.kafka.TryProduce(context.WithoutCancel(ctx), commandRecord(l.topic, l.partitions, rec),
+		func(_ *kgo.Record, err error) { done(err) })
+}
+
+var errKafkaSilent = errors.New("kafka has not acknowledged in time")
+
+// durable waits for a location, within the bound.
+func (l *commandLog) durable(done <-chan location) location {
+	late := time.NewTimer(l.within)
+	defer late.Stop()
+	select {
+	case at := <-done:
+		if at.err != nil {
+			at.err = fmt.Errorf("produce: %w", at.err)
+		}
+		return at
+	case <-late.C:
+		return location{err: errKafkaSilent}
+	}
+}
+
+// begin begins the span of a command's record, which then names it as its
+// parent. Where the request is not recorded the headers stay as they came.
+func (l *commandLog) begin(c *command, r *kgo.Record) tracing.Span {
+	if !c.trace.Sampled() {
+		return tracing.Span{}
+	}
+	span := l.tracing.Begin(c.trace, "send "+r.Topic, tracing.Producer,
+		tracing.Text("messaging.system", "kafka"), tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", r.Topic),
+		tracing.Text("waterclock.op", c.op.String()), tracing.Text("waterclock.trigger", string(c.key)))
+	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" })
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(span.Place().TraceParent())})
+	return span
+}
+
+// sent ends the span of a record.
+func sent(span tracing.Span, r *kgo.Record, err error) {
+	if !span.Recording() {
+		return
+	}
+	if err != nil {
+		span.Fail("not written")
+	} else {
+		span.Set(tracing.Number("messaging.destination.partition.id", int64(r.Partition)), tracing.Number("messaging.kafka.offset", r.Offset))
+	}
+	span.End()
+}

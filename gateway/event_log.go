@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// eventLog reads what happened to a trigger: what the history has, and what stands
+// on topic events behind that.
+type eventLog struct {
+	history History // nil: nobody keeps one
+	kafka   *producer.Producer
+	opts    []kgo.Opt // how to reach the brokers
+	topic   string
+	router  *peer.Router
+	within  time.Duration
+}
+
+// page is what the history has of a trigger after a cursor, at most limit events.
+func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+	if h.history == nil {
+		return nil, problem.Unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
+	}
+	ctx, cancel := context.WithTimeout(ctx, h.within)
+	defer cancel()
+	list, err := h.history.Events(ctx, key.Tenant(), key, after, limit)
+	if err != nil {
+		return nil, problem.Unavailable(err, "the history does not answer")
+	}
+	return list, nil
+}
+
+// replay sends what the history has. An error can be answered only before the
+// stream has begun.
+func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
+	if h.history == nil {
+		return nil
+	}
+	for {
+		list, err := h.page(r.Context(), key, out.after, maxPage)
+		if err != nil && !out.begun {
+			return err
+		}
+		for i := range list {
+			out.send(&list[i])
+		}
+		if err != nil || len(list) < maxPage {
+			return nil
+		}
+	}
+}
+
+// tail reads the trigger's partition of topic events from where the
+// history ends; without a history from now on.
+func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, h.within)
+	defer cancel()
+	partition := h.router.PartitionOf(key)
+	from, err := h.end(ctx, partition)
+	if err != nil {
+		return nil, err
+	}
+	opts := append([]kgo.Opt{}, h.opts...)
+	return kgo.NewClient(append(opts,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{h.topic: {partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.DisableClientMetrics())...)
+}
+
+func (h *eventLog) end(ctx context.Context, partition int32) (int64, error) {
+	if h.history != nil {
+		if from, err := h.history.Next(ctx, partition); err == nil && from > 0 {
+			return from, nil
+		}
+	}
+	return stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+}

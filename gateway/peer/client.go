@@ -1,0 +1,142 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// client asks other instances about their partitions (handler.go answers).
+type client struct {
+	secret  []byte
+	http    *http.Client
+	waiting chan struct{} // one slot for each question that waits for decisions
+}
+
+// decisionsAtOnce bounds the connections that wait for decisions.
+const decisionsAtOnce = 512
+
+func newClient(secret []byte) *client {
+	return &client{secret: secret, waiting: make(chan struct{}, decisionsAtOnce), http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
+			MaxIdleConnsPerHost: decisionsAtOnce,
+			IdleConnTimeout:     time.Minute,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (c *client) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
+	err = c.ask(ctx, addr, "trigger", url.Values{"key": {string(key)}}, func(body io.Reader) error {
+		page, err := readPage(body)
+		if err == nil && len(page.Items) == 1 {
+			s = page.Items[0].State
+		}
+		return err
+	})
+	return s, err
+}
+
+// answerAhead is how much sooner than we give up an owner answers with what it
+// has.
+const answerAhead = 100 * time.Millisecond
+
+// decisions asks another instance about commands of one of its partitions.
+func (c *client) decisions(ctx context.Context, addr string, partition int32, list []Question) error {
+	select {
+	case c.waiting <- struct{}{}:
+		defer func() { <-c.waiting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	q := url.Values{"key": {string(list[0].Key)}, "partition": {strconv.Itoa(int(partition))}, "offsets": {packOffsets(list)}}
+	if end, ok := ctx.Deadline(); ok {
+		q.Set("within", (time.Until(end) - answerAhead).String())
+	}
+	return c.ask(ctx, addr, "outcomes", q, func(body io.Reader) error {
+		var wires []decisionWire
+		if err := json.NewDecoder(body).Decode(&wires); err != nil {
+			return err
+		}
+		if len(wires) != len(list) {
+			return errOffsets
+		}
+		var missing error
+		for i := range wires {
+			if !wires[i].Answered {
+				missing = context.DeadlineExceeded
+				continue
+			}
+			d, err := wires[i].decision()
+			if err != nil {
+				return err
+			}
+			list[i].Answered, list[i].Known, list[i].Decision = true, wires[i].OK, d
+		}
+		return missing
+	})
+}
+
+func (c *client) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
+	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
+	q.addTo(v)
+	err = c.ask(ctx, addr, "find", v, func(body io.Reader) error {
+		page, err = readPage(body)
+		return err
+	})
+	return page, err
+}
+
+func (c *client) forecast(ctx context.Context, addr string, partition int32, q *ForecastQuery) (f Forecast, err error) {
+	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
+	q.addTo(v)
+	err = c.askJSON(ctx, addr, "forecast", v, &f)
+	return f, err
+}
+
+func (c *client) partitions(ctx context.Context, addr string) (list []PartitionStatus, err error) {
+	err = c.askJSON(ctx, addr, "partitions", nil, &list)
+	return list, err
+}
+
+func (c *client) askJSON(ctx context.Context, addr, what string, q url.Values, into any) error {
+	return c.ask(ctx, addr, what, q, func(body io.Reader) error { return json.NewDecoder(body).Decode(into) })
+}
+
+// ask sends one signed request. 421 becomes CodeNotOwner. An owner that is gone,
+// or breaks off, is no fault of ours: the partition will have another.
+func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
+	if err != nil {
+		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
+	}
+	req.Header.Set("Authorization", "Bearer "+sign(c.secret, req.URL.RequestURI(), time.Now()))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		if err := read(resp.Body); err != nil {
+			return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
+		}
+		return nil
+	case http.StatusMisdirectedRequest:
+		return ErrNoOwner
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+	return problem.Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
+		"the partition's owner could not answer")
+}

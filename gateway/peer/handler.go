@@ -1,0 +1,174 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// internalPath begins the paths instances ask each other by. All are GET:
+//
+//	trigger?key            one state, framed as a page, or an empty page
+//	outcomes?key&partition&offsets&within   what was decided about commands
+//	find?partition&…       Query; a page (frame.go)
+//	forecast?partition&…   ForecastQuery
+//	partitions             PartitionStatus of every partition of the instance
+//	calendar-use?partition&tenant&calendar   CalendarUse
+const internalPath = "/internal/v1/"
+
+// handler exposes the Owner of this process to other instances. One that is not
+// the owner answers 421.
+type handler struct {
+	own    Owner
+	secret []byte
+	times  func() *trigger.Timetable
+	log    *slog.Logger
+}
+
+// NewHandler answers what other instances ask about the partitions of own. Only
+// requests that are signed with the secret are answered.
+func NewHandler(own Owner, secret []byte, timetable func() *trigger.Timetable, log *slog.Logger) http.Handler {
+	return &handler{own: own, secret: secret, times: timetable, log: log}
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !signed(h.secret, r, time.Now()) {
+		http.Error(w, "the shared secret does not fit, or clocks are over a minute apart", http.StatusUnauthorized)
+		return
+	}
+	what, ok := strings.CutPrefix(r.URL.Path, internalPath)
+	answer := answers[what]
+	if !ok || answer == nil || r.Method != http.MethodGet {
+		http.NotFound(w, r)
+		return
+	}
+	out := &lateWriter{w: w}
+	if err := answer(h, out, r, r.URL.Query()); err != nil {
+		h.fail(out, r, err)
+	}
+}
+
+var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) error{
+	"trigger":    (*handler).trigger,
+	"outcomes":   (*handler).decisions,
+	"find":       (*handler).find,
+	"forecast":   (*handler).forecast,
+	"partitions": (*handler).partitions,
+
+	"calendar-use": (*handler).calendarUse,
+}
+
+// lateWriter knows whether an answer has begun: then an error can only break
+// it off.
+type lateWriter struct {
+	w     http.ResponseWriter
+	begun bool
+}
+
+func (l *lateWriter) Write(b []byte) (int, error) {
+	l.begun = true
+	return l.w.Write(b)
+}
+
+func (h *handler) fail(w *lateWriter, r *http.Request, err error) {
+	e, ok := errors.AsType[*trigger.Error](err)
+	switch {
+	case w.begun:
+		panic(http.ErrAbortHandler)
+	case ok && e.Code == trigger.CodeNotOwner:
+		http.Error(w.w, "not the owner", http.StatusMisdirectedRequest)
+	case r.Context().Err() != nil: // nobody waits any more
+	default:
+		h.log.Error("internal read failed", "path", r.URL.Path, "error", err)
+		http.Error(w.w, "the read failed; the owner's log says why", http.StatusInternalServerError)
+	}
+}
+
+func (h *handler) trigger(w io.Writer, r *http.Request, q url.Values) error {
+	s, err := h.own.Get(r.Context(), trigger.Key(q.Get("key")))
+	if err != nil {
+		return err
+	}
+	var p Page
+	if s != nil {
+		p.Items = []Found{{UserCursor{Key: s.Key}, s}}
+	}
+	return writePage(w, &p)
+}
+
+func (h *handler) decisions(w io.Writer, r *http.Request, q url.Values) error {
+	partition, err := partitionParam(q)
+	if err != nil {
+		return err
+	}
+	list, err := unpackOffsets(q.Get("offsets"), trigger.Key(q.Get("key")))
+	if err != nil {
+		return err
+	}
+	ctx := r.Context()
+	if within, err := time.ParseDuration(q.Get("within")); err == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	if err := decisions(ctx, h.own, partition, list); err != nil && ctx.Err() == nil || Moved(err) {
+		return err
+	}
+	wires := make([]decisionWire, len(list))
+	for i := range list {
+		if wires[i], err = wireDecision(&list[i]); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(w).Encode(wires)
+}
+
+func (h *handler) find(w io.Writer, r *http.Request, v url.Values) error {
+	partition, err := partitionParam(v)
+	if err != nil {
+		return err
+	}
+	q, err := queryFrom(v)
+	if err != nil {
+		return err
+	}
+	page, err := find(r.Context(), h.own, partition, &q)
+	if err != nil {
+		return err
+	}
+	return writePage(w, &page)
+}
+
+func (h *handler) forecast(w io.Writer, r *http.Request, v url.Values) error {
+	partition, err := partitionParam(v)
+	if err != nil {
+		return err
+	}
+	q, err := forecastQueryFrom(v)
+	if err != nil {
+		return err
+	}
+	f, err := forecast(r.Context(), h.own, partition, &q, h.times)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(f)
+}
+
+func (h *handler) partitions(w io.Writer, _ *http.Request, _ url.Values) error {
+	return json.NewEncoder(w).Encode(h.own.Partitions())
+}
+
+func partitionParam(q url.Values) (int32, error) {
+	p, err := strconv.ParseInt(q.Get("partition"), 10, 32)
+	return int32(p), err
+}

@@ -1,0 +1,195 @@
+package topics
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// How the values of a Spec are spelled in JSON, so that DecodeCommand reads the same
+// of them. What is not there, or the default, appends nothing.
+
+func spellText(b []byte, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return appendString(b, s)
+}
+
+func spellNumber(b []byte, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(b, n, 10)
+}
+
+func spellBool(b []byte, v bool) []byte {
+	if !v {
+		return b
+	}
+	return append(b, "true"...)
+}
+
+func spellList(b []byte, list []string) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	return append(b, ']')
+}
+
+// spellDuration spells whole seconds as 1h30m0s, others in milliseconds.
+func spellDuration(b []byte, d time.Duration) []byte {
+	if d == 0 {
+		return b
+	}
+	return appendString(b, DurationText(d))
+}
+
+// DurationText is a duration as a command may have it.
+func DurationText(d time.Duration) string {
+	if d%time.Second == 0 {
+		return d.String()
+	}
+	return milliseconds(d)
+}
+
+func spellPriority(b []byte, s *trigger.Spec) []byte {
+	if s.Priority == trigger.Normal {
+		return b
+	}
+	return appendString(b, s.Priority.String())
+}
+
+func spellMisfire(b []byte, s *trigger.Spec) []byte {
+	if s.Misfire == trigger.FireOnce {
+		return b
+	}
+	return appendString(b, s.Misfire.String())
+}
+
+func spellFireAt(b []byte, s *trigger.Spec) []byte {
+	switch w := &s.When; w.Kind {
+	case trigger.WhenInstant:
+		return appendString(b, w.FireAt.String())
+	case trigger.WhenLocal:
+		return appendString(b, w.Local)
+	}
+	return b
+}
+
+func spellDST(b []byte, s *trigger.Spec) []byte {
+	d := s.When.DST
+	if d == (trigger.DST{}) {
+		return b
+	}
+	return appendObject(b, member{"gap", spellText(nil, d.Gap)}, member{"overlap", spellText(nil, d.Overlap)})
+}
+
+func spellCalendars(b []byte, s *trigger.Spec) []byte {
+	c := s.When.Calendars
+	if c == nil {
+		return b
+	}
+	return appendObject(b, member{"names", spellList(nil, c.Names)}, member{"on", spellText(nil, c.On)})
+}
+
+// spellPayload spells a payload that is JSON as it is, byte for byte.
+func spellPayload(b []byte, s *trigger.Spec) []byte {
+	if !payloadIsJSON(s.Payload) {
+		return b
+	}
+	return append(b, s.Payload...)
+}
+
+func spellPayloadBase64(b []byte, s *trigger.Spec) []byte {
+	if len(s.Payload) == 0 || payloadIsJSON(s.Payload) {
+		return b
+	}
+	return append(base64.StdEncoding.AppendEncode(append(b, '"'), s.Payload), '"')
+}
+
+func payloadIsJSON(payload []byte) bool {
+	return beginsJSON(payload) && jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true))
+}
+
+// spellHeaders spells the user's headers: of one name the last. Values that are not
+// text lose what is not.
+func spellHeaders(b []byte, s *trigger.Spec) []byte {
+	var list []member
+	for i, h := range s.Headers {
+		if !slices.ContainsFunc(s.Headers[i+1:], func(o trigger.Header) bool { return o.Key == h.Key }) {
+			list = append(list, member{h.Key, appendString(nil, string(h.Value))})
+		}
+	}
+	return appendByName(b, list)
+}
+
+func spellTags(b []byte, s *trigger.Spec) []byte {
+	var list []member
+	for _, t := range s.Tags {
+		list = append(list, member{t.Key, appendString(nil, t.Value)})
+	}
+	return appendByName(b, list)
+}
+
+func spellCallback(b []byte, s *trigger.Spec) []byte {
+	c := s.Callback
+	if c == nil {
+		return b
+	}
+	var retry []byte
+	if c.Retry != nil {
+		retry = append(retry, '[')
+		for i, wait := range c.Retry {
+			if i > 0 {
+				retry = append(retry, ',')
+			}
+			retry = appendString(retry, milliseconds(wait))
+		}
+		retry = append(retry, ']')
+	}
+	return appendObject(b, member{"url", appendString(nil, c.URL)}, member{"timeout", spellDuration(nil, c.Timeout)},
+		member{"retry", retry})
+}
+
+// member is a member of a JSON object; one without a value is left out.
+type member struct {
+	name  string
+	value []byte
+}
+
+func appendByName(b []byte, list []member) []byte {
+	if len(list) == 0 {
+		return b
+	}
+	slices.SortFunc(list, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	return appendObject(b, list...)
+}
+
+func appendObject(b []byte, list ...member) []byte {
+	b = append(b, '{')
+	begin := len(b)
+	for _, m := range list {
+		if m.value == nil {
+			continue
+		}
+		if len(b) > begin {
+			b = append(b, ',')
+		}
+		b = append(append(appendString(b, m.name), ':'), m.value...)
+	}
+	return append(b, '}')
+}

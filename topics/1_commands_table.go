@@ -1,0 +1,301 @@
+package topics
+
+import (
+	"slices"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// This is the one table of a command's fields. Whoever needs to know them asks it:
+// the decoder of both spellings, the hash of a register's content, those who spell
+// what a trigger has (PATCH, GET, apply), /openapi.json, /docs and the flags of the
+// command line. A new field of a register is a row here, a field of the state
+// message (2_state.go), and their tests.
+
+// fieldDef is a row: a field as the contract has it. A field with an owner stands in
+// that object instead of at the top.
+type fieldDef struct {
+	f     field
+	name  string
+	kind  fieldKind
+	owner field // 0 (fOp): the top
+	ops   opSet // beside which it means something
+
+	doc  string // for people; "" where the name says it
+	flag string // of `waterclock schedule`; "" has none of this kind
+	help string // of the flag
+
+	// Of what a trigger's Spec keeps. The when fields are read together (when).
+	read   func(d *draft, s *trigger.Spec)
+	spell  func(b []byte, s *trigger.Spec) []byte // appends its value as JSON; a default appends nothing
+	hash   func(h *content, s *trigger.Spec)
+	hashAt byte // its place in what is hashed: the least number it writes
+}
+
+// opSet is a set of ops.
+type opSet uint32
+
+func beside(ops ...trigger.Op) (s opSet) {
+	for _, op := range ops {
+		s |= 1 << op
+	}
+	return s
+}
+
+const allOps = opSet(1<<(trigger.OpErase+1) - 1<<trigger.OpRegister)
+
+var (
+	ofRegister = beside(trigger.OpRegister)
+	ofWhen     = beside(trigger.OpRegister, trigger.OpReschedule)
+	ofContent  = beside(trigger.OpRegister, trigger.OpRedrive)
+	ofRedrive  = beside(trigger.OpRedrive)
+)
+
+// The table, and what is derived of it. They are filled in init, because reading a
+// field may refuse it, and a refusal names the field by this table.
+var (
+	fieldTable     [fieldCount]fieldDef
+	fieldsOf       [trigger.OpErase + 1]fieldSet // that mean something beside each op
+	contentFields  []field                       // that a register and a redrive share, in the order they are read
+	registerOnly   []field                       // read behind the when fields
+	hashed         []field                       // in the order they are hashed
+	fieldsByName   map[field]map[string]field
+	fieldsByHeader map[string]field
+)
+
+// commandFields are the rows. Those of a register stand in the order of the
+// documentation.
+func commandFields() []fieldDef {
+	return []fieldDef{
+		{f: fOp, name: "op", ops: allOps},
+
+		// What and for whom; more of it stands behind when.
+		{f: fChannel, name: "channel", ops: ofContent,
+			doc:  "Where due events go; default: default, or webhook beside a callback",
+			flag: "channel", help: "where the due event goes (default \"default\")",
+			read:  func(d *draft, s *trigger.Spec) { s.Channel = d.channel() },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.Channel) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(20, s.Channel) }, hashAt: 20},
+		{f: fUserID, name: "user_id", ops: ofContent,
+			flag: "user", help: "`user` it is for",
+			read:  func(d *draft, s *trigger.Spec) { s.UserID = d.string(fUserID, maxText) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.UserID) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(21, s.UserID) }, hashAt: 21},
+
+		// When: read together.
+		{f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
+			doc:   "7m, 1h30m, PT7M or seconds, from the command's append; one of delay, fire_at, recurrence",
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2},
+		{f: fFireAt, name: "fire_at", kind: kindTime, ops: ofWhen,
+			doc: "An instant, or a local date-time beside timezone, or 10 or 13 digits since 1970; beside recurrence " +
+				"its start",
+			spell: spellFireAt,
+			hash: func(h *content, s *trigger.Spec) {
+				h.number(3, int64(s.When.FireAt))
+				h.text(4, s.When.Local)
+			}, hashAt: 3},
+		{f: fTimezone, name: "timezone", ops: ofWhen | beside(trigger.OpRezone),
+			doc:   "An IANA name",
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5},
+		{f: fRecurrence, name: "recurrence", ops: ofWhen,
+			doc:   "RRULE:…, cron:… or every:15m",
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6},
+		{f: fStart, name: "start", kind: kindTime, ops: ofWhen,
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7},
+		{f: fUntil, name: "until", kind: kindTime, ops: ofWhen | beside(trigger.OpSnooze),
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10},
+		{f: fCount, name: "count", kind: kindNumber, ops: ofWhen,
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
+			hash:  func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11},
+		{f: fInclude, name: "include", kind: kindPart, ops: ofWhen,
+			doc:   "More dates; alone they are a recurrence",
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
+			hash:  func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8},
+		{f: fExclude, name: "exclude", kind: kindPart, ops: ofWhen,
+			doc:   "Dates left out; a bare date leaves out all of that day",
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
+			hash:  func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9},
+		{f: fDST, name: "dst", kind: kindPart, ops: ofWhen, spell: spellDST,
+			hash: func(h *content, s *trigger.Spec) {
+				h.text(12, s.When.DST.Gap)
+				h.text(13, s.When.DST.Overlap)
+			}, hashAt: 12},
+		{f: fGap, name: "gap", owner: fDST, ops: ofWhen},
+		{f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen},
+		{f: fCalendars, name: "calendars", kind: kindPart, ops: ofWhen, spell: spellCalendars,
+			hash: func(h *content, s *trigger.Spec) { h.calendars(s.When.Calendars) }, hashAt: 14},
+		{f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen},
+		{f: fOn, name: "on", owner: fCalendars, ops: ofWhen},
+
+		// Content.
+		{f: fPayload, name: "payload", kind: kindPart, ops: ofContent,
+			doc:   "Any JSON; null is none",
+			read:  func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
+			spell: spellPayload,
+			hash:  func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22},
+		{f: fPayloadBase64, name: "payload_base64", ops: ofContent,
+			doc: "A payload that is not JSON", spell: spellPayloadBase64},
+		{f: fTargetKey, name: "target_key", ops: ofContent,
+			doc:  "Key of the due record; default the trigger's",
+			flag: "target-key", help: "`key` of the due record (default the trigger's)",
+			read:  func(d *draft, s *trigger.Spec) { s.TargetKey = d.string(fTargetKey, maxText) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.TargetKey) },
+			hash:  func(h *content, s *trigger.Spec) { h.text(24, s.TargetKey) }, hashAt: 24},
+		{f: fHeaders, name: "headers", kind: kindPart, ops: ofContent,
+			doc:   "Travel to the due event",
+			read:  func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
+			spell: spellHeaders,
+			hash:  func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42},
+		{f: fTags, name: "tags", kind: kindPart, ops: ofContent,
+			doc:   "For lists",
+			read:  func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
+			spell: spellTags,
+			hash:  func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40},
+		{f: fPriority, name: "priority", ops: ofContent,
+			flag: "priority", help: "high, normal or low",
+			read:  func(d *draft, s *trigger.Spec) { s.Priority = d.priority() },
+			spell: spellPriority,
+			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25},
+
+		// How, of a register alone.
+		{f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
+			doc:  "Spreads firing over this time",
+			flag: "jitter", help: "spread over a `duration`",
+			read:  func(d *draft, s *trigger.Spec) { s.Jitter = d.duration(fJitter) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Jitter) },
+			hash:  func(h *content, s *trigger.Spec) { h.number(26, int64(s.Jitter)) }, hashAt: 26},
+		{f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
+			doc:  "Later than this an occurrence is expired instead of fired",
+			flag: "expires-after", help: "`duration` after which it is too late to be of use",
+			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },
+			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27},
+		{f: fMisfire, name: "misfire", ops: ofRegister,
+			flag: "misfire", help: "what becomes of missed occurrences: fire_all, fire_once or skip",
+			read:  func(d *draft, s *trigger.Spec) { s.Misfire = d.misfire() },
+			spell: spellMisfire,
+			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28},
+		{f: fFollowUser, name: "follow_user", kind: kindBool, ops: ofRegister,
+			flag: "follow-user", help: "move with the user's zone",
+			read:  func(d *draft, s *trigger.Spec) { s.FollowUser = d.bool(fFollowUser) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellBool(b, s.FollowUser) },
+			hash:  func(h *content, s *trigger.Spec) { h.flag(29, s.FollowUser) }, hashAt: 29},
+		{f: fCallback, name: "callback", kind: kindPart, ops: ofContent,
+			doc:   "For channel webhook",
+			read:  func(d *draft, s *trigger.Spec) { s.Callback = d.callback() },
+			spell: spellCallback,
+			hash:  func(h *content, s *trigger.Spec) { h.callback(s.Callback) }, hashAt: 30},
+		{f: fURL, name: "url", owner: fCallback, ops: ofContent},
+		{f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent},
+		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
+		{f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister},
+		{f: fCorrelationID, name: "correlation_id", ops: allOps,
+			flag: "correlation-id", help: "`id` that events carry",
+			read:  func(d *draft, s *trigger.Spec) { s.CorrelationID = d.string(fCorrelationID, maxText) },
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) }},
+
+		// Conditions: of the command, and not kept.
+		{f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
+			doc: "Only if the trigger is at this revision"},
+		{f: fIfAbsent, name: "if_absent", kind: kindBool, ops: ofRegister,
+			doc:  "Only if the trigger does not exist",
+			flag: "if-absent", help: "only if there is no such trigger"},
+		{f: fIdempotencyKey, name: "idempotency_key", ops: ofRegister,
+			doc:  "As the header Idempotency-Key",
+			flag: "idempotency-key", help: "`key` under which a repeat changes nothing"},
+		{f: fActor, name: "actor", ops: allOps},
+
+		// Of other ops.
+		{f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze)},
+		{f: fOccurrence, name: "occurrence", ops: beside(trigger.OpSkip, trigger.OpAck)},
+		{f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume)},
+		{f: fDueID, name: "due_id", ops: ofRedrive},
+		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive},
+		{f: fRevision, name: "revision", kind: kindNumber, ops: ofRedrive},
+		{f: fScheduledAt, name: "scheduled_at", kind: kindTime, ops: ofRedrive},
+		{f: fLocalTime, name: "local_time", ops: ofRedrive},
+		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive},
+	}
+}
+
+func init() {
+	for _, row := range commandFields() {
+		fieldTable[row.f] = row
+		row.addRegisterField()
+	}
+	deriveFields()
+}
+
+func deriveFields() {
+	for f := range fieldCount {
+		def := &fieldTable[f]
+		for op := range fieldsOf {
+			fieldsOf[op].set(f, def.ops&(1<<op) != 0)
+		}
+		if def.hash != nil {
+			hashed = append(hashed, f)
+		}
+		switch {
+		case def.read == nil:
+		case def.ops == ofRegister:
+			registerOnly = append(registerOnly, f)
+		default:
+			contentFields = append(contentFields, f)
+		}
+	}
+	slices.SortFunc(hashed, func(a, b field) int { return int(fieldTable[a].hashAt) - int(fieldTable[b].hashAt) })
+	fieldsByName, fieldsByHeader = indexFields(), indexHeaders()
+}
+
+// Field is a field of a register, for those who write registers and describe them.
+type Field struct {
+	Name string
+	Doc  string // "" where the name says it
+	When bool   // it says when
+	Kept bool   // the trigger keeps it; else it is a condition of the register
+
+	Flag, Help string // of `waterclock schedule`; "" where it has none, or one of another kind
+	Bool       bool   // the flag has no value
+
+	f field
+}
+
+// Append appends the field's value as a Spec has it, as JSON; nothing where that is
+// the default, or where only another field can say it.
+func (f *Field) Append(b []byte, s *trigger.Spec) []byte {
+	if spell := fieldTable[f.f].spell; spell != nil {
+		return spell(b, s)
+	}
+	return b
+}
+
+// RegisterFields are the fields of a register, in the order of the table.
+func RegisterFields() []Field { return slices.Clone(registerFields) }
+
+// RegisterField is the field of a name.
+func RegisterField(name string) (Field, bool) {
+	i := slices.IndexFunc(registerFields, func(f Field) bool { return f.Name == name })
+	if i < 0 {
+		return Field{}, false
+	}
+	return registerFields[i], true
+}
+
+// registerFields are the rows of the table that a register has at the top and that
+// its sender writes, in their order.
+var registerFields []Field
+
+func (def *fieldDef) addRegisterField() {
+	if def.owner != 0 || def.ops&ofRegister == 0 || def.f == fOp || def.f == fActor {
+		return
+	}
+	registerFields = append(registerFields, Field{
+		Name: def.name, Doc: def.doc, When: def.ops&ofWhen == ofWhen && def.ops != allOps, Kept: def.spell != nil,
+		Flag: def.flag, Help: def.help, Bool: def.kind == kindBool, f: def.f,
+	})
+}
