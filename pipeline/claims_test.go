@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -14,8 +15,8 @@ import (
 func TestClaims(t *testing.T) {
 	id, now := [16]byte{1}, trigger.At(time.Now())
 	c := newClaims(map[string][16]byte{"commands": id})
-	c.ends[place{"commands", 1}] = 100
-	c.silent[place{"commands", 2}] = time.Now()
+	c.ends[kafkapart.TopicPartition{Topic: "commands", Partition: 1}] = 100
+	c.silent[kafkapart.TopicPartition{Topic: "commands", Partition: 2}] = time.Now()
 	for _, row := range []struct {
 		name    string
 		claim   topics.Forward

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -101,7 +102,7 @@ func (c *clock) doubtful(wall time.Time) bool {
 // newest stamp of the partition would not do: one append by a broker whose
 // clock was ahead would stand there until the clocks caught up.
 func (p *Partition) compareClock(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
-	at, ok, err := p.kafka.appendTime(ctx, p.opts.Names.State(), p.id, offset)
+	at, ok, err := p.kafka.reader.AppendTime(ctx, p.state(), offset)
 	if err != nil {
 		return fmt.Errorf("compare clocks: %w", err)
 	}
@@ -157,7 +158,7 @@ func (p *Partition) othersAsLate(ctx context.Context, leader int32) (who int32, 
 			if err != nil || broker < 0 || broker == leader {
 				continue
 			}
-			answers, err := askOffsets(ctx, p.kafka.cl, []string{topic}, other, readUncommitted, at)
+			answers, err := kafkapart.FindOffsets(ctx, p.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted, at)
 			if err == nil && answers[0].Offset >= 0 { // there is one, at or after at
 				return broker, true
 			}

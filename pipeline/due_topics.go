@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -45,13 +47,13 @@ type dueTopic struct {
 }
 
 // places are the partitions that a partition's turns may write to.
-func (t *dueTopic) places(partition int32) []place {
+func (t *dueTopic) places(partition int32) []kafkapart.TopicPartition {
 	if !t.byKey {
-		return []place{{t.name, partition}}
+		return []kafkapart.TopicPartition{{Topic: t.name, Partition: partition}}
 	}
-	all := make([]place, t.partitions)
+	all := make([]kafkapart.TopicPartition, t.partitions)
 	for i := range all {
-		all[i] = place{t.name, int32(i)}
+		all[i] = kafkapart.TopicPartition{Topic: t.name, Partition: int32(i)}
 	}
 	return all
 }
@@ -131,7 +133,7 @@ func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {
 		if n, again := d.count(ctx, name); again != nil || n > 0 {
 			return n, again // another partition's engine was first
 		}
-		sleep(ctx, 20*time.Millisecond) // and the broker we ask has not heard yet
+		wait.For(ctx, 20*time.Millisecond) // and the broker we ask has not heard yet
 	}
 	if err != nil {
 		return 0, fmt.Errorf("create topic %s: %w", name, err)
@@ -143,7 +145,7 @@ func (d *dueTopics) create(ctx context.Context, name string) (int32, error) {
 // brokers: kadm would answer from what it heard seconds ago, when somebody else
 // had not yet created the topic.
 func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
-	t, err := topicMetadata(ctx, d.opts.asker, name)
+	t, err := kafkapart.Metadata(ctx, d.opts.asker, name)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return 0, nil
 	}
@@ -155,7 +157,7 @@ func (d *dueTopics) count(ctx context.Context, name string) (int32, error) {
 
 // placesOf are the partitions of a topic that a partition's turns may write to;
 // own topics among them.
-func (d *dueTopics) placesOf(name string, partition int32) []place {
+func (d *dueTopics) placesOf(name string, partition int32) []kafkapart.TopicPartition {
 	d.mu.RLock()
 	t := dueTopic{name, d.known[name], d.byKey[name]}
 	d.mu.RUnlock()
@@ -166,7 +168,7 @@ func (d *dueTopics) placesOf(name string, partition int32) []place {
 func (d *dueTopics) led(ctx context.Context, name string, partition int32, byKey bool) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
 	defer cancel()
-	t, err := topicMetadata(ctx, d.opts.asker, name)
+	t, err := kafkapart.Metadata(ctx, d.opts.asker, name)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -86,7 +87,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
 					e.opts.Logger.Warn("taking part in the group failed; trying again", "group", e.opts.Group, "error", fe.Err)
-					sleep(pctx, time.Second)
+					wait.For(pctx, time.Second)
 				}
 			}
 		}
@@ -98,7 +99,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
 	if topics.Newest > topics.Oldest {
-		beside.Go(func() { every(bctx, standbyLook, func() { e.agreeOnFormat(bctx) }) })
+		beside.Go(func() { wait.Every(bctx, standbyLook, func() { e.agreeOnFormat(bctx) }) })
 	}
 	if e.opts.Standby > 0 {
 		beside.Go(func() { e.standBy(bctx) })

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
 func (e *Engine) groupOptions() []kgo.Opt {
@@ -19,7 +20,7 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		kgo.HeartbeatInterval(o.GroupHeartbeat),
 		kgo.RebalanceTimeout(5 * time.Second),
 		kgo.MetadataMaxAge(5 * time.Second),
-		kgo.RetryBackoffFn(retryBackoff),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.DisableClientMetrics(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, a map[string][]int32) {
 			cl.PauseFetchPartitions(a) // membership only: partitions fetch for themselves
@@ -75,10 +76,11 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []Status)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var err error
-	if topic.TopicID, err = topicID(ctx, cl, topic.Topic); err != nil {
+	meta, err := kafkapart.Metadata(ctx, cl, topic.Topic)
+	if err != nil {
 		return // the next second tells
 	}
+	topic.TopicID = meta.TopicID
 	req := kmsg.NewPtrOffsetCommitRequest()
 	req.Group, req.MemberID, req.Generation = e.opts.Group, member, generation
 	if e.opts.InstanceID != "" {
@@ -114,7 +116,7 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 	if e.opts.InstanceID == "" {
 		return cl.CloseAllowingRebalance
 	}
-	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics()}, e.opts.Kafka...)...)
+	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}, e.opts.Kafka...)...)
 	if err != nil {
 		e.opts.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
 		return cl.CloseAllowingRebalance

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"slices"
+
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // A cooperative rebalance has two rounds (KIP-429): in the first, members give
@@ -20,7 +22,7 @@ const orphanLooks = 3
 // adoptOrphans has partitions that belong to nobody given away, until ctx ends.
 func (e *Engine) adoptOrphans(ctx context.Context) {
 	looks := 0
-	every(ctx, standbyLook, func() {
+	wait.Every(ctx, standbyLook, func() {
 		me, members, err := e.lookAtGroup(ctx)
 		orphans := unassigned(members, e.opts.Partitions)
 		if err != nil || len(orphans) == 0 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -22,9 +24,9 @@ type ownership struct {
 	done   chan struct{} // closed when its store is, too
 	sick   map[string]*sickness
 
-	endings   *endings         // the process's
-	unsettled map[place]ending // due topics that have not yet said whether the last transaction is open there
-	resettled int              // how often it was opened again for those
+	endings   *endings                            // the process's
+	unsettled map[kafkapart.TopicPartition]ending // due topics that have not yet said whether the last transaction is open there
+	resettled int                                 // how often it was opened again for those
 
 	at     atomic.Pointer[Step] // step of opening, or of the turn
 	moves  atomic.Int64         // counts steps
@@ -153,7 +155,7 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 		if endsProcess(err) {
 			e.end(err)
 		}
-		wait := pause.next(err, time.Since(began))
+		pausing := pause.next(err, time.Since(began))
 		reason := refusal(err)
 		own.refuse(reason, err)
 		if reason != "" {
@@ -163,20 +165,20 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 				<-ctx.Done() // each try would be another owner beside the other
 				return
 			}
-			sleep(ctx, refusedRetry)
+			wait.For(ctx, refusedRetry)
 			continue
 		}
 		if time.Since(taken) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
 			log.Debug("the brokers do not all know our topics yet; opening the partition again", "error", err)
-			wait = 200 * time.Millisecond
+			pausing = 200 * time.Millisecond
 		} else if errors.Is(err, statestore.ErrInUse) {
 			log.Debug("its store is still being closed; opening the partition again", "error", err)
-			wait = 50 * time.Millisecond
+			pausing = 50 * time.Millisecond
 		} else {
 			log.Warn("partition failed; opening it again", "error", err)
 		}
 		own.step(stepWaitToReopen)
-		sleep(ctx, wait)
+		wait.For(ctx, pausing)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // errHangs says that a partition hangs on this machine, where no reopening
@@ -24,7 +26,7 @@ func (e *Engine) watch(ctx context.Context) {
 		looks int
 	}
 	last := map[int32]seen{}
-	every(ctx, time.Second, func() {
+	wait.Every(ctx, time.Second, func() {
 		now := map[int32]seen{}
 		e.mu.Lock()
 		for id, own := range e.owned {
@@ -40,20 +42,6 @@ func (e *Engine) watch(ctx context.Context) {
 			e.judge(id, s.own.doing(), s.looks)
 		}
 	})
-}
-
-// every calls f at an interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, f func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			f()
-		}
-	}
 }
 
 // judge says what a partition that has not moved for so many seconds is worth.

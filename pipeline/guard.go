@@ -9,10 +9,9 @@ import (
 	"maps"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -144,12 +143,12 @@ func (p *Partition) sameState(ctx context.Context, r *replica) error {
 	if seq != stored.Seq {
 		return nil // an older version has written turns since, and does not say where
 	}
-	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readUncommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}
 	if at < end {
-		rec, err := p.kafka.recordAt(ctx, p.opts, p.names.state, p.id, at)
+		rec, err := p.kafka.reader.RecordAt(ctx, p.state(), at, p.opts.decompressor())
 		if err != nil || rec == nil || isTurn(rec, stored) {
 			return err
 		}
@@ -186,12 +185,12 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 // nothing by itself, the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Options, topic string, partition int32, last topics.LastRead) (int64, error) {
 	if through, epoch := last.Through(); epoch >= 0 {
-		end, err := s.endOfEpoch(ctx, topic, partition, epoch)
+		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
 		if err != nil || end >= 0 && end <= through {
 			return end, err
 		}
 	}
-	r, err := s.recordAt(ctx, o, topic, partition, last.Offset)
+	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset, o.decompressor())
 	if err != nil || r == nil {
 		return -1, err
 	}
@@ -199,49 +198,6 @@ func (s *session) lost(ctx context.Context, o *Options, topic string, partition 
 		return last.Offset, nil
 	}
 	return -1, nil
-}
-
-// endOfEpoch is where the records of a leader epoch end (KIP-320); -1 if the
-// leader does not know.
-func (s *session) endOfEpoch(ctx context.Context, topic string, partition, epoch int32) (int64, error) {
-	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
-	req.ReplicaID = -1
-	rt := kmsg.NewOffsetForLeaderEpochRequestTopic()
-	rt.Topic = topic
-	rp := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
-	rp.Partition, rp.LeaderEpoch = partition, epoch
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, s.cl)
-	if err != nil {
-		return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
-			}
-			if p.LeaderEpoch >= 0 {
-				return p.EndOffset, nil
-			}
-		}
-	}
-	return -1, nil
-}
-
-// recordAt is the record at an offset; nil if none is there any more.
-func (s *session) recordAt(ctx context.Context, o *Options, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	p, err := s.peek(ctx, topic, partition, offset, readUncommitted)
-	if err != nil || p == nil {
-		return nil, err
-	}
-	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: offset, IsolationLevel: kgo.ReadUncommitted(), Topic: topic, Partition: partition,
-	}, p, o.decompressor(), nil)
-	if fp.Err != nil || len(fp.Records) == 0 || fp.Records[0].Offset != offset {
-		return nil, nil
-	}
-	return fp.Records[0], nil
 }
 
 // ErrForeignGroup says that another consumer group owns the topics: both would
@@ -263,11 +219,11 @@ func (o *Options) ownedBy(group string) error {
 func (p *Partition) askGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	start, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, earliest)
+	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted, kafkapart.Earliest)
 	if err != nil {
 		return err
 	}
-	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}
@@ -301,7 +257,7 @@ const (
 func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
-		if fs, from, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, from); err != nil {
+		if fs, from, err = p.kafka.reader.ReadFrom(ctx, p.state(), from, p.opts.isolation(), p.opts.decompressor()); err != nil {
 			return nil, err
 		}
 		for it := fs.RecordIter(); !it.Done(); {
@@ -325,7 +281,7 @@ func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 	p.log.Warn("taking the partition over from another group", "group", group)
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, p.id)), kgo.TransactionTimeout(p.opts.TransactionTimeout),
-		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(),
 	}, p.opts.Kafka...)...)
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
@@ -360,11 +316,11 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	}
 	p.own.step(stepAlone)
 	for next < first {
-		f, err := p.kafka.peek(ctx, p.names.state, p.id, next, readUncommitted)
-		if err != nil || f == nil || len(f.RecordBatches) < batchHeader {
+		f, err := p.kafka.reader.TryFetch(ctx, p.state(), next, kafkapart.ReadUncommitted)
+		end, control, ok := kafkapart.EndOfFirst(f)
+		if err != nil || !ok {
 			return err // an election; what was there is asked for at the next gap
 		}
-		end, control := endOfBatch(f.RecordBatches)
 		if !control && end > next && end <= first {
 			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group on this prefix? "+
 				"Stop it, then restart this one", errSecondWriter, p.names.state, p.id, next)
@@ -372,10 +328,4 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 		next = max(end, next+1)
 	}
 	return nil
-}
-
-// endOfBatch is the offset behind the first batch, and whether it is a marker.
-func endOfBatch(b []byte) (end int64, control bool) {
-	end = int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:])) + 1
-	return end, binary.BigEndian.Uint16(b[batchAttributes:])&attrControl != 0
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // lookout hears of brokers that go away from a session. One that is killed
@@ -24,8 +26,8 @@ type lookout struct {
 	upTo  time.Time // what was committed until then has been looked at, or is
 	asked bool      // what is unsettled is being asked for
 
-	open    atomic.Pointer[[]place] // what was found
-	settled chan []place            // that nothing of ours is open there
+	open    atomic.Pointer[[]kafkapart.TopicPartition] // what was found
+	settled chan []kafkapart.TopicPartition            // that nothing of ours is open there
 }
 
 // OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
@@ -63,12 +65,12 @@ func (p *Partition) lookAround() error {
 	if !l.going.Load() && l.lost.Swap(false) && p.committed.After(l.upTo) { // connections that idle are closed, too
 		l.upTo = p.committed
 		l.going.Store(true)
-		var places []place
+		var places []kafkapart.TopicPartition
 		for _, topic := range slices.Sorted(maps.Keys(p.kafka.met)) {
 			places = append(places, p.dueTopics.placesOf(topic, p.id)...)
 		}
 		go func() {
-			p.kafka.watch(places, openWithinTurn, lookoutAgain, mostLookoutAgain, func([]place) {})
+			p.kafka.watch(places, openWithinTurn, lookoutAgain, mostLookoutAgain, func([]kafkapart.TopicPartition) {})
 			if l.going.Store(false); l.due() {
 				l.rouse()
 			}
@@ -77,16 +79,16 @@ func (p *Partition) lookAround() error {
 	return nil
 }
 
-// watch looks until every place has said that nothing of ours is open there, of
+// watch looks until every kafkapart.TopicPartition has said that nothing of ours is open there, of
 // which said hears, or one that something is. Where we may not ask whose it is,
 // it is let be: it may be somebody else's for ever.
-func (s *session) watch(places []place, within, pause, most time.Duration, said func([]place)) {
+func (s *session) watch(places []kafkapart.TopicPartition, within, pause, most time.Duration, said func([]kafkapart.TopicPartition)) {
 	for ; ; pause = min(2*pause, most) {
 		unknown, over := s.seek(places, within)
 		if over {
 			return
 		}
-		var silent, heard []place
+		var silent, heard []kafkapart.TopicPartition
 		for _, at := range places {
 			if unknown[at] != nil {
 				silent = append(silent, at)
@@ -100,7 +102,7 @@ func (s *session) watch(places []place, within, pause, most time.Duration, said 
 		if places = silent; len(places) == 0 {
 			return
 		}
-		sleep(s.life, pause)
+		wait.For(s.life, pause)
 	}
 }
 
@@ -123,15 +125,15 @@ func (p *Partition) lookForUnsettled() {
 	l.asked = true
 	pause := min(unsettledAgain<<min(p.own.resettled, 9), mostLookoutAgain) // it may refuse to be settled
 	p.own.resettled++
-	places, most := slices.SortedFunc(maps.Keys(p.own.unsettled), place.compare), max(pause, leaderPause)
+	places, most := slices.SortedFunc(maps.Keys(p.own.unsettled), kafkapart.TopicPartition.Compare), max(pause, leaderPause)
 	go func() {
-		sleep(p.kafka.life, pause)
+		wait.For(p.kafka.life, pause)
 		p.kafka.watch(places, openWithin, min(2*pause, most), most, p.kafka.nothingOpen)
 	}()
 }
 
 // nothingOpen tells the turns where they may write.
-func (s *session) nothingOpen(places []place) {
+func (s *session) nothingOpen(places []kafkapart.TopicPartition) {
 	select {
 	case s.lookout.settled <- places:
 	case <-s.life.Done():
@@ -141,7 +143,7 @@ func (s *session) nothingOpen(places []place) {
 
 // seek looks for what is left open of ours, and tells the turns if there is any:
 // then, or when the session ends, looking is over.
-func (s *session) seek(places []place, within time.Duration) (unknown map[place]error, over bool) {
+func (s *session) seek(places []kafkapart.TopicPartition, within time.Duration) (unknown map[kafkapart.TopicPartition]error, over bool) {
 	ctx, cancel := context.WithTimeout(s.life, openStep)
 	defer cancel()
 	left := leftover{}

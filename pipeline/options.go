@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -239,7 +240,7 @@ func (o *Options) transactionalID(partition int32) string {
 	return o.hooks.transactionalID(fmt.Sprintf("%s-%d", o.Group, partition))
 }
 
-func (o *Options) isolation() kgo.IsolationLevel { return o.hooks.isolation() }
+func (o *Options) isolation() kafkapart.Isolation { return o.hooks.isolation() }
 
 // decompressor bounds what a client decompresses, batch by batch.
 func (o *Options) decompressor() kgo.Decompressor { return o.bound() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -257,6 +258,11 @@ func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 	if f.Type == trigger.Misfired {
 		p.opts.Listener.Misfired(f.Reason, f.Count)
 	}
+}
+
+// state is our partition of topic state.
+func (p *Partition) state() kafkapart.TopicPartition {
+	return kafkapart.TopicPartition{Topic: p.names.state, Partition: p.id}
 }
 
 // record is a record about a trigger, in the turn's memory.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -232,7 +233,7 @@ var errNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition
 // await waits until every command acknowledged before the call is decided and
 // in the store: the read barrier of readers.
 func (p *Partition) await(ctx context.Context, cl *kgo.Client) error {
-	end, err := listOffset(ctx, cl, p.opts.Names.Commands(), p.id, readCommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, cl, p.opts.Names.Commands(), p.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("read barrier: %w", err)
 	}

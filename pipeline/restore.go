@@ -5,14 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 	"github.com/waterclock/waterclock/wheel"
@@ -54,14 +52,14 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.kafka.sizes.all = p.dueTopics.sizes
-	own, err := ownTopics(ctx, p.opts, p.kafka.ask)
+	own, err := ownTopics(ctx, p.opts, p.kafka.reader.Client())
 	if err != nil {
 		return err
 	}
 	if err := p.learnSizes(ctx); err != nil {
 		return err
 	}
-	p.kafka.know(own...)
+	p.kafka.reader.Know(own...)
 	ids := idsOf(own)
 	p.claims = newClaims(map[string][16]byte{*own[0].Topic: own[0].TopicID, *own[2].Topic: own[2].TopicID})
 	ended := p.learnEnding(ctx)
@@ -112,7 +110,7 @@ func ownTopics(ctx context.Context, o *Options, cl *kgo.Client) ([]*kmsg.Metadat
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
 	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts(), o.Names.Control()}
-	found, err := topicsMetadata(ctx, cl, names...)
+	found, err := kafkapart.MetadataOf(ctx, cl, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -130,48 +128,6 @@ type topicIDs struct{ commands, state, receipts, control [16]byte }
 
 func idsOf(own []*kmsg.MetadataResponseTopic) topicIDs {
 	return topicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
-}
-
-func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
-	t, err := topicMetadata(ctx, cl, topic)
-	if err != nil {
-		return [16]byte{}, err
-	}
-	return t.TopicID, nil
-}
-
-func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	found, err := topicsMetadata(ctx, cl, topic)
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// topicsMetadata asks for several at once, and answers in their order.
-func topicsMetadata(ctx context.Context, cl *kgo.Client, names ...string) ([]*kmsg.MetadataResponseTopic, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	for _, topic := range names {
-		rt := kmsg.NewMetadataRequestTopic()
-		rt.Topic = kmsg.StringPtr(topic)
-		req.Topics = append(req.Topics, rt)
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", strings.Join(names, ", "), err)
-	}
-	found := make([]*kmsg.MetadataResponseTopic, len(names))
-	for i, topic := range names {
-		at := slices.IndexFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && *t.Topic == topic })
-		if at < 0 {
-			return nil, fmt.Errorf("metadata of %s: empty answer", topic)
-		}
-		found[i] = &resp.Topics[at]
-		if err := kerr.ErrorForCode(found[i].ErrorCode); err != nil {
-			return nil, fmt.Errorf("metadata of %s: %w", topic, err)
-		}
-	}
-	return found, nil
 }
 
 // openStep bounds a step of opening that does not depend on how much there is

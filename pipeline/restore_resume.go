@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -124,11 +125,11 @@ func (p *Partition) forgetReceiptOrigins() {
 // sent again what had not been forwarded when progress was written.
 func (p *Partition) followInputs(ctx context.Context) error {
 	inputs := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
-	starts, err := listOffsets(ctx, p.kafka.cl, inputs, p.id, readUncommitted, earliest)
+	starts, err := kafkapart.ListOffsets(ctx, p.kafka.cl, inputs, p.id, kafkapart.ReadUncommitted, kafkapart.Earliest)
 	if err != nil {
 		return err
 	}
-	ends, err := listOffsets(ctx, p.kafka.cl, inputs, p.id, readUncommitted, latest)
+	ends, err := kafkapart.ListOffsets(ctx, p.kafka.cl, inputs, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -124,7 +125,7 @@ func (p *Partition) reading(r *replica, end int64) (read func(context.Context) (
 	if end-r.next <= nearEnd {
 		next := r.next
 		return func(ctx context.Context) (fs kgo.Fetches, err error) {
-			fs, next, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, next)
+			fs, next, err = p.kafka.reader.ReadFrom(ctx, p.state(), next, p.opts.isolation(), p.opts.decompressor())
 			return fs, err
 		}, func() {}, nil
 	}
@@ -160,11 +161,11 @@ func (r *replica) begin(ctx context.Context, asks *kgo.Client, now trigger.Insta
 	actx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
 	topic := r.opts.Names.State()
-	start, err := listOffset(actx, asks, topic, r.id, readCommitted, earliest)
+	start, err := kafkapart.ListOffset(actx, asks, topic, r.id, kafkapart.ReadCommitted, kafkapart.Earliest)
 	if err != nil {
 		return 0, err
 	}
-	if end, err = listOffset(actx, asks, topic, r.id, readUncommitted, latest); err != nil {
+	if end, err = kafkapart.ListOffset(actx, asks, topic, r.id, kafkapart.ReadUncommitted, kafkapart.Latest); err != nil {
 		return 0, err
 	}
 	if r.next, err = r.position(); err != nil {
@@ -184,12 +185,12 @@ func (r *replica) begin(ctx context.Context, asks *kgo.Client, now trigger.Insta
 // reader is a client that reads topic state from r.next on.
 func (r *replica) reader() (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
-		kgo.FetchIsolationLevel(r.opts.isolation()),
+		kgo.FetchIsolationLevel(r.opts.isolation().Kgo()),
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxPartitionBytes(8 << 20),
 		kgo.FetchMaxWait(r.opts.FetchMaxWait),
 		kgo.MetadataMinAge(50 * time.Millisecond),
-		kgo.RetryBackoffFn(retryBackoff),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.DisableClientMetrics(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.opts.Names.State(): {r.id: kgo.NewOffset().At(r.next)}}),
@@ -201,7 +202,7 @@ func fetchFailed(ctx context.Context, fs kgo.Fetches) error {
 		return err
 	}
 	for _, fe := range fs.Errors() {
-		return &fetchError{fe.Topic, fe.Partition, fe.Err}
+		return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
 	}
 	return nil
 }

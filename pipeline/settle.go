@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -63,7 +65,7 @@ func (p *Partition) learnEnding(ctx context.Context) <-chan learned {
 // by InitProducerId. That forgets it, so it is asked before.
 func (s *session) lastEnding(ctx context.Context, id string) (last learned) {
 	passes := func(err error) bool { return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) } // a coordinator that is still loading, a broker that is away
-	last.err = again(ctx, passes, func() (err error) {
+	last.err = kafkapart.Retry(ctx, passes, func() (err error) {
 		last, err = s.describe(ctx, id)
 		return err
 	})
@@ -147,17 +149,17 @@ func (p *Partition) settle(ctx context.Context, how ending) error {
 			return err
 		}
 	}
-	was := func(at place) ending { return cmp.Or(p.own.unsettled[at], how) } // nothing was written there since
-	unsettled := map[place]ending{}
+	was := func(at kafkapart.TopicPartition) ending { return cmp.Or(p.own.unsettled[at], how) } // nothing was written there since
+	unsettled := map[kafkapart.TopicPartition]ending{}
 	for at, err := range left.unknown {
-		if !p.isDueTopic(at.topic) {
-			return fmt.Errorf("where %s/%d ends: %w", at.topic, at.partition, err)
+		if !p.isDueTopic(at.Topic) {
+			return fmt.Errorf("where %s/%d ends: %w", at.Topic, at.Partition, err)
 		}
-		p.log.Warn("a due topic does not say whether a transaction was left open in it; what is due there waits", "topic", at.topic, "its_partition", at.partition, "error", err)
+		p.log.Warn("a due topic does not say whether a transaction was left open in it; what is due there waits", "topic", at.Topic, "its_partition", at.Partition, "error", err)
 		unsettled[at] = was(at)
 	}
 	for _, how := range []ending{aborted, committed} {
-		these := slices.DeleteFunc(slices.Clone(open), func(at place) bool { return was(at) != how })
+		these := slices.DeleteFunc(slices.Clone(open), func(at kafkapart.TopicPartition) bool { return was(at) != how })
 		refused, err := p.endOpen(ctx, these, how)
 		if err != nil {
 			return err
@@ -176,7 +178,7 @@ func (p *Partition) settle(ctx context.Context, how ending) error {
 // that of the next one.
 func (p *Partition) isUnsettled(topic string) bool {
 	for at := range p.own.unsettled {
-		if at.topic == topic {
+		if at.Topic == topic {
 			return true
 		}
 	}
@@ -197,7 +199,7 @@ func (p *Partition) leftByUs(ctx context.Context) (left leftover, err error) {
 	if err != nil {
 		return left, err
 	}
-	var due []place
+	var due []kafkapart.TopicPartition
 	for _, t := range topics {
 		due = append(due, t.places(p.id)...)
 	}
@@ -212,7 +214,7 @@ func (p *Partition) leftByUs(ctx context.Context) (left leftover, err error) {
 		beside <- there
 	}()
 	n := p.opts.Names
-	left, err = p.kafka.leftOpen(ctx, producer, []place{{n.State(), p.id}, {n.Events(), p.id}, {n.DeadLetter(), p.id}, {n.Rejected(), p.id}}, openWithin)
+	left, err = p.kafka.leftOpen(ctx, producer, []kafkapart.TopicPartition{{Topic: n.State(), Partition: p.id}, {Topic: n.Events(), Partition: p.id}, {Topic: n.DeadLetter(), Partition: p.id}, {Topic: n.Rejected(), Partition: p.id}}, openWithin)
 	there := <-beside
 	if err != nil {
 		return left, err
@@ -234,47 +236,50 @@ const (
 
 // leftover is where transactions are open that nobody seems to end.
 type leftover struct {
-	ours    []place         // one of our producer
-	perhaps []place         // whose it is we may not ask, which needs READ
-	unknown map[place]error // no answer
+	ours    []kafkapart.TopicPartition         // one of our producer
+	perhaps []kafkapart.TopicPartition         // whose it is we may not ask, which needs READ
+	unknown map[kafkapart.TopicPartition]error // no answer
 }
 
-func unknownAll(places []place, err error) leftover {
-	left := leftover{unknown: map[place]error{}}
+func unknownAll(places []kafkapart.TopicPartition, err error) leftover {
+	left := leftover{unknown: map[kafkapart.TopicPartition]error{}}
 	for _, at := range places {
 		left.unknown[at] = err
 	}
 	return left
 }
 
-func (l *leftover) all() []place { return slices.Concat(l.ours, l.perhaps) }
+func (l *leftover) all() []kafkapart.TopicPartition { return slices.Concat(l.ours, l.perhaps) }
 
 // leftOpen looks for what a producer has left open. A partition that is not
 // there has nothing open.
-func (s *session) leftOpen(ctx context.Context, producer int64, places []place, within time.Duration) (left leftover, err error) {
+func (s *session) leftOpen(ctx context.Context, producer int64, places []kafkapart.TopicPartition, within time.Duration) (left leftover, err error) {
 	if len(places) == 0 {
-		return leftover{unknown: map[place]error{}}, nil
+		return leftover{unknown: map[kafkapart.TopicPartition]error{}}, nil
 	}
-	var stable map[place]int64
-	var unstable map[place]error
+	var stable map[kafkapart.TopicPartition]int64
+	var unstable map[kafkapart.TopicPartition]error
 	beside := make(chan struct{})
-	go func() { defer close(beside); stable, unstable = s.endsOf(ctx, places, readCommitted) }()
-	ends, unknown := s.endsOf(ctx, places, readUncommitted)
+	go func() {
+		defer close(beside)
+		stable, unstable = kafkapart.Ends(ctx, s.cl, places, kafkapart.ReadCommitted)
+	}()
+	ends, unknown := kafkapart.Ends(ctx, s.cl, places, kafkapart.ReadUncommitted)
 	<-beside
-	open := slices.DeleteFunc(slices.Clone(places), func(at place) bool { return unknown[at] != nil })
+	open := slices.DeleteFunc(slices.Clone(places), func(at kafkapart.TopicPartition) bool { return unknown[at] != nil })
 	for pause, patience := openPause, time.Now().Add(within); ; pause = min(2*pause, mostOpenPause) {
-		open = slices.DeleteFunc(open, func(at place) bool { end, ok := stable[at]; return ok && end >= ends[at] })
+		open = slices.DeleteFunc(open, func(at kafkapart.TopicPartition) bool { end, ok := stable[at]; return ok && end >= ends[at] })
 		if len(open) == 0 || !time.Now().Before(patience) {
 			break
 		}
-		if sleep(ctx, pause); ctx.Err() != nil {
+		if wait.For(ctx, pause); ctx.Err() != nil {
 			return leftover{}, ctx.Err()
 		}
-		stable, unstable = s.endsOf(ctx, open, readCommitted)
+		stable, unstable = kafkapart.Ends(ctx, s.cl, open, kafkapart.ReadCommitted)
 	}
 	maps.Copy(unknown, unstable) // of the last look
-	open = slices.DeleteFunc(open, func(at place) bool { return unknown[at] != nil })
-	maps.DeleteFunc(unknown, func(_ place, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
+	open = slices.DeleteFunc(open, func(at kafkapart.TopicPartition) bool { return unknown[at] != nil })
+	maps.DeleteFunc(unknown, func(_ kafkapart.TopicPartition, err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) })
 	left.unknown = unknown
 	return left, s.tellOurs(ctx, producer, open, ends, &left)
 }
@@ -282,24 +287,24 @@ func (s *session) leftOpen(ctx context.Context, producer int64, places []place, 
 // tellOurs tells what is ours of what is open from what is others', who may
 // write to a channel's topic, too, for as long as they like. What was begun
 // after the ends were asked for is a turn that is under way.
-func (s *session) tellOurs(ctx context.Context, producer int64, open []place, ends map[place]int64, left *leftover) error {
+func (s *session) tellOurs(ctx context.Context, producer int64, open []kafkapart.TopicPartition, ends map[kafkapart.TopicPartition]int64, left *leftover) error {
 	if len(open) == 0 {
 		return nil
 	}
 	req := kmsg.NewPtrDescribeProducersRequest()
-	eachTopic(open, func(topic string, partitions []int32) {
+	kafkapart.EachTopic(open, func(topic string, partitions []int32) {
 		t := kmsg.NewDescribeProducersRequestTopic()
 		t.Topic, t.Partitions = topic, partitions
 		req.Topics = append(req.Topics, t)
 	})
-	answers := map[place]kmsg.DescribeProducersResponseTopicPartition{}
+	answers := map[kafkapart.TopicPartition]kmsg.DescribeProducersResponseTopicPartition{}
 	for _, shard := range s.cl.RequestSharded(ctx, req) {
 		if shard.Err != nil {
 			return fmt.Errorf("describe producers: %w", shard.Err)
 		}
 		for _, t := range shard.Resp.(*kmsg.DescribeProducersResponse).Topics {
 			for _, p := range t.Partitions {
-				answers[place{t.Topic, p.Partition}] = p
+				answers[kafkapart.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p
 			}
 		}
 	}
@@ -308,7 +313,7 @@ func (s *session) tellOurs(ctx context.Context, producer int64, open []place, en
 		err := kerr.ErrorForCode(answer.ErrorCode)
 		switch {
 		case !ok:
-			left.unknown[at] = errNoAnswer
+			left.unknown[at] = kafkapart.ErrNoAnswer
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
 			left.perhaps = append(left.perhaps, at)
 		case err != nil:
@@ -325,23 +330,23 @@ func (s *session) tellOurs(ctx context.Context, producer int64, open []place, en
 // tellEnding decides what nobody remembers, as an opening before ours was
 // broken off: progress is the last record of a turn, so if it is there, the turn
 // was complete, and may have been committed.
-func (p *Partition) tellEnding(ctx context.Context, open []place) (ending, error) {
-	state := place{p.names.state, p.id}
+func (p *Partition) tellEnding(ctx context.Context, open []kafkapart.TopicPartition) (ending, error) {
+	state := p.state()
 	if !slices.Contains(open, state) {
 		return aborted, nil
 	}
-	stable, missing := p.kafka.endsOf(ctx, []place{state}, readCommitted)
+	stable, missing := kafkapart.Ends(ctx, p.kafka.cl, []kafkapart.TopicPartition{state}, kafkapart.ReadCommitted)
 	if err := missing[state]; err != nil {
 		return "", err
 	}
 	for next := stable[state]; ; {
-		answer, err := p.kafka.look(ctx, state.topic, state.partition, next, readUncommitted)
+		answer, err := p.kafka.reader.Fetch(ctx, state, next, kafkapart.ReadUncommitted)
 		if err != nil || answer == nil {
 			return "", fmt.Errorf("read what topic state is left with: %w", errors.Join(err, kerr.LeaderNotAvailable))
 		}
-		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: next, Topic: state.topic, Partition: state.partition}, answer, kgo.DefaultDecompressor(), nil)
+		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: next, Topic: state.Topic, Partition: state.Partition}, answer, kgo.DefaultDecompressor(), nil)
 		if read.Err != nil {
-			return "", &fetchError{state.topic, state.partition, read.Err}
+			return "", &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: state.Topic, Partition: state.Partition}, Err: read.Err}
 		}
 		for _, r := range read.Records {
 			if bytes.Equal(r.Key, topics.KeyProgress) {
@@ -357,7 +362,7 @@ func (p *Partition) tellEnding(ctx context.Context, open []place) (ending, error
 
 // endOpen ends what is open, and sees to it that it is. Due topics may refuse
 // that.
-func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (refused []place, err error) {
+func (p *Partition) endOpen(ctx context.Context, open []kafkapart.TopicPartition, how ending) (refused []kafkapart.TopicPartition, err error) {
 	if len(open) == 0 {
 		return nil, nil
 	}
@@ -372,19 +377,19 @@ func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (refu
 			return nil, fmt.Errorf("end what was left open: %w", err)
 		}
 		for _, at := range more {
-			if !p.isDueTopic(at.topic) {
-				return nil, fmt.Errorf("end what was left open in %s/%d: refused", at.topic, at.partition)
+			if !p.isDueTopic(at.Topic) {
+				return nil, fmt.Errorf("end what was left open in %s/%d: refused", at.Topic, at.Partition)
 			}
-			p.log.Warn("a due topic refuses to have a transaction ended that was left open in it", "topic", at.topic, "its_partition", at.partition)
+			p.log.Warn("a due topic refuses to have a transaction ended that was left open in it", "topic", at.Topic, "its_partition", at.Partition)
 		}
 		refused = append(refused, more...)
-		open = slices.DeleteFunc(open, func(at place) bool { return slices.Contains(more, at) })
+		open = slices.DeleteFunc(open, func(at kafkapart.TopicPartition) bool { return slices.Contains(more, at) })
 		left, err := p.kafka.leftOpen(ctx, producer, open, openWithin)
 		if err != nil {
 			return nil, err
 		}
 		for at, err := range left.unknown { // its leader may have gone before the marker came
-			return nil, fmt.Errorf("whether %s/%d is ended: %w", at.topic, at.partition, err)
+			return nil, fmt.Errorf("whether %s/%d is ended: %w", at.Topic, at.Partition, err)
 		}
 		if len(left.perhaps) > 0 {
 			p.log.Warn("a transaction is open in a topic that the engine may not read; after its own was ended it is taken for somebody else's", "where", fmt.Sprint(left.perhaps))
@@ -398,7 +403,7 @@ func (p *Partition) endOpen(ctx context.Context, open []place, how ending) (refu
 // has none, and the brokers take its requests only in their older versions,
 // which leave the producer's epoch to kgo. Those that may not be written to, or
 // are not there any more, are refused.
-func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, places []place, commit bool) (refused []place, err error) {
+func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16, places []kafkapart.TopicPartition, commit bool) (refused []kafkapart.TopicPartition, err error) {
 	versions := kversion.Stable()
 	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
 	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
@@ -408,8 +413,8 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 	}
 	defer cl.Close()
 	for { // all of them, or none
-		var not []place
-		if err := again(ctx, stillEnding, func() (err error) {
+		var not []kafkapart.TopicPartition
+		if err := kafkapart.Retry(ctx, stillEnding, func() (err error) {
 			not, err = addToTxn(ctx, cl, txn, id, epoch, places)
 			return err
 		}); err != nil {
@@ -419,14 +424,14 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 			break
 		}
 		refused = append(refused, not...)
-		places = slices.DeleteFunc(slices.Clone(places), func(at place) bool { return slices.Contains(not, at) })
+		places = slices.DeleteFunc(slices.Clone(places), func(at kafkapart.TopicPartition) bool { return slices.Contains(not, at) })
 		if len(places) == 0 {
 			return refused, nil
 		}
 	}
 	end := kmsg.NewPtrEndTxnRequest()
 	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = txn, id, epoch, commit
-	return refused, again(ctx, stillEnding, func() error {
+	return refused, kafkapart.Retry(ctx, stillEnding, func() error {
 		resp, err := end.RequestWith(ctx, cl)
 		if err != nil {
 			return err
@@ -436,10 +441,10 @@ func endAgain(ctx context.Context, o *Options, txn string, id int64, epoch int16
 }
 
 // addToTxn takes partitions into a transaction, or none if some are refused.
-func addToTxn(ctx context.Context, cl *kgo.Client, txn string, id int64, epoch int16, places []place) (refused []place, err error) {
+func addToTxn(ctx context.Context, cl *kgo.Client, txn string, id int64, epoch int16, places []kafkapart.TopicPartition) (refused []kafkapart.TopicPartition, err error) {
 	add := kmsg.NewPtrAddPartitionsToTxnRequest()
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch = txn, id, epoch
-	eachTopic(places, func(topic string, partitions []int32) {
+	kafkapart.EachTopic(places, func(topic string, partitions []int32) {
 		t := kmsg.NewAddPartitionsToTxnRequestTopic()
 		t.Topic, t.Partitions = topic, partitions
 		add.Topics = append(add.Topics, t)
@@ -453,7 +458,7 @@ func addToTxn(ctx context.Context, cl *kgo.Client, txn string, id int64, epoch i
 			switch err := kerr.ErrorForCode(p.ErrorCode); {
 			case err == nil, errors.Is(err, kerr.OperationNotAttempted):
 			case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.UnknownTopicOrPartition):
-				refused = append(refused, place{t.Topic, p.Partition})
+				refused = append(refused, kafkapart.TopicPartition{Topic: t.Topic, Partition: p.Partition})
 			default:
 				return nil, fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, err)
 			}
@@ -464,16 +469,3 @@ func addToTxn(ctx context.Context, cl *kgo.Client, txn string, id int64, epoch i
 
 // stillEnding says that the transaction before is still being ended.
 func stillEnding(err error) bool { return errors.Is(err, kerr.ConcurrentTransactions) }
-
-// again tries until it succeeds, or fails in a way that trying does not cure.
-func again(ctx context.Context, cures func(error) bool, try func() error) error {
-	for pause := lookPause; ; pause = min(2*pause, mostLookPause) {
-		err := try()
-		if !cures(err) {
-			return err
-		}
-		if sleep(ctx, pause); ctx.Err() != nil {
-			return errors.Join(ctx.Err(), err)
-		}
-	}
-}

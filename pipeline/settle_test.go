@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -68,7 +69,7 @@ func endAgainOn(t *testing.T, brokers []string) {
 	if last := asks.lastEnding(ctx, id); last.how != neverBegun || last.err != nil {
 		t.Fatalf("before the first transaction: %+v", last)
 	}
-	places := []place{{topic, 0}, {topic, 1}, {topic + "-is-not-there", 0}}
+	places := []kafkapart.TopicPartition{{Topic: topic}, {Topic: topic, Partition: 1}, {Topic: topic + "-is-not-there"}}
 	var producer int64
 	quiet := func(when string) {
 		t.Helper()
@@ -87,7 +88,7 @@ func endAgainOn(t *testing.T, brokers []string) {
 			t.Fatal(err)
 		}
 		left, err := asks.leftOpen(ctx, producer, places, openWithin)
-		if want := []place{{topic, 1}}; !slices.Equal(left.ours, want) || len(left.perhaps) > 0 || err != nil {
+		if want := []kafkapart.TopicPartition{{Topic: topic, Partition: 1}}; !slices.Equal(left.ours, want) || len(left.perhaps) > 0 || err != nil {
 			t.Fatalf("%s: %+v, want %v (%v)", name, left, want, err)
 		}
 		if left, err := asks.leftOpen(ctx, producer+1, places, 0); len(left.all()) > 0 || err != nil {
@@ -100,7 +101,7 @@ func endAgainOn(t *testing.T, brokers []string) {
 			if producer, epoch, err = s.cl.ProducerID(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if refused, err := endAgain(ctx, o, id, producer, epoch, append(left.ours, place{topic + "-is-not-there", 0}), commit); len(refused) != 1 || err != nil {
+			if refused, err := endAgain(ctx, o, id, producer, epoch, append(left.ours, kafkapart.TopicPartition{Topic: topic + "-is-not-there"}), commit); len(refused) != 1 || err != nil {
 				t.Fatal(refused, err)
 			}
 			quiet("after " + name)
@@ -113,7 +114,7 @@ func endAgainOn(t *testing.T, brokers []string) {
 		}
 	}
 	quiet("at the end")
-	ends, _ := asks.endsOf(ctx, places, readCommitted)
+	ends, _ := kafkapart.Ends(ctx, asks.cl, places, kafkapart.ReadCommitted)
 	if got := committedValues(ctx, t, brokers, ends); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
 		t.Errorf("committed are %q", got)
 	}
@@ -132,16 +133,16 @@ func TestTellEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(asker.Close)
-	state := []place{{"state", 0}}
+	state := []kafkapart.TopicPartition{{Topic: "state"}}
 	for _, test := range []struct {
 		name string
 		keys []string
-		open []place
+		open []kafkapart.TopicPartition
 		want ending
 	}{
 		{"with progress", []string{"k", string(topics.KeyProgress)}, state, committed},
 		{"without", []string{"k", "l"}, state, aborted},
-		{"nothing in state", nil, []place{{"due", 0}}, aborted},
+		{"nothing in state", nil, []kafkapart.TopicPartition{{Topic: "due"}}, aborted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := &Options{Group: "g", TransactionTimeout: time.Minute, FetchMaxWait: time.Second, asker: asker, Kafka: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}}
@@ -170,14 +171,14 @@ func TestTellEnding(t *testing.T) {
 
 // committedValues are the committed values of partitions up to their ends,
 // sorted.
-func committedValues(ctx context.Context, t *testing.T, brokers []string, ends map[place]int64) (got []string) {
+func committedValues(ctx context.Context, t *testing.T, brokers []string, ends map[kafkapart.TopicPartition]int64) (got []string) {
 	t.Helper()
 	from := map[string]map[int32]kgo.Offset{}
 	for at := range ends {
-		if from[at.topic] == nil {
-			from[at.topic] = map[int32]kgo.Offset{}
+		if from[at.Topic] == nil {
+			from[at.Topic] = map[int32]kgo.Offset{}
 		}
-		from[at.topic][at.partition] = kgo.NewOffset().AtStart()
+		from[at.Topic][at.Partition] = kgo.NewOffset().AtStart()
 	}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
@@ -193,7 +194,7 @@ func committedValues(ctx context.Context, t *testing.T, brokers []string, ends m
 			if !r.Attrs.IsControl() {
 				got = append(got, string(r.Value))
 			}
-			if at := (place{r.Topic, r.Partition}); r.Offset+1 >= ends[at] {
+			if at := (kafkapart.TopicPartition{Topic: r.Topic, Partition: r.Partition}); r.Offset+1 >= ends[at] {
 				delete(ends, at)
 			}
 		}

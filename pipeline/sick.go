@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -143,7 +144,7 @@ func abortReason(err error) string {
 	if errors.As(err, &refused) {
 		return abortProduce
 	}
-	var fetch *fetchError
+	var fetch *kafkapart.FetchError
 	if errors.As(err, &fetch) {
 		return abortFetch
 	}

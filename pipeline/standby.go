@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -31,7 +32,7 @@ const standbyLook = 2 * time.Second
 
 // standBy keeps the standbys of this member until ctx ends.
 func (e *Engine) standBy(ctx context.Context) {
-	every(ctx, standbyLook, func() {
+	wait.Every(ctx, standbyLook, func() {
 		me, members, err := e.lookAtGroup(ctx)
 		switch {
 		case err != nil:

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -59,7 +61,7 @@ func (e *Engine) startTail(id int32) *tail {
 			default:
 				e.opts.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
 			}
-			sleep(ctx, retry)
+			wait.For(ctx, retry)
 		}
 	}()
 	return t
@@ -131,7 +133,7 @@ func (e *Engine) read(ctx context.Context, r *replica, cl *kgo.Client, end int64
 // than it works.
 func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error {
 	if t.lag.Load() < tailFar {
-		sleep(ctx, tailPause)
+		wait.For(ctx, tailPause)
 		return errors.Join(ctx.Err(), step())
 	}
 	select {
@@ -141,13 +143,13 @@ func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error 
 	}
 	defer func() { <-e.filling }()
 	for e.opening.Load() > 0 && ctx.Err() == nil {
-		sleep(ctx, tailWhenOpen)
+		wait.For(ctx, tailWhenOpen)
 	}
 	began := time.Now()
 	if err := step(); err != nil {
 		return err
 	}
-	sleep(ctx, tailShare*time.Since(began))
+	wait.For(ctx, tailShare*time.Since(began))
 	return ctx.Err()
 }
 
@@ -157,7 +159,7 @@ func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, e
 	const newest = -3
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	answers, err := askOffsets(ctx, e.cl, []string{e.opts.Names.State()}, id, readUncommitted, newest)
+	answers, err := kafkapart.FindOffsets(ctx, e.cl, []string{e.opts.Names.State()}, id, kafkapart.ReadUncommitted, newest)
 	if err != nil {
 		return 0, err
 	}
