@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -19,13 +20,13 @@ const emitTime = turnTarget
 
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
-func (p *Partition) emit(t *turn, in taken) error {
+func (p *Partition) emit(t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
-	free := len(in.due) - in.paced
-	for i, d := range in.due {
+	free := len(in.Due) - in.Paced
+	for i, d := range in.Due {
 		if i > 0 && time.Since(begin) > emitTime {
-			p.putBack(t, in.due[i:], i-free)
+			p.putBack(t, in.Due[i:], i-free)
 			return nil
 		}
 		if err := p.emitOne(t, d, i >= free); err != nil {
@@ -41,7 +42,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 		if i+paced >= 0 {
 			p.paceTimer(d)
 		} else {
-			p.ready.push(d, isOverdue(d.Due, t.now))
+			p.ready.Push(d, t.now)
 		}
 	}
 }
@@ -59,7 +60,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
 	if d.Due > p.barrier.receipts.through && e.state.WaitsForReceipt(tm) {
-		p.ready.held.add(d)
+		p.ready.Hold(d)
 		return nil
 	}
 	if !paced && p.paces(e.state, tm, t.now) {

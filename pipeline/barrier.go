@@ -145,7 +145,7 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 			p.opts.Listener.BarrierHeld(p.id, time.Since(held))
 		}
 	}
-	p.ready.release(b.receipts.through, p.now())
+	p.ready.Release(b.receipts.through, p.now())
 	if !b.commands.reached() || !p.anyReady(p.now()) {
 		return 0, nil
 	}
@@ -160,8 +160,8 @@ func (p *Partition) mustAsk(now trigger.Instant) bool {
 	b := &p.barrier
 	due, ok := p.wheel.Next()
 	return b.commands.asked == 0 || ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
-		b.commands.asked < p.ready.newest ||
-		b.receipts.reached() && b.receipts.asked < p.ready.held.newest
+		b.commands.asked < p.ready.Newest() ||
+		b.receipts.reached() && b.receipts.asked < p.ready.HeldNewest()
 }
 
 // askEnds takes the high watermarks. The clock is read before the question:

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -29,7 +30,7 @@ type Partition struct {
 
 	wheel    *wheel.Wheel
 	hydrated statestore.DueKey  // every timer up to here is in the wheel
-	ready    ready              // due, and waiting for its turn
+	ready    fair.Queue         // due, and waiting for its turn
 	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
 	leftTo   trigger.Instant    // none of those is due later
 	batch    batch

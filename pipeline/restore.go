@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 	"github.com/waterclock/waterclock/wheel"
@@ -34,7 +35,7 @@ func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *owners
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
 		channels: map[string]bool{}, wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
-		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
+		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: fair.New(o.catchUpShare()),
 	}
 	p.machine.DuePartition, p.machine.DuePlace = id, p.duePlace
 	p.machine.Timetable = o.Machine.Timetable.Fork()

@@ -1,4 +1,4 @@
-package pipeline
+package fair
 
 import (
 	"fmt"
@@ -23,45 +23,45 @@ func keysOf(due []statestore.DueKey) []string {
 	return out
 }
 
-func TestReadyIsFair(t *testing.T) {
-	var r ready
+func TestQueueIsFair(t *testing.T) {
+	var r Queue
 	for i := range 10_000 {
 		r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("herd/%05d", i)), false)
 	}
 	r.push(dueAt(1001, trigger.Normal, "other/a"), false)
 	r.push(dueAt(1002, trigger.Low, "other/low"), false)
 	r.push(dueAt(1003, trigger.High, "herd/otp"), false)
-	if first, ok := r.first(); !ok || first != 1000 {
+	if first, ok := r.First(); !ok || first != 1000 {
 		t.Errorf("first %v %v", first, ok)
 	}
-	got := keysOf(r.take(100, 0).due)
+	got := keysOf(r.Take(100, 0).Due)
 	if got[0] != "herd/otp" {
 		t.Errorf("the first is %s, want the high one", got[0])
 	}
 	if want := "other/a"; got[1+quantum] != want {
 		t.Errorf("after one quantum of the herd comes %s, want %s", got[1+quantum], want)
 	}
-	rest := keysOf(r.take(1<<20, 0).due)
+	rest := keysOf(r.Take(1<<20, 0).Due)
 	if r.n != 0 || len(got)+len(rest) != 10_003 {
 		t.Fatalf("%d left, %d taken", r.n, len(got)+len(rest))
 	}
 	if last := rest[len(rest)-1]; last != "other/low" {
 		t.Errorf("the last is %s, want the low one", last)
 	}
-	if _, ok := r.first(); ok {
+	if _, ok := r.First(); ok {
 		t.Error("an empty queue has a first")
 	}
 }
 
 // With one tenant and one priority the order is that of the due index.
-func TestReadyKeepsOrder(t *testing.T) {
-	var r ready
+func TestQueueKeepsOrder(t *testing.T) {
+	var r Queue
 	for i := range 1000 {
 		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("k%04d", i)), false)
 	}
 	n := 0
 	for _, size := range []int{1, 31, 33, 500, 1000} {
-		for _, d := range r.take(size, 0).due {
+		for _, d := range r.Take(size, 0).Due {
 			if d.Due != trigger.Instant(n) {
 				t.Fatalf("number %d is due at %d", n, d.Due)
 			}
@@ -75,23 +75,23 @@ func TestReadyKeepsOrder(t *testing.T) {
 
 // What is on time goes before what was missed, which gets its share all the
 // same, and the pacer's timers come beside both.
-func TestReadyOnTimeFirst(t *testing.T) {
-	r := ready{pacer: pacer{rate: 100}}
+func TestQueueOnTimeFirst(t *testing.T) {
+	r := Queue{pacer: pacer{rate: 100}}
 	for i := range 1000 {
 		r.push(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("missed%04d", i)), true)
 		r.push(dueAt(trigger.Instant(5000+i), trigger.Low, fmt.Sprintf("ontime%04d", i)), false)
-		r.pace(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("paced%04d", i)))
+		r.Pace(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("paced%04d", i)))
 	}
-	got := r.take(80, 6000)
+	got := r.Take(80, 6000)
 	count := map[string]int{}
-	for _, key := range keysOf(got.due) {
+	for _, key := range keysOf(got.Due) {
 		count[key[:6]]++
 	}
-	if count["ontime"] != 70 || count["missed"] != 10 || count["paced0"] != 10 || got.paced != 10 {
-		t.Errorf("taken %v, %d paced", count, got.paced)
+	if count["ontime"] != 70 || count["missed"] != 10 || count["paced0"] != 10 || got.Paced != 10 {
+		t.Errorf("taken %v, %d paced", count, got.Paced)
 	}
-	if again := r.take(80, 6000); again.paced != 0 {
-		t.Errorf("%d paced at the same instant", again.paced)
+	if more := r.Take(80, 6000); more.Paced != 0 {
+		t.Errorf("%d paced at the same instant", more.Paced)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestPacer(t *testing.T) {
 
 // Whatever comes when, the earliest comes out first, and is known before: a
 // successor reads the due index from there on.
-func TestReadyKnowsTheEarliest(t *testing.T) {
+func TestQueueKnowsTheEarliest(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var r ready
+		var r Queue
 		var model []trigger.Instant
 		for range 2000 {
 			if rng.IntN(2) == 0 {
@@ -128,7 +128,7 @@ func TestReadyKnowsTheEarliest(t *testing.T) {
 				r.push(dueAt(at, trigger.Normal, fmt.Sprintf("k%d", rng.IntN(9))), false)
 				model = append(model, at)
 			} else {
-				for _, d := range r.take(rng.IntN(4), 0).due {
+				for _, d := range r.Take(rng.IntN(4), 0).Due {
 					slices.Sort(model)
 					if d.Due != model[0] {
 						t.Fatalf("seed %d: %d came out, the earliest is %d", seed, d.Due, model[0])
@@ -136,7 +136,7 @@ func TestReadyKnowsTheEarliest(t *testing.T) {
 					model = model[1:]
 				}
 			}
-			if first, ok := r.first(); ok != (len(model) > 0) || ok && first != slices.Min(model) {
+			if first, ok := r.First(); ok != (len(model) > 0) || ok && first != slices.Min(model) {
 				t.Fatalf("seed %d: first is %d, want %d", seed, first, slices.Min(model))
 			}
 		}

@@ -1,4 +1,4 @@
-package pipeline
+package fair
 
 import (
 	"container/heap"
@@ -18,14 +18,15 @@ type lane struct {
 	late   dueHeap  // joined after something later had
 }
 
-func before(a, b *statestore.DueKey) bool {
+// Before is the order of the due index.
+func Before(a, b *statestore.DueKey) bool {
 	return a.Due < b.Due || (a.Due == b.Due && a.Ref < b.Ref)
 }
 
 func (l *lane) len() int { return l.queue.n + len(l.late) }
 
 func (l *lane) push(d statestore.DueKey) {
-	if l.queue.n == 0 || !before(&d, l.queue.last()) {
+	if l.queue.n == 0 || !Before(&d, l.queue.last()) {
 		l.queue.push(d)
 		return
 	}
@@ -38,7 +39,7 @@ func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 		return l.queue.take(out, n)
 	}
 	for ; n > 0 && l.len() > 0; n-- {
-		if len(l.late) == 0 || (l.queue.n > 0 && before(l.queue.first(), &l.late[0])) {
+		if len(l.late) == 0 || (l.queue.n > 0 && Before(l.queue.first(), &l.late[0])) {
 			out = l.queue.take(out, 1)
 			continue
 		}
@@ -108,7 +109,7 @@ func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
 type dueHeap []statestore.DueKey
 
 func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return before(&h[i], &h[j]) }
+func (h dueHeap) Less(i, j int) bool { return Before(&h[i], &h[j]) }
 func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *dueHeap) Push(d any)        { *h = append(*h, d.(statestore.DueKey)) }
 

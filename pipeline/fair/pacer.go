@@ -1,4 +1,4 @@
-package pipeline
+package fair
 
 import "github.com/waterclock/waterclock/trigger"
 
