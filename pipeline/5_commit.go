@@ -23,7 +23,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("write progress: %w", err)
 	}
 	p.step(StepFlush)
-	if err := p.kafka.flush(t.ctx, p.isDueTopic); err != nil {
+	if err := p.kafka.flush(t.ctx, p.dueTopics.IsDue); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
@@ -52,7 +52,7 @@ func (p *Partition) commit(t *turn) error {
 		p.guarded = last.Offset
 	}
 	p.unknown.add(t)
-	p.healed(t)
+	p.own.health.Recovered(func(topic string) bool { return t.manifest.byTopic[topic] != nil })
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
 		p.own.step(stepCompareClock)

@@ -81,20 +81,6 @@ func TestTrimBelow(t *testing.T) {
 	}
 }
 
-// TestIsDueTopic: none of our own topics is ever taken for a channel's.
-func TestIsDueTopic(t *testing.T) {
-	n := topics.Names{Prefix: "waterclock."}
-	p := &Partition{opts: &Options{Names: n}}
-	for _, ours := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts()} {
-		if p.isDueTopic(ours) {
-			t.Errorf("%s is ours", ours)
-		}
-	}
-	if !p.isDueTopic(n.Due("push")) || !p.isDueTopic("theirs") {
-		t.Error("a channel's topic may be called anything")
-	}
-}
-
 // TestQuotaOfWhatLives: a tenant at its limit may change what it has, and
 // register no more.
 func TestQuotaOfWhatLives(t *testing.T) {

@@ -146,10 +146,13 @@ func (p *Partition) askOthers(ctx context.Context) {
 // clockTell is how often a held partition says so.
 const clockTell = 30 * time.Second
 
+// othersWithin bounds that question.
+const othersWithin = 2 * time.Second
+
 // othersAsLate looks for a record that a leader on another broker has stamped
 // as late as ours: two brokers then say that it is that late.
 func (p *Partition) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
-	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
+	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
 	at := p.clock.estimate().Add(-p.clock.limit).UnixMilli()
 	for _, topic := range []string{p.opts.Names.State(), p.opts.Names.Commands(), p.opts.Names.Events()} {

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -23,7 +24,8 @@ import (
 type Engine struct {
 	opts   Options
 	cl     *kgo.Client // membership, and offsets for readers
-	due    *dueTopics
+	due    *output.Topics
+	adm    *kadm.Client
 	cache  *statestore.Cache
 	opener chan struct{} // bounds how many partitions open at once
 	fatal  chan error
@@ -75,7 +77,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("group client: %w", err)
 	}
 	e.opts.asker = cl // its own partitions are paused
-	e.cl, e.due = cl, newDueTopics(&e.opts, kadm.NewClient(cl))
+	e.cl, e.adm, e.due = cl, kadm.NewClient(cl), output.New(e.opts.output(), cl)
 	e.mu.Unlock()
 	hangs := false
 	defer func() { e.stop(cl, hangs) }()

@@ -44,7 +44,7 @@ func (e *Engine) groupOptions() []kgo.Opt {
 func (e *Engine) measureLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	ends, err := e.due.adm.ListEndOffsets(ctx, e.opts.Names.Commands())
+	ends, err := e.adm.ListEndOffsets(ctx, e.opts.Names.Commands())
 	if err != nil {
 		return // the next second tells
 	}

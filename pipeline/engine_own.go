@@ -12,6 +12,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -20,9 +21,9 @@ import (
 // run, and opened again after every failure.
 type ownership struct {
 	cancel context.CancelFunc
-	over   chan struct{} // closed when no turn of it comes any more
-	done   chan struct{} // closed when its store is, too
-	sick   map[string]*sickness
+	over   chan struct{}  // closed when no turn of it comes any more
+	done   chan struct{}  // closed when its store is, too
+	health *output.Health // of the due topics
 
 	endings   *endings                            // the process's
 	unsettled map[kafkapart.TopicPartition]ending // due topics that have not yet said whether the last transaction is open there
@@ -50,7 +51,7 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), sick: map[string]*sickness{}, endings: &e.endings}
+		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), health: output.NewHealth(e.due, id), endings: &e.endings}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {

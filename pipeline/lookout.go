@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/output"
 )
 
 // lookout hears of brokers that go away from a session. One that is killed
@@ -67,7 +68,7 @@ func (p *Partition) lookAround() error {
 		l.going.Store(true)
 		var places []kafkapart.TopicPartition
 		for _, topic := range slices.Sorted(maps.Keys(p.kafka.met)) {
-			places = append(places, p.dueTopics.placesOf(topic, p.id)...)
+			places = append(places, p.dueTopics.WrittenBy(topic, p.id)...)
 		}
 		go func() {
 			p.kafka.watch(places, openWithinTurn, lookoutAgain, mostLookoutAgain, func([]kafkapart.TopicPartition) {})
@@ -125,7 +126,7 @@ func (p *Partition) lookForUnsettled() {
 	l.asked = true
 	pause := min(unsettledAgain<<min(p.own.resettled, 9), mostLookoutAgain) // it may refuse to be settled
 	p.own.resettled++
-	places, most := slices.SortedFunc(maps.Keys(p.own.unsettled), kafkapart.TopicPartition.Compare), max(pause, leaderPause)
+	places, most := slices.SortedFunc(maps.Keys(p.own.unsettled), kafkapart.TopicPartition.Compare), max(pause, output.LeaderPause)
 	go func() {
 		wait.For(p.kafka.life, pause)
 		p.kafka.watch(places, openWithin, min(2*pause, most), most, p.kafka.nothingOpen)

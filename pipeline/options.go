@@ -13,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -232,6 +233,21 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("turn.max_records: %d, must be at least 1", o.MaxTurnRecords))
 	}
 	return errors.Join(errs...)
+}
+
+// output is what is known of due topics in advance.
+func (o *Options) output() output.Config {
+	byKey := map[string]bool{}
+	for _, channel := range o.Channels.Configured() {
+		s := o.Channels.Settings(channel)
+		byKey[s.Topic] = byKey[s.Topic] || s.ByKey
+		if s.HighLane {
+			lane := topics.HighLane(s.Topic)
+			byKey[lane] = byKey[lane] || s.ByKey
+		}
+	}
+	return output.Config{Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Manage: o.ManageTopics,
+		Replication: o.Replication, ByKey: byKey, Logger: o.Logger}
 }
 
 // transactionalID is the lock of a partition: whoever initialises it last is

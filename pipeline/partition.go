@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -48,16 +49,15 @@ type Partition struct {
 	stood     time.Time // when an input was last suspected of standing still
 	forward   *forwarder
 	clock     clock
-	heldTold  time.Time            // when it was last said that clocks are too far apart
-	committed time.Time            // when the last turn was
-	sick      map[string]*sickness // due topics that refuse records
-	channels  map[string]bool      // channels in use
-	unknown   unknowns             // keys that are remembered though nothing is known of them
+	heldTold  time.Time       // when it was last said that clocks are too far apart
+	committed time.Time       // when the last turn was
+	channels  map[string]bool // channels in use
+	unknown   unknowns        // keys that are remembered though nothing is known of them
 
 	oldest trigger.Instant // when the oldest done record ends, as of looked
 	looked time.Time
 
-	dueTopics *dueTopics
+	dueTopics *output.Topics
 	claims    claims
 	pace      pace
 	replan    *replan // nil: everything is planned by the timetable in force

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 	"github.com/waterclock/waterclock/wheel"
@@ -31,9 +32,9 @@ var ErrPartitions = errors.New("the number of partitions does not fit")
 //  4. wipe the store if it is too old, or of another partition or topic
 //  5. read topic state from the stored position until the nonce
 //  6. fill the wheel; go on reading commands where progress says
-func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *ownership) (*Partition, error) {
+func open(ctx context.Context, o *Options, id int32, due *output.Topics, own *ownership) (*Partition, error) {
 	p := &Partition{
-		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
+		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, store: own.takeWarm(), own: own,
 		channels: map[string]bool{}, wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: fair.New(o.catchUpShare()),
 	}
@@ -52,7 +53,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	if p.kafka, err = openSession(p.opts, p.id); err != nil {
 		return err
 	}
-	p.kafka.sizes.all = p.dueTopics.sizes
+	p.kafka.sizes.all = p.dueTopics.Sizes
 	own, err := ownTopics(ctx, p.opts, p.kafka.reader.Client())
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	}
 	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
 	p.kafka.produce(ctx, r)
-	if err := p.kafka.flush(ctx, p.isDueTopic); err != nil {
+	if err := p.kafka.flush(ctx, p.dueTopics.IsDue); err != nil {
 		return nil, err
 	}
 	if err := p.kafka.commit(ctx); err != nil {

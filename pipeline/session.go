@@ -16,6 +16,7 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/output"
 )
 
 // session is one partition's conversation with Kafka: one client that reads
@@ -212,19 +213,13 @@ func (e *produceError) Error() string {
 }
 func (e *produceError) Unwrap() error { return e.err }
 
-// silence is how long a topic may leave records without an answer when all
-// others have answered. A transaction may take twice that (Options).
-const silence = 5 * time.Second
-
-var errSilent = fmt.Errorf("no answer for %v: its partition may have no leader, or too few replicas", silence)
-
 // flush waits until the broker has every record of the transaction. Topics of
 // which sparable is true cannot make it wait for ever: what kgo tries again
 // until it succeeds, such as a partition without a leader, lasts as long as
 // somebody's broker is away.
 func (s *session) flush(ctx context.Context, sparable func(topic string) bool) error {
 	for {
-		step, cancel := context.WithTimeout(ctx, silence)
+		step, cancel := context.WithTimeout(ctx, output.AnswerTimeout)
 		err := producer.Flush(step, s.cl, s.new...)
 		cancel()
 		if err == nil {
@@ -234,7 +229,7 @@ func (s *session) flush(ctx context.Context, sparable func(topic string) bool) e
 			return fmt.Errorf("flush: %w", err)
 		}
 		if topic, only := s.unheard(sparable); only {
-			return &produceError{topic, s.part, errSilent}
+			return &produceError{topic, s.part, output.ErrSilent}
 		}
 	}
 	s.mu.Lock()

@@ -152,7 +152,7 @@ func (p *Partition) settle(ctx context.Context, how ending) error {
 	was := func(at kafkapart.TopicPartition) ending { return cmp.Or(p.own.unsettled[at], how) } // nothing was written there since
 	unsettled := map[kafkapart.TopicPartition]ending{}
 	for at, err := range left.unknown {
-		if !p.isDueTopic(at.Topic) {
+		if !p.dueTopics.IsDue(at.Topic) {
 			return fmt.Errorf("where %s/%d ends: %w", at.Topic, at.Partition, err)
 		}
 		p.log.Warn("a due topic does not say whether a transaction was left open in it; what is due there waits", "topic", at.Topic, "its_partition", at.Partition, "error", err)
@@ -195,13 +195,13 @@ func (p *Partition) leftByUs(ctx context.Context) (left leftover, err error) {
 	if err != nil {
 		return left, err
 	}
-	topics, err := p.dueTopics.all(ctx)
+	topics, err := p.dueTopics.All(ctx)
 	if err != nil {
 		return left, err
 	}
 	var due []kafkapart.TopicPartition
 	for _, t := range topics {
-		due = append(due, t.places(p.id)...)
+		due = append(due, t.WrittenBy(p.id)...)
 	}
 	beside := make(chan leftover)
 	go func() {
@@ -377,7 +377,7 @@ func (p *Partition) endOpen(ctx context.Context, open []kafkapart.TopicPartition
 			return nil, fmt.Errorf("end what was left open: %w", err)
 		}
 		for _, at := range more {
-			if !p.isDueTopic(at.Topic) {
+			if !p.dueTopics.IsDue(at.Topic) {
 				return nil, fmt.Errorf("end what was left open in %s/%d: refused", at.Topic, at.Partition)
 			}
 			p.log.Warn("a due topic refuses to have a transaction ended that was left open in it", "topic", at.Topic, "its_partition", at.Partition)

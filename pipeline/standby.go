@@ -64,7 +64,7 @@ func (e *Engine) lookAtGroup(ctx context.Context) (me string, members []member, 
 		members, err = e.serverMembers(ctx)
 		return me, members, err
 	}
-	all, err := e.due.adm.DescribeGroups(ctx, e.opts.Group)
+	all, err := e.adm.DescribeGroups(ctx, e.opts.Group)
 	if err != nil {
 		return "", nil, err
 	}
@@ -98,7 +98,7 @@ func (e *Engine) memberOf(m *kadm.DescribedGroupMember) member {
 
 // serverMembers is lookAtGroup for a group that the brokers balance.
 func (e *Engine) serverMembers(ctx context.Context) (members []member, err error) {
-	all, err := e.due.adm.DescribeConsumerGroups(ctx, e.opts.Group)
+	all, err := e.adm.DescribeConsumerGroups(ctx, e.opts.Group)
 	if err != nil {
 		return nil, err
 	}
