@@ -94,7 +94,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
-	if p.isUnsettled(topic) {
+	if p.own.dangling.Holds(topic) {
 		return &output.Unhealthy{Silent: true}
 	}
 	u, ask := p.own.health.Of(topic)

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -31,8 +32,8 @@ type Engine struct {
 	fatal  chan error
 	told   map[int32]int64 // group offsets as committed; Run's alone
 
-	endings endings       // of partitions that are being opened
-	rounds  atomic.Uint32 // of rebalances that this member has asked for
+	endings dangling.Endings // of partitions that are being opened
+	rounds  atomic.Uint32    // of rebalances that this member has asked for
 
 	mu    sync.Mutex
 	owned map[int32]*ownership

@@ -10,8 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
@@ -25,9 +25,7 @@ type ownership struct {
 	done   chan struct{}  // closed when its store is, too
 	health *output.Health // of the due topics
 
-	endings   *endings                            // the process's
-	unsettled map[kafkapart.TopicPartition]ending // due topics that have not yet said whether the last transaction is open there
-	resettled int                                 // how often it was opened again for those
+	dangling dangling.Kept
 
 	at     atomic.Pointer[Step] // step of opening, or of the turn
 	moves  atomic.Int64         // counts steps
@@ -51,7 +49,7 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), health: output.NewHealth(e.due, id), endings: &e.endings}
+		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), health: output.NewHealth(e.due, id), dangling: dangling.Kept{Endings: &e.endings}}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {

@@ -308,7 +308,7 @@ var errStateBack = errors.New("topic state lost its end")
 func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	next := p.stateNext
 	p.stateNext = last + 2                             // its marker
-	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (settle.go)
+	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (package dangling)
 		return nil
 	}
 	if first < next {

@@ -120,7 +120,7 @@ func (p *Partition) run(ctx context.Context) error {
 // turn is the life of a trigger, in the order the files are numbered. It
 // happens entirely or not at all.
 func (p *Partition) turn(ctx context.Context) error {
-	if err := p.lookAround(); err != nil {
+	if err := p.kafka.watcher.Check(&p.own.dangling, p.committed, p.written); err != nil {
 		return err
 	}
 	in, err := p.poll(ctx) // 1_poll.go     waits until the next due time

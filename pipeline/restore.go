@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/topics"
@@ -26,7 +27,7 @@ var ErrPartitions = errors.New("the number of partitions does not fit")
 //
 //  1. open the store; begin an empty one if it is damaged
 //  2. InitProducerID: fences the old owner and aborts its transaction; end
-//     what Kafka has left open of it (settle.go)
+//     what Kafka has left open of it (package dangling)
 //  3. commit a nonce to topic state: whatever lies before it is settled, and
 //     the broker's time is known
 //  4. wipe the store if it is too old, or of another partition or topic
@@ -64,7 +65,9 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	p.kafka.reader.Know(own...)
 	ids := idsOf(own)
 	p.claims = newClaims(map[string][16]byte{*own[0].Topic: own[0].TopicID, *own[2].Topic: own[2].TopicID})
-	ended := p.learnEnding(ctx)
+	resolver := p.resolver()
+	p.kafka.watch(resolver)
+	last := p.describeLast(ctx)
 	p.own.step(stepAskGroup)
 	if err := p.askGroup(ctx); err != nil {
 		return fmt.Errorf("ask whose it is: %w", err)
@@ -74,7 +77,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.own.step(stepTakeOwnership)
-	nonce, err := p.fence(ctx, ended)
+	nonce, err := p.fence(ctx, resolver, last)
 	if err != nil {
 		return err
 	}
@@ -138,26 +141,29 @@ func idsOf(own []*kmsg.MetadataResponseTopic) topicIDs {
 const openStep = 20 * time.Second
 
 // fence takes the partition from its last owner.
-func (p *Partition) fence(ctx context.Context, ended <-chan learned) (nonce []byte, err error) {
+func (p *Partition) fence(
+	ctx context.Context, resolver *dangling.Resolver, described <-chan dangling.Last,
+) (nonce []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	last := <-ended
-	if last.err != nil {
-		return nil, last.err
+	last := <-described
+	if last.Err != nil {
+		return nil, last.Err
 	}
-	how := p.own.endings.of(p.id, last)
+	kept := &p.own.dangling
+	how := kept.Endings.Of(p.id, last)
 	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("take ownership: %w", err)
 	}
-	p.own.endings.keep(p.id, learned{how: how, producer: producer, epoch: epoch})
-	if err := p.settle(ctx, how); err != nil {
-		return nil, fmt.Errorf("settle: %w", err)
+	kept.Endings.Keep(p.id, dangling.Last{How: how, Producer: producer, Epoch: epoch})
+	if kept.Unresolved, err = resolver.Resolve(ctx, how, kept.Unresolved); err != nil {
+		return nil, fmt.Errorf("dangling transactions: %w", err)
 	}
 	if nonce, err = p.writeNonce(ctx); err != nil {
 		return nil, fmt.Errorf("commit nonce: %w", err)
 	}
-	p.own.endings.drop(p.id)
+	kept.Endings.Drop(p.id)
 	return nonce, nil
 }
 

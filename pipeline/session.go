@@ -16,6 +16,7 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
 )
 
@@ -36,9 +37,8 @@ type session struct {
 	batches *decompress.Reader
 	scan    *batchScan // of where kgo could not go on
 
-	lookout lookout
-	life    context.Context // until it is closed
-	end     context.CancelFunc
+	watcher *dangling.Watcher
+	end     context.CancelFunc // of the watcher; nil: it does not run yet
 
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
@@ -53,13 +53,11 @@ type written struct {
 func openSession(o *Options, partition int32) (*session, error) {
 	s := &session{
 		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(),
-		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{},
+		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{}, watcher: dangling.NewWatcher(),
 	}
 	s.scan = newBatchScan(s.reader, o)
-	s.life, s.end = context.WithCancel(context.Background())
-	s.lookout.settled = make(chan []kafkapart.TopicPartition, 1)
 	opts := append([]kgo.Opt{
-		kgo.WithHooks(&s.lookout),
+		kgo.WithHooks(s.watcher),
 		kgo.TransactionalID(o.transactionalID(partition)),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -82,14 +80,22 @@ func openSession(o *Options, partition int32) (*session, error) {
 	opts = append(opts, kgo.WithDecompressor(s.batches))
 	var err error
 	if s.cl, err = kgo.NewClient(opts...); err != nil {
-		s.end()
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return s, nil
 }
 
+// watch has transactions looked for that Kafka left open, until it is closed.
+func (s *session) watch(r *dangling.Resolver) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	go s.watcher.Run(ctx, r)
+}
+
 func (s *session) close() {
-	s.end()
+	if s.end != nil {
+		s.end()
+	}
 	s.cl.Close()
 	s.batches.Close()
 }
@@ -142,11 +148,11 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
 	} else {
 		pctx, cancel := context.WithTimeout(ctx, within)
-		if s.lookout.wake.Store(&cancel); s.lookout.due() {
+		if s.watcher.Poll(&cancel); s.watcher.Due() {
 			time.AfterFunc(time.Millisecond, cancel) // not at once: callers wait for time to pass
 		}
 		fs = s.cl.PollRecords(pctx, most)
-		s.lookout.wake.Store(nil)
+		s.watcher.Poll(nil)
 		cancel()
 	}
 	if err := ctx.Err(); err != nil {
