@@ -94,16 +94,16 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic := p.dueTopic(&settings, f)
-	if p.own.dangling.Holds(topic) {
+	if p.kept.dangling.Holds(topic) {
 		return &output.Unhealthy{Silent: true}
 	}
-	u, ask := p.own.health.Of(topic)
+	u, ask := p.kept.health.Of(topic)
 	if !ask {
 		return u
 	}
-	p.own.step(stepDueTopic)
-	defer p.own.step(StepEmit)
-	return p.own.health.Check(ctx, topic, settings.ByKey)
+	p.kept.Step(stepDueTopic)
+	defer p.kept.Step(StepEmit)
+	return p.kept.health.Check(ctx, topic, settings.ByKey)
 }
 
 // putOff leaves a timer to a later turn, since its due topic is unhealthy.

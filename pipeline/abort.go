@@ -23,7 +23,7 @@ const (
 func (p *Partition) diagnose(err error) {
 	var refused *produceError
 	if errors.As(err, &refused) && !p.resize(refused) {
-		p.own.health.Refused(refused.topic, refused.err)
+		p.kept.health.Refused(refused.topic, refused.err)
 	}
 }
 

@@ -24,7 +24,8 @@ func TestFindHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer foreign.Close()
-	o := &Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute, asker: foreign, Kafka: []kgo.Opt{seeds}}
+	o := testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute, Kafka: []kgo.Opt{seeds}})
+	o.asker = foreign
 	s, err := openSession(o, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,7 @@ func TestWrittenAnew(t *testing.T) {
 
 // TestTrimBelow: what is still to be forwarded, or not yet applied, stays.
 func TestTrimBelow(t *testing.T) {
-	p := &Partition{opts: &Options{Names: topics.Names{Prefix: "waterclock."}}}
+	p := &Partition{opts: &Process{Options: Options{Names: topics.Names{Prefix: "waterclock."}}}}
 	p.progress.NextCommand = 50
 	for _, c := range []struct {
 		name      string
@@ -84,7 +84,7 @@ func TestTrimBelow(t *testing.T) {
 // TestQuotaOfWhatLives: a tenant at its limit may change what it has, and
 // register no more.
 func TestQuotaOfWhatLives(t *testing.T) {
-	q := newQuotas(&Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }})
+	q := newQuotas(&Process{Options: Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }}})
 	q.moved("t", 0, trigger.Pending)
 	q.moved("t", trigger.Fired, trigger.Pending)
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ import (
 // Therefore order per target must hold, and nothing may be left out: at the
 // first error everything from there on is sent again.
 type forwarder struct {
-	opts  *Options
+	opts  *Process
 	id    int32 // our partition
 	log   *slog.Logger
 	kafka *producer.Producer
@@ -42,7 +42,7 @@ type forwarder struct {
 	room map[string]chan struct{} // of a topic: the log may have to be read again
 }
 
-func newForwarder(o *Options, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
+func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
 	kafka, err := producer.New(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),

@@ -12,15 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 )
 
 // What an owner leaves for whoever opens the partition next (topics.Guard): whose
 // it is, and what it read last of each input. A log that was truncated, and that
 // producers have filled again since, has the offsets we expect and other records.
-
-// metaGuard is the guard record in the store.
-const metaGuard = "guard"
 
 // guardAgain is how many offsets after the last guard the next is written, though
 // nothing has changed.
@@ -84,7 +82,7 @@ func (p *Partition) writeGuard(t *turn) (err error) {
 // openGuard finds the last guard, in what was restored or in the store.
 func (p *Partition) openGuard() error {
 	if p.guard.Seq == 0 {
-		raw, err := p.store.Meta(metaGuard)
+		raw, err := p.store.Meta(recovery.MetaGuard)
 		if err != nil {
 			return err
 		}
@@ -126,22 +124,10 @@ func (p *Partition) sameLog(ctx context.Context, topic string, last *topics.Last
 // sameState refuses a topic state that does not hold the last turn our store
 // has seen: it lost its end, and with it turns that were committed. What they
 // fired is in other topics, and would fire again.
-func (p *Partition) sameState(ctx context.Context, r *replica) error {
-	raw, err := r.store.Meta(metaProgress)
-	if err != nil || raw == nil {
+func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
+	stored, at, err := r.LastTurn()
+	if err != nil || stored == nil {
 		return err
-	}
-	place, err := r.store.Meta(metaProgressAt)
-	if err != nil {
-		return err
-	}
-	stored, err := topics.DecodeProgress(raw)
-	if err != nil {
-		return err
-	}
-	at, seq := toPlace(place)
-	if seq != stored.Seq {
-		return nil // an older version has written turns since, and does not say where
 	}
 	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
@@ -158,17 +144,7 @@ func (p *Partition) sameState(ctx context.Context, r *replica) error {
 	if err != nil {
 		return err
 	}
-	return r.wipe("topic state lost its end")
-}
-
-// placeOf is where a turn's progress stands, and toPlace reads it; turn 0 is none.
-func placeOf(offset, seq int64) []byte { return append(number(offset), number(seq)...) }
-
-func toPlace(b []byte) (offset, seq int64) {
-	if len(b) != 16 {
-		return 0, 0
-	}
-	return toNumber(b[:8]), toNumber(b[8:])
+	return r.Wipe("topic state lost its end")
 }
 
 // isTurn says whether a record is the progress of this turn.
@@ -183,7 +159,7 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 // lost says from which offset on a log is not the one that was read; -1 if it
 // is, or if nothing tells. A record that compaction or retention took tells
 // nothing by itself, the leader epochs may.
-func (s *session) lost(ctx context.Context, o *Options, topic string, partition int32, last topics.LastRead) (int64, error) {
+func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64, error) {
 	if through, epoch := last.Through(); epoch >= 0 {
 		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
 		if err != nil || end >= 0 && end <= through {
@@ -314,7 +290,7 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	if first < next {
 		return fmt.Errorf("%w: %s/%d takes at %d what must stand at %d", errStateBack, p.names.state, p.id, first, next)
 	}
-	p.own.step(stepAlone)
+	p.kept.Step(stepAlone)
 	for next < first {
 		f, err := p.kafka.reader.TryFetch(ctx, p.state(), next, kafkapart.ReadUncommitted)
 		end, control, ok := kafkapart.EndOfFirst(f)

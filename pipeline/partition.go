@@ -21,7 +21,7 @@ import (
 // Partition turns the hand of one partition. One transactional producer, so
 // one transaction per turn; one goroutine, so no lock below but for readers.
 type Partition struct {
-	opts    *Options
+	opts    *Process
 	id      int32
 	log     *slog.Logger
 	names   ownNames
@@ -65,8 +65,8 @@ type Partition struct {
 
 	takenOver bool // another member ran it before
 
-	own  *ownership // as long as the group says that it is ours
-	view view       // what readers may see
+	kept *Kept // from one opening to the next
+	view view  // what readers may see
 }
 
 // ownNames are the topics of every record, spelled once.
@@ -107,8 +107,8 @@ type delivery struct {
 	outcome trigger.ReceiptOutcome
 }
 
-// run turns until ctx ends or something fails; the caller opens again.
-func (p *Partition) run(ctx context.Context) error {
+// turns turns until ctx ends or something fails; the caller opens again.
+func (p *Partition) turns(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.turn(ctx); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (p *Partition) run(ctx context.Context) error {
 // turn is the life of a trigger, in the order the files are numbered. It
 // happens entirely or not at all.
 func (p *Partition) turn(ctx context.Context) error {
-	if err := p.kafka.watcher.Check(&p.own.dangling, p.committed, p.written); err != nil {
+	if err := p.kafka.watcher.Check(&p.kept.dangling, p.committed, p.written); err != nil {
 		return err
 	}
 	in, err := p.poll(ctx) // 1_poll.go     waits until the next due time

@@ -33,8 +33,8 @@ func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{nil, ""}, {errors.New("a broker went away"), ""}, {ErrGap, refusedGap}, {topics.ErrNewer, refusedFormat}, {errSecondWriter, refusedWriter}} {
-		if got := refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
+	}{{nil, ""}, {errors.New("a broker went away"), ""}, {ErrGap, refusedGap}, {topics.ErrNewer, refusedFormat}, {errSecondWriter, RefusedWriter}} {
+		if got := Refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 	}

@@ -50,7 +50,7 @@ type written struct {
 	promise func(*kgo.Record, error) // of every record of it
 }
 
-func openSession(o *Options, partition int32) (*session, error) {
+func openSession(o *Process, partition int32) (*session, error) {
 	s := &session{
 		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(),
 		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{}, watcher: dangling.NewWatcher(),

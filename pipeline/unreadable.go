@@ -66,7 +66,7 @@ type batchScan struct {
 	suspects map[kafkapart.TopicPartition]*suspicion
 }
 
-func newBatchScan(r *kafkapart.Reader, o *Options) *batchScan {
+func newBatchScan(r *kafkapart.Reader, o *Process) *batchScan {
 	return &batchScan{reader: r, decompress: o.decompressor(), damagedFor: o.damagedFor(),
 		suspects: map[kafkapart.TopicPartition]*suspicion{}}
 }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/cassandra"
@@ -30,7 +30,7 @@ func (n *node) openEngine() error {
 	if err := armFailpoints(&o); err != nil {
 		return err
 	}
-	e, err := pipeline.New(o)
+	e, err := engine.New(o)
 	if err != nil {
 		return err
 	}

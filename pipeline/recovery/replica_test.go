@@ -1,4 +1,4 @@
-package pipeline
+package recovery
 
 import (
 	"log/slog"
@@ -13,14 +13,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-func testReplica(t *testing.T) *replica {
+func testReplica(t *testing.T) *Replica {
 	t.Helper()
 	st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	return newReplica(&Options{Listener: NoListener{}, Logger: slog.New(slog.DiscardHandler), MaxAway: time.Hour}, 0, st)
+	c := &Config{Logger: slog.New(slog.DiscardHandler), MaxAway: time.Hour, Chunk: DefaultChunk, Stored: func(int32) {}}
+	return c.NewReplica(0, st)
 }
 
 // TestReplicaForgets: a tombstone takes out what an earlier batch has brought in.
@@ -34,7 +35,7 @@ func TestReplicaForgets(t *testing.T) {
 		if err := r.take(&kgo.Record{Key: []byte("k"), Value: value, Offset: int64(offset)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.flush(); err != nil {
+		if err := r.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := r.store.Get("k", nil); err != nil || (got != nil) != (value != nil) {
@@ -46,19 +47,19 @@ func TestReplicaForgets(t *testing.T) {
 // TestStaleFilling: a store that was being filled is resumed if it is known when
 // that began, and that is not too long ago.
 func TestStaleFilling(t *testing.T) {
-	ids, now := topicIDs{state: [16]byte{1}}, trigger.At(time.Now())
+	ids, now := TopicIDs{State: [16]byte{1}}, trigger.At(time.Now())
 	for _, c := range []struct {
 		name  string
 		began reading
 		stale bool
 	}{
-		{"just now", reading{topic: ids.state, at: now - 1000}, false},
-		{"long ago", reading{topic: ids.state, at: now.Add(-2 * time.Hour)}, true},
-		{"nobody knows when", reading{topic: ids.state}, true},
+		{"just now", reading{topic: ids.State, at: now - 1000}, false},
+		{"long ago", reading{topic: ids.State, at: now.Add(-2 * time.Hour)}, true},
+		{"nobody knows when", reading{topic: ids.State}, true},
 		{"of another topic", reading{topic: [16]byte{2}, at: now - 1000}, true},
 	} {
 		r := testReplica(t)
-		r.batch.SetMeta(metaPosition, number(100))
+		r.batch.SetMeta(MetaPosition, Number(100))
 		r.batch.SetMeta(metaReading, c.began.encode())
 		if err := r.batch.Commit(); err != nil {
 			t.Fatal(err)

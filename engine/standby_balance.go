@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"bytes"
@@ -250,7 +250,7 @@ func (g *giving) best(ids []string, p int32) (have warmth) {
 // warmth is what stores this member has.
 func (e *Engine) warmth() map[int32]warmth {
 	out := map[int32]warmth{}
-	for _, id := range storesOf(&e.opts) {
+	for _, id := range e.process.Recovery().Stores() {
 		out[id] = onDisk
 	}
 	e.mu.Lock()

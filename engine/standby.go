@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"cmp"
@@ -20,25 +20,25 @@ import (
 // end of topic state. Who takes the partition over opens it as any other
 // store: fence, nonce, and what is still to be read, which is little. Nothing
 // that a standby believes is trusted beyond what its store says of itself
-// (restore_store.go).
+// (package recovery).
 //
 // Every member works out alone who is standby for what, from what the group
 // says of its members: the same answer everywhere, and nothing to agree on. For
 // a moment two may disagree; then a partition has a standby too many or too
 // few.
 
-// standbyLook is how often a member looks who is standby for what.
-const standbyLook = 2 * time.Second
+// standbyInterval is how often a member looks who is standby for what.
+const standbyInterval = 2 * time.Second
 
 // standBy keeps the standbys of this member until ctx ends.
 func (e *Engine) standBy(ctx context.Context) {
-	wait.Every(ctx, standbyLook, func() {
-		me, members, err := e.lookAtGroup(ctx)
+	wait.Every(ctx, standbyInterval, func() {
+		me, members, err := e.describeGroup(ctx)
 		switch {
 		case err != nil:
-			e.opts.Logger.Debug("who is standby for what is not known now", "error", err)
+			e.process.Logger.Debug("who is standby for what is not known now", "error", err)
 		case members != nil:
-			e.tailOnly(standbyFor(me, members, e.opts.Partitions, e.opts.Standby))
+			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
 		}
 	})
 }
@@ -51,24 +51,24 @@ type member struct {
 	reads topics.Format // newest of topic state
 }
 
-// lookAtGroup returns the members and our name among them; none while the group
-// has not settled.
-func (e *Engine) lookAtGroup(ctx context.Context) (me string, members []member, err error) {
-	ctx, cancel := context.WithTimeout(ctx, standbyLook)
+// describeGroup returns the members and our name among them; none while the group
+// is not stable.
+func (e *Engine) describeGroup(ctx context.Context) (me string, members []member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, standbyInterval)
 	defer cancel()
 	id, _ := e.cl.GroupMetadata()
-	if me = e.opts.InstanceID; me == "" {
+	if me = e.process.InstanceID; me == "" {
 		me = id
 	}
-	if e.opts.ServerAssigns {
+	if e.process.ServerAssigns {
 		members, err = e.serverMembers(ctx)
 		return me, members, err
 	}
-	all, err := e.adm.DescribeGroups(ctx, e.opts.Group)
+	all, err := e.adm.DescribeGroups(ctx, e.process.Group)
 	if err != nil {
 		return "", nil, err
 	}
-	g := all[e.opts.Group]
+	g := all[e.process.Group]
 	if g.Err != nil {
 		return "", nil, g.Err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) memberOf(m *kadm.DescribedGroupMember) member {
 	}
 	if a, ok := m.Assigned.AsConsumer(); ok {
 		for _, t := range a.Topics {
-			if t.Topic == e.opts.Names.Commands() {
+			if t.Topic == e.process.Names.Commands() {
 				out.owns = append(out.owns, t.Partitions...)
 			}
 		}
@@ -96,18 +96,18 @@ func (e *Engine) memberOf(m *kadm.DescribedGroupMember) member {
 	return out
 }
 
-// serverMembers is lookAtGroup for a group that the brokers balance.
+// serverMembers is describeGroup for a group that the brokers balance.
 func (e *Engine) serverMembers(ctx context.Context) (members []member, err error) {
-	all, err := e.adm.DescribeConsumerGroups(ctx, e.opts.Group)
+	all, err := e.adm.DescribeConsumerGroups(ctx, e.process.Group)
 	if err != nil {
 		return nil, err
 	}
-	g := all[e.opts.Group]
+	g := all[e.process.Group]
 	if g.Err != nil || g.State != "Stable" {
 		return nil, g.Err
 	}
 	for _, m := range g.Members {
-		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.opts.Names.Commands()])), readsOfClient(m.ClientID)})
+		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()])), readsOfClient(m.ClientID)})
 	}
 	return members, nil
 }

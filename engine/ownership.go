@@ -1,18 +1,16 @@
-package pipeline
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/waterclock/waterclock/internal/wait"
-	"github.com/waterclock/waterclock/pipeline/dangling"
-	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -21,20 +19,13 @@ import (
 // run, and opened again after every failure.
 type ownership struct {
 	cancel context.CancelFunc
-	over   chan struct{}  // closed when no turn of it comes any more
-	done   chan struct{}  // closed when its store is, too
-	health *output.Health // of the due topics
-
-	dangling dangling.Kept
-
-	at     atomic.Pointer[Step] // step of opening, or of the turn
-	moves  atomic.Int64         // counts steps
-	read   atomic.Int64         // records of topic state, while restoring
-	toRead atomic.Int64
+	over   chan struct{} // closed when no turn of it comes any more
+	done   chan struct{} // closed when its store is, too
+	kept   *pipeline.Kept
 
 	mu      sync.Mutex
-	current *Partition // nil while it opens
-	last    Status     // of the one before it, as it was left
+	current *pipeline.Partition // nil while it opens
+	last    pipeline.Status     // of the one before it, as it was left
 	next    trigger.Instant
 	failure error
 	refused string            // why the partition must not be opened; "": nothing is known against it
@@ -49,7 +40,7 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), health: output.NewHealth(e.due, id), dangling: dangling.Kept{Endings: &e.endings}}
+		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}), kept: e.process.NewKept(id)}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {
@@ -109,7 +100,7 @@ func (e *Engine) give(partitions []int32) map[int32]*ownership {
 // await waits for what ownerships come to; patience may end it first. It says
 // which take long, and over what.
 func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan struct{}, patience <-chan struct{}) {
-	tick := time.NewTicker(endTell)
+	tick := time.NewTicker(endWarn)
 	defer tick.Stop()
 	for id, own := range gone {
 		for come := false; !come; {
@@ -119,7 +110,7 @@ func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan s
 			case <-patience:
 				return
 			case <-tick.C:
-				e.opts.Logger.Warn("a partition takes long to close", "partition", id, "step", own.doing())
+				e.process.Logger.Warn("a partition takes long to close", "partition", id, "step", own.kept.Doing())
 			}
 		}
 	}
@@ -137,30 +128,30 @@ func (o *ownership) turnsOver() {
 	}
 }
 
-// endTell is how often a partition that does not close is told of.
-const endTell = 5 * time.Second
+// endWarn is how often a partition that does not close is named in the log.
+const endWarn = 5 * time.Second
 
 // own opens and runs a partition until it is released.
 func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
-	log := e.opts.Logger.With("partition", id)
+	log := e.process.Logger.With("partition", id)
 	pause, taken := backoff{}, time.Now()
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.openAndRun(ctx, own, id)
-		putAside(&e.opts, id, log, err)
+		e.process.Recovery().QuarantineDamaged(id, log, err)
 		if ctx.Err() != nil {
 			return
 		}
-		if endsProcess(err) {
+		if pipeline.EndsProcess(err) {
 			e.end(err)
 		}
 		pausing := pause.next(err, time.Since(began))
-		reason := refusal(err)
+		reason := pipeline.Refusal(err)
 		own.refuse(reason, err)
 		if reason != "" {
-			own.step(stepRefused)
+			own.kept.Step(pipeline.StepRefused)
 			log.Error("this partition is refused; the others go on", "reason", reason, "error", err)
-			if reason == refusedWriter {
+			if reason == pipeline.RefusedWriter {
 				<-ctx.Done() // each try would be another owner beside the other
 				return
 			}
@@ -176,7 +167,7 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 		} else {
 			log.Warn("partition failed; opening it again", "error", err)
 		}
-		own.step(stepWaitToReopen)
+		own.kept.Step(pipeline.StepWaitToReopen)
 		wait.For(ctx, pausing)
 	}
 }
@@ -197,49 +188,39 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 	p, err := e.open(ctx, id, own)
 	if err != nil {
 		own.set(nil, err)
-		return fmt.Errorf("open, %s: %w", own.doing(), err)
+		return fmt.Errorf("open, %s: %w", own.kept.Doing(), err)
 	}
-	defer p.close()
+	defer p.Close()
 	defer func() {
 		if ctx.Err() != nil {
 			own.turnsOver()
 		}
 	}()
-	fctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { p.forward.run(fctx) })
-	defer wg.Wait()
-	defer p.forward.close()
-	defer cancel()
-	if p.takenOver {
-		p.log.Info("the partition is open", "term", p.progress.Term, "after", time.Since(begun).Round(time.Millisecond))
-	}
+	p.LogOpen(begun)
 	e.opening.Add(-1)
 	defer e.opening.Add(1)
 	own.set(p, nil)
 	defer own.set(nil, nil)
-	err = p.run(ctx)
-	p.diagnose(err)
-	return err
+	return p.Run(ctx)
 }
 
-func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*Partition, error) {
-	own.step(stepWaitToOpen)
+func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.Partition, error) {
+	own.kept.Step(pipeline.StepWaitToOpen)
 	select {
 	case e.opener <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-e.opener }()
-	return open(ctx, &e.opts, id, e.due, own)
+	return e.process.Open(ctx, id, own.kept, own.takeWarm())
 }
 
-func (o *ownership) set(p *Partition, err error) {
-	var last Status
+func (o *ownership) set(p *pipeline.Partition, err error) {
+	var last pipeline.Status
 	var next trigger.Instant
 	was, _ := o.get()
 	if was != nil { // asked without our lock: its store may hang
-		last, next = was.status(), was.nextUnfired()
+		last, next = was.Status(), was.NextUnfired()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -254,39 +235,39 @@ func (o *ownership) set(p *Partition, err error) {
 
 // left is what the partition was when it was last open: what waits there waits
 // on while it cannot be opened, and somebody should know.
-func (o *ownership) left(now trigger.Instant) (s Status, ok bool) {
+func (o *ownership) left(now trigger.Instant) (s pipeline.Status, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s = o.last
 	s.Ready, s.OldestOverdue = false, max(0, now.Sub(o.next))
-	s.Restored, s.RestoreTotal = o.read.Load(), o.toRead.Load()
+	s.Restored, s.RestoreTotal = o.kept.Restored()
 	return s, s.Term > 0
 }
 
-func (o *ownership) get() (*Partition, error) {
+func (o *ownership) get() (*pipeline.Partition, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.current, o.failure
 }
 
-// step notes what the partition does now.
-func (o *ownership) step(what Step) {
-	o.at.Store(&what)
-	o.moves.Add(1)
+// refusedRetry is how often a refused partition is tried all the same.
+const refusedRetry = time.Minute
+
+// refuse notes why the partition is not opened; "" that it is tried again.
+func (o *ownership) refuse(reason string, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refused, o.failure = reason, err
 }
 
-func (o *ownership) doing() Step {
-	if at := o.at.Load(); at != nil {
-		return *at
+// refusal is why the partition is refused, and what exactly is wrong.
+func (o *ownership) refusal() (reason, detail string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.refused != "" && o.failure != nil {
+		detail = o.failure.Error()
 	}
-	return stepTaken
-}
-
-// restoring notes how far reading topic state is.
-func (o *ownership) restoring(read, of int64) {
-	o.read.Store(read)
-	o.toRead.Store(max(read, of))
-	o.moves.Add(1)
+	return o.refused, detail
 }
 
 // takeWarm is the store that our standby left open; nil: none, or no more.

@@ -1,11 +1,10 @@
-package pipeline
+package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,26 +13,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/wait"
-	"github.com/waterclock/waterclock/pipeline/dangling"
-	"github.com/waterclock/waterclock/pipeline/output"
-	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // Engine runs the partitions that the consumer group gives to this process.
 type Engine struct {
-	opts   Options
-	cl     *kgo.Client // membership, and offsets for readers
-	due    *output.Topics
-	adm    *kadm.Client
-	cache  *statestore.Cache
-	opener chan struct{} // bounds how many partitions open at once
-	fatal  chan error
-	told   map[int32]int64 // group offsets as committed; Run's alone
+	process   *pipeline.Process
+	cl        *kgo.Client // membership, and offsets for readers
+	adm       *kadm.Client
+	opener    chan struct{} // bounds how many partitions open at once
+	fatal     chan error
+	committed map[int32]int64 // group offsets; Run's alone
 
-	endings dangling.Endings // of partitions that are being opened
-	rounds  atomic.Uint32    // of rebalances that this member has asked for
+	rounds atomic.Uint32 // of rebalances that this member has asked for
 
 	mu    sync.Mutex
 	owned map[int32]*ownership
@@ -48,21 +42,15 @@ type Engine struct {
 }
 
 // New checks the options and makes an engine; Run starts it.
-func New(o Options) (*Engine, error) {
-	o = o.withDefaults()
-	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("engine options: %w", err)
+func New(o pipeline.Options) (*Engine, error) {
+	p, err := pipeline.NewProcess(o)
+	if err != nil {
+		return nil, err
 	}
-	e := &Engine{opts: o, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{}, filling: make(chan struct{}, 1), ends: map[int32]int64{}, told: map[int32]int64{}, opener: make(chan struct{}, o.OpenAtOnce), fatal: make(chan error, 1)}
-	e.opts.clocks = &clocks{}
-	e.opts.format = &atomic.Uint64{}
-	e.opts.format.Store(uint64(topics.Oldest))
-	e.opts.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(e.opts.decompressor()))
-	e.opts.timetable = &atomic.Pointer[trigger.Timetable]{}
-	e.opts.timetable.Store(o.Machine.Timetable.Fork())
-	if o.Cache == nil {
-		e.cache = statestore.NewCache(256 << 20)
-		e.opts.Cache = e.cache
+	e := &Engine{
+		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
+		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
+		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1),
 	}
 	return e, nil
 }
@@ -77,8 +65,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.mu.Unlock()
 		return fmt.Errorf("group client: %w", err)
 	}
-	e.opts.asker = cl // its own partitions are paused
-	e.cl, e.adm, e.due = cl, kadm.NewClient(cl), output.New(e.opts.output(), cl)
+	e.cl, e.adm = cl, kadm.NewClient(cl)
+	e.process.Connect(cl) // its own partitions are paused
 	e.mu.Unlock()
 	hangs := false
 	defer func() { e.stop(cl, hangs) }()
@@ -89,7 +77,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		for pctx.Err() == nil { // drives the group; its partitions are paused
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
-					e.opts.Logger.Warn("taking part in the group failed; trying again", "group", e.opts.Group, "error", fe.Err)
+					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group, "error", fe.Err)
 					wait.For(pctx, time.Second)
 				}
 			}
@@ -102,12 +90,12 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
 	if topics.Newest > topics.Oldest {
-		beside.Go(func() { wait.Every(bctx, standbyLook, func() { e.agreeOnFormat(bctx) }) })
+		beside.Go(func() { wait.Every(bctx, standbyInterval, func() { e.agreeOnFormat(bctx) }) })
 	}
-	if e.opts.Standby > 0 {
+	if e.process.Standby > 0 {
 		beside.Go(func() { e.standBy(bctx) })
 	}
-	if !e.opts.ServerAssigns {
+	if !e.process.ServerAssigns {
 		beside.Go(func() { e.adoptOrphans(bctx) })
 	}
 	ticker := time.NewTicker(time.Second)
@@ -157,18 +145,16 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	leave()
 	e.await(ending, (*ownership).end, patience.Done())
 	tails.Wait()
-	if e.cache != nil {
-		e.cache.Close()
-	}
+	e.process.Close()
 }
 
 // partition is the open partition with this number.
-func (e *Engine) partition(id int32) (*Partition, error) {
+func (e *Engine) partition(id int32) (*pipeline.Partition, error) {
 	e.mu.Lock()
 	own := e.owned[id]
 	e.mu.Unlock()
 	if own == nil {
-		return nil, errNotOwner
+		return nil, pipeline.ErrNotOwner
 	}
 	p, _ := own.get()
 	if p == nil {
@@ -178,34 +164,35 @@ func (e *Engine) partition(id int32) (*Partition, error) {
 }
 
 // Timetable is the tz database and calendars in force, for the caller alone.
-func (e *Engine) Timetable() *trigger.Timetable { return e.opts.timetable.Load().Fork() }
+func (e *Engine) Timetable() *trigger.Timetable { return e.process.Timetable() }
 
 // Partitions is the status of every partition this process owns.
-func (e *Engine) Partitions() []Status {
+func (e *Engine) Partitions() []pipeline.Status {
 	e.mu.Lock()
 	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
 	e.mu.Unlock()
-	out := make([]Status, 0, len(owned)+len(lost))
+	out := make([]pipeline.Status, 0, len(owned)+len(lost))
 	for id, own := range lost {
-		if s, known := own.left(trigger.At(e.opts.Now())); known && owned[id] == nil {
+		if s, known := own.left(trigger.At(e.process.Now())); known && owned[id] == nil {
 			s.Doing = "wait for the group, which this process has lost"
 			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
 			out = append(out, s)
 		}
 	}
 	for id, own := range owned { // without the lock: a store that hangs must not stop the group
-		s := Status{Partition: id, Owner: e.opts.Address, Restored: own.read.Load(), RestoreTotal: own.toRead.Load()}
-		last, known := own.left(trigger.At(e.opts.Now()))
+		s := pipeline.Status{Partition: id, Owner: e.process.Address}
+		s.Restored, s.RestoreTotal = own.kept.Restored()
+		last, known := own.left(trigger.At(e.process.Now()))
 		if known {
 			s = last
 		}
 		if p, _ := own.get(); p != nil {
-			s, known = p.status(), true
+			s, known = p.Status(), true
 		}
 		if known {
 			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
 		}
-		s.Doing = string(own.doing())
+		s.Doing = string(own.kept.Doing())
 		s.Refused, s.RefusedBecause = own.refusal()
 		out = append(out, s)
 	}

@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -51,15 +53,15 @@ func (e *Engine) startTail(id int32) *tail {
 				_ = t.store.Close()
 				t.store = nil
 			}
-			putAside(&e.opts, id, e.opts.Logger.With("partition", id), err)
+			e.process.Recovery().QuarantineDamaged(id, e.process.Logger.With("partition", id), err)
 			retry := tailRetry
 			switch {
 			case errors.Is(err, statestore.ErrInUse): // its last owner is still closing it
-			case errors.Is(err, ErrGap): // what is on this disk an operator has to decide on
+			case errors.Is(err, pipeline.ErrGap): // what is on this disk an operator has to decide on
 				retry = time.Minute
 				fallthrough
 			default:
-				e.opts.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
+				e.process.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
 			}
 			wait.For(ctx, retry)
 		}
@@ -69,39 +71,38 @@ func (e *Engine) startTail(id int32) *tail {
 
 // tail reads until ctx ends; what it has read is then in the store.
 func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
-	own, err := ownTopics(ctx, &e.opts, e.cl)
+	c := e.process.Recovery()
+	own, err := c.Topics(ctx, e.cl)
 	if err != nil {
 		return err
 	}
-	if t.store, err = openStore(&e.opts, id, e.opts.Logger.With("partition", id)); err != nil {
+	if t.store, err = c.OpenStore(id, e.process.Logger.With("partition", id)); err != nil {
 		return err
 	}
-	r := newReplica(&e.opts, id, t.store)
+	r := c.NewReplica(id, t.store)
 	newest, err := e.newestAppend(ctx, id)
 	if err != nil {
 		return err
 	}
-	local, began := trigger.At(e.opts.Now()), time.Now()
+	local, began := trigger.At(e.process.Now()), time.Now()
 	now := func() trigger.Instant { return max(newest, local).Add(time.Since(began)) }
-	if err := r.distrust(idsOf(own), now()); err != nil { // a clock that is behind makes nothing young
+	if err := r.WipeStale(recovery.IDsOf(own), now()); err != nil { // a clock that is behind makes nothing young
 		return err
 	}
-	end, err := r.begin(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
+	end, err := r.Begin(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
 	if err != nil {
 		return err
 	}
-	cl, err := r.reader()
+	cl, err := r.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	if r.began.at > 0 { // begun anew: however wrong our clock is, no time has passed
-		r.since = now()
-	}
+	r.Restarted(now())
 	for {
-		t.lag.Store(max(0, end-r.next))
+		t.lag.Store(max(0, end-r.Next))
 		t.pending.Store(t.store.PendingCount())
-		if end-r.next >= tailFar {
+		if end-r.Next >= tailFar {
 			t.store.Fill()
 		} else if err := t.store.Filled(); err != nil {
 			return err
@@ -115,13 +116,13 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 }
 
 // read takes one fetch into the store, and returns where topic state ends.
-func (e *Engine) read(ctx context.Context, r *replica, cl *kgo.Client, end int64, now func() trigger.Instant) (int64, error) {
+func (e *Engine) read(ctx context.Context, r *recovery.Replica, cl *kgo.Client, end int64, now func() trigger.Instant) (int64, error) {
 	fs := cl.PollRecords(ctx, tailChunk)
-	if err := fetchFailed(ctx, fs); err != nil {
+	if err := recovery.FetchFailed(ctx, fs); err != nil {
 		return 0, err
 	}
 	fs.EachPartition(func(p kgo.FetchTopicPartition) { end = max(end, p.LastStableOffset) })
-	if err := errors.Join(r.apply(fs, now()), r.flush()); err != nil {
+	if err := errors.Join(r.Apply(fs, now()), r.Flush()); err != nil {
 		return 0, fmt.Errorf("standby: %w", err)
 	}
 	return end, nil
@@ -153,13 +154,15 @@ func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error 
 	return ctx.Err()
 }
 
+// newestTimeout bounds that question.
+const newestTimeout = 20 * time.Second
+
 // newestAppend is when the newest record of topic state was appended, which is
 // never after the brokers' now.
 func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, error) {
-	const newest = -3
-	ctx, cancel := context.WithTimeout(ctx, openStep)
+	ctx, cancel := context.WithTimeout(ctx, newestTimeout)
 	defer cancel()
-	answers, err := kafkapart.FindOffsets(ctx, e.cl, []string{e.opts.Names.State()}, id, kafkapart.ReadUncommitted, newest)
+	answers, err := kafkapart.FindOffsets(ctx, e.cl, []string{e.process.Names.State()}, id, kafkapart.ReadUncommitted, kafkapart.NewestTimestamp)
 	if err != nil {
 		return 0, err
 	}

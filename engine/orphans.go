@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"context"
@@ -15,25 +15,25 @@ import (
 // members look, and the first of them by name asks for the second round; if it
 // does not, the next one does.
 
-// orphanLooks is in how many looks on end a partition must belong to nobody. Two
+// orphanChecks is in how many looks on end a partition must belong to nobody. Two
 // rounds are closer together.
-const orphanLooks = 3
+const orphanChecks = 3
 
 // adoptOrphans has partitions that belong to nobody given away, until ctx ends.
 func (e *Engine) adoptOrphans(ctx context.Context) {
-	looks := 0
-	wait.Every(ctx, standbyLook, func() {
-		me, members, err := e.lookAtGroup(ctx)
-		orphans := unassigned(members, e.opts.Partitions)
+	seen := 0
+	wait.Every(ctx, standbyInterval, func() {
+		me, members, err := e.describeGroup(ctx)
+		orphans := unassigned(members, e.process.Partitions)
 		if err != nil || len(orphans) == 0 {
-			looks = 0
+			seen = 0
 			return
 		}
-		if looks++; looks < orphanLooks*(1+rankOf(me, members)) {
+		if seen++; seen < orphanChecks*(1+rankOf(me, members)) {
 			return
 		}
-		looks = 0
-		e.opts.Logger.Warn("partitions belong to nobody; asking the group to give them away", "partitions", orphans)
+		seen = 0
+		e.process.Logger.Warn("partitions belong to nobody; asking the group to give them away", "partitions", orphans)
 		e.rounds.Add(1) // a follower that joins with what the coordinator knows begins no round
 		e.cl.ForceRebalance()
 	})

@@ -2,22 +2,22 @@ package pipeline
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // resume goes on where progress says.
-func (p *Partition) resume(ctx context.Context, ids topicIDs) error {
+func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	if p.progress.Seq == 0 { // a quiet store: nothing new was in topic state
-		raw, err := p.store.Meta(metaProgress)
+		raw, err := p.store.Meta(recovery.MetaProgress)
 		if err != nil {
 			return err
 		}
@@ -48,8 +48,8 @@ func (p *Partition) resume(ctx context.Context, ids topicIDs) error {
 		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term", p.progress.Term)
 	}
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
-	p.progress.CommandsID, p.progress.StateID = ids.commands, ids.state
-	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.receipts, ids.control, p.opts.Group
+	p.progress.CommandsID, p.progress.StateID = ids.Commands, ids.State
+	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.Receipts, ids.Control, p.opts.Group
 	for _, name := range p.progress.Channels {
 		p.channels[name] = true
 	}
@@ -77,10 +77,10 @@ const compactionLag = 7 * 24 * time.Hour
 
 // sameTopics refuses a commands topic that was deleted and made again: its
 // offsets mean something else.
-func (p *Partition) sameTopics(ids topicIDs) error {
-	if p.progress.CommandsID != ids.commands {
+func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
+	if p.progress.CommandsID != ids.Commands {
 		if p.progress.Seq > 0 {
-			err := p.opts.gapMadeAgain(p.id, ids.commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			err := p.opts.gapMadeAgain(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
 			if err != nil {
 				return err
 			}
@@ -94,17 +94,17 @@ func (p *Partition) sameTopics(ids topicIDs) error {
 // sameSideTopics is sameTopics for receipts and control: their offsets begin
 // anew, too. What a receipts topic held that was deleted is lost, which the
 // operator has to know; settings that are gone are put again.
-func (p *Partition) sameSideTopics(ids topicIDs) error {
+func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
 	was := &p.guard
-	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.receipts {
-		err := p.opts.gapMadeAgain(p.id, ids.receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.Receipts {
+		err := p.opts.gapMadeAgain(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
 		if err != nil {
 			return err
 		}
 		p.progress.NextReceipt, was.Receipts = 0, topics.LastRead{}
 		p.forgetReceiptOrigins()
 	}
-	if was.ControlID != ([16]byte{}) && was.ControlID != ids.control {
+	if was.ControlID != ([16]byte{}) && was.ControlID != ids.Control {
 		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them", "topic", p.opts.Names.Control())
 		p.progress.NextControl = 0
 	}
@@ -182,19 +182,10 @@ func (p *Partition) openQuotas() error {
 
 // startWheel begins the wheel at the stored cursor; poll fills it.
 func (p *Partition) startWheel() error {
-	raw, err := p.store.Meta(metaCursor)
+	raw, err := p.store.Meta(recovery.MetaCursor)
 	if err != nil {
 		return err
 	}
-	p.hydrated = statestore.DueKey{Due: trigger.Instant(toNumber(raw) - 1)}
+	p.hydrated = statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
 	return p.hydrate()
-}
-
-func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
-
-func toNumber(b []byte) int64 {
-	if len(b) != 8 {
-		return 0
-	}
-	return int64(binary.BigEndian.Uint64(b))
 }

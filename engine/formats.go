@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func readsOfClient(clientID string) topics.Format {
 // from then on. While the group is not stable, and while nobody answers, it
 // stays what it was; a member that is older brings it back at once.
 func (e *Engine) agreeOnFormat(ctx context.Context) {
-	_, members, err := e.lookAtGroup(ctx)
+	_, members, err := e.describeGroup(ctx)
 	if err != nil || len(members) == 0 {
 		return
 	}
@@ -62,10 +62,7 @@ func (e *Engine) agreeOnFormat(ctx context.Context) {
 	for _, m := range members {
 		agreed = min(agreed, m.reads)
 	}
-	if was := topics.Format(e.opts.format.Swap(uint64(agreed))); was != agreed {
-		e.opts.Logger.Info("the format of topic state that every member reads has changed", "was", was, "is", agreed)
+	if was := e.process.AgreeOn(agreed); was != agreed {
+		e.process.Logger.Info("the format of topic state that every member reads has changed", "was", was, "is", agreed)
 	}
 }
-
-// writes is the format that the engine writes.
-func (o *Options) writes() topics.Format { return topics.Format(o.format.Load()) }

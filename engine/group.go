@@ -1,4 +1,4 @@
-package pipeline
+package engine
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline"
 )
 
 func (e *Engine) groupOptions() []kgo.Opt {
-	o := &e.opts
+	o := e.process
 	opts := append([]kgo.Opt{
 		kgo.ConsumerGroup(o.Group),
 		kgo.ConsumeTopics(o.Names.Commands()),
@@ -44,7 +45,7 @@ func (e *Engine) groupOptions() []kgo.Opt {
 func (e *Engine) measureLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	ends, err := e.adm.ListEndOffsets(ctx, e.opts.Names.Commands())
+	ends, err := e.adm.ListEndOffsets(ctx, e.process.Names.Commands())
 	if err != nil {
 		return // the next second tells
 	}
@@ -60,11 +61,11 @@ func (e *Engine) measureLag(ctx context.Context) {
 // commitOffsets writes group offsets outside the transactions, for lag tools
 // alone: the offsets that count are in progress. It is a plain request, since
 // kgo's own commits wait for a rebalance to end.
-func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []Status) {
+func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []pipeline.Status) {
 	topic := kmsg.NewOffsetCommitRequestTopic()
-	topic.Topic = e.opts.Names.Commands()
+	topic.Topic = e.process.Names.Commands()
 	for _, s := range at {
-		if s.Ready && e.told[s.Partition] != s.CommandsOffset {
+		if s.Ready && e.committed[s.Partition] != s.CommandsOffset {
 			p := kmsg.NewOffsetCommitRequestTopicPartition()
 			p.Partition, p.Offset = s.Partition, s.CommandsOffset
 			topic.Partitions = append(topic.Partitions, p)
@@ -82,9 +83,9 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []Status)
 	}
 	topic.TopicID = meta.TopicID
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation = e.opts.Group, member, generation
-	if e.opts.InstanceID != "" {
-		req.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+	req.Group, req.MemberID, req.Generation = e.process.Group, member, generation
+	if e.process.InstanceID != "" {
+		req.InstanceID = kmsg.StringPtr(e.process.InstanceID)
 	}
 	req.Topics = append(req.Topics, topic)
 	if resp, err := req.RequestWith(ctx, cl); err == nil {
@@ -92,7 +93,7 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []Status)
 	}
 }
 
-// noteCommitted remembers which offsets were taken.
+// noteCommitted keeps which offsets were taken.
 func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
 	taken := map[int32]bool{}
 	for _, t := range resp.Topics {
@@ -102,7 +103,7 @@ func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetC
 	}
 	for _, p := range req.Topics[0].Partitions {
 		if taken[p.Partition] {
-			e.told[p.Partition] = p.Offset
+			e.committed[p.Partition] = p.Offset
 		}
 	}
 }
@@ -113,16 +114,16 @@ func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetC
 // when it learns that it has left, so it is silenced first, and somebody else
 // says so, who has found the coordinator already.
 func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()) {
-	if e.opts.InstanceID == "" {
+	if e.process.InstanceID == "" {
 		return cl.CloseAllowingRebalance
 	}
-	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}, e.opts.Kafka...)...)
+	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}, e.process.Kafka...)...)
 	if err != nil {
-		e.opts.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
+		e.process.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
 		return cl.CloseAllowingRebalance
 	}
 	find := kmsg.NewPtrDescribeGroupsRequest()
-	find.Groups = []string{e.opts.Group}
+	find.Groups = []string{e.process.Group}
 	_, _ = find.RequestWith(ctx, asks)
 	return func() {
 		defer asks.Close()
@@ -130,9 +131,9 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // turns may have taken all of the other
 		defer cancel()
 		req := kmsg.NewPtrLeaveGroupRequest()
-		req.Group = e.opts.Group
+		req.Group = e.process.Group
 		m := kmsg.NewLeaveGroupRequestMember()
-		m.InstanceID = kmsg.StringPtr(e.opts.InstanceID)
+		m.InstanceID = kmsg.StringPtr(e.process.InstanceID)
 		req.Members = append(req.Members, m)
 		_, _ = req.RequestWith(ctx, asks)
 	}
