@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/pipeline"
 )
@@ -99,7 +100,7 @@ func namesIn(text string) (out []string) {
 // exportedMetrics asks the registry that /metrics serves.
 func exportedMetrics() (out []string) {
 	m := metrics.New()
-	m.Watch(func() []pipeline.Status { return nil }, func() []pipeline.StandbyStatus { return nil })
+	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()
 	name := regexp.MustCompile(`fqName: "(waterclock_[a-z_]+)"`)

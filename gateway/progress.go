@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -21,8 +20,8 @@ type topicReader struct {
 	kafka *producer.Producer
 	topic string
 
-	mu   sync.Mutex
-	meta *kmsg.MetadataResponseTopic // nil until asked for, and after an error
+	mu     sync.Mutex
+	reader *kafkapart.Reader // nil until it is needed
 }
 
 // Steps back from the end of the topic, in offsets: a turn writes at most some
@@ -93,134 +92,38 @@ func (r *topicReader) read(ctx context.Context, partition int32, from, until int
 	return nil
 }
 
-const (
-	fetchBytes    = 4 << 20
-	readCommitted = 1
-)
-
 // fetch asks the partition's leader once; no consumer is set up for what is
 // needed only when a partition moves.
 func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
-	records, next, err := r.tryFetch(ctx, partition, from)
-	if err != nil {
-		r.forget() // the leader may be another by now
-		records, next, err = r.tryFetch(ctx, partition, from)
+	at := kafkapart.TopicPartition{Topic: r.topic, Partition: partition}
+	p, err := r.leaders().Fetch(ctx, at, from, kafkapart.ReadCommitted)
+	if err == nil && p == nil {
+		err = errors.New("nobody leads it")
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
 	}
-	return records, next, nil
-}
-
-func (r *topicReader) tryFetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
-	id, leader, err := r.leader(ctx, partition)
-	if err != nil {
-		return nil, 0, err
-	}
-	resp, err := fetchOnce(r.topic, id, partition, from).RequestWith(ctx, r.kafka.Client().Broker(leader))
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return nil, 0, errors.New("empty answer")
-	}
-	p := &resp.Topics[0].Partitions[0]
-	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-		return nil, 0, err
-	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic, Partition: partition,
 	}, p, kgo.DefaultDecompressor(), nil)
-	return got.Records, next, got.Err
+	if got.Err != nil {
+		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, got.Err)
+	}
+	return got.Records, next, nil
 }
 
-func fetchOnce(topic string, id [16]byte, partition int32, from int64) *kmsg.FetchRequest {
-	req := kmsg.NewPtrFetchRequest()
-	req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = 0, 0, fetchBytes, readCommitted
-	req.SessionEpoch = -1 // no session
-	rt := kmsg.NewFetchRequestTopic()
-	rt.Topic, rt.TopicID = topic, id
-	rp := kmsg.NewFetchRequestTopicPartition()
-	rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = partition, from, fetchBytes
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	return req
-}
-
-// leader is the topic's id and the broker that leads a partition.
-func (r *topicReader) leader(ctx context.Context, partition int32) (id [16]byte, broker int, err error) {
+// leaders asks by the producer's client of this moment: it may be replaced.
+func (r *topicReader) leaders() *kafkapart.Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.meta == nil {
-		if r.meta, err = metadata(ctx, r.kafka.Client(), r.topic); err != nil {
-			return id, 0, err
-		}
+	if cl := r.kafka.Client(); r.reader == nil || r.reader.Client() != cl {
+		r.reader = kafkapart.NewReader(cl)
 	}
-	for _, p := range r.meta.Partitions {
-		if p.Partition == partition {
-			return r.meta.TopicID, int(p.Leader), kerr.ErrorForCode(p.ErrorCode)
-		}
-	}
-	return id, 0, errors.New("the topic has no such partition")
-}
-
-func (r *topicReader) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.meta = nil
-}
-
-func metadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr(topic)
-	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, fmt.Errorf("metadata: %w", err)
-	}
-	if len(resp.Topics) != 1 {
-		return nil, errors.New("metadata: empty answer")
-	}
-	if err := kerr.ErrorForCode(resp.Topics[0].ErrorCode); err != nil {
-		return nil, fmt.Errorf("metadata: %w", err)
-	}
-	return &resp.Topics[0], nil
+	return r.reader
 }
 
 // stableEnd is the offset behind the last record that a read_committed reader
 // may see.
 func stableEnd(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
-	req := kmsg.NewPtrListOffsetsRequest()
-	req.ReplicaID, req.IsolationLevel = -1, readCommitted
-	rt := kmsg.NewListOffsetsRequestTopic()
-	rt.Topic = topic
-	rp := kmsg.NewListOffsetsRequestTopicPartition()
-	rp.Partition, rp.Timestamp = partition, -1 // latest
-	if leader, epoch, err := cl.PartitionLeader(topic, partition); err == nil && leader >= 0 {
-		rp.CurrentLeaderEpoch = epoch // one that was deposed, and that we know to be, does not answer (KIP-320)
-	}
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	end, err := askEnd(ctx, cl, req)
-	if errors.Is(err, kerr.FencedLeaderEpoch) || errors.Is(err, kerr.UnknownLeaderEpoch) {
-		req.Topics[0].Partitions[0].CurrentLeaderEpoch = -1 // what we know is old: the client asks who leads
-		end, err = askEnd(ctx, cl, req)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("end of %s/%d: %w", topic, partition, err)
-	}
-	return end, nil
-}
-
-func askEnd(ctx context.Context, cl *kgo.Client, req *kmsg.ListOffsetsRequest) (int64, error) {
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return 0, err
-	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return 0, errors.New("empty answer")
-	}
-	p := &resp.Topics[0].Partitions[0]
-	return p.Offset, kerr.ErrorForCode(p.ErrorCode)
+	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
 }

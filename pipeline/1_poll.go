@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -92,7 +93,7 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
 // dueBy says that something is due, though it may have to wait for receipts.
-func (p *Partition) dueBy(now trigger.Instant) bool { return p.ready.held.n() > 0 || p.anyReady(now) }
+func (p *Partition) dueBy(now trigger.Instant) bool { return p.ready.Held() > 0 || p.anyReady(now) }
 
 // anyReady says that something may go as soon as commands are read.
 func (p *Partition) anyReady(now trigger.Instant) bool {
@@ -127,7 +128,7 @@ func (p *Partition) patience() time.Duration {
 	if next <= now {
 		return p.barrier.patience()
 	}
-	if p.ready.held.n() > 0 {
+	if p.ready.Held() > 0 {
 		wait = min(wait, p.barrier.patience())
 	}
 	wait = min(wait, next.Sub(now))
@@ -174,13 +175,13 @@ const everything = "\xff"
 
 // hydrate copies the near part of the due index into the wheel.
 func (p *Partition) hydrate() error {
-	if p.left != nil && p.ready.paced.n <= p.opts.pacedEntries/2 {
+	if p.left != nil && p.ready.Paced() <= p.opts.pacedEntries/2 {
 		if err := p.hydrateLeft(); err != nil {
 			return err
 		}
 	}
 	now := int64(p.now())
-	if p.wheel.Len()+p.ready.unpaced() >= p.opts.wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
+	if p.wheel.Len()+p.ready.Unpaced() >= p.opts.wheelEntries || int64(p.hydrated.Due) > now+hydrateAhead.Milliseconds() {
 		return nil
 	}
 	p.wheel.Advance(min(now, p.handBefore()), func(int64, string) bool { return false })
@@ -212,15 +213,15 @@ func (p *Partition) hydrate() error {
 // paceTimer lets a timer go at the pacer's rate. One that finds no room, and all
 // that are due after it, stay in the store until there is some.
 func (p *Partition) paceTimer(d statestore.DueKey) {
-	if p.left != nil && before(p.left, &d) {
+	if p.left != nil && fair.Before(p.left, &d) {
 		p.leftTo = max(p.leftTo, d.Due)
 		return
 	}
-	if p.left == nil && p.ready.paced.n >= p.opts.pacedEntries {
+	if p.left == nil && p.ready.Paced() >= p.opts.pacedEntries {
 		p.left, p.leftTo = &statestore.DueKey{Due: d.Due}, max(p.leftTo, d.Due)
 		return
 	}
-	p.ready.pace(d)
+	p.ready.Pace(d)
 }
 
 // hydrateLeft reads a chunk of what found no room with the pacer. Only timers of
@@ -232,7 +233,7 @@ func (p *Partition) hydrateLeft() error {
 	p.left = nil
 	return p.store.ScanDue(from, func(due trigger.Instant, ref string) bool {
 		d := statestore.DueKey{Due: due, Ref: ref}
-		if due > to || before(&p.hydrated, &d) {
+		if due > to || fair.Before(&p.hydrated, &d) {
 			return false
 		}
 		if n == p.opts.hydrateChunk() {
@@ -240,7 +241,7 @@ func (p *Partition) hydrateLeft() error {
 			return false
 		}
 		if _, _, kind, _, ok := statestore.ParseRef(ref); ok && kind == trigger.TimerSeries {
-			p.ready.push(d, true)
+			p.ready.PushOverdue(d)
 		}
 		from, n = d, n+1
 		return true

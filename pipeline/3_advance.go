@@ -1,8 +1,7 @@
 package pipeline
 
 import (
-	"time"
-
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -10,33 +9,26 @@ import (
 // advance moves the hand to the newest time the read barrier has passed and
 // takes a turn's worth of what is due, fairly (ready.go). What this turn's own
 // commands armed is in the wheel already.
-func (p *Partition) advance(t *turn, in input) taken {
+func (p *Partition) advance(t *turn, in input) fair.Taken {
 	p.step(StepAdvance)
 	if in.fire == 0 {
-		return taken{}
+		return fair.Taken{}
 	}
 	p.wheel.Advance(int64(min(in.fire, t.now)), func(at int64, ref string) bool {
-		p.ready.push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, isOverdue(trigger.Instant(at), t.now))
-		return p.ready.unpaced() < p.opts.wheelEntries
+		p.ready.Push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, t.now)
+		return p.ready.Unpaced() < p.opts.wheelEntries
 	})
-	due := p.ready.take(p.batch.size(p.opts.MaxTurnRecords), t.now)
-	t.taken = len(due.due)
+	due := p.ready.Take(p.batch.size(p.opts.MaxTurnRecords), t.now)
+	t.taken = len(due.Due)
 	return due
 }
-
-// overdueAfter is how late something may be and still go first. After an outage
-// it is not only what was missed that would hold up what is punctual, but also
-// the last minute's, which no misfire policy is asked about.
-const overdueAfter = time.Second
-
-func isOverdue(due, now trigger.Instant) bool { return now.Sub(due) > overdueAfter }
 
 // earliest is the due time of the next timer to fire, in the wheel, already out
 // of it, or left in the store for want of room.
 func (p *Partition) earliest() (trigger.Instant, bool) {
 	due, ok := p.wheel.Next()
 	next := trigger.Instant(due)
-	if first, some := p.ready.first(); some && (!ok || first < next) {
+	if first, some := p.ready.First(); some && (!ok || first < next) {
 		next, ok = first, true
 	}
 	if p.left != nil && (!ok || p.left.Due < next) {
@@ -50,7 +42,7 @@ func (p *Partition) earliest() (trigger.Instant, bool) {
 func (p *Partition) wake(now trigger.Instant) (trigger.Instant, bool) {
 	due, ok := p.wheel.Next()
 	next := trigger.Instant(due)
-	if at, some := p.ready.wake(now); some && (!ok || at < next) {
+	if at, some := p.ready.Wake(now); some && (!ok || at < next) {
 		return at, true
 	}
 	return next, ok

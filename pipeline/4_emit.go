@@ -3,11 +3,14 @@ package pipeline
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -19,13 +22,13 @@ const emitTime = turnTarget
 
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
-func (p *Partition) emit(t *turn, in taken) error {
+func (p *Partition) emit(t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
-	free := len(in.due) - in.paced
-	for i, d := range in.due {
+	free := len(in.Due) - in.Paced
+	for i, d := range in.Due {
 		if i > 0 && time.Since(begin) > emitTime {
-			p.putBack(t, in.due[i:], i-free)
+			p.putBack(t, in.Due[i:], i-free)
 			return nil
 		}
 		if err := p.emitOne(t, d, i >= free); err != nil {
@@ -41,7 +44,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 		if i+paced >= 0 {
 			p.paceTimer(d)
 		} else {
-			p.ready.push(d, isOverdue(d.Due, t.now))
+			p.ready.Push(d, t.now)
 		}
 	}
 }
@@ -59,7 +62,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
 	if d.Due > p.barrier.receipts.through && e.state.WaitsForReceipt(tm) {
-		p.ready.held.add(d)
+		p.ready.Hold(d)
 		return nil
 	}
 	if !paced && p.paces(e.state, tm, t.now) {
@@ -69,8 +72,8 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
 		placed := p.isPlaced(&out.Fires[0])
-		if s := p.ailing(t.ctx, &out.Fires[0]); s != nil {
-			out = p.putOff(e.state, tm, t.now, s)
+		if u := p.unhealthy(t.ctx, &out.Fires[0]); u != nil {
+			out = p.putOff(e.state, tm, t.now, u)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
 		} else if reason != "" {
@@ -87,12 +90,28 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	return nil
 }
 
-// putOff leaves a timer to a later turn, since its due topic is sick.
-func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant, sick *sickness) trigger.Outcome {
-	if sick.silent {
+// unhealthy says whether a due event's topic refuses records now.
+func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
+	settings := p.opts.Channels.Settings(f.Channel)
+	topic := p.dueTopic(&settings, f)
+	if p.kept.dangling.Holds(topic) {
+		return &output.Unhealthy{Silent: true}
+	}
+	u, ask := p.kept.health.Of(topic)
+	if !ask {
+		return u
+	}
+	p.kept.Step(stepDueTopic)
+	defer p.kept.Step(StepEmit)
+	return p.kept.health.Check(ctx, topic, settings.ByKey)
+}
+
+// putOff leaves a timer to a later turn, since its due topic is unhealthy.
+func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant, u *output.Unhealthy) trigger.Outcome {
+	if u.Silent {
 		return p.machine.Outlast(s, tm, now)
 	}
-	return p.machine.Postpone(s, tm, now, sick.reason)
+	return p.machine.Postpone(s, tm, now, u.Reason)
 }
 
 // paces says whether a timer goes at the pacer's rate.
@@ -130,12 +149,12 @@ func (p *Partition) send(t *turn, f *trigger.Fire) {
 }
 
 // duePlace is where a due event goes: the events say so, and send does it. Of a
-// topic partitioned by key it is known once ailing has looked at the topic.
+// topic partitioned by key it is known once unhealthy has asked for the topic.
 func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic, partition = p.dueTopic(&settings, f), p.id
 	if settings.ByKey {
-		if n := p.dueTopics.partitions(topic); n > 0 {
+		if n := p.dueTopics.Count(topic); n > 0 {
 			partition = topics.Partition([]byte(cmp.Or(f.Spec.TargetKey, string(f.Key))), n)
 		}
 	}
@@ -145,7 +164,7 @@ func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
 // isPlaced says that duePlace knows all it needs.
 func (p *Partition) isPlaced(f *trigger.Fire) bool {
 	settings := p.opts.Channels.Settings(f.Channel)
-	return !settings.ByKey || p.dueTopics.knows(p.dueTopic(&settings, f))
+	return !settings.ByKey || p.dueTopics.Knows(p.dueTopic(&settings, f))
 }
 
 func (p *Partition) dueTopic(c *ChannelSettings, f *trigger.Fire) string {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -23,7 +24,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("write progress: %w", err)
 	}
 	p.step(StepFlush)
-	if err := p.kafka.flush(t.ctx, p.isDueTopic); err != nil {
+	if err := p.kafka.flush(t.ctx, p.dueTopics.IsDue); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
@@ -52,10 +53,10 @@ func (p *Partition) commit(t *turn) error {
 		p.guarded = last.Offset
 	}
 	p.unknown.add(t)
-	p.healed(t)
+	p.kept.health.Recovered(func(topic string) bool { return t.manifest.byTopic[topic] != nil })
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
-		p.own.step(stepCompareClock)
+		p.kept.Step(stepCompareClock)
 		if err := p.compareClock(t.ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (p *Partition) writeState(t *turn) error {
 		}
 		r.Value = value
 		p.produce(t, r)
-		p.changes.Put(e.old(), row(e.state, e.timers, value))
+		p.changes.Put(e.old(), recovery.Row(e.state, e.timers, value))
 	}
 	return nil
 }
@@ -122,25 +123,15 @@ func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 	return r, nil
 }
 
-// Meta names in the store.
-const (
-	metaProgress   = "progress"
-	metaProgressAt = "progress_at" // its offset, and the turn that stands there
-	metaPosition   = "position"    // next offset of topic state to read
-	metaCursor     = "cursor"      // no timer lies below it
-
-	metaPartition = "partition" // whose store it is
-)
-
 // remember applies the turn to the store. No fsync: Kafka is the log.
 func (p *Partition) remember(t *turn, last *kgo.Record) error {
-	p.changes.SetMeta(metaProgress, t.encoded)
-	p.changes.SetMeta(metaProgressAt, placeOf(last.Offset, t.progress.Seq))
+	p.changes.SetMeta(recovery.MetaProgress, t.encoded)
+	p.changes.SetMeta(recovery.MetaProgressAt, recovery.TurnAt(last.Offset, t.progress.Seq))
 	if t.encodedGuard != nil {
-		p.changes.SetMeta(metaGuard, t.encodedGuard)
+		p.changes.SetMeta(recovery.MetaGuard, t.encodedGuard)
 	}
-	p.changes.SetMeta(metaPosition, number(last.Offset+1))
-	p.changes.SetMeta(metaCursor, number(int64(p.cursor())))
+	p.changes.SetMeta(recovery.MetaPosition, recovery.Number(last.Offset+1))
+	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.cursor())))
 	return p.changes.Commit()
 }
 

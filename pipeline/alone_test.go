@@ -8,7 +8,7 @@ import (
 // last turn. Topic state has lost its end under the owner, who must not go on as
 // if nothing had been.
 func TestStateWentBack(t *testing.T) {
-	p := &Partition{stateNext: 100, names: ownNames{state: "state"}, own: &ownership{}}
+	p := &Partition{stateNext: 100, names: ownNames{state: "state"}, kept: &Kept{}}
 	if err := p.checkAlone(t.Context(), 100, 110); err != nil {
 		t.Errorf("right behind the last turn: %v", err)
 	}

@@ -1,16 +1,13 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -148,7 +145,7 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 			p.opts.Listener.BarrierHeld(p.id, time.Since(held))
 		}
 	}
-	p.ready.release(b.receipts.through, p.now())
+	p.ready.Release(b.receipts.through, p.now())
 	if !b.commands.reached() || !p.anyReady(p.now()) {
 		return 0, nil
 	}
@@ -163,15 +160,16 @@ func (p *Partition) mustAsk(now trigger.Instant) bool {
 	b := &p.barrier
 	due, ok := p.wheel.Next()
 	return b.commands.asked == 0 || ok && b.commands.asked < trigger.Instant(due) && trigger.Instant(due) <= now ||
-		b.commands.asked < p.ready.newest ||
-		b.receipts.reached() && b.receipts.asked < p.ready.held.newest
+		b.commands.asked < p.ready.Newest() ||
+		b.receipts.reached() && b.receipts.asked < p.ready.HeldNewest()
 }
 
 // askEnds takes the high watermarks. The clock is read before the question:
 // what was acknowledged until then is below the answer.
 func (p *Partition) askEnds(ctx context.Context) error {
 	asked := p.now()
-	ends, err := p.kafka.ends(ctx, p.opts.Names.Commands(), p.opts.Names.Receipts())
+	ends, err := kafkapart.ListOffsets(ctx, p.kafka.cl, []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}, p.id,
+		kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
@@ -179,22 +177,17 @@ func (p *Partition) askEnds(ctx context.Context) error {
 	return nil
 }
 
-// ends are the high watermarks of topics.
-func (s *session) ends(ctx context.Context, names ...string) ([]int64, error) {
-	return listOffsets(ctx, s.cl, names, s.part, readUncommitted, latest)
-}
-
 // findHidden finds out why nothing comes although the end is not reached: the
 // rest is compacted or aborted and will never be delivered, or a foreign
 // transaction is open.
 func (p *Partition) findHidden(ctx context.Context, in *inputBarrier) error {
 	in.checked = time.Now()
-	stable, err := p.kafka.listOffset(ctx, in.topic, p.id, readCommitted, latest)
+	stable, err := kafkapart.ListOffset(ctx, p.kafka.cl, in.topic, p.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("barrier: %w", err)
 	}
 	if in.at < stable {
-		next, err := p.kafka.skipHidden(ctx, in.topic, p.id, in.at)
+		next, err := p.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: in.topic, Partition: p.id}, in.at)
 		if err != nil {
 			return fmt.Errorf("barrier: %w", err)
 		}
@@ -206,78 +199,4 @@ func (p *Partition) findHidden(ctx context.Context, in *inputBarrier) error {
 			"high_watermark", end, "held", time.Since(held))
 	}
 	return nil
-}
-
-// skipHidden asks for what lies at an offset and returns the offset after what
-// no reader will ever be given there: aborted records, markers, batches that
-// compaction emptied. kgo drops fetches without visible records, so over such
-// a tail its position would never reach the end.
-func (s *session) skipHidden(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
-	p, err := s.peek(ctx, topic, partition, offset, readCommitted)
-	if err != nil || p == nil {
-		return offset, err // nil: an election, look again
-	}
-	return hiddenThrough(p, offset), nil
-}
-
-// appendTime is when the record at an offset was appended; ok is false while
-// the broker does not show it.
-func (s *session) appendTime(ctx context.Context, topic string, partition int32, offset int64) (at time.Time, ok bool, err error) {
-	p, err := s.peek(ctx, topic, partition, offset, readUncommitted)
-	if err != nil || p == nil || len(p.RecordBatches) < batchHeader {
-		return at, false, err
-	}
-	// With LogAppendTime the batch has one time for all its records.
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(p.RecordBatches[batchMaxTime:]))), true, nil
-}
-
-// Record batch header (KIP-98): offsets of the fields we look at.
-const (
-	batchLength      = 8
-	batchAttributes  = 21
-	batchLastDelta   = 23
-	batchMaxTime     = 35
-	batchProducerID  = 43
-	batchNumRecords  = 57
-	batchHeader      = 61
-	attrTransaction  = 0x10
-	attrControl      = 0x20
-	batchLengthStart = 12 // the length counts from here
-)
-
-// hiddenThrough is the end of the run of invisible batches at offset. A batch of
-// a transaction is invisible from the first record of an aborted one of its
-// producer up to the marker that ends it, as for every reader (KIP-98).
-func hiddenThrough(p *kmsg.FetchResponseTopicPartition, offset int64) int64 {
-	b := p.RecordBatches
-	if len(b) < batchHeader {
-		return max(offset, p.LastStableOffset) // nothing is left up to there
-	}
-	begins := slices.SortedFunc(slices.Values(p.AbortedTransactions), func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
-		return cmp.Compare(a.FirstOffset, b.FirstOffset)
-	})
-	aborted := map[int64]bool{} // producers whose transaction at hand is
-	next := offset
-	for len(b) >= batchHeader {
-		last := int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:]))
-		for len(begins) > 0 && begins[0].FirstOffset <= last {
-			aborted[begins[0].ProducerID] = true
-			begins = begins[1:]
-		}
-		attributes, producer := binary.BigEndian.Uint16(b[batchAttributes:]), int64(binary.BigEndian.Uint64(b[batchProducerID:]))
-		switch {
-		case attributes&attrControl != 0:
-			delete(aborted, producer)
-		case binary.BigEndian.Uint32(b[batchNumRecords:]) == 0: // compacted
-		case attributes&attrTransaction == 0 || !aborted[producer]:
-			return next
-		}
-		next = last + 1
-		size := batchLengthStart + int(binary.BigEndian.Uint32(b[batchLength:]))
-		if size > len(b) {
-			return next
-		}
-		b = b[size:]
-	}
-	return next
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -15,14 +16,14 @@ import (
 // of Kafka it asks before the turn begins: in a transaction there is no waiting
 // for another partition's leader.
 type claims struct {
-	ids     map[string][16]byte // topic ids of commands and receipts
-	ends    map[place]int64     // how far source partitions are known to reach
-	silent  map[place]time.Time // those that gave no answer; when they are asked again
-	headers []trigger.Header    // memory of check
+	ids     map[string][16]byte                    // topic ids of commands and receipts
+	ends    map[kafkapart.TopicPartition]int64     // how far source partitions are known to reach
+	silent  map[kafkapart.TopicPartition]time.Time // those that gave no answer; when they are asked again
+	headers []trigger.Header                       // memory of check
 }
 
 func newClaims(ids map[string][16]byte) claims {
-	return claims{ids: ids, ends: map[place]int64{}, silent: map[place]time.Time{}}
+	return claims{ids: ids, ends: map[kafkapart.TopicPartition]int64{}, silent: map[kafkapart.TopicPartition]time.Time{}}
 }
 
 // maxForwardAge is the compaction lag of commands: an older claim cannot be
@@ -46,7 +47,7 @@ func (c *claims) possible(topic string, f topics.Forward, appended trigger.Insta
 // offset exists as well. Where the leader that would know is away, topic and age
 // must do, or we would stand still with it.
 func (c *claims) genuine(topic string, f topics.Forward, appended trigger.Instant) bool {
-	source := place{topic, f.Partition}
+	source := kafkapart.TopicPartition{Topic: topic, Partition: f.Partition}
 	_, silent := c.silent[source]
 	return c.possible(topic, f, appended) && (f.Offset < c.ends[source] || silent)
 }
@@ -60,7 +61,7 @@ func claimed(rec *topics.Record, id, partitions int32) (f topics.Forward, ok boo
 
 // unknown are the source partitions that must be asked how far they reach, to
 // judge these records.
-func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources []place) {
+func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources []kafkapart.TopicPartition) {
 	for _, r := range records {
 		if _, ours := c.ids[r.Topic]; !ours || len(r.Headers) == 0 {
 			continue
@@ -68,7 +69,7 @@ func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources [
 		rec := recordWith(r, c.headers[:0])
 		c.headers = rec.Headers
 		f, ok := claimed(&rec, id, partitions)
-		source := place{r.Topic, f.Partition}
+		source := kafkapart.TopicPartition{Topic: r.Topic, Partition: f.Partition}
 		if !ok || !c.possible(r.Topic, f, rec.Timestamp) || f.Offset < c.ends[source] {
 			continue
 		}
@@ -76,12 +77,12 @@ func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources [
 			sources = append(sources, source)
 		}
 	}
-	slices.SortFunc(sources, place.compare)
+	slices.SortFunc(sources, kafkapart.TopicPartition.Compare)
 	return sources
 }
 
 // learn takes the answers of sources.
-func (c *claims) learn(sources []place, ends map[place]int64) {
+func (c *claims) learn(sources []kafkapart.TopicPartition, ends map[kafkapart.TopicPartition]int64) {
 	for _, source := range sources {
 		end, ok := ends[source]
 		if ok {
@@ -102,7 +103,7 @@ func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimsWithin)
 	defer cancel()
-	ends, missing := p.kafka.endsOf(ctx, sources, readUncommitted)
+	ends, missing := kafkapart.Ends(ctx, p.kafka.cl, sources, kafkapart.ReadUncommitted)
 	if len(missing) > 0 {
 		p.log.Debug("source partitions do not say how far they reach; topic id and age of forwarded records must do",
 			"why", missing)

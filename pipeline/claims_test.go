@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -14,8 +15,8 @@ import (
 func TestClaims(t *testing.T) {
 	id, now := [16]byte{1}, trigger.At(time.Now())
 	c := newClaims(map[string][16]byte{"commands": id})
-	c.ends[place{"commands", 1}] = 100
-	c.silent[place{"commands", 2}] = time.Now()
+	c.ends[kafkapart.TopicPartition{Topic: "commands", Partition: 1}] = 100
+	c.silent[kafkapart.TopicPartition{Topic: "commands", Partition: 2}] = time.Now()
 	for _, row := range []struct {
 		name    string
 		claim   topics.Forward
@@ -62,7 +63,7 @@ func TestWrittenAnew(t *testing.T) {
 
 // TestTrimBelow: what is still to be forwarded, or not yet applied, stays.
 func TestTrimBelow(t *testing.T) {
-	p := &Partition{opts: &Options{Names: topics.Names{Prefix: "waterclock."}}}
+	p := &Partition{opts: &Process{Options: Options{Names: topics.Names{Prefix: "waterclock."}}}}
 	p.progress.NextCommand = 50
 	for _, c := range []struct {
 		name      string
@@ -80,24 +81,10 @@ func TestTrimBelow(t *testing.T) {
 	}
 }
 
-// TestIsDueTopic: none of our own topics is ever taken for a channel's.
-func TestIsDueTopic(t *testing.T) {
-	n := topics.Names{Prefix: "waterclock."}
-	p := &Partition{opts: &Options{Names: n}}
-	for _, ours := range []string{n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts()} {
-		if p.isDueTopic(ours) {
-			t.Errorf("%s is ours", ours)
-		}
-	}
-	if !p.isDueTopic(n.Due("push")) || !p.isDueTopic("theirs") {
-		t.Error("a channel's topic may be called anything")
-	}
-}
-
 // TestQuotaOfWhatLives: a tenant at its limit may change what it has, and
 // register no more.
 func TestQuotaOfWhatLives(t *testing.T) {
-	q := newQuotas(&Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }})
+	q := newQuotas(&Process{Options: Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }}})
 	q.moved("t", 0, trigger.Pending)
 	q.moved("t", trigger.Fired, trigger.Pending)
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -101,7 +102,7 @@ func (c *clock) doubtful(wall time.Time) bool {
 // newest stamp of the partition would not do: one append by a broker whose
 // clock was ahead would stand there until the clocks caught up.
 func (p *Partition) compareClock(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
-	at, ok, err := p.kafka.appendTime(ctx, p.opts.Names.State(), p.id, offset)
+	at, ok, err := p.kafka.reader.AppendTime(ctx, p.state(), offset)
 	if err != nil {
 		return fmt.Errorf("compare clocks: %w", err)
 	}
@@ -145,10 +146,13 @@ func (p *Partition) askOthers(ctx context.Context) {
 // clockTell is how often a held partition says so.
 const clockTell = 30 * time.Second
 
+// othersWithin bounds that question.
+const othersWithin = 2 * time.Second
+
 // othersAsLate looks for a record that a leader on another broker has stamped
 // as late as ours: two brokers then say that it is that late.
 func (p *Partition) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
-	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
+	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
 	at := p.clock.estimate().Add(-p.clock.limit).UnixMilli()
 	for _, topic := range []string{p.opts.Names.State(), p.opts.Names.Commands(), p.opts.Names.Events()} {
@@ -157,7 +161,7 @@ func (p *Partition) othersAsLate(ctx context.Context, leader int32) (who int32, 
 			if err != nil || broker < 0 || broker == leader {
 				continue
 			}
-			answers, err := askOffsets(ctx, p.kafka.cl, []string{topic}, other, readUncommitted, at)
+			answers, err := kafkapart.FindOffsets(ctx, p.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted, at)
 			if err == nil && answers[0].Offset >= 0 { // there is one, at or after at
 				return broker, true
 			}

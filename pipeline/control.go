@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -18,11 +19,11 @@ import (
 // hundreds of releases.
 func (p *Partition) openControl(ctx context.Context) error {
 	topic := p.opts.Names.Control()
-	end, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	start, err := p.kafka.listOffset(ctx, topic, 0, readCommitted, earliest)
+	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Earliest)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}

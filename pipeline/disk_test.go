@@ -17,6 +17,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -220,9 +221,9 @@ func TestTopics(t *testing.T) {
 				}
 			}
 		}},
-		{"partitions added to commands", "has 3 partitions", pipeline.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) }},
-		{"partitions added to state", "has 3 partitions", pipeline.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) }},
-		{"partitions added to receipts", "has 3 partitions", pipeline.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) }},
+		{"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) }},
+		{"partitions added to state", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) }},
+		{"partitions added to receipts", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -311,7 +312,7 @@ func TestPartitionsAddedWhileRunning(t *testing.T) {
 		n := w.Start("a")
 		w.AwaitOwners()
 		grow(t, w, w.Names.Commands())
-		if err := n.Wait(); !errors.Is(err, pipeline.ErrPartitions) {
+		if err := n.Wait(); !errors.Is(err, recovery.ErrPartitions) {
 			t.Errorf("the engine ended with %v", err)
 		}
 	})

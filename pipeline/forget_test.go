@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -36,12 +37,12 @@ func TestForgetTheLeast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.Put(nil, row(s, nil, value))
+				b.Put(nil, recovery.Row(s, nil, value))
 			}
 			if err := b.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			p := &Partition{store: st, opts: &Options{MaxDone: int64(c.room), Listener: NoListener{}}}
+			p := &Partition{store: st, opts: &Process{Options: Options{MaxDone: int64(c.room), Listener: NoListener{}}}}
 			turn := &turn{now: 100_000, overlay: map[trigger.Key]*entry{}}
 			if err := p.forget(turn, 0); err != nil {
 				t.Fatal(err)

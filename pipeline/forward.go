@@ -11,7 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -26,7 +28,7 @@ import (
 // Therefore order per target must hold, and nothing may be left out: at the
 // first error everything from there on is sent again.
 type forwarder struct {
-	opts  *Options
+	opts  *Process
 	id    int32 // our partition
 	log   *slog.Logger
 	kafka *producer.Producer
@@ -40,12 +42,12 @@ type forwarder struct {
 	room map[string]chan struct{} // of a topic: the log may have to be read again
 }
 
-func newForwarder(o *Options, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
+func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
 	kafka, err := producer.New(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(2 * time.Millisecond),
-		kgo.RetryBackoffFn(retryBackoff),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.DisableClientMetrics(),
 	}, o.Kafka...)...)
@@ -124,7 +126,7 @@ func (f *forwarder) sendRoute(ctx context.Context, key route) {
 		}
 		if err != nil && ctx.Err() == nil {
 			f.log.Warn("forwarding failed, trying again", "error", err)
-			sleep(ctx, time.Second)
+			wait.For(ctx, time.Second)
 		}
 	}
 }
@@ -137,7 +139,7 @@ func (f *forwarder) load(ctx context.Context) {
 			return
 		}
 		f.log.Warn("forwarding failed, trying again", "error", err)
-		sleep(ctx, time.Second)
+		wait.For(ctx, time.Second)
 	}
 }
 
@@ -177,7 +179,7 @@ const forwardWarn = 30 * time.Second
 func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
-	go every(sent, forwardWarn, func() {
+	go wait.Every(sent, forwardWarn, func() {
 		f.log.Warn("records wait to be forwarded: their right partition takes none",
 			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
 	})
@@ -226,13 +228,4 @@ func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
 	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}
 	return &kgo.Record{Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
 		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim))}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

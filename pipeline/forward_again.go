@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -143,7 +145,7 @@ func (p *Partition) warnLost(t *turn) {
 // readAgain reads what memory had no room for, and what an earlier owner left,
 // from the source log until ctx ends. It sleeps while there is nothing to read.
 func (f *forwarder) readAgain(ctx context.Context, topic string) {
-	s := &session{}
+	var s *batchScan
 	for ctx.Err() == nil {
 		from, ok := f.wanted(topic)
 		if !ok {
@@ -153,13 +155,13 @@ func (f *forwarder) readAgain(ctx context.Context, topic string) {
 			}
 			continue
 		}
-		if cl := f.kafka.Client(); s.ask != cl {
-			s = newReader(cl, f.id, f.out.bytes)
+		if cl := f.kafka.Client(); s == nil || s.reader.Client() != cl {
+			s = newBatchScan(kafkapart.NewReaderOf(cl, f.out.bytes), f.opts)
 		}
 		if err := f.refill(ctx, s, topic, from); err != nil && ctx.Err() == nil {
 			f.log.Warn("reading records that are still to be forwarded failed, trying again",
 				"topic", topic, "offset", from, "error", err)
-			sleep(ctx, time.Second)
+			wait.For(ctx, time.Second)
 		}
 	}
 }
@@ -171,15 +173,16 @@ func (f *forwarder) wanted(topic string) (int64, bool) {
 }
 
 // refill reads one piece of the log.
-func (f *forwarder) refill(ctx context.Context, s *session, topic string, from int64) error {
+func (f *forwarder) refill(ctx context.Context, s *batchScan, topic string, from int64) error {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	fs, next, err := s.readFrom(ctx, f.opts, topic, f.id, from)
+	at := kafkapart.TopicPartition{Topic: topic, Partition: f.id}
+	fs, next, err := s.reader.ReadFrom(ctx, at, from, f.opts.isolation(), f.opts.decompressor())
 	if errors.Is(err, kerr.OffsetOutOfRange) {
 		return f.skipLost(ctx, topic, from, err)
 	}
-	if at := (place{topic, f.id}); err != nil && ctx.Err() == nil && s.suspect(at, err) {
-		if _, past, unread := s.unreadableFrom(ctx, f.opts, at, from); unread == nil && past > from {
+	if err != nil && ctx.Err() == nil && s.suspect(at, err) {
+		if _, past, unread := s.unreadableFrom(ctx, at, from); unread == nil && past > from {
 			fs, next, err = nil, past, nil // it was refused in the turn that passed it
 			delete(s.suspects, at)
 		}
@@ -203,7 +206,7 @@ func (f *forwarder) refill(ctx context.Context, s *session, topic string, from i
 
 // skipLost goes on where the log begins now.
 func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, cause error) error {
-	start, err := listOffset(ctx, f.kafka.Client(), topic, f.id, readUncommitted, earliest)
+	start, err := kafkapart.ListOffset(ctx, f.kafka.Client(), topic, f.id, kafkapart.ReadUncommitted, kafkapart.Earliest)
 	if err != nil {
 		return err
 	}

@@ -9,19 +9,16 @@ import (
 	"maps"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 )
 
 // What an owner leaves for whoever opens the partition next (topics.Guard): whose
 // it is, and what it read last of each input. A log that was truncated, and that
 // producers have filled again since, has the offsets we expect and other records.
-
-// metaGuard is the guard record in the store.
-const metaGuard = "guard"
 
 // guardAgain is how many offsets after the last guard the next is written, though
 // nothing has changed.
@@ -85,7 +82,7 @@ func (p *Partition) writeGuard(t *turn) (err error) {
 // openGuard finds the last guard, in what was restored or in the store.
 func (p *Partition) openGuard() error {
 	if p.guard.Seq == 0 {
-		raw, err := p.store.Meta(metaGuard)
+		raw, err := p.store.Meta(recovery.MetaGuard)
 		if err != nil {
 			return err
 		}
@@ -127,29 +124,17 @@ func (p *Partition) sameLog(ctx context.Context, topic string, last *topics.Last
 // sameState refuses a topic state that does not hold the last turn our store
 // has seen: it lost its end, and with it turns that were committed. What they
 // fired is in other topics, and would fire again.
-func (p *Partition) sameState(ctx context.Context, r *replica) error {
-	raw, err := r.store.Meta(metaProgress)
-	if err != nil || raw == nil {
+func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
+	stored, at, err := r.LastTurn()
+	if err != nil || stored == nil {
 		return err
 	}
-	place, err := r.store.Meta(metaProgressAt)
-	if err != nil {
-		return err
-	}
-	stored, err := topics.DecodeProgress(raw)
-	if err != nil {
-		return err
-	}
-	at, seq := toPlace(place)
-	if seq != stored.Seq {
-		return nil // an older version has written turns since, and does not say where
-	}
-	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readUncommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}
 	if at < end {
-		rec, err := p.kafka.recordAt(ctx, p.opts, p.names.state, p.id, at)
+		rec, err := p.kafka.reader.RecordAt(ctx, p.state(), at, p.opts.decompressor())
 		if err != nil || rec == nil || isTurn(rec, stored) {
 			return err
 		}
@@ -159,17 +144,7 @@ func (p *Partition) sameState(ctx context.Context, r *replica) error {
 	if err != nil {
 		return err
 	}
-	return r.wipe("topic state lost its end")
-}
-
-// placeOf is where a turn's progress stands, and toPlace reads it; turn 0 is none.
-func placeOf(offset, seq int64) []byte { return append(number(offset), number(seq)...) }
-
-func toPlace(b []byte) (offset, seq int64) {
-	if len(b) != 16 {
-		return 0, 0
-	}
-	return toNumber(b[:8]), toNumber(b[8:])
+	return r.Wipe("topic state lost its end")
 }
 
 // isTurn says whether a record is the progress of this turn.
@@ -184,14 +159,14 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 // lost says from which offset on a log is not the one that was read; -1 if it
 // is, or if nothing tells. A record that compaction or retention took tells
 // nothing by itself, the leader epochs may.
-func (s *session) lost(ctx context.Context, o *Options, topic string, partition int32, last topics.LastRead) (int64, error) {
+func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64, error) {
 	if through, epoch := last.Through(); epoch >= 0 {
-		end, err := s.endOfEpoch(ctx, topic, partition, epoch)
+		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
 		if err != nil || end >= 0 && end <= through {
 			return end, err
 		}
 	}
-	r, err := s.recordAt(ctx, o, topic, partition, last.Offset)
+	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset, o.decompressor())
 	if err != nil || r == nil {
 		return -1, err
 	}
@@ -199,49 +174,6 @@ func (s *session) lost(ctx context.Context, o *Options, topic string, partition 
 		return last.Offset, nil
 	}
 	return -1, nil
-}
-
-// endOfEpoch is where the records of a leader epoch end (KIP-320); -1 if the
-// leader does not know.
-func (s *session) endOfEpoch(ctx context.Context, topic string, partition, epoch int32) (int64, error) {
-	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
-	req.ReplicaID = -1
-	rt := kmsg.NewOffsetForLeaderEpochRequestTopic()
-	rt.Topic = topic
-	rp := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
-	rp.Partition, rp.LeaderEpoch = partition, epoch
-	rt.Partitions = append(rt.Partitions, rp)
-	req.Topics = append(req.Topics, rt)
-	resp, err := req.RequestWith(ctx, s.cl)
-	if err != nil {
-		return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return -1, fmt.Errorf("end of leader epoch %d of %s/%d: %w", epoch, topic, partition, err)
-			}
-			if p.LeaderEpoch >= 0 {
-				return p.EndOffset, nil
-			}
-		}
-	}
-	return -1, nil
-}
-
-// recordAt is the record at an offset; nil if none is there any more.
-func (s *session) recordAt(ctx context.Context, o *Options, topic string, partition int32, offset int64) (*kgo.Record, error) {
-	p, err := s.peek(ctx, topic, partition, offset, readUncommitted)
-	if err != nil || p == nil {
-		return nil, err
-	}
-	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: offset, IsolationLevel: kgo.ReadUncommitted(), Topic: topic, Partition: partition,
-	}, p, o.decompressor(), nil)
-	if fp.Err != nil || len(fp.Records) == 0 || fp.Records[0].Offset != offset {
-		return nil, nil
-	}
-	return fp.Records[0], nil
 }
 
 // ErrForeignGroup says that another consumer group owns the topics: both would
@@ -263,11 +195,11 @@ func (o *Options) ownedBy(group string) error {
 func (p *Partition) askGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	start, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, earliest)
+	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted, kafkapart.Earliest)
 	if err != nil {
 		return err
 	}
-	end, err := p.kafka.listOffset(ctx, p.names.state, p.id, readCommitted, latest)
+	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}
@@ -301,7 +233,7 @@ const (
 func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
-		if fs, from, err = p.kafka.readFrom(ctx, p.opts, p.names.state, p.id, from); err != nil {
+		if fs, from, err = p.kafka.reader.ReadFrom(ctx, p.state(), from, p.opts.isolation(), p.opts.decompressor()); err != nil {
 			return nil, err
 		}
 		for it := fs.RecordIter(); !it.Done(); {
@@ -325,7 +257,7 @@ func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 	p.log.Warn("taking the partition over from another group", "group", group)
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, p.id)), kgo.TransactionTimeout(p.opts.TransactionTimeout),
-		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(),
 	}, p.opts.Kafka...)...)
 	if err != nil {
 		return fmt.Errorf("take over: %w", err)
@@ -352,19 +284,19 @@ var errStateBack = errors.New("topic state lost its end")
 func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	next := p.stateNext
 	p.stateNext = last + 2                             // its marker
-	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (settle.go)
+	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (package dangling)
 		return nil
 	}
 	if first < next {
 		return fmt.Errorf("%w: %s/%d takes at %d what must stand at %d", errStateBack, p.names.state, p.id, first, next)
 	}
-	p.own.step(stepAlone)
+	p.kept.Step(stepAlone)
 	for next < first {
-		f, err := p.kafka.peek(ctx, p.names.state, p.id, next, readUncommitted)
-		if err != nil || f == nil || len(f.RecordBatches) < batchHeader {
+		f, err := p.kafka.reader.TryFetch(ctx, p.state(), next, kafkapart.ReadUncommitted)
+		end, control, ok := kafkapart.EndOfFirst(f)
+		if err != nil || !ok {
 			return err // an election; what was there is asked for at the next gap
 		}
-		end, control := endOfBatch(f.RecordBatches)
 		if !control && end > next && end <= first {
 			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group on this prefix? "+
 				"Stop it, then restart this one", errSecondWriter, p.names.state, p.id, next)
@@ -372,10 +304,4 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 		next = max(end, next+1)
 	}
 	return nil
-}
-
-// endOfBatch is the offset behind the first batch, and whether it is a marker.
-func endOfBatch(b []byte) (end int64, control bool) {
-	end = int64(binary.BigEndian.Uint64(b)) + int64(binary.BigEndian.Uint32(b[batchLastDelta:])) + 1
-	return end, binary.BigEndian.Uint16(b[batchAttributes:])&attrControl != 0
 }

@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
 // hooks build the engine wrong, in one way at most. Tests of
@@ -47,11 +47,11 @@ func (h hooks) transactionalID(id string) string {
 	return id
 }
 
-func (h hooks) isolation() kgo.IsolationLevel {
+func (h hooks) isolation() kafkapart.Isolation {
 	if h.flaw == readUncommittedLogs {
-		return kgo.ReadUncommitted()
+		return kafkapart.ReadUncommitted
 	}
-	return kgo.ReadCommitted()
+	return kafkapart.ReadCommitted
 }
 
 func (h hooks) storeBeforeCommit() bool { return h.flaw == applyBeforeCommit }

@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -110,16 +109,10 @@ type Options struct {
 	// means 500 ms, as in Kafka.
 	FetchMaxWait time.Duration
 
-	format    *atomic.Uint64                     // of topic state, as it is written
-	clocks    *clocks                            // of the brokers
-	timetable *atomic.Pointer[trigger.Timetable] // the one in force, for readers
-
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
 	Logger   *slog.Logger
 	Listener Listener
 	Tracing  *tracing.Tracer // spans of sampled commands and what fires of them; nil is off
-
-	batches *decompress.Bound // of the process
 
 	hooks        hooks // they do nothing, but in tests of the tests
 	restoreChunk int   // 0: as it should be
@@ -127,11 +120,6 @@ type Options struct {
 	pacedEntries int
 	maxUnknown   int
 	damaged      time.Duration // 0: damagedFor
-
-	// asker fetches single records. A client that follows a partition has one
-	// connection for fetches, and what it asks besides would wait there behind
-	// the fetch that waits for records.
-	asker *kgo.Client
 }
 
 // Channels is what the engine knows of channel settings.
@@ -239,22 +227,4 @@ func (o *Options) transactionalID(partition int32) string {
 	return o.hooks.transactionalID(fmt.Sprintf("%s-%d", o.Group, partition))
 }
 
-func (o *Options) isolation() kgo.IsolationLevel { return o.hooks.isolation() }
-
-// decompressor bounds what a client decompresses, batch by batch.
-func (o *Options) decompressor() kgo.Decompressor { return o.bound() }
-
-// batchReader bounds what a client decompresses that reads much.
-func (o *Options) batchReader() *decompress.Reader { return o.bound().Reader() }
-
-// bound is the process's; tests that make no engine get one of their own.
-func (o *Options) bound() *decompress.Bound {
-	if o.batches == nil {
-		b, err := decompress.New(o.BatchBytes)
-		if err != nil {
-			panic("pipeline: " + err.Error()) // it depends on kgo's version alone
-		}
-		o.batches = b
-	}
-	return o.batches
-}
+func (o *Options) isolation() kafkapart.Isolation { return o.hooks.isolation() }

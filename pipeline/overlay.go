@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -63,22 +64,9 @@ func (p *Partition) join(t *turn, key trigger.Key, s *trigger.State) *entry {
 	e := p.scratch.entry(key)
 	if s != nil {
 		e.state, e.timers = s, p.scratch.timersOf(s)
-		e.stored, e.before = true, row(s, e.timers, nil)
+		e.stored, e.before = true, recovery.Row(s, e.timers, nil)
 	}
 	t.overlay[key] = e
 	t.order = append(t.order, e)
 	return e
-}
-
-// row is what the store indexes of a state and its timers.
-func row(s *trigger.State, timers []trigger.Timer, value []byte) statestore.Row {
-	return statestore.Row{
-		Key:      s.Key,
-		Value:    value,
-		Timers:   timers,
-		ForgetAt: s.ForgetAt,
-		Tenant:   s.Key.Tenant(),
-		User:     s.Spec.UserID,
-		Zone:     s.Spec.When.Zone,
-	}
 }

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // pace spaces the turns of one partition. Transactions per second are what a
@@ -22,7 +24,7 @@ const maxInterval = 100 * time.Millisecond
 // wait sleeps until the next turn may begin.
 func (p *pace) wait(ctx context.Context) error {
 	if d := p.next() - time.Since(p.start); d > 0 {
-		sleep(ctx, d)
+		wait.For(ctx, d)
 	}
 	return ctx.Err()
 }

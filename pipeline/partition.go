@@ -9,6 +9,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -18,7 +21,7 @@ import (
 // Partition turns the hand of one partition. One transactional producer, so
 // one transaction per turn; one goroutine, so no lock below but for readers.
 type Partition struct {
-	opts    *Options
+	opts    *Process
 	id      int32
 	log     *slog.Logger
 	names   ownNames
@@ -28,7 +31,7 @@ type Partition struct {
 
 	wheel    *wheel.Wheel
 	hydrated statestore.DueKey  // every timer up to here is in the wheel
-	ready    ready              // due, and waiting for its turn
+	ready    fair.Queue         // due, and waiting for its turn
 	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
 	leftTo   trigger.Instant    // none of those is due later
 	batch    batch
@@ -46,16 +49,15 @@ type Partition struct {
 	stood     time.Time // when an input was last suspected of standing still
 	forward   *forwarder
 	clock     clock
-	heldTold  time.Time            // when it was last said that clocks are too far apart
-	committed time.Time            // when the last turn was
-	sick      map[string]*sickness // due topics that refuse records
-	channels  map[string]bool      // channels in use
-	unknown   unknowns             // keys that are remembered though nothing is known of them
+	heldTold  time.Time       // when it was last said that clocks are too far apart
+	committed time.Time       // when the last turn was
+	channels  map[string]bool // channels in use
+	unknown   unknowns        // keys that are remembered though nothing is known of them
 
 	oldest trigger.Instant // when the oldest done record ends, as of looked
 	looked time.Time
 
-	dueTopics *dueTopics
+	dueTopics *output.Topics
 	claims    claims
 	pace      pace
 	replan    *replan // nil: everything is planned by the timetable in force
@@ -63,8 +65,8 @@ type Partition struct {
 
 	takenOver bool // another member ran it before
 
-	own  *ownership // as long as the group says that it is ours
-	view view       // what readers may see
+	kept *Kept // from one opening to the next
+	view view  // what readers may see
 }
 
 // ownNames are the topics of every record, spelled once.
@@ -105,8 +107,8 @@ type delivery struct {
 	outcome trigger.ReceiptOutcome
 }
 
-// run turns until ctx ends or something fails; the caller opens again.
-func (p *Partition) run(ctx context.Context) error {
+// turns turns until ctx ends or something fails; the caller opens again.
+func (p *Partition) turns(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.turn(ctx); err != nil {
 			return err
@@ -118,7 +120,7 @@ func (p *Partition) run(ctx context.Context) error {
 // turn is the life of a trigger, in the order the files are numbered. It
 // happens entirely or not at all.
 func (p *Partition) turn(ctx context.Context) error {
-	if err := p.lookAround(); err != nil {
+	if err := p.kafka.watcher.Check(&p.kept.dangling, p.committed, p.written); err != nil {
 		return err
 	}
 	in, err := p.poll(ctx) // 1_poll.go     waits until the next due time
@@ -257,6 +259,11 @@ func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 	if f.Type == trigger.Misfired {
 		p.opts.Listener.Misfired(f.Reason, f.Count)
 	}
+}
+
+// state is our partition of topic state.
+func (p *Partition) state() kafkapart.TopicPartition {
+	return kafkapart.TopicPartition{Topic: p.names.state, Partition: p.id}
 }
 
 // record is a record about a trigger, in the turn's memory.

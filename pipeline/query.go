@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -226,27 +227,27 @@ func (p *Partition) nextDue() trigger.Instant {
 	return p.hydrated.Due
 }
 
-// errNotOwner sends a reader to whoever owns the partition now.
-var errNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
+// ErrNotOwner sends a reader to whoever owns the partition now.
+var ErrNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
 
-// await waits until every command acknowledged before the call is decided and
+// Await waits until every command acknowledged before the call is decided and
 // in the store: the read barrier of readers.
-func (p *Partition) await(ctx context.Context, cl *kgo.Client) error {
-	end, err := listOffset(ctx, cl, p.opts.Names.Commands(), p.id, readCommitted, latest)
+func (p *Partition) Await(ctx context.Context, cl *kgo.Client) error {
+	end, err := kafkapart.ListOffset(ctx, cl, p.opts.Names.Commands(), p.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("read barrier: %w", err)
 	}
-	return p.awaitOffset(ctx, end)
+	return p.AwaitOffset(ctx, end)
 }
 
-// awaitOffset waits until commands below offset are decided.
-func (p *Partition) awaitOffset(ctx context.Context, offset int64) error {
+// AwaitOffset waits until commands below offset are decided.
+func (p *Partition) AwaitOffset(ctx context.Context, offset int64) error {
 	for {
 		p.view.mu.RLock()
 		read, changed, ending := p.view.read, p.view.changed, p.view.ending
 		p.view.mu.RUnlock()
 		if changed == nil {
-			return errNotOwner
+			return ErrNotOwner
 		}
 		if read >= offset && !ending {
 			return nil
@@ -259,24 +260,25 @@ func (p *Partition) awaitOffset(ctx context.Context, offset int64) error {
 	}
 }
 
-// snapshot is a consistent look at the store.
-func (p *Partition) snapshot() (*statestore.Snapshot, error) {
+// Snapshot is a consistent look at the store.
+func (p *Partition) Snapshot() (*statestore.Snapshot, error) {
 	p.view.mu.RLock()
 	defer p.view.mu.RUnlock()
 	if p.view.store == nil {
-		return nil, errNotOwner
+		return nil, ErrNotOwner
 	}
 	return p.view.store.Snapshot(), nil
 }
 
-// nextUnfired is the due time below which everything has fired.
-func (p *Partition) nextUnfired() trigger.Instant {
+// NextUnfired is the due time below which everything has fired.
+func (p *Partition) NextUnfired() trigger.Instant {
 	p.view.mu.RLock()
 	defer p.view.mu.RUnlock()
 	return p.view.next
 }
 
-func (p *Partition) status() Status {
+// Status is what the partition says of itself.
+func (p *Partition) Status() Status {
 	p.view.mu.RLock()
 	defer p.view.mu.RUnlock()
 	s := p.view.status
@@ -287,4 +289,31 @@ func (p *Partition) status() Status {
 		s.StoreBytes = int64(p.view.store.Stats().DiskBytes)
 	}
 	return s
+}
+
+// Get reads a trigger from the store as it is.
+func (p *Partition) Get(key trigger.Key) (*trigger.State, error) {
+	sn, err := p.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer sn.Close()
+	value, err := sn.Get(key, nil)
+	if err != nil || value == nil {
+		return nil, err
+	}
+	return topics.DecodeState(key, value)
+}
+
+// Decision is what became of a command that was first appended at (partition,
+// offset) with topics.HeaderAsk; it waits until the command is decided. ok is
+// false when it is not kept any more.
+func (p *Partition) Decision(ctx context.Context, partition int32, offset int64) (d Decided, ok bool, err error) {
+	if p.id == partition {
+		if err := p.AwaitOffset(ctx, offset+1); err != nil {
+			return Decided{}, false, err
+		}
+	}
+	d, ok = p.view.decided.get(origin{partition, offset})
+	return d, ok, nil
 }

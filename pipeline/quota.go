@@ -39,7 +39,7 @@ const (
 	maxBuckets = 10_000
 )
 
-func newQuotas(o *Options) *quotas {
+func newQuotas(o *Process) *quotas {
 	if o.Quota == nil {
 		return nil
 	}

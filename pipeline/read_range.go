@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
 // readRangeWithin bounds a look back at a log while a partition opens.
@@ -24,7 +25,7 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 	batches := p.opts.batchReader()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
-		kgo.RetryBackoffFn(retryBackoff), kgo.DisableClientMetrics(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 	}, append(p.opts.Kafka[:len(p.opts.Kafka):len(p.opts.Kafka)], kgo.WithDecompressor(batches))...)...)
 	if err != nil {
@@ -47,12 +48,12 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 			if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, decompress.ErrLater) {
 				continue
 			}
-			if !p.kafka.suspect(place{fe.Topic, fe.Partition}, fe.Err) {
-				return &fetchError{fe.Topic, fe.Partition, fe.Err}
+			if !p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
+				return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
 			}
 		}
 		if fs.NumRecords() == 0 {
-			if at, err = p.kafka.skipHidden(ctx, topic, partition, at); err != nil {
+			if at, err = p.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, at); err != nil {
 				return err
 			}
 		}
@@ -63,7 +64,7 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 				f(r)
 			}
 		}
-		if at, err = p.passInRange(ctx, cl, place{topic, partition}, at); err != nil {
+		if at, err = p.passInRange(ctx, cl, kafkapart.TopicPartition{Topic: topic, Partition: partition}, at); err != nil {
 			return err
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -70,45 +70,25 @@ func (o *Options) gapMadeAgain(partition int32, id [16]byte, format string, args
 const (
 	refusedGap    = "gap"
 	refusedFormat = "newer_format"
-	refusedWriter = "second_writer"
+	RefusedWriter = "second_writer"
 )
 
-// refusal says why a partition must not be opened before somebody has decided,
+// Refusal says why a partition must not be opened before somebody has decided,
 // or a newer version has taken it; "" if trying again may help. The others of
 // the process go on.
-func refusal(err error) string {
+func Refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrGap):
 		return refusedGap
 	case errors.Is(err, topics.ErrNewer):
 		return refusedFormat
 	case errors.Is(err, errSecondWriter):
-		return refusedWriter
+		return RefusedWriter
 	}
 	return ""
 }
 
-// endsProcess says that what is wrong is wrong for every partition.
-func endsProcess(err error) bool {
-	return errors.Is(err, ErrPartitions) || errors.Is(err, ErrForeignGroup)
-}
-
-// refusedRetry is how often a refused partition is tried all the same.
-const refusedRetry = time.Minute
-
-// refuse notes why the partition is not opened; "" that it is tried again.
-func (o *ownership) refuse(reason string, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.refused, o.failure = reason, err
-}
-
-// refusal is why the partition is refused, and what exactly is wrong.
-func (o *ownership) refusal() (reason, detail string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.refused != "" && o.failure != nil {
-		detail = o.failure.Error()
-	}
-	return o.refused, detail
+// EndsProcess says that what is wrong is wrong for every partition.
+func EndsProcess(err error) bool {
+	return errors.Is(err, recovery.ErrPartitions) || errors.Is(err, ErrForeignGroup)
 }

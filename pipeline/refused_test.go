@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -32,8 +33,8 @@ func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{nil, ""}, {errors.New("a broker went away"), ""}, {ErrGap, refusedGap}, {topics.ErrNewer, refusedFormat}, {errSecondWriter, refusedWriter}} {
-		if got := refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
+	}{{nil, ""}, {errors.New("a broker went away"), ""}, {ErrGap, refusedGap}, {topics.ErrNewer, refusedFormat}, {errSecondWriter, RefusedWriter}} {
+		if got := Refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestTooLarge(t *testing.T) {
 // TestPutOff: a topic that refuses fails its triggers at last; one that does not
 // answer is waited for.
 func TestPutOff(t *testing.T) {
-	for _, sick := range []*sickness{{reason: "refused"}, {reason: "away", silent: true}} {
+	for _, u := range []*output.Unhealthy{{Reason: "refused"}, {Reason: "away", Silent: true}} {
 		p := &Partition{machine: trigger.Machine{Horizon: time.Hour, Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 			Channel: func(string) trigger.Channel { return trigger.Channel{} }}}
 		spec := &trigger.Spec{When: trigger.When{Kind: trigger.WhenInstant, FireAt: 1000}, Priority: trigger.Normal}
@@ -75,12 +76,12 @@ func TestPutOff(t *testing.T) {
 		dead := 0
 		for range 30 {
 			for _, tm := range s.Timers(nil) {
-				out := p.putOff(s, tm, tm.Due, sick)
+				out := p.putOff(s, tm, tm.Due, u)
 				s, dead = out.State, dead+len(out.Dead)
 			}
 		}
-		if (dead == 0) != sick.silent {
-			t.Errorf("silent %v: %d dead letters", sick.silent, dead)
+		if (dead == 0) != u.Silent {
+			t.Errorf("silent %v: %d dead letters", u.Silent, dead)
 		}
 	}
 }

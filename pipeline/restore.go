@@ -2,234 +2,87 @@ package pipeline
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
-	"github.com/waterclock/waterclock/wheel"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
-// ErrPartitions says that topics have another number of partitions than the
-// engine is set to. Keys would hash elsewhere: growing is a migration.
-var ErrPartitions = errors.New("the number of partitions does not fit")
+// restoreLog is how often a restore says how far it is.
+const restoreLog = 5 * time.Second
 
-// open makes a partition ready to turn:
-//
-//  1. open the store; begin an empty one if it is damaged
-//  2. InitProducerID: fences the old owner and aborts its transaction; end
-//     what Kafka has left open of it (settle.go)
-//  3. commit a nonce to topic state: whatever lies before it is settled, and
-//     the broker's time is known
-//  4. wipe the store if it is too old, or of another partition or topic
-//  5. read topic state from the stored position until the nonce
-//  6. fill the wheel; go on reading commands where progress says
-func open(ctx context.Context, o *Options, id int32, due *dueTopics, own *ownership) (*Partition, error) {
-	p := &Partition{
-		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id), machine: o.Machine, dueTopics: due, sick: own.sick, store: own.takeWarm(), own: own,
-		channels: map[string]bool{}, wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
-		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()}, ready: ready{pacer: pacer{rate: o.catchUpShare()}},
-	}
-	p.machine.DuePartition, p.machine.DuePlace = id, p.duePlace
-	p.machine.Timetable = o.Machine.Timetable.Fork()
-	if err := p.open(ctx); err != nil {
-		p.close()
-		return nil, err
-	}
-	p.view.start(p)
-	return p, nil
-}
-
-func (p *Partition) open(ctx context.Context) (err error) {
-	p.own.step(stepConnect)
-	if p.kafka, err = openSession(p.opts, p.id); err != nil {
+// restore replays topic state from the stored position until the nonce.
+func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
+	c := p.opts.Recovery()
+	r := c.NewReplica(p.id, p.store)
+	if err := r.WipeStale(ids, p.clock.latest(p.opts.Now())); err != nil {
 		return err
 	}
-	p.kafka.sizes.all = p.dueTopics.sizes
-	own, err := ownTopics(ctx, p.opts, p.kafka.ask)
+	if p.opts.hooks.skipRestore() {
+		return nil
+	}
+	begin := time.Now()
+	r.Nonce = nonce
+	if err := p.sameState(ctx, r); err != nil {
+		return err
+	}
+	end, err := r.Begin(ctx, p.kafka.cl, p.now())
 	if err != nil {
 		return err
 	}
-	if err := p.learnSizes(ctx); err != nil {
-		return err
-	}
-	p.kafka.know(own...)
-	ids := idsOf(own)
-	p.claims = newClaims(map[string][16]byte{*own[0].Topic: own[0].TopicID, *own[2].Topic: own[2].TopicID})
-	ended := p.learnEnding(ctx)
-	p.own.step(stepAskGroup)
-	if err := p.askGroup(ctx); err != nil {
-		return fmt.Errorf("ask whose it is: %w", err)
-	}
-	p.own.step(stepOpenStore)
-	if err := p.openStore(); err != nil {
-		return err
-	}
-	p.own.step(stepTakeOwnership)
-	nonce, err := p.fence(ctx, ended)
+	read, done, err := p.reading(r, end)
 	if err != nil {
 		return err
 	}
-	p.own.step(StepRestore)
-	if err := p.restore(ctx, nonce, ids); err != nil {
-		return fmt.Errorf("restore: %w", err)
+	defer done()
+	if end-r.Next > int64(c.Chunk) {
+		p.store.Fill()
 	}
-	p.own.step(stepResume)
-	if p.forward, err = newForwarder(p.opts, p.id, p.log, p.claims.ids); err != nil {
-		return err
-	}
-	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
-	defer cancel()
-	return p.resume(rctx, ids)
-}
-
-func (p *Partition) close() {
-	p.view.shut()
-	if p.forward != nil {
-		p.forward.close()
-	}
-	if p.kafka != nil {
-		p.kafka.close()
-	}
-	if p.store != nil {
-		if err := p.store.Close(); err != nil {
-			p.log.Warn("closing the store failed; it is rebuilt from Kafka if need be", "error", err)
-		}
-	}
-}
-
-// ownTopics are commands, state, receipts and control as the brokers have them. It
-// refuses topics to which partitions were added.
-func ownTopics(ctx context.Context, o *Options, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
-	ctx, cancel := context.WithTimeout(ctx, openStep)
-	defer cancel()
-	names := []string{o.Names.Commands(), o.Names.State(), o.Names.Receipts(), o.Names.Control()}
-	found, err := topicsMetadata(ctx, cl, names...)
-	if err != nil {
-		return nil, err
-	}
-	for i, t := range found[:3] { // control has one partition
-		if have := len(t.Partitions); have != int(o.Partitions) {
-			return nil, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, o.Partitions)
-		}
-	}
-	return found, nil
-}
-
-// topicIDs are the ids of what we read: a topic that was deleted and made again
-// has another one, and nothing we hold belongs to it.
-type topicIDs struct{ commands, state, receipts, control [16]byte }
-
-func idsOf(own []*kmsg.MetadataResponseTopic) topicIDs {
-	return topicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
-}
-
-func topicID(ctx context.Context, cl *kgo.Client, topic string) ([16]byte, error) {
-	t, err := topicMetadata(ctx, cl, topic)
-	if err != nil {
-		return [16]byte{}, err
-	}
-	return t.TopicID, nil
-}
-
-func topicMetadata(ctx context.Context, cl *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	found, err := topicsMetadata(ctx, cl, topic)
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// topicsMetadata asks for several at once, and answers in their order.
-func topicsMetadata(ctx context.Context, cl *kgo.Client, names ...string) ([]*kmsg.MetadataResponseTopic, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	for _, topic := range names {
-		rt := kmsg.NewMetadataRequestTopic()
-		rt.Topic = kmsg.StringPtr(topic)
-		req.Topics = append(req.Topics, rt)
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, fmt.Errorf("metadata of %s: %w", strings.Join(names, ", "), err)
-	}
-	found := make([]*kmsg.MetadataResponseTopic, len(names))
-	for i, topic := range names {
-		at := slices.IndexFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic != nil && *t.Topic == topic })
-		if at < 0 {
-			return nil, fmt.Errorf("metadata of %s: empty answer", topic)
-		}
-		found[i] = &resp.Topics[at]
-		if err := kerr.ErrorForCode(found[i].ErrorCode); err != nil {
-			return nil, fmt.Errorf("metadata of %s: %w", topic, err)
-		}
-	}
-	return found, nil
-}
-
-// openStep bounds a step of opening that does not depend on how much there is
-// to restore. Past it the partition is opened again, from the beginning: what
-// made it wait may be gone.
-const openStep = 20 * time.Second
-
-// fence takes the partition from its last owner.
-func (p *Partition) fence(ctx context.Context, ended <-chan learned) (nonce []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, openStep)
-	defer cancel()
-	last := <-ended
-	if last.err != nil {
-		return nil, last.err
-	}
-	how := p.own.endings.of(p.id, last)
-	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("take ownership: %w", err)
-	}
-	p.own.endings.keep(p.id, learned{how: how, producer: producer, epoch: epoch})
-	if err := p.settle(ctx, how); err != nil {
-		return nil, fmt.Errorf("settle: %w", err)
-	}
-	if nonce, err = p.writeNonce(ctx); err != nil {
-		return nil, fmt.Errorf("commit nonce: %w", err)
-	}
-	p.own.endings.drop(p.id)
-	return nonce, nil
-}
-
-// writeNonce commits a record nobody has written before. Reading topic state
-// up to it is reading all that any earlier owner can have committed.
-func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
-	n := topics.Nonce{Member: p.opts.InstanceID, Group: p.opts.Group, At: trigger.At(p.opts.Now())}
-	rand.Read(n.ID[:])
-	nonce, err := topics.AppendNonce(nil, &n)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.kafka.begin(); err != nil {
-		return nil, err
-	}
-	if p.taken != nil {
-		guard, err := topics.AppendGuard(nil, p.taken)
+	from, logged := r.Next, begin
+	for !r.Done {
+		pctx, cancel := context.WithTimeout(ctx, openStep)
+		fs, err := read(pctx)
+		cancel()
 		if err != nil {
-			return nil, err
+			return err // among others, that nothing came for openStep although the nonce is there
 		}
-		p.kafka.produce(ctx, &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard, Value: guard})
+		if err := r.Apply(fs, p.now()); err != nil {
+			return err
+		}
+		p.kept.restoring(r.Next-from, end-from)
+		if now := time.Now(); now.Sub(logged) >= restoreLog {
+			logged = now
+			p.log.Info("restoring from topic state", "read", r.Next-from, "of", end-from, "per_second", int64(float64(r.Records)/now.Sub(begin).Seconds()))
+		}
 	}
-	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
-	p.kafka.produce(ctx, r)
-	if err := p.kafka.flush(ctx, p.isDueTopic); err != nil {
-		return nil, err
+	if err := errors.Join(r.Flush(), p.store.Filled()); err != nil {
+		return err
 	}
-	if err := p.kafka.commit(ctx); err != nil {
-		return nil, err
+	p.progress, p.guard = r.Progress, r.Guard
+	p.opts.Listener.Restored(p.id, r.Records, time.Since(begin))
+	return nil
+}
+
+// nearEnd is how many records are read by the client that is connected already:
+// to connect another takes longer.
+const nearEnd = 1000
+
+// reading returns what reads topic state from r.Next on: all there is.
+func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error), done func(), err error) {
+	if end-r.Next <= nearEnd {
+		next := r.Next
+		return func(ctx context.Context) (fs kgo.Fetches, err error) {
+			fs, next, err = p.kafka.reader.ReadFrom(ctx, p.state(), next, p.opts.isolation(), p.opts.decompressor())
+			return fs, err
+		}, func() {}, nil
 	}
-	p.committed, p.stateNext = time.Now(), r.Offset+2
-	return nonce, p.compareClock(ctx, r.Offset, p.committed, p.opts.Now())
+	cl, err := r.Client()
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context) (kgo.Fetches, error) {
+		fs := cl.PollFetches(ctx) // the next is fetched while this is applied
+		return fs, recovery.FetchFailed(ctx, fs)
+	}, cl.Close, nil
 }

@@ -11,34 +11,34 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/dangling"
+	"github.com/waterclock/waterclock/pipeline/output"
 )
 
 // session is one partition's conversation with Kafka: one client that reads
 // committed records of its partition of commands and receipts, and writes
 // them one transaction a turn.
 type session struct {
-	cl   *kgo.Client
-	ask  *kgo.Client // Options.asker
-	part int32
+	cl     *kgo.Client
+	reader *kafkapart.Reader // by Options.asker
+	part   int32
 
-	planned map[string]map[int32]kgo.Offset        // what follow reads
-	known   map[string]*kmsg.MetadataResponseTopic // of look
-	piece   int32                                  // bytes that look asks for; 0: 4 MiB
+	planned map[string]map[int32]kgo.Offset // what follow reads
 
 	met map[string]*written // topics that records were committed to, or are about to be
 	new []*kgo.Record       // where the first record of each topic met in this transaction goes
 
-	sizes    sizes // of records, by topic
-	batches  *decompress.Reader
-	suspects map[place]*suspicion // where kgo could not go on
+	sizes   sizes // of records, by topic
+	batches *decompress.Reader
+	scan    *batchScan // of where kgo could not go on
 
-	lookout lookout
-	life    context.Context // until it is closed
-	end     context.CancelFunc
+	watcher *dangling.Watcher
+	end     context.CancelFunc // of the watcher; nil: it does not run yet
 
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
@@ -50,22 +50,18 @@ type written struct {
 	promise func(*kgo.Record, error) // of every record of it
 }
 
-// retryBackoff replaces kgo's 250 ms that double: a broker busy with the
-// markers of our last transaction answers within milliseconds.
-func retryBackoff(tries int) time.Duration {
-	return min(time.Duration(tries*tries)*5*time.Millisecond, time.Second)
-}
-
-func openSession(o *Options, partition int32) (*session, error) {
-	s := &session{ask: o.asker, part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(), suspects: map[place]*suspicion{}, planned: map[string]map[int32]kgo.Offset{}, known: map[string]*kmsg.MetadataResponseTopic{}, met: map[string]*written{}}
-	s.life, s.end = context.WithCancel(context.Background())
-	s.lookout.settled = make(chan []place, 1)
+func openSession(o *Process, partition int32) (*session, error) {
+	s := &session{
+		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(),
+		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{}, watcher: dangling.NewWatcher(),
+	}
+	s.scan = newBatchScan(s.reader, o)
 	opts := append([]kgo.Opt{
-		kgo.WithHooks(&s.lookout),
+		kgo.WithHooks(s.watcher),
 		kgo.TransactionalID(o.transactionalID(partition)),
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.FetchIsolationLevel(o.isolation()),
+		kgo.FetchIsolationLevel(o.isolation().Kgo()),
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
 		kgo.FetchMaxPartitionBytes(4 << 20),
@@ -73,7 +69,7 @@ func openSession(o *Options, partition int32) (*session, error) {
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytesFn(s.sizes.forKgo),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.RetryBackoffFn(retryBackoff),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.MetadataMaxAge(5 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
@@ -84,14 +80,22 @@ func openSession(o *Options, partition int32) (*session, error) {
 	opts = append(opts, kgo.WithDecompressor(s.batches))
 	var err error
 	if s.cl, err = kgo.NewClient(opts...); err != nil {
-		s.end()
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	return s, nil
 }
 
+// watch has transactions looked for that Kafka left open, until it is closed.
+func (s *session) watch(r *dangling.Resolver) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.end = cancel
+	go s.watcher.Run(ctx, r)
+}
+
 func (s *session) close() {
-	s.end()
+	if s.end != nil {
+		s.end()
+	}
 	s.cl.Close()
 	s.batches.Close()
 }
@@ -113,10 +117,10 @@ func (s *session) follow(ctx context.Context) {
 	}
 	s.cl.PauseFetchPartitions(all)
 	s.cl.AddConsumePartitions(s.planned)
-	for wait := time.Now().Add(followWithin); !s.knows(all) && time.Now().Before(wait) && ctx.Err() == nil; {
-		sleep(ctx, time.Millisecond)
+	for until := time.Now().Add(followWithin); !s.knows(all) && time.Now().Before(until) && ctx.Err() == nil; {
+		wait.For(ctx, time.Millisecond)
 	}
-	sleep(ctx, time.Millisecond) // it makes ready to read right after it has learned of them
+	wait.For(ctx, time.Millisecond) // it makes ready to read right after it has learned of them
 	s.cl.ResumeFetchPartitions(all)
 }
 
@@ -135,20 +139,20 @@ func (s *session) knows(all map[string][]int32) bool {
 	return true
 }
 
-// poll returns what there is, waiting until the deadline for the first record.
-func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kgo.Record, error) {
+// poll returns what there is, waiting so long for the first record.
+func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*kgo.Record, error) {
 	s.batches.Begin() // the records of the last poll have had their turn
 	defer s.batches.End()
 	var fs kgo.Fetches
-	if wait <= 0 {
+	if within <= 0 {
 		fs = s.cl.PollRecords(nil, most) //nolint:staticcheck // nil: do not wait
 	} else {
-		pctx, cancel := context.WithTimeout(ctx, wait)
-		if s.lookout.wake.Store(&cancel); s.lookout.due() {
+		pctx, cancel := context.WithTimeout(ctx, within)
+		if s.watcher.Poll(&cancel); s.watcher.Due() {
 			time.AfterFunc(time.Millisecond, cancel) // not at once: callers wait for time to pass
 		}
 		fs = s.cl.PollRecords(pctx, most)
-		s.lookout.wake.Store(nil)
+		s.watcher.Poll(nil)
 		cancel()
 	}
 	if err := ctx.Err(); err != nil {
@@ -158,29 +162,17 @@ func (s *session) poll(ctx context.Context, wait time.Duration, most int) ([]*kg
 		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) || errors.Is(fe.Err, decompress.ErrLater) {
 			continue
 		}
-		if s.suspect(place{fe.Topic, fe.Partition}, fe.Err) {
+		if s.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
 			continue // unreadable.go finds out
 		}
-		return nil, &fetchError{fe.Topic, fe.Partition, fe.Err}
+		return nil, &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
 	}
 	records := fs.Records()
-	if len(records) == 0 && len(s.suspects) > 0 {
-		sleep(ctx, 10*time.Millisecond) // kgo may say the same thing at once, and again
+	if len(records) == 0 && len(s.scan.suspects) > 0 {
+		wait.For(ctx, 10*time.Millisecond) // kgo may say the same thing at once, and again
 	}
 	return records, nil
 }
-
-// fetchError says where a fetch failed.
-type fetchError struct {
-	topic     string
-	partition int32
-	err       error
-}
-
-func (e *fetchError) Error() string {
-	return fmt.Sprintf("fetch %s/%d: %v", e.topic, e.partition, e.err)
-}
-func (e *fetchError) Unwrap() error { return e.err }
 
 func (s *session) begin() error {
 	s.err = nil
@@ -227,19 +219,13 @@ func (e *produceError) Error() string {
 }
 func (e *produceError) Unwrap() error { return e.err }
 
-// silence is how long a topic may leave records without an answer when all
-// others have answered. A transaction may take twice that (Options).
-const silence = 5 * time.Second
-
-var errSilent = fmt.Errorf("no answer for %v: its partition may have no leader, or too few replicas", silence)
-
 // flush waits until the broker has every record of the transaction. Topics of
 // which sparable is true cannot make it wait for ever: what kgo tries again
 // until it succeeds, such as a partition without a leader, lasts as long as
 // somebody's broker is away.
 func (s *session) flush(ctx context.Context, sparable func(topic string) bool) error {
 	for {
-		step, cancel := context.WithTimeout(ctx, silence)
+		step, cancel := context.WithTimeout(ctx, output.AnswerTimeout)
 		err := producer.Flush(step, s.cl, s.new...)
 		cancel()
 		if err == nil {
@@ -249,7 +235,7 @@ func (s *session) flush(ctx context.Context, sparable func(topic string) bool) e
 			return fmt.Errorf("flush: %w", err)
 		}
 		if topic, only := s.unheard(sparable); only {
-			return &produceError{topic, s.part, errSilent}
+			return &produceError{topic, s.part, output.ErrSilent}
 		}
 	}
 	s.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/producer/producertest"
 )
 
@@ -25,7 +26,7 @@ func newSession(t *testing.T, opts ...kgo.Opt) (s *session, release func()) {
 	t.Cleanup(c.Close)
 	opt, held, release := producertest.HoldFiling()
 	opts = append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.MetadataMaxAge(time.Hour), opt)
-	s, err = openSession(&Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: opts}, 0)
+	s, err = openSession(testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: opts}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func TestFollowAtOnce(t *testing.T) {
 			fetched <- len(req.(*kmsg.FetchRequest).Topics)
 			return nil, nil, false
 		})
-		s, err := openSession(&Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(network.DialContext)}}, 0)
+		s, err := openSession(testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(network.DialContext)}}), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,6 +104,16 @@ func TestFollowAtOnce(t *testing.T) {
 			t.Errorf("the first fetch has %d topics of %d", got, len(names))
 		}
 	})
+}
+
+// testProcess is a process without an engine.
+func testProcess(t *testing.T, o Options) *Process {
+	t.Helper()
+	batches, err := decompress.New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Process{Options: o, batches: batches}
 }
 
 // none of the topics may be spared.

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -29,122 +27,24 @@ import (
 //	due event    put off, then a dead letter             tooLargeToFire
 //	progress     bounded by the number of partitions     stateFloor
 
-// maxBatchBytes is what we put into one batch, whatever a topic would take.
-const maxBatchBytes = 1 << 20
-
-// topicSizes knows max.message.bytes of topics. One for the process.
-type topicSizes struct {
-	adm *kadm.Client
-
-	mu    sync.Mutex
-	known map[string]topicSize
-}
-
-type topicSize struct {
-	bytes int
-	at    time.Time
-	// guessed: the brokers do not say (DescribeConfigs is denied), and have
-	// refused a record: about half of what was sent is tried next.
-	guessed bool
-}
-
-// How long an answer serves who opens a partition, and who puts a trigger off.
-const (
-	sizesFor      = time.Minute
-	sizesForRetry = time.Second
-)
-
-func newTopicSizes(adm *kadm.Client) *topicSizes {
-	return &topicSizes{adm: adm, known: map[string]topicSize{}}
-}
-
-// of is what a record of a topic may take at most (topics.RecordBytes). A topic
-// nobody has heard of takes what Kafka's default allows.
-func (s *topicSizes) of(topic string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if k, ok := s.known[topic]; ok {
-		return k.bytes
-	}
-	return maxBatchBytes
-}
-
-// learn asks for topics that were not asked for within age. What is not
-// answered stays as it is: nobody may stop for want of this.
-func (s *topicSizes) learn(ctx context.Context, age time.Duration, names ...string) error {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return time.Since(s.known[name].at) < age
-	})
-	if len(names) == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, ensureWithin)
-	defer cancel()
-	answers, err := s.adm.DescribeTopicConfigs(ctx, names...)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, a := range answers {
-		if a.Err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.Name, a.Err))
-			continue
-		}
-		for _, c := range a.Configs {
-			if n, err := strconv.Atoi(c.MaybeValue()); c.Key == "max.message.bytes" && err == nil {
-				s.set(a.Name, topicSize{bytes: min(n, maxBatchBytes), at: time.Now()})
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (s *topicSizes) set(topic string, size topicSize) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[topic] = size
-}
-
-// refused notes that a record was too large for a topic, of which we thought
-// that it takes used. It returns false if there is nothing to be learned: the
-// topic says that it takes as much, or it takes next to nothing. One of our own
-// topics must take what we write, whatever it says: brokers may compress it
-// anew, and a proxy may have a bound of its own.
-func (s *topicSizes) refused(ctx context.Context, topic string, used int, own bool) bool {
-	err := s.learn(ctx, 0, topic)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, known := s.known[topic]
-	if err == nil && known && !k.guessed && (k.bytes < used || !own) {
-		return k.bytes < used
-	}
-	if used/2 < topics.MinRecordBytes {
-		return false
-	}
-	s.known[topic] = topicSize{bytes: used / 2, at: time.Now(), guessed: true}
-	return true
-}
-
 // sizes is what an opened partition goes by: kgo asks once for each partition
 // of a topic, so nothing changes until it is opened again.
 type sizes struct {
-	all *topicSizes
+	all *output.Sizes
 
 	mu   sync.Mutex
 	used map[string]int
 }
 
-// of is topicSizes.of as it was when it was first asked.
+// of is output.Sizes.Of as it was when it was first asked.
 func (s *sizes) of(topic string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.used[topic]
 	if !ok {
-		n = maxBatchBytes
+		n = output.MaxBatchBytes
 		if s.all != nil {
-			n = s.all.of(topic)
+			n = s.all.Of(topic)
 		}
 		s.used[topic] = n
 	}
@@ -160,12 +60,12 @@ func (p *Partition) learnSizes(ctx context.Context) error {
 	n := p.opts.Names
 	floors := map[string]int{n.State(): stateFloor(p.opts.Partitions), n.Events(): topics.MinRecordBytes,
 		n.Rejected(): topics.MinRecordBytes, n.DeadLetter(): topics.MinRecordBytes}
-	all := p.dueTopics.sizes
-	if err := all.learn(ctx, sizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
+	all := p.dueTopics.Sizes
+	if err := all.Learn(ctx, output.SizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
 		p.log.Debug("what topics take is not known; going by Kafka's default", "error", err)
 	}
 	for topic, floor := range floors {
-		if has := all.of(topic); has < floor {
+		if has := all.Of(topic); has < floor {
 			return fmt.Errorf("topic %s takes records of %d bytes (max.message.bytes): it needs %d at least", topic, has, floor)
 		}
 	}
@@ -183,9 +83,9 @@ func (p *Partition) resize(refused *produceError) bool {
 		return false
 	}
 	used := p.kafka.sizes.of(refused.topic)
-	learned := p.dueTopics.sizes.refused(context.Background(), refused.topic, used, !p.isDueTopic(refused.topic))
+	learned := p.dueTopics.Sizes.Refused(context.Background(), refused.topic, used, !p.dueTopics.IsDue(refused.topic))
 	if learned {
-		p.log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used, "is", p.dueTopics.sizes.of(refused.topic))
+		p.log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used, "is", p.dueTopics.Sizes.Of(refused.topic))
 	}
 	return learned
 }
@@ -207,7 +107,7 @@ func recordBytes(r *kgo.Record) int {
 // maxForwarded is what a record may take that is brought to its right partition,
 // where three headers of ours are added. It depends on nothing, so that every
 // owner forwards the same records.
-const maxForwarded = maxBatchBytes - 1<<10
+const maxForwarded = output.MaxBatchBytes - 1<<10
 
 var errNotForwarded = &trigger.Error{Code: trigger.CodeTooLarge, Msg: "the record stands on another partition than its key's, and is too large to be forwarded"}
 
@@ -274,22 +174,11 @@ func (p *Partition) tooLargeToFire(t *turn, fires []trigger.Fire) (reason string
 		if size <= most {
 			continue
 		}
-		if now := p.dueTopics.sizes.of(topic); size <= now {
+		if now := p.dueTopics.Sizes.Of(topic); size <= now {
 			return "", fmt.Errorf("topic %s takes records of %d bytes by now, not %d: opening the partition again to send them", topic, now, most)
 		}
-		p.dueTopics.learnBeside(topic)
+		p.dueTopics.Sizes.LearnBeside(topic)
 		return fmt.Sprintf("the due event takes %d bytes, and topic %s takes records of %d (max.message.bytes)", size, topic, most), nil
 	}
 	return "", nil
-}
-
-// learnBeside asks what a topic takes, while the turn goes on.
-func (d *dueTopics) learnBeside(topic string) {
-	if !d.asking.CompareAndSwap(false, true) {
-		return
-	}
-	go func() {
-		defer d.asking.Store(false)
-		_ = d.sizes.learn(context.Background(), sizesForRetry, topic)
-	}()
 }

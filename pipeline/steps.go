@@ -23,18 +23,18 @@ const StepRestore Step = "restore"
 // Steps that no Listener hears: of opening a partition, and where a turn asks
 // Kafka in between.
 const (
-	stepTaken         Step = "end the standby"
-	stepWaitToOpen    Step = "wait for others to open"
+	StepTaken         Step = "end the standby"
+	StepWaitToOpen    Step = "wait for others to open"
 	stepConnect       Step = "connect"
 	stepOpenStore     Step = "open the store"
 	stepTakeOwnership Step = "take ownership"
 	stepResume        Step = "resume"
-	stepWaitToReopen  Step = "wait before it is opened again"
+	StepWaitToReopen  Step = "wait before it is opened again"
 	stepDueTopic      Step = "look for a due topic"
 	stepCompareClock  Step = "compare clocks"
 	stepAlone         Step = "look for a second writer"
 	stepAskGroup      Step = "ask whose it is"
-	stepRefused       Step = "refused"
+	StepRefused       Step = "refused"
 )
 
 // waitsForKafka says of every step whether it may wait for a broker, which may be
@@ -52,28 +52,28 @@ var waitsForKafka = map[Step]bool{
 	StepStored:    false,
 	StepRestore:   true,
 
-	stepTaken:         true,
-	stepWaitToOpen:    true,
+	StepTaken:         true,
+	StepWaitToOpen:    true,
 	stepConnect:       true,
 	stepOpenStore:     false,
 	stepTakeOwnership: true,
 	stepResume:        true,
-	stepWaitToReopen:  true,
+	StepWaitToReopen:  true,
 	stepDueTopic:      true,
 	stepCompareClock:  true,
 	stepAlone:         true,
 	stepAskGroup:      true,
-	stepRefused:       true,
+	StepRefused:       true,
 }
 
-// local says whether a partition at a step waits for this machine alone.
-func (s Step) local() bool {
+// Local says whether a partition at a step waits for this machine alone.
+func (s Step) Local() bool {
 	waits, known := waitsForKafka[s]
 	return known && !waits
 }
 
 // step notes what the turn does now, for the watchdog and for listeners.
 func (p *Partition) step(s Step) {
-	p.own.step(s)
+	p.kept.Step(s)
 	p.opts.Listener.Step(p.id, s)
 }

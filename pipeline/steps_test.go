@@ -30,7 +30,7 @@ func TestSteps(t *testing.T) {
 	}
 	var local []Step
 	for s := range waitsForKafka {
-		if s.local() {
+		if s.Local() {
 			local = append(local, s)
 		}
 	}
@@ -39,7 +39,7 @@ func TestSteps(t *testing.T) {
 	if slices.Sort(want); !slices.Equal(local, want) {
 		t.Errorf("the watchdog ends the process at %q, want %q", local, want)
 	}
-	if Step("renamed").local() {
+	if Step("renamed").Local() {
 		t.Error("a step that nobody knows ends the process")
 	}
 }

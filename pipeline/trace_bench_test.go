@@ -20,7 +20,7 @@ func BenchmarkTraceOfACommand(b *testing.B) {
 		traceparent string
 	}{{"off", nil, at + "1"}, {"on, no header", on, ""}, {"on, not sampled", on, at + "0"}, {"on, sampled", on, at + "1"}} {
 		b.Run(c.name, func(b *testing.B) {
-			p := &Partition{opts: &Options{Tracing: c.tracer}}
+			p := &Partition{opts: &Process{Options: Options{Tracing: c.tracer}}}
 			rec := &topics.Record{Topic: "waterclock.commands", Key: []byte("k")}
 			cmd := &trigger.Command{Op: trigger.OpRegister, Key: "k", Spec: &trigger.Spec{TraceParent: c.traceparent}}
 			var t turn

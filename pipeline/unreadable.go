@@ -3,11 +3,8 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -59,9 +57,23 @@ type suspicion struct {
 // partition is opened again.
 const mostSuspicions = 5
 
+// batchScan looks at the batches that kgo could not get past.
+type batchScan struct {
+	reader     *kafkapart.Reader
+	decompress kgo.Decompressor
+	damagedFor time.Duration
+
+	suspects map[kafkapart.TopicPartition]*suspicion
+}
+
+func newBatchScan(r *kafkapart.Reader, o *Process) *batchScan {
+	return &batchScan{reader: r, decompress: o.decompressor(), damagedFor: o.damagedFor(),
+		suspects: map[kafkapart.TopicPartition]*suspicion{}}
+}
+
 // suspect notes an error of a fetch that may be a batch's fault; false says that
 // it is not one of these.
-func (s *session) suspect(at place, err error) bool {
+func (s *batchScan) suspect(at kafkapart.TopicPartition, err error) bool {
 	if _, answered := errors.AsType[*kerr.Error](err); answered || errors.Is(err, kgo.ErrClientClosed) {
 		return false
 	}
@@ -78,12 +90,12 @@ func (s *session) suspect(at place, err error) bool {
 // passUnreadable looks at what the session suspects, and puts the batches that
 // nobody can read into the turn's input, where they stand.
 func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
-	for at, s := range p.kafka.suspects {
+	for at, s := range p.kafka.scan.suspects {
 		if time.Now().Before(s.next) {
 			continue
 		}
-		offset := p.position(at.topic)
-		found, next, err := p.kafka.unreadableFrom(ctx, p.opts, at, *offset)
+		offset := p.position(at.Topic)
+		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, *offset)
 		if err != nil {
 			return err
 		}
@@ -98,10 +110,10 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			continue
 		}
 		for i := range found {
-			p.log.Error("a batch cannot be read and is passed over", "topic", at.topic, "partition", at.partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
+			p.log.Error("a batch cannot be read and is passed over", "topic", at.Topic, "partition", at.Partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 			in.pass(&found[i])
 		}
-		delete(p.kafka.suspects, at)
+		delete(p.kafka.scan.suspects, at)
 		*offset = next
 		p.readAgain()
 	}
@@ -123,20 +135,20 @@ func (p *Partition) readAgain() {
 
 // passInRange is passUnreadable for who looks back at a log: commands and
 // receipts were refused in their turn, and of settings the log tells.
-func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at place, offset int64) (int64, error) {
-	s := p.kafka.suspects[at]
+func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64, error) {
+	s := p.kafka.scan.suspects[at]
 	if s == nil || time.Now().Before(s.next) {
 		return offset, nil
 	}
-	found, next, err := p.kafka.unreadableFrom(ctx, p.opts, at, offset)
+	found, next, err := p.kafka.scan.unreadableFrom(ctx, at, offset)
 	if err != nil {
 		return offset, err
 	}
 	if next > offset {
 		for i := range found {
-			p.log.Error("a batch cannot be read and is left out", "topic", at.topic, "partition", at.partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
+			p.log.Error("a batch cannot be read and is left out", "topic", at.Topic, "partition", at.Partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 		}
-		delete(p.kafka.suspects, at)
+		delete(p.kafka.scan.suspects, at)
 	} else if err := p.wait(at, s, found); err != nil {
 		return offset, err
 	}
@@ -146,28 +158,28 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at place, o
 
 // wait puts the next look at a suspicion off: the batch is damaged, and may be
 // whole the next time; or nothing is wrong with it.
-func (p *Partition) wait(at place, s *suspicion, found []unreadable) error {
+func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unreadable) error {
 	if len(found) > 0 {
 		if s.next.IsZero() {
-			p.log.Error("a batch is damaged; fetching it again", "topic", at.topic, "partition", at.partition, "first", found[0].First, "reason", found[0].why, "for", p.opts.damagedFor())
+			p.log.Error("a batch is damaged; fetching it again", "topic", at.Topic, "partition", at.Partition, "first", found[0].First, "reason", found[0].why, "for", p.opts.damagedFor())
 		}
 		s.next = time.Now().Add(time.Second)
 		return nil
 	}
 	if s.err == errStands { // an open transaction, or a slow broker
-		delete(p.kafka.suspects, at)
+		delete(p.kafka.scan.suspects, at)
 		return nil
 	}
 	if s.tries++; s.tries > mostSuspicions {
-		return &fetchError{at.topic, at.partition, s.err}
+		return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: at.Topic, Partition: at.Partition}, Err: s.err}
 	}
 	s.next = time.Now().Add(100 * time.Millisecond)
 	return nil
 }
 
 // goOn makes a client that reads one partition read it from an offset on.
-func goOn(cl *kgo.Client, at place, offset int64) {
-	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{at.topic: {at.partition: {Epoch: -1, Offset: offset}}})
+func goOn(cl *kgo.Client, at kafkapart.TopicPartition, offset int64) {
+	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{at.Topic: {at.Partition: {Epoch: -1, Offset: offset}}})
 }
 
 // position is the next offset to read of an input.
@@ -194,7 +206,7 @@ func (p *Partition) suspectStanding() {
 	for _, in := range []*inputBarrier{&p.barrier.commands, &p.barrier.receipts} {
 		if !in.reached() && time.Since(in.moved) >= standsFor {
 			p.stood = time.Now()
-			p.kafka.suspect(place{in.topic, p.id}, errStands)
+			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.topic, Partition: p.id}, errStands)
 		}
 	}
 }
@@ -240,108 +252,57 @@ func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
 // at an offset, and where the run ends: at the offset itself if the batch there
 // can be read, or is damaged and may yet be whole. What is hidden from every
 // reader is passed over without a word.
-func (s *session) unreadableFrom(ctx context.Context, o *Options, at place, offset int64) ([]unreadable, int64, error) {
-	p, err := s.peek(ctx, at.topic, at.partition, offset, readCommitted)
+func (s *batchScan) unreadableFrom(ctx context.Context, at kafkapart.TopicPartition, offset int64) ([]unreadable, int64, error) {
+	p, err := s.reader.TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
 	if err != nil || p == nil {
 		return nil, offset, err
 	}
 	var found []unreadable
 	next, begin := offset, time.Now()
-	for b := range batches(p) {
-		if b.last() < offset {
+	for b := range kafkapart.Batches(p) {
+		if b.Last() < offset {
 			continue
 		}
 		if time.Since(begin) > walkFor && next > offset {
 			break
 		}
-		if b.hidden {
-			next = b.last() + 1
+		if b.Hidden {
+			next = b.Last() + 1
 			continue
 		}
-		u, bad := b.examine(at, o.decompressor())
+		u, bad := examine(b, at, s.decompress)
 		if !bad {
 			break
 		}
 		u.First = max(u.First, offset)
 		found = append(found, u)
-		if suspect := s.suspects[at]; u.damaged && (suspect == nil || time.Since(suspect.since) < o.damagedFor()) {
+		if suspect := s.suspects[at]; u.damaged && (suspect == nil || time.Since(suspect.since) < s.damagedFor) {
 			if len(found) > 1 {
 				return found[:len(found)-1], next, nil
 			}
 			return found, next, nil
 		}
-		next = b.last() + 1
+		next = b.Last() + 1
 	}
 	return found, next, nil
-}
-
-// rawBatch is a batch as it was fetched.
-type rawBatch struct {
-	bytes  []byte
-	hidden bool // from who reads what is committed
-}
-
-func (b *rawBatch) first() int64 { return int64(binary.BigEndian.Uint64(b.bytes)) }
-func (b *rawBatch) last() int64 {
-	return b.first() + int64(int32(binary.BigEndian.Uint32(b.bytes[batchLastDelta:])))
-}
-func (b *rawBatch) count() int { return int(int32(binary.BigEndian.Uint32(b.bytes[batchNumRecords:]))) }
-
-func (b *rawBatch) attributes() uint16 { return binary.BigEndian.Uint16(b.bytes[batchAttributes:]) }
-
-// batches are the whole batches of an answer. As in hiddenThrough, one of a
-// transaction is hidden from the first record of an aborted one of its producer
-// up to the marker that ends it.
-func batches(p *kmsg.FetchResponseTopicPartition) func(func(*rawBatch) bool) {
-	return func(yield func(*rawBatch) bool) {
-		begins := slices.SortedFunc(slices.Values(p.AbortedTransactions), func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
-			return cmp.Compare(a.FirstOffset, b.FirstOffset)
-		})
-		aborted := map[int64]bool{}
-		for rest := p.RecordBatches; len(rest) >= batchHeader; {
-			size := batchLengthStart + int(int32(binary.BigEndian.Uint32(rest[batchLength:])))
-			if size < batchHeader || size > len(rest) {
-				return // the answer ends within it
-			}
-			b := &rawBatch{bytes: rest[:size]}
-			rest = rest[size:]
-			producer := int64(binary.BigEndian.Uint64(b.bytes[batchProducerID:]))
-			for len(begins) > 0 && begins[0].FirstOffset <= b.last() {
-				aborted[begins[0].ProducerID] = true
-				begins = begins[1:]
-			}
-			switch {
-			case b.attributes()&attrControl != 0:
-				delete(aborted, producer)
-				b.hidden = true
-			case b.count() == 0: // compacted
-				b.hidden = true
-			default:
-				b.hidden = b.attributes()&attrTransaction != 0 && aborted[producer]
-			}
-			if !yield(b) {
-				return
-			}
-		}
-	}
 }
 
 var codecs = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
 
 // examine decodes a batch as kgo does, and says what is wrong with it.
-func (b *rawBatch) examine(at place, d kgo.Decompressor) (u unreadable, bad bool) {
+func examine(b *kafkapart.Batch, at kafkapart.TopicPartition, d kgo.Decompressor) (u unreadable, bad bool) {
 	u = unreadable{code: trigger.CodeInvalid, UnreadableBatch: topics.UnreadableBatch{
-		Topic: at.topic, Partition: at.partition, First: b.first(), Last: b.last(), Records: b.count(), Bytes: len(b.bytes), Codec: fmt.Sprint(b.attributes() & 7)}}
-	if n := int(b.attributes() & 7); n < len(codecs) {
+		Topic: at.Topic, Partition: at.Partition, First: b.First(), Last: b.Last(), Records: b.Count(), Bytes: len(b.Bytes), Codec: fmt.Sprint(b.Codec())}}
+	if n := b.Codec(); n < len(codecs) {
 		u.Codec = codecs[n]
 	}
-	if crc := crc32.Checksum(b.bytes[batchAttributes:], castagnoli); crc != binary.BigEndian.Uint32(b.bytes[batchCRC:]) {
+	if b.Damaged() {
 		u.why, u.damaged = "whose checksum is wrong", true
 		return u, true
 	}
 	p := kmsg.NewFetchResponseTopicPartition()
-	p.Partition, p.RecordBatches = at.partition, b.bytes
-	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: b.first(), Topic: at.topic, Partition: at.partition}, &p, d, nil)
+	p.Partition, p.RecordBatches = at.Partition, b.Bytes
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: b.First(), Topic: at.Topic, Partition: at.Partition}, &p, d, nil)
 	switch bound := (*decompress.Bound)(nil); {
 	case errors.Is(fp.Err, kgo.ErrMaxDecompress):
 		most := ""
@@ -351,15 +312,10 @@ func (b *rawBatch) examine(at place, d kgo.Decompressor) (u unreadable, bad bool
 		u.code, u.why = trigger.CodeTooLarge, "takes more memory decompressed than limits.batch_bytes"+most
 	case fp.Err != nil:
 		u.why = "does not decode: " + fp.Err.Error()
-	case next <= b.last():
+	case next <= b.Last():
 		u.why = fmt.Sprintf("holds %d records that decode", len(fp.Records))
 	default:
 		return u, false
 	}
 	return u, true
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// batchCRC is where a batch's checksum stands; it counts from the attributes on.
-const batchCRC = 17

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -70,12 +70,12 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 	defer cl.Close()
 	topic := c.Channel(channel).Topic
 	for waiting := false; ; waiting = true {
-		lanes, err := present(ctx, cl, topic, topics.HighLane(topic))
+		lanes, err := kafkapart.Existing(ctx, cl, topic, topics.HighLane(topic))
 		switch {
 		case interrupted(ctx):
 			return nil, nil
 		case err != nil:
-			return nil, err
+			return nil, fmt.Errorf("look for %v: %w", []string{topic, topics.HighLane(topic)}, err)
 		case len(lanes) > 0:
 			f.fromBeginning = f.fromBeginning || waiting
 			return lanes, nil
@@ -89,28 +89,6 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 		case <-time.After(topicPollEvery):
 		}
 	}
-}
-
-// present are those of the topics that are there. kadm would answer from a
-// cache.
-func present(ctx context.Context, cl *kgo.Client, names ...string) (there []string, err error) {
-	req := kmsg.NewPtrMetadataRequest()
-	req.AllowAutoTopicCreation = false
-	for i := range names {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &names[i]
-		req.Topics = append(req.Topics, t)
-	}
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, fmt.Errorf("look for %v: %w", names, err)
-	}
-	for _, t := range resp.Topics {
-		if t.ErrorCode == 0 && len(t.Partitions) > 0 {
-			there = append(there, *t.Topic)
-		}
-	}
-	return there, nil
 }
 
 // dueView is a due event as `due tail` prints it (docs/cli.md): value

@@ -57,23 +57,23 @@ func cluster(t *testing.T) (brokers string) {
 	return brokers
 }
 
-// engine stands in for the real one: it answers every command with what
+// fakeEngine stands in for the real one: it answers every command with what
 // decide makes of it, on the same partition of the event log, and then with
 // the trigger's state and its progress. Of nil it decides nothing.
-type engine struct {
+type fakeEngine struct {
 	mu       sync.Mutex
 	commands []string
 	states   map[string]*trigger.State
 }
 
-func startEngine(t *testing.T, brokers string, decide func(key string, command map[string]any) []topics.Event) *engine {
+func startEngine(t *testing.T, brokers string, decide func(key string, command map[string]any) []topics.Event) *fakeEngine {
 	t.Helper()
 	return startEngineWith(t, brokers, nil, decide)
 }
 
-func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.State, decide func(key string, command map[string]any) []topics.Event) *engine {
+func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.State, decide func(key string, command map[string]any) []topics.Event) *fakeEngine {
 	t.Helper()
-	e := &engine{states: states}
+	e := &fakeEngine{states: states}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.commands"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -91,7 +91,7 @@ func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.St
 	return e
 }
 
-func (e *engine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, decide func(string, map[string]any) []topics.Event) {
+func (e *fakeEngine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, decide func(string, map[string]any) []topics.Event) {
 	e.mu.Lock()
 	e.commands = append(e.commands, string(r.Value))
 	e.mu.Unlock()
@@ -117,7 +117,7 @@ func (e *engine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record, deci
 	cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.state", Partition: r.Partition, Key: topics.KeyProgress, Value: value})
 }
 
-func (e *engine) last() string {
+func (e *fakeEngine) last() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.commands[len(e.commands)-1]

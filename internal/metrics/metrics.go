@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
@@ -169,14 +170,14 @@ func (m *Metrics) History() sinks.Hooks {
 func (m *Metrics) Step(int32, pipeline.Step) {}
 
 // Watch adds the gauges that are read from the partitions when asked.
-func (m *Metrics) Watch(partitions func() []pipeline.Status, standbys func() []pipeline.StandbyStatus) {
+func (m *Metrics) Watch(partitions func() []pipeline.Status, standbys func() []engine.StandbyStatus) {
 	m.Registry.MustRegister(&partitionCollector{partitions, standbys})
 }
 
 // partitionCollector reads partitions' gauges at every scrape.
 type partitionCollector struct {
 	partitions func() []pipeline.Status
-	standbys   func() []pipeline.StandbyStatus
+	standbys   func() []engine.StandbyStatus
 }
 
 var (

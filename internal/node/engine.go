@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/pipeline"
 )
 
@@ -52,7 +53,7 @@ func (n *node) openEngine() error {
 	if err := armFailpoints(&o); err != nil {
 		return err
 	}
-	e, err := pipeline.New(o)
+	e, err := engine.New(o)
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/heap"
@@ -76,7 +77,7 @@ type node struct {
 	clients []kgo.Opt // of this process's own: kafka, and the way to a broker in it
 	names   topics.Names
 	metrics *metrics.Metrics
-	engine  *pipeline.Engine
+	engine  *engine.Engine
 	history sinks.History // nil without the role, unless an API reads it
 
 	internal        net.Listener

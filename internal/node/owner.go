@@ -6,15 +6,15 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway/peer"
-	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // engineOwner lets the gateway ask the engine: neither knows the other.
 type engineOwner struct {
-	e       *pipeline.Engine
+	e       *engine.Engine
 	address string // internal
 }
 
@@ -24,7 +24,7 @@ func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, 
 }
 
 func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool, error) {
-	d, ok, err := o.e.Outcome(ctx, key, partition, offset)
+	d, ok, err := o.e.Decision(ctx, key, partition, offset)
 	return peer.Decision(d), ok, left(err)
 }
 

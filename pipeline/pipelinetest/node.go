@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -20,7 +21,7 @@ import (
 // Node is one process: an engine, and in a simulated world a network and a disk
 // of its own.
 type Node struct {
-	*pipeline.Engine
+	*engine.Engine
 	Name string
 
 	w      *World
@@ -51,7 +52,7 @@ func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
 		c(o)
 	}
 	var err error
-	if n.Engine, err = pipeline.New(*o); err != nil {
+	if n.Engine, err = engine.New(*o); err != nil {
 		w.T.Fatalf("engine %s: %v", name, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -16,7 +16,7 @@ import (
 // TestForgottenMarker kills a cluster of one broker with an owner's transaction
 // under way: once before its end, once right after. Kafka 4.3.1 ends it without
 // a marker in partitions that have no leader at that moment, which are all
-// (pipeline/settle.go). The next owner's first commit would make true what was
+// (pipeline/dangling). The next owner's first commit would make true what was
 // aborted; and what was committed would not be seen before that.
 func TestForgottenMarker(t *testing.T) {
 	if testing.Short() {

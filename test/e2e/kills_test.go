@@ -14,7 +14,7 @@ import (
 
 // TestBrokerKills kills a cluster of one broker forty times under load, for up
 // to half a minute, and every other time shuts a node down meanwhile. Nothing
-// is lost, fires twice, or is left open (pipeline/settle.go).
+// is lost, fires twice, or is left open (pipeline/dangling).
 func TestBrokerKills(t *testing.T) {
 	k := services.Kafka(t, services.Own())
 	const partitions, kills = 4, 40

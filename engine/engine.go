@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Engine runs the partitions that the consumer group gives to this process.
+type Engine struct {
+	process   *pipeline.Process
+	cl        *kgo.Client // membership, and offsets for readers
+	adm       *kadm.Client
+	opener    chan struct{} // bounds how many partitions open at once
+	fatal     chan error
+	committed map[int32]int64 // group offsets; Run's alone
+
+	rounds atomic.Uint32 // of rebalances that this member has asked for
+
+	mu    sync.Mutex
+	owned map[int32]*ownership
+	lost  map[int32]*ownership // taken from us unheard; see lose
+	tails map[int32]*tail      // standbys of what others own
+	ends  map[int32]int64      // of commands, as of the last second
+
+	stopping bool // nothing is taken any more
+
+	filling chan struct{} // one standby at a time reads what is far behind
+	opening atomic.Int32  // partitions we own that are not open
+}
+
+// New checks the options and makes an engine; Run starts it.
+func New(o pipeline.Options) (*Engine, error) {
+	p, err := pipeline.NewProcess(o)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
+		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
+		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1),
+	}
+	return e, nil
+}
+
+// Run takes part in the group until ctx ends, then hands over cleanly. It
+// returns an error only for what an operator must decide: a gap, topics that
+// do not fit.
+func (e *Engine) Run(ctx context.Context) error {
+	e.mu.Lock() // no partition is taken before there is what it needs
+	cl, err := kgo.NewClient(e.groupOptions()...)
+	if err != nil {
+		e.mu.Unlock()
+		return fmt.Errorf("group client: %w", err)
+	}
+	e.cl, e.adm = cl, kadm.NewClient(cl)
+	e.process.Connect(cl) // its own partitions are paused
+	e.mu.Unlock()
+	hangs := false
+	defer func() { e.stop(cl, hangs) }()
+	polled := make(chan struct{})
+	pctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(polled)
+		for pctx.Err() == nil { // drives the group; its partitions are paused
+			for _, fe := range cl.PollFetches(pctx).Errors() {
+				if pctx.Err() == nil {
+					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group, "error", fe.Err)
+					wait.For(pctx, time.Second)
+				}
+			}
+		}
+	}()
+	defer func() { cancel(); <-polled }()
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	bctx, halt := context.WithCancel(ctx)
+	defer halt()
+	beside.Go(func() { e.watch(bctx) })
+	if topics.Newest > topics.Oldest {
+		beside.Go(func() { wait.Every(bctx, standbyInterval, func() { e.agreeOnFormat(bctx) }) })
+	}
+	if e.process.Standby > 0 {
+		beside.Go(func() { e.standBy(bctx) })
+	}
+	if !e.process.ServerAssigns {
+		beside.Go(func() { e.adoptOrphans(bctx) })
+	}
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-e.fatal:
+			hangs = errors.Is(err, errHangs)
+			return err
+		case <-ticker.C:
+			e.measureLag(ctx)
+			e.commitOffsets(ctx, cl, e.Partitions())
+		}
+	}
+}
+
+// stop ends the turns of every partition, then leaves the group, so that others
+// take over at once, and closes the stores, which may have to wait for their
+// disks. A partition that hangs does not hold up the others.
+func (e *Engine) stop(cl *kgo.Client, hangs bool) {
+	last := e.Partitions()
+	e.mu.Lock()
+	e.stopping = true
+	var all []int32
+	for p := range e.owned {
+		all = append(all, p)
+	}
+	e.mu.Unlock()
+	ending := e.give(all)
+	patience := context.Background()
+	if hangs {
+		short, cancel := context.WithTimeout(patience, 2*time.Second)
+		defer cancel()
+		patience = short
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var leave func()
+	var tails, beside sync.WaitGroup // while turns end: until others take over, nothing fires
+	tails.Go(e.stopTails)
+	beside.Go(func() { e.commitOffsets(ctx, cl, last) })
+	beside.Go(func() { leave = e.readyToLeave(ctx, cl) })
+	e.await(ending, (*ownership).lastTurn, patience.Done())
+	beside.Wait()
+	leave()
+	e.await(ending, (*ownership).end, patience.Done())
+	tails.Wait()
+	e.process.Close()
+}
+
+// partition is the open partition with this number.
+func (e *Engine) partition(id int32) (*pipeline.Partition, error) {
+	e.mu.Lock()
+	own := e.owned[id]
+	e.mu.Unlock()
+	if own == nil {
+		return nil, pipeline.ErrNotOwner
+	}
+	p, _ := own.get()
+	if p == nil {
+		return nil, &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition is being restored; try again"}
+	}
+	return p, nil
+}
+
+// Timetable is the tz database and calendars in force, for the caller alone.
+func (e *Engine) Timetable() *trigger.Timetable { return e.process.Timetable() }
+
+// Partitions is the status of every partition this process owns.
+func (e *Engine) Partitions() []pipeline.Status {
+	e.mu.Lock()
+	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
+	e.mu.Unlock()
+	out := make([]pipeline.Status, 0, len(owned)+len(lost))
+	for id, own := range lost {
+		if s, known := own.left(trigger.At(e.process.Now())); known && owned[id] == nil {
+			s.Doing = "wait for the group, which this process has lost"
+			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
+			out = append(out, s)
+		}
+	}
+	for id, own := range owned { // without the lock: a store that hangs must not stop the group
+		s := pipeline.Status{Partition: id, Owner: e.process.Address}
+		s.Restored, s.RestoreTotal = own.kept.Restored()
+		last, known := own.left(trigger.At(e.process.Now()))
+		if known {
+			s = last
+		}
+		if p, _ := own.get(); p != nil {
+			s, known = p.Status(), true
+		}
+		if known {
+			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
+		}
+		s.Doing = string(own.kept.Doing())
+		s.Refused, s.RefusedBecause = own.refusal()
+		out = append(out, s)
+	}
+	return out
+}
+
+// Ready says whether every partition this process owns is restored and
+// firing; false until the group has given it any.
+func (e *Engine) Ready() bool { return e.Unready() == nil }
+
+// Unready says what keeps this process from being ready; nil: nothing.
+func (e *Engine) Unready() error {
+	var errs []error
+	parts := e.Partitions()
+	for _, s := range parts {
+		switch {
+		case s.Ready:
+		case s.Held:
+			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
+		case s.Refused != "":
+			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
+		case s.RestoreTotal > 0:
+			errs = append(errs, fmt.Errorf("partition %d: %s, %d of %d records", s.Partition, s.Doing, s.Restored, s.RestoreTotal))
+		default:
+			errs = append(errs, fmt.Errorf("partition %d: %s", s.Partition, s.Doing))
+		}
+	}
+	if len(parts) == 0 {
+		errs = append(errs, errors.New("the group has given this process no partition yet"))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Get reads a trigger as every command acknowledged so far left it.
+func (e *Engine) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	p, err := e.partition(topics.Partition([]byte(key), e.process.Partitions))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Await(ctx, e.cl); err != nil {
+		return nil, err
+	}
+	return p.Get(key)
+}
+
+// Decision says what became of a command that was first appended at (partition,
+// offset) with topics.HeaderAsk; it waits until the command is decided. ok is false
+// when the decision is not kept any more.
+func (e *Engine) Decision(
+	ctx context.Context, key trigger.Key, partition int32, offset int64,
+) (d pipeline.Decided, ok bool, err error) {
+	p, err := e.partition(topics.Partition([]byte(key), e.process.Partitions))
+	if err != nil {
+		return pipeline.Decided{}, false, err
+	}
+	return p.Decision(ctx, partition, offset)
+}
+
+// Scan calls f for the triggers of one owned partition in key order until f
+// returns false. It sees every command acknowledged before the call.
+func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
+	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
+		var bad error
+		err := sn.Scan(after, func(key trigger.Key, value []byte) bool {
+			s, err := topics.DecodeState(key, value)
+			if bad = errors.Join(err, ctx.Err()); bad != nil {
+				return false
+			}
+			return f(s)
+		})
+		return errors.Join(bad, err)
+	})
+}
+
+// ScanUser is Scan for the triggers of one user, by their next due time.
+func (e *Engine) ScanUser(ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor, f func(statestore.UserCursor, *trigger.State) bool) error {
+	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
+		var bad error
+		err := sn.ScanUser(tenant, user, after, func(at statestore.UserCursor, value []byte) bool {
+			s, err := topics.DecodeState(at.Key, value)
+			if bad = errors.Join(err, ctx.Err()); bad != nil {
+				return false
+			}
+			return f(at, s)
+		})
+		return errors.Join(bad, err)
+	})
+}
+
+// snapshot opens a snapshot of an owned partition behind the read barrier.
+func (e *Engine) snapshot(ctx context.Context, partition int32, f func(*statestore.Snapshot) error) error {
+	p, err := e.partition(partition)
+	if err != nil {
+		return err
+	}
+	if err := p.Await(ctx, e.cl); err != nil {
+		return err
+	}
+	sn, err := p.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer sn.Close()
+	return f(sn)
+}

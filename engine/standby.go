@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// A standby is a store of a partition that somebody else owns, kept near the
+// end of topic state. Who takes the partition over opens it as any other
+// store: fence, nonce, and what is still to be read, which is little. Nothing
+// that a standby believes is trusted beyond what its store says of itself
+// (package recovery).
+//
+// Every member works out alone who is standby for what, from what the group
+// says of its members: the same answer everywhere, and nothing to agree on. For
+// a moment two may disagree; then a partition has a standby too many or too
+// few.
+
+// standbyInterval is how often a member looks who is standby for what.
+const standbyInterval = 2 * time.Second
+
+// standBy keeps the standbys of this member until ctx ends.
+func (e *Engine) standBy(ctx context.Context) {
+	wait.Every(ctx, standbyInterval, func() {
+		me, members, err := e.describeGroup(ctx)
+		switch {
+		case err != nil:
+			e.process.Logger.Debug("who is standby for what is not known now", "error", err)
+		case members != nil:
+			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
+		}
+	})
+}
+
+// member is what the group says of one: its name is the static one, if it has
+// one, which outlives its process.
+type member struct {
+	name  string
+	owns  []int32
+	reads topics.Format // newest of topic state
+}
+
+// describeGroup returns the members and our name among them; none while the group
+// is not stable.
+func (e *Engine) describeGroup(ctx context.Context) (me string, members []member, err error) {
+	ctx, cancel := context.WithTimeout(ctx, standbyInterval)
+	defer cancel()
+	id, _ := e.cl.GroupMetadata()
+	if me = e.process.InstanceID; me == "" {
+		me = id
+	}
+	if e.process.ServerAssigns {
+		members, err = e.serverMembers(ctx)
+		return me, members, err
+	}
+	all, err := e.adm.DescribeGroups(ctx, e.process.Group)
+	if err != nil {
+		return "", nil, err
+	}
+	g := all[e.process.Group]
+	if g.Err != nil {
+		return "", nil, g.Err
+	}
+	if g.State != "Stable" {
+		return me, nil, nil
+	}
+	for _, m := range g.Members {
+		members = append(members, e.memberOf(&m))
+	}
+	return me, members, nil
+}
+
+func (e *Engine) memberOf(m *kadm.DescribedGroupMember) member {
+	out := member{name: m.MemberID, reads: readsOf(m)}
+	if m.InstanceID != nil {
+		out.name = *m.InstanceID
+	}
+	if a, ok := m.Assigned.AsConsumer(); ok {
+		for _, t := range a.Topics {
+			if t.Topic == e.process.Names.Commands() {
+				out.owns = append(out.owns, t.Partitions...)
+			}
+		}
+	}
+	return out
+}
+
+// serverMembers is describeGroup for a group that the brokers balance.
+func (e *Engine) serverMembers(ctx context.Context) (members []member, err error) {
+	all, err := e.adm.DescribeConsumerGroups(ctx, e.process.Group)
+	if err != nil {
+		return nil, err
+	}
+	g := all[e.process.Group]
+	if g.Err != nil || g.State != "Stable" {
+		return nil, g.Err
+	}
+	for _, m := range g.Members {
+		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()])), readsOfClient(m.ClientID)})
+	}
+	return members, nil
+}
+
+// standbyFor is what a member is standby for. The partitions of each owner are
+// spread over the others so that each could take its share without the group
+// being out of balance afterwards; which goes where is decided by rendezvous
+// hashing, so that it rarely moves.
+func standbyFor(me string, members []member, partitions int32, copies int) map[int32]bool {
+	mine := map[int32]bool{}
+	if len(members) < 2 {
+		return mine
+	}
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
+	share := (int(partitions) + len(members) - 2) / (len(members) - 1) // what each owns without one of them, rounded up
+	for o, owner := range members {
+		room := make([]int, len(members))
+		for i, m := range members {
+			room[i] = max(0, share-len(m.owns)) * copies
+		}
+		slices.Sort(owner.owns)
+		for _, p := range owner.owns {
+			taken := map[int]bool{o: true}
+			for range min(copies, len(members)-1) {
+				best := pickStandby(p, members, room, taken)
+				taken[best] = true
+				room[best]--
+				if members[best].name == me {
+					mine[p] = true
+				}
+			}
+		}
+	}
+	return mine
+}
+
+// pickStandby is the member with room that hashes highest; without any room,
+// that with the most.
+func pickStandby(p int32, members []member, room []int, taken map[int]bool) int {
+	best := -1
+	better := func(i int) bool {
+		if best < 0 || (room[i] > 0) != (room[best] > 0) {
+			return best < 0 || room[i] > 0
+		}
+		return rendezvous(p, members[i].name) > rendezvous(p, members[best].name)
+	}
+	for i := range members {
+		if !taken[i] && better(i) {
+			best = i
+		}
+	}
+	return best
+}
+
+func rendezvous(p int32, name string) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%d", name, p)
+	x := h.Sum64() // FNV alone spreads short ends badly
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	return x ^ x>>33
+}
+
+// tailOnly starts and stops tails until there are those of want.
+func (e *Engine) tailOnly(want map[int32]bool) {
+	e.mu.Lock()
+	var gone []int32
+	for id := range e.tails {
+		if !want[id] {
+			gone = append(gone, id)
+		}
+	}
+	e.mu.Unlock()
+	for _, id := range gone {
+		if st := e.stopTail(id); st != nil {
+			_ = st.Close()
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id := range want {
+		if e.owned[id] == nil && e.tails[id] == nil && !e.stopping {
+			e.tails[id] = e.startTail(id)
+		}
+	}
+}
+
+// stopTail ends a standby and returns its store, open; nil: there is none.
+func (e *Engine) stopTail(id int32) *statestore.Store {
+	e.mu.Lock()
+	t := e.tails[id]
+	delete(e.tails, id)
+	e.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	t.cancel()
+	<-t.done
+	return t.store
+}
+
+// stopTails ends all.
+func (e *Engine) stopTails() { e.tailOnly(nil) }
+
+// StandbyStatus is what a standby of this process says of itself.
+type StandbyStatus struct {
+	Partition int32
+	Lag       int64 // records of topic state still to read
+	Pending   int64 // triggers in its store
+	Warm      bool  // it could take over now without a restore
+}
+
+// Standbys are the standbys of this process.
+func (e *Engine) Standbys() []StandbyStatus {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := make([]StandbyStatus, 0, len(e.tails))
+	for id, t := range e.tails {
+		out = append(out, StandbyStatus{Partition: id, Lag: t.lag.Load(), Pending: t.pending.Load(), Warm: t.warm.Load()})
+	}
+	slices.SortFunc(out, func(a, b StandbyStatus) int { return cmp.Compare(a.Partition, b.Partition) })
+	return out
+}

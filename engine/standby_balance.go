@@ -1,0 +1,264 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// warmBalancer is cooperative-sticky, but that partitions which have to move go
+// to members that have their store: a standby first, then any disk they were
+// on. Members say what they have behind the user data of their joins, where
+// other readers of it stop; the leader exchanges what sticky gave away, one for
+// one, so that balance and stickiness stay as they are. It has the name of the
+// plain one: members with and without it are one group.
+type warmBalancer struct {
+	kgo.GroupBalancer
+	sticky kgo.ConsumerBalancerBalance
+	topic  string
+	have   func() map[int32]warmth
+	rounds *atomic.Uint32 // that this member has asked for
+}
+
+// warmth is how near a member is to turning a partition.
+type warmth byte
+
+const (
+	cold    warmth = iota
+	onDisk         // a store that was ours
+	standby        // a store near the end of topic state
+)
+
+func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.Uint32) *warmBalancer {
+	b := kgo.CooperativeStickyBalancer()
+	return &warmBalancer{GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have, rounds: rounds}
+}
+
+// JoinGroupMetadata adds what this member has.
+func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
+	raw := w.GroupBalancer.JoinGroupMetadata(interests, current, generation)
+	var m kmsg.ConsumerMemberMetadata
+	if m.ReadFrom(raw) != nil {
+		return raw
+	}
+	have := maps.Clone(w.have())
+	if have == nil {
+		have = map[int32]warmth{}
+	}
+	have[formatsAt] = newestFormat
+	if n := w.rounds.Load(); n > 0 {
+		have[roundsAt] = warmth(n)
+	}
+	m.UserData = appendWarmth(slices.Clip(m.UserData), have)
+	return m.AppendTo(nil)
+}
+
+// MemberBalancer is asked of the leader.
+func (w *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	b, err := kgo.NewConsumerBalancer(w, members)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, b.MemberTopics(), nil
+}
+
+// Balance is the sticky plan with exchanges.
+func (w *warmBalancer) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+	into := w.sticky.Balance(b, topics)
+	plan, ok := into.(*kgo.BalancePlan)
+	if !ok {
+		return into
+	}
+	g := newGiving(b, plan.AsMemberIDMap(), w.topic)
+	g.exchange()
+	g.retake()
+	for id, list := range g.plan {
+		slices.Sort(list)
+		plan.AsMemberIDMap()[id][w.topic] = list
+	}
+	return into
+}
+
+// warmMagic ends with the layout's version; n pairs of partition (4, big
+// endian) and warmth follow, and among them the format that the member reads.
+const warmMagic = "waterclock\x01"
+
+func appendWarmth(b []byte, have map[int32]warmth) []byte {
+	b = append(b, warmMagic...)
+	ids := make([]int32, 0, len(have))
+	for id := range have {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		b = append(b, byte(id>>24), byte(id>>16), byte(id>>8), byte(id), byte(have[id]))
+	}
+	return b
+}
+
+// readWarmth reads what follows the sticky balancer's own user data; nothing
+// of a member without it. It looks for the magic: of a member that joins for the
+// first time the sticky balancer leaves out the generation, so that its own data
+// cannot be told by reading it.
+func readWarmth(userData []byte) map[int32]warmth {
+	out := readMember(userData)
+	delete(out, formatsAt)
+	delete(out, roundsAt)
+	return out
+}
+
+// readMember is readWarmth with the format that the member reads.
+func readMember(userData []byte) map[int32]warmth {
+	out := map[int32]warmth{}
+	_, rest, found := bytes.Cut(userData, []byte(warmMagic))
+	for ; found && len(rest) >= 5; rest = rest[5:] {
+		out[int32(binary.BigEndian.Uint32(rest))] = warmth(rest[4])
+	}
+	return out
+}
+
+// giving is a plan as the leader changes it. In the round in which partitions
+// are taken from live members they are missing from it; they are given away in
+// the next.
+type giving struct {
+	plan  map[string][]int32          // by member, of our topic
+	owned map[string]map[int32]bool   // what members have now, and may keep
+	have  map[string]map[int32]warmth // what stores they have
+	ids   []string
+}
+
+func newGiving(b *kgo.ConsumerBalancer, plan map[string]map[string][]int32, topic string) *giving {
+	g := &giving{plan: map[string][]int32{}, owned: map[string]map[int32]bool{}, have: map[string]map[int32]warmth{}}
+	b.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
+		if _, ok := plan[m.MemberID]; !ok {
+			return
+		}
+		g.ids = append(g.ids, m.MemberID)
+		g.plan[m.MemberID] = slices.Clone(plan[m.MemberID][topic])
+		g.have[m.MemberID] = readWarmth(meta.UserData)
+		g.owned[m.MemberID] = map[int32]bool{}
+		for _, o := range meta.OwnedPartitions {
+			for _, p := range o.Partitions {
+				if o.Topic == topic {
+					g.owned[m.MemberID][p] = true
+				}
+			}
+		}
+	})
+	return g
+}
+
+// exchange makes every change of the plan that lets more stores be used: two
+// new partitions change places, or one goes from a member with more to one with
+// less. It ends: each change makes the plan warmer.
+func (g *giving) exchange() {
+	for changed := true; changed; {
+		changed = false
+		for _, from := range g.ids {
+			for i := range g.plan[from] {
+				if !g.owned[from][g.plan[from][i]] && g.improve(from, i) {
+					changed = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// improve finds a better place for the i-th partition of a member.
+func (g *giving) improve(from string, i int) bool {
+	p := g.plan[from][i]
+	for _, to := range g.ids {
+		gain := int(g.have[to][p]) - int(g.have[from][p])
+		if to == from || gain <= 0 {
+			continue
+		}
+		for j, q := range g.plan[to] {
+			if !g.owned[to][q] && gain+int(g.have[from][q])-int(g.have[to][q]) > 0 {
+				g.plan[from][i], g.plan[to][j] = q, p
+				return true
+			}
+		}
+		if len(g.plan[to]) < len(g.plan[from]) {
+			g.plan[from] = slices.Delete(g.plan[from], i, i+1)
+			g.plan[to] = append(g.plan[to], p)
+			return true
+		}
+	}
+	return false
+}
+
+// retake chooses, of the partitions that a live member has to give up, those
+// whose store the members with the fewest have: sticky takes any.
+func (g *giving) retake() {
+	fewest := g.poorest()
+	for _, owner := range g.ids {
+		for _, p := range g.givenUp(owner) {
+			best, gain := -1, warmth(0)
+			for i, q := range g.plan[owner] {
+				if have := g.best(fewest, q); g.owned[owner][q] && have > g.best(fewest, p) && have > gain {
+					best, gain = i, have
+				}
+			}
+			if best >= 0 {
+				g.plan[owner][best] = p
+			}
+		}
+	}
+}
+
+// givenUp are the partitions that an owner alone claims, and nobody is planned
+// to have in this round.
+func (g *giving) givenUp(owner string) (out []int32) {
+	for p := range g.owned[owner] {
+		kept := false
+		for _, id := range g.ids {
+			kept = kept || slices.Contains(g.plan[id], p) || (id != owner && g.owned[id][p])
+		}
+		if !kept {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (g *giving) poorest() (ids []string) {
+	for _, id := range g.ids {
+		if len(ids) > 0 && len(g.plan[id]) < len(g.plan[ids[0]]) {
+			ids = ids[:0]
+		}
+		if len(ids) == 0 || len(g.plan[id]) == len(g.plan[ids[0]]) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func (g *giving) best(ids []string, p int32) (have warmth) {
+	for _, id := range ids {
+		have = max(have, g.have[id][p])
+	}
+	return have
+}
+
+// warmth is what stores this member has.
+func (e *Engine) warmth() map[int32]warmth {
+	out := map[int32]warmth{}
+	for _, id := range e.process.Recovery().Stores() {
+		out[id] = onDisk
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, t := range e.tails {
+		if t.warm.Load() {
+			out[id] = standby
+		}
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/recovery"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// tail is one standby: it reads topic state of a partition into a store.
+type tail struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	store  *statestore.Store // open when done, if it ended well; nil else
+
+	lag, pending atomic.Int64
+	warm         atomic.Bool
+}
+
+// What a standby may take away from owners on the same machine.
+const (
+	tailChunk    = 5_000                  // records of one batch
+	tailPause    = 200 * time.Millisecond // between looks, once it is near the end: many turns become one batch
+	tailFar      = 50_000                 // records behind the end that are far
+	tailShare    = 3                      // far behind, it rests three times as long as it works
+	tailWhenOpen = 100 * time.Millisecond // how often it asks whether owners are still opening
+	tailRetry    = time.Second
+)
+
+// startTail begins a standby. The caller holds e.mu.
+func (e *Engine) startTail(id int32) *tail {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &tail{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		for ctx.Err() == nil {
+			err := e.tail(ctx, t, id)
+			if ctx.Err() != nil {
+				return
+			}
+			t.warm.Store(false)
+			if t.store != nil {
+				_ = t.store.Close()
+				t.store = nil
+			}
+			e.process.Recovery().QuarantineDamaged(id, e.process.Logger.With("partition", id), err)
+			retry := tailRetry
+			switch {
+			case errors.Is(err, statestore.ErrInUse): // its last owner is still closing it
+			case errors.Is(err, pipeline.ErrGap): // what is on this disk an operator has to decide on
+				retry = time.Minute
+				fallthrough
+			default:
+				e.process.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
+			}
+			wait.For(ctx, retry)
+		}
+	}()
+	return t
+}
+
+// tail reads until ctx ends; what it has read is then in the store.
+func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
+	c := e.process.Recovery()
+	own, err := c.Topics(ctx, e.cl)
+	if err != nil {
+		return err
+	}
+	if t.store, err = c.OpenStore(id, e.process.Logger.With("partition", id)); err != nil {
+		return err
+	}
+	r := c.NewReplica(id, t.store)
+	newest, err := e.newestAppend(ctx, id)
+	if err != nil {
+		return err
+	}
+	local, began := trigger.At(e.process.Now()), time.Now()
+	now := func() trigger.Instant { return max(newest, local).Add(time.Since(began)) }
+	if err := r.WipeStale(recovery.IDsOf(own), now()); err != nil { // a clock that is behind makes nothing young
+		return err
+	}
+	end, err := r.Begin(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
+	if err != nil {
+		return err
+	}
+	cl, err := r.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	r.Restarted(now())
+	for {
+		t.lag.Store(max(0, end-r.Next))
+		t.pending.Store(t.store.PendingCount())
+		if end-r.Next >= tailFar {
+			t.store.Fill()
+		} else if err := t.store.Filled(); err != nil {
+			return err
+		} else {
+			t.warm.Store(true)
+		}
+		if err := e.giveWay(ctx, t, func() error { end, err = e.read(ctx, r, cl, end, now); return err }); err != nil {
+			return err
+		}
+	}
+}
+
+// read takes one fetch into the store, and returns where topic state ends.
+func (e *Engine) read(ctx context.Context, r *recovery.Replica, cl *kgo.Client, end int64, now func() trigger.Instant) (int64, error) {
+	fs := cl.PollRecords(ctx, tailChunk)
+	if err := recovery.FetchFailed(ctx, fs); err != nil {
+		return 0, err
+	}
+	fs.EachPartition(func(p kgo.FetchTopicPartition) { end = max(end, p.LastStableOffset) })
+	if err := errors.Join(r.Apply(fs, now()), r.Flush()); err != nil {
+		return 0, fmt.Errorf("standby: %w", err)
+	}
+	return end, nil
+}
+
+// giveWay paces one step of a standby. Near the end it must keep up with its
+// owner, and does not read oftener than it has to. Far behind it is the only
+// one of the process, waits while partitions of ours open, and rests longer
+// than it works.
+func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error {
+	if t.lag.Load() < tailFar {
+		wait.For(ctx, tailPause)
+		return errors.Join(ctx.Err(), step())
+	}
+	select {
+	case e.filling <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-e.filling }()
+	for e.opening.Load() > 0 && ctx.Err() == nil {
+		wait.For(ctx, tailWhenOpen)
+	}
+	began := time.Now()
+	if err := step(); err != nil {
+		return err
+	}
+	wait.For(ctx, tailShare*time.Since(began))
+	return ctx.Err()
+}
+
+// newestTimeout bounds that question.
+const newestTimeout = 20 * time.Second
+
+// newestAppend is when the newest record of topic state was appended, which is
+// never after the brokers' now.
+func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, error) {
+	ctx, cancel := context.WithTimeout(ctx, newestTimeout)
+	defer cancel()
+	answers, err := kafkapart.FindOffsets(ctx, e.cl, []string{e.process.Names.State()}, id, kafkapart.ReadUncommitted, kafkapart.NewestTimestamp)
+	if err != nil {
+		return 0, err
+	}
+	return trigger.Instant(answers[0].Timestamp), nil
+}

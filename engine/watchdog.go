@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// errHangs says that a partition hangs on this machine, where no reopening
+// helps: its goroutine cannot be stopped. The process ends, so that another
+// takes its partitions over.
+var errHangs = errors.New("a partition hangs")
+
+// watchWarn is how often a partition that does not move is named in the log.
+const watchWarn = 30
+
+// watch seconds every second whether partitions move. It counts seconds, not time:
+// a process that was stopped has looked at nothing.
+func (e *Engine) watch(ctx context.Context) {
+	type seen struct {
+		own     *ownership
+		moves   int64
+		seconds int
+	}
+	last := map[int32]seen{}
+	wait.Every(ctx, time.Second, func() {
+		now := map[int32]seen{}
+		e.mu.Lock()
+		for id, own := range e.owned {
+			s := seen{own, own.kept.Moves(), 0}
+			if was := last[id]; was.own == own && was.moves == s.moves {
+				s.seconds = was.seconds + 1
+			}
+			now[id] = s
+		}
+		e.mu.Unlock()
+		last = now
+		for id, s := range now {
+			e.judge(id, s.own.kept.Doing(), s.seconds)
+		}
+	})
+}
+
+// judge says what a partition that has not moved for so many seconds is worth.
+func (e *Engine) judge(id int32, step pipeline.Step, seconds int) {
+	switch {
+	case step.Local() && time.Duration(seconds)*time.Second >= e.process.HangAfter:
+		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the disk well?", errHangs, id, step, seconds))
+	case seconds > 0 && seconds%watchWarn == 0 && step != pipeline.StepPoll:
+		e.process.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", seconds)
+	}
+}

@@ -1,0 +1,47 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+)
+
+// AbortReasons are why a turn may be given up.
+var AbortReasons = []string{abortClosed, abortFenced, abortProduce, abortFetch, abortOther}
+
+const (
+	abortClosed  = "closed"
+	abortFenced  = "fenced"
+	abortProduce = "produce"
+	abortFetch   = "fetch"
+	abortOther   = "other"
+)
+
+// diagnose notes the topic that made a turn fail.
+func (p *Partition) diagnose(err error) {
+	var refused *produceError
+	if errors.As(err, &refused) && !p.resize(refused) {
+		p.kept.health.Refused(refused.topic, refused.err)
+	}
+}
+
+// abortReason names why a turn was given up, for a metric: few values.
+func abortReason(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return abortClosed
+	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
+		return abortFenced
+	}
+	var refused *produceError
+	if errors.As(err, &refused) {
+		return abortProduce
+	}
+	var fetch *kafkapart.FetchError
+	if errors.As(err, &fetch) {
+		return abortFetch
+	}
+	return abortOther
+}

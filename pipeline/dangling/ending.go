@@ -1,0 +1,112 @@
+package dangling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/kafkapart"
+)
+
+// Ending is how the last transaction of a partition's owner ended.
+type Ending string
+
+// The endings there are.
+const (
+	NeverBegun Ending = "never begun"
+	Committed  Ending = "committed"
+	Aborted    Ending = "aborted"
+	Forgotten  Ending = "forgotten" // an owner after that one has begun to open the partition
+)
+
+// Last is the answer to how the last transaction ended, and whose it was.
+type Last struct {
+	How      Ending
+	Producer int64
+	Epoch    int16
+	Err      error
+}
+
+// Describe asks how the last transaction of an id ended, or would if it were
+// ended by InitProducerId. That makes the brokers forget it, so this comes first.
+func Describe(ctx context.Context, cl *kgo.Client, transactionalID string) (last Last) {
+	passes := func(err error) bool { // a coordinator that is still loading, a broker that is away
+		return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
+	}
+	last.Err = kafkapart.Retry(ctx, passes, func() (err error) {
+		last, err = describe(ctx, cl, transactionalID)
+		return err
+	})
+	return last
+}
+
+func describe(ctx context.Context, cl *kgo.Client, id string) (Last, error) {
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{id}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return Last{}, fmt.Errorf("describe transaction %s: %w", id, err)
+	}
+	for _, t := range resp.TransactionStates {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.TransactionalIDNotFound):
+			return Last{How: NeverBegun}, nil
+		case err != nil:
+			return Last{}, fmt.Errorf("describe transaction %s: %w", id, err)
+		}
+		return Last{How: endingOf(t.State), Producer: t.ProducerID, Epoch: t.ProducerEpoch}, nil
+	}
+	return Last{}, fmt.Errorf("describe transaction %s: empty answer", id)
+}
+
+// endingOf is what a coordinator's state comes to.
+func endingOf(state string) Ending {
+	switch state {
+	case "PrepareCommit", "CompleteCommit":
+		return Committed
+	case "Ongoing", "PrepareAbort", "CompleteAbort", "PrepareEpochFence":
+		return Aborted
+	}
+	return Forgotten
+}
+
+// Endings are what this process has learned and then made the brokers forget, by
+// InitProducerId, until the opening is through.
+type Endings struct {
+	mu sync.Mutex
+	by map[int32]Last
+}
+
+// Keep is called right after InitProducerId.
+func (e *Endings) Keep(partition int32, last Last) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.by == nil {
+		e.by = map[int32]Last{}
+	}
+	e.by[partition] = last
+}
+
+// Drop is called when the opening is through.
+func (e *Endings) Drop(partition int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.by, partition)
+}
+
+// Of is how the transaction before now ended, if it was us who made the brokers
+// forget it, and nobody after us.
+func (e *Endings) Of(partition int32, now Last) Ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was, ok := e.by[partition]
+	if ok && now.How == Forgotten && was.Producer == now.Producer && was.Epoch == now.Epoch {
+		return was.How
+	}
+	return now.How
+}

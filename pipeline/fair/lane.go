@@ -1,0 +1,121 @@
+package fair
+
+import (
+	"container/heap"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// lane is one tenant's due timers, earliest first. The wheel lets them go in
+// order, so most only join the queue; what comes out of order, as the next
+// occurrence of a run that is caught up with does, goes to a heap beside it.
+// That the earliest is known exactly matters: a successor reads the due index
+// from there on (cursor).
+type lane struct {
+	tenant string
+	queue  dueQueue // in order
+	late   dueHeap  // joined after something later had
+}
+
+// Before is the order of the due index.
+func Before(a, b *statestore.DueKey) bool {
+	return a.Due < b.Due || (a.Due == b.Due && a.Ref < b.Ref)
+}
+
+func (l *lane) len() int { return l.queue.n + len(l.late) }
+
+func (l *lane) push(d statestore.DueKey) {
+	if l.queue.n == 0 || !Before(&d, l.queue.last()) {
+		l.queue.push(d)
+		return
+	}
+	heap.Push(&l.late, d)
+}
+
+// take appends the first n to out, fewer if there are no more.
+func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	if len(l.late) == 0 { // nearly always
+		return l.queue.take(out, n)
+	}
+	for ; n > 0 && l.len() > 0; n-- {
+		if len(l.late) == 0 || (l.queue.n > 0 && Before(l.queue.first(), &l.late[0])) {
+			out = l.queue.take(out, 1)
+			continue
+		}
+		out = append(out, heap.Pop(&l.late).(statestore.DueKey))
+	}
+	return out
+}
+
+// first is the earliest due time; the lane is not empty.
+func (l *lane) first() trigger.Instant {
+	if len(l.late) > 0 && (l.queue.n == 0 || l.late[0].Due < l.queue.first().Due) {
+		return l.late[0].Due
+	}
+	return l.queue.first().Due
+}
+
+// dueQueue is first in, first out, in pieces: a herd that joins at once is not
+// copied while it grows, and what has gone is let go.
+type dueQueue struct {
+	pieces [][]statestore.DueKey
+	head   int // of the first piece
+	n      int
+}
+
+// Lengths of the first piece, doubled for the next, and of the longest.
+const (
+	firstPiece   = 16
+	longestPiece = 1024
+)
+
+func (q *dueQueue) first() *statestore.DueKey { return &q.pieces[0][q.head] }
+
+func (q *dueQueue) last() *statestore.DueKey {
+	piece := q.pieces[len(q.pieces)-1]
+	return &piece[len(piece)-1]
+}
+
+func (q *dueQueue) push(d statestore.DueKey) {
+	k := len(q.pieces) - 1
+	if k < 0 || len(q.pieces[k]) == cap(q.pieces[k]) {
+		size := firstPiece
+		if k >= 0 {
+			size = min(2*cap(q.pieces[k]), longestPiece)
+		}
+		q.pieces = append(q.pieces, make([]statestore.DueKey, 0, size))
+		k++
+	}
+	q.pieces[k] = append(q.pieces[k], d)
+	q.n++
+}
+
+// take appends the first n to out, fewer if there are no more.
+func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	for n > 0 && q.n > 0 {
+		rest := q.pieces[0][q.head:]
+		k := min(n, len(rest))
+		out = append(out, rest[:k]...)
+		q.head, q.n, n = q.head+k, q.n-k, n-k
+		if k == len(rest) {
+			q.pieces[0], q.pieces, q.head = nil, q.pieces[1:], 0
+		}
+	}
+	return out
+}
+
+// dueHeap is timers for container/heap.
+type dueHeap []statestore.DueKey
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return Before(&h[i], &h[j]) }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(d any)        { *h = append(*h, d.(statestore.DueKey)) }
+
+func (h *dueHeap) Pop() any {
+	n := len(*h) - 1
+	d := (*h)[n]
+	*h = (*h)[:n]
+	return d
+}

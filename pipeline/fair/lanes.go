@@ -1,0 +1,97 @@
+package fair
+
+import (
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// lanes are timers by priority, and by tenant inside.
+type lanes struct {
+	sets [3]laneSet
+	n    int
+}
+
+// laneSet is the tenants of one priority that have something due.
+type laneSet struct {
+	by     map[string]*lane
+	order  []*lane // round robin; the next to serve first
+	joined *lane   // who was pushed to last; nil: nobody, or it is gone
+}
+
+// quantum is how many timers of one tenant go before the next tenant's.
+const quantum = 32
+
+func (l *lanes) push(d statestore.DueKey) {
+	priority, key, _, _, ok := statestore.ParseRef(d.Ref)
+	if !ok {
+		panic("fair: the wheel holds a ref that is none: " + d.Ref)
+	}
+	l.sets[min(priority, trigger.Low)].push(key.Tenant(), d)
+	l.n++
+}
+
+// take appends to out until it has n.
+func (l *lanes) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	had := len(out)
+	for i := range l.sets {
+		out = l.sets[i].take(out, n)
+	}
+	l.n -= len(out) - had
+	return out
+}
+
+func (l *lanes) first() (due trigger.Instant, ok bool) {
+	if l.n == 0 {
+		return 0, false
+	}
+	for i := range l.sets {
+		for _, lane := range l.sets[i].order {
+			if at := lane.first(); !ok || at < due {
+				due, ok = at, true
+			}
+		}
+	}
+	return due, ok
+}
+
+func (s *laneSet) push(tenant string, d statestore.DueKey) {
+	if s.joined == nil || s.joined.tenant != tenant {
+		s.joined = s.of(tenant)
+	}
+	s.joined.push(d)
+}
+
+// of is a tenant's lane.
+func (s *laneSet) of(tenant string) *lane {
+	l := s.by[tenant]
+	if l == nil {
+		if s.by == nil {
+			s.by = map[string]*lane{}
+		}
+		l = &lane{tenant: tenant}
+		s.by[tenant] = l
+		s.order = append(s.order, l)
+	}
+	return l
+}
+
+func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	for len(s.order) > 0 && len(out) < n {
+		l := s.order[0]
+		k := min(quantum, n-len(out))
+		if len(s.order) == 1 {
+			k = n - len(out)
+		}
+		out = l.take(out, k)
+		s.order = s.order[1:]
+		if l.len() > 0 {
+			s.order = append(s.order, l)
+		} else {
+			delete(s.by, l.tenant)
+			if s.joined == l {
+				s.joined = nil
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func dueAt(at trigger.Instant, p trigger.Priority, key string) statestore.DueKey {
+	return statestore.DueKey{Due: at, Ref: statestore.Ref(trigger.Timer{Due: at, Priority: p, Kind: trigger.TimerSeries, Occurrence: "o"}, trigger.Key(key))}
+}
+
+func keysOf(due []statestore.DueKey) []string {
+	var out []string
+	for _, d := range due {
+		_, key, _, _, _ := statestore.ParseRef(d.Ref)
+		out = append(out, string(key))
+	}
+	return out
+}
+
+func TestQueueIsFair(t *testing.T) {
+	var r Queue
+	for i := range 10_000 {
+		r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("herd/%05d", i)), false)
+	}
+	r.push(dueAt(1001, trigger.Normal, "other/a"), false)
+	r.push(dueAt(1002, trigger.Low, "other/low"), false)
+	r.push(dueAt(1003, trigger.High, "herd/otp"), false)
+	if first, ok := r.First(); !ok || first != 1000 {
+		t.Errorf("first %v %v", first, ok)
+	}
+	got := keysOf(r.Take(100, 0).Due)
+	if got[0] != "herd/otp" {
+		t.Errorf("the first is %s, want the high one", got[0])
+	}
+	if want := "other/a"; got[1+quantum] != want {
+		t.Errorf("after one quantum of the herd comes %s, want %s", got[1+quantum], want)
+	}
+	rest := keysOf(r.Take(1<<20, 0).Due)
+	if r.n != 0 || len(got)+len(rest) != 10_003 {
+		t.Fatalf("%d left, %d taken", r.n, len(got)+len(rest))
+	}
+	if last := rest[len(rest)-1]; last != "other/low" {
+		t.Errorf("the last is %s, want the low one", last)
+	}
+	if _, ok := r.First(); ok {
+		t.Error("an empty queue has a first")
+	}
+}
+
+// With one tenant and one priority the order is that of the due index.
+func TestQueueKeepsOrder(t *testing.T) {
+	var r Queue
+	for i := range 1000 {
+		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("k%04d", i)), false)
+	}
+	n := 0
+	for _, size := range []int{1, 31, 33, 500, 1000} {
+		for _, d := range r.Take(size, 0).Due {
+			if d.Due != trigger.Instant(n) {
+				t.Fatalf("number %d is due at %d", n, d.Due)
+			}
+			n++
+		}
+	}
+	if n != 1000 {
+		t.Errorf("%d came out", n)
+	}
+}
+
+// What is on time goes before what was missed, which gets its share all the
+// same, and the pacer's timers come beside both.
+func TestQueueOnTimeFirst(t *testing.T) {
+	r := Queue{pacer: pacer{rate: 100}}
+	for i := range 1000 {
+		r.push(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("missed%04d", i)), true)
+		r.push(dueAt(trigger.Instant(5000+i), trigger.Low, fmt.Sprintf("ontime%04d", i)), false)
+		r.Pace(dueAt(trigger.Instant(i), trigger.High, fmt.Sprintf("paced%04d", i)))
+	}
+	got := r.Take(80, 6000)
+	count := map[string]int{}
+	for _, key := range keysOf(got.Due) {
+		count[key[:6]]++
+	}
+	if count["ontime"] != 70 || count["missed"] != 10 || count["paced0"] != 10 || got.Paced != 10 {
+		t.Errorf("taken %v, %d paced", count, got.Paced)
+	}
+	if more := r.Take(80, 6000); more.Paced != 0 {
+		t.Errorf("%d paced at the same instant", more.Paced)
+	}
+}
+
+// The pacer lets its rate go in pulses, and no more after a rest.
+func TestPacer(t *testing.T) {
+	p := pacer{rate: 1000}
+	p.grant(1_000_000, 10_000) // the full bucket
+	n, pulses := 0, 0
+	for now := trigger.Instant(10_000); now < 20_000; pulses++ {
+		now = p.next(1_000_000, now)
+		n += p.grant(1_000_000, now)
+	}
+	if n < 9_900 || n > 10_100 || pulses > 220 {
+		t.Errorf("%d in 10 s, in %d pulses; want 10,000 in 200", n, pulses)
+	}
+	if got := p.grant(1_000_000, 500_000); got != 100 {
+		t.Errorf("%d after a rest, want two pulses", got)
+	}
+	if at := p.next(1, 500_000); at > 500_003 {
+		t.Errorf("one alone waits until %d", at)
+	}
+}
+
+// Whatever comes when, the earliest comes out first, and is known before: a
+// successor reads the due index from there on.
+func TestQueueKnowsTheEarliest(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var r Queue
+		var model []trigger.Instant
+		for range 2000 {
+			if rng.IntN(2) == 0 {
+				at := trigger.Instant(rng.IntN(1000))
+				r.push(dueAt(at, trigger.Normal, fmt.Sprintf("k%d", rng.IntN(9))), false)
+				model = append(model, at)
+			} else {
+				for _, d := range r.Take(rng.IntN(4), 0).Due {
+					slices.Sort(model)
+					if d.Due != model[0] {
+						t.Fatalf("seed %d: %d came out, the earliest is %d", seed, d.Due, model[0])
+					}
+					model = model[1:]
+				}
+			}
+			if first, ok := r.First(); ok != (len(model) > 0) || ok && first != slices.Min(model) {
+				t.Fatalf("seed %d: first is %d, want %d", seed, first, slices.Min(model))
+			}
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Config is what the due topics of a process are looked after by.
+type Config struct {
+	Kafka       []kgo.Opt // how to reach the brokers
+	Names       topics.Names
+	Partitions  int32           // of a due topic that is not partitioned by key
+	Manage      bool            // create missing topics
+	Replication int16           // of those; -1 the broker's default
+	ByKey       map[string]bool // topics of the channels configured; true: any number of partitions will do
+	Logger      *slog.Logger
+}
+
+// Topics makes sure that a due topic exists, and has enough partitions, before a
+// record goes to it: one record for a topic that is not there would fail a whole
+// turn. One for the process, shared by its partitions.
+type Topics struct {
+	Config
+	Sizes *Sizes
+
+	cl  *kgo.Client
+	adm *kadm.Client
+
+	mu    sync.RWMutex
+	known map[string]int32 // Count of topics that are as they must be
+
+	listing chan struct{} // held by who lists
+	listed  []Topic       // as of at
+	at      time.Time
+	stale   atomic.Bool // there are more
+}
+
+// New asks by a client that is connected already.
+func New(c Config, cl *kgo.Client) *Topics {
+	adm := kadm.NewClient(cl)
+	return &Topics{Config: c, Sizes: newSizes(adm), cl: cl, adm: adm, known: map[string]int32{},
+		listing: make(chan struct{}, 1)}
+}
+
+// Topic is a topic that due events may lie in.
+type Topic struct {
+	Name       string
+	Partitions int32
+	ByKey      bool
+}
+
+// WrittenBy are its partitions that a partition's turns may write to.
+func (t *Topic) WrittenBy(partition int32) []kafkapart.TopicPartition {
+	if !t.ByKey {
+		return []kafkapart.TopicPartition{{Topic: t.Name, Partition: partition}}
+	}
+	all := make([]kafkapart.TopicPartition, t.Partitions)
+	for i := range all {
+		all[i] = kafkapart.TopicPartition{Topic: t.Name, Partition: int32(i)}
+	}
+	return all
+}
+
+// IsDue says whether a topic is none of our own: our own must never be put off.
+func (d *Topics) IsDue(topic string) bool {
+	n := d.Names
+	switch topic {
+	case n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts():
+		return false
+	}
+	return true
+}
+
+// requestTimeout bounds what one question about a topic may take out of a turn.
+const requestTimeout = 2 * time.Second
+
+// Ensure finds a topic, or creates it. byKey says that any number of
+// Count will do. It costs a map lookup once it has succeeded.
+func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partitions int32, err error) {
+	d.mu.RLock()
+	n := d.known[name]
+	d.mu.RUnlock()
+	if n > 0 {
+		return n, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if n, err = d.count(ctx, name); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		if n, err = d.create(ctx, name); err != nil {
+			return 0, err
+		}
+	}
+	if n < d.Partitions && !byKey {
+		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, or set partitioning: by_key for the channel", name, n, d.Partitions)
+	}
+	if err := d.Sizes.Learn(ctx, SizesFor, name); err != nil {
+		d.Logger.Debug("what a topic takes is not known; going by Kafka's default", "topic", name, "error", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known[name] = n
+	d.stale.Store(true)
+	return n, nil
+}
+
+// Knows says that Ensure has found a topic, and would not ask again.
+func (d *Topics) Knows(name string) bool { return d.Count(name) > 0 }
+
+// Count is how many partitions a topic has; 0 if Ensure has not found it.
+func (d *Topics) Count(name string) int32 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.known[name]
+}
+
+func (d *Topics) create(ctx context.Context, name string) (int32, error) {
+	if !d.Manage {
+		return 0, fmt.Errorf("topic %s does not exist, and topics.manage is off: create it with %d partitions", name, d.Partitions)
+	}
+	spec := topics.DueTopic(name, d.Partitions, d.Replication)
+	configs := make(map[string]*string, len(spec.Configs))
+	for k, v := range spec.Configs {
+		configs[k] = &v
+	}
+	_, err := d.adm.CreateTopic(ctx, spec.Partitions, d.Replication, configs, name)
+	for range 10 {
+		if !errors.Is(err, kerr.TopicAlreadyExists) {
+			break
+		}
+		if n, err := d.count(ctx, name); err != nil || n > 0 {
+			return n, err // another partition's engine was first
+		}
+		wait.For(ctx, 20*time.Millisecond) // and the broker we ask has not heard yet
+	}
+	if err != nil {
+		return 0, fmt.Errorf("create topic %s: %w", name, err)
+	}
+	return spec.Partitions, nil
+}
+
+// count is how many partitions a topic has, 0 without such a topic. It asks the
+// brokers: kadm would answer from what it heard seconds ago, when somebody else
+// had not yet created the topic.
+func (d *Topics) count(ctx context.Context, name string) (int32, error) {
+	t, err := kafkapart.Metadata(ctx, d.cl, name)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int32(len(t.Partitions)), nil
+}
+
+// WrittenBy are the partitions of a topic that a partition's turns may write to;
+// own topics among them.
+func (d *Topics) WrittenBy(name string, partition int32) []kafkapart.TopicPartition {
+	d.mu.RLock()
+	t := Topic{name, d.known[name], d.ByKey[name]}
+	d.mu.RUnlock()
+	return t.WrittenBy(partition)
+}
+
+// CheckLeaders fails unless a partition of a topic has a leader; byKey asks for all.
+func (d *Topics) CheckLeaders(ctx context.Context, name string, partition int32, byKey bool) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	t, err := kafkapart.Metadata(ctx, d.cl, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range t.Partitions {
+		if p.Leader < 0 && (byKey || p.Partition == partition) {
+			return fmt.Errorf("%s/%d: %w", name, p.Partition, kerr.LeaderNotAvailable)
+		}
+	}
+	return nil
+}
+
+// Forget makes the next Ensure ask the brokers.
+func (d *Topics) Forget(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, name)
+}
+
+// listFor is how long a list of all due topics serves: the partitions that a
+// node opens together ask for it once.
+const listFor = 10 * time.Second
+
+// listTimeout bounds the question for all topics.
+const listTimeout = 20 * time.Second
+
+// All lists the due topics there are: those of the channels configured, and
+// every one that is called like a channel's.
+func (d *Topics) All(ctx context.Context) ([]Topic, error) {
+	select {
+	case d.listing <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-d.listing }()
+	if !d.stale.Swap(false) && time.Since(d.at) < listFor {
+		return d.listed, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, d.Kafka...)...) // what a client hears it keeps: 20 MB of 50,000 partitions
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // no topics: all
+	if err != nil {
+		d.stale.Store(true)
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	d.listed = nil
+	for _, t := range resp.Topics {
+		if t.Topic == nil || t.ErrorCode != 0 {
+			continue
+		}
+		byKey, ours := d.ByKey[*t.Topic]
+		if ours || d.Names.Channel(*t.Topic) != "" {
+			d.listed = append(d.listed, Topic{*t.Topic, int32(len(t.Partitions)), byKey})
+		}
+	}
+	d.at = time.Now()
+	return d.listed, nil
+}

@@ -1,0 +1,113 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/pipeline/dangling"
+	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/pipeline/recovery"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Process is what the partitions of one process share: their options, and what
+// comes to be while they run.
+type Process struct {
+	Options
+
+	format    atomic.Uint64                     // of topic state, as it is written
+	clocks    clocks                            // of the brokers
+	timetable atomic.Pointer[trigger.Timetable] // the one in force, for readers
+	batches   *decompress.Bound
+	endings   dangling.Endings // of partitions that are being opened
+
+	// asker fetches single records. A client that follows a partition has one
+	// connection for fetches, and what it asks besides would wait there behind
+	// the fetch that waits for records.
+	asker *kgo.Client
+	due   *output.Topics
+	cache *statestore.Cache // ours; nil: the options brought one
+}
+
+// NewProcess checks the options and fills them in. Connect comes before the first
+// partition is opened.
+func NewProcess(o Options) (*Process, error) {
+	o = o.withDefaults()
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("engine options: %w", err)
+	}
+	batches, err := decompress.New(o.BatchBytes)
+	if err != nil {
+		return nil, fmt.Errorf("bound on batches: %w", err)
+	}
+	p := &Process{Options: o, batches: batches}
+	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
+	p.AgreeOn(topics.Oldest)
+	p.timetable.Store(o.Machine.Timetable.Fork())
+	if o.Cache == nil {
+		p.cache = statestore.NewCache(256 << 20)
+		p.Cache = p.cache
+	}
+	return p, nil
+}
+
+// Connect brings a client that reads no partition: all that is asked once is
+// asked by it.
+func (o *Process) Connect(cl *kgo.Client) { o.asker, o.due = cl, output.New(o.output(), cl) }
+
+// Close comes when every partition is closed.
+func (o *Process) Close() {
+	if o.cache != nil {
+		o.cache.Close()
+	}
+}
+
+// Timetable is the tz database and calendars in force, for the caller alone.
+func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }
+
+// AgreeOn is called with the format of topic state that every member reads. It
+// returns the one that was written until now.
+func (o *Process) AgreeOn(f topics.Format) (was topics.Format) {
+	return topics.Format(o.format.Swap(uint64(f)))
+}
+
+// writes is the format that the partitions write.
+func (o *Process) writes() topics.Format { return topics.Format(o.format.Load()) }
+
+// Recovery is how stores of this process are recovered.
+func (o *Process) Recovery() *recovery.Config {
+	return &recovery.Config{
+		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(), FetchMaxWait: o.FetchMaxWait,
+		Dir: o.Dir, Cache: o.Cache, FS: o.StoreFS, MaxAway: o.MaxAway, Chunk: cmp.Or(o.restoreChunk, recovery.DefaultChunk),
+		Logger: o.Logger, Stored: func(partition int32) { o.Listener.Step(partition, StepRestore) },
+		GapMadeAgain: o.gapMadeAgain,
+	}
+}
+
+// output is what is known of due topics in advance.
+func (o *Process) output() output.Config {
+	byKey := map[string]bool{}
+	for _, channel := range o.Channels.Configured() {
+		s := o.Channels.Settings(channel)
+		byKey[s.Topic] = byKey[s.Topic] || s.ByKey
+		if s.HighLane {
+			lane := topics.HighLane(s.Topic)
+			byKey[lane] = byKey[lane] || s.ByKey
+		}
+	}
+	return output.Config{Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Manage: o.ManageTopics,
+		Replication: o.Replication, ByKey: byKey, Logger: o.Logger}
+}
+
+// decompressor bounds what a client decompresses, batch by batch.
+func (o *Process) decompressor() kgo.Decompressor { return o.batches }
+
+// batchReader bounds what a client decompresses that reads much.
+func (o *Process) batchReader() *decompress.Reader { return o.batches.Reader() }

@@ -1,0 +1,121 @@
+package recovery
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// reading is the value of metaReading.
+type reading struct {
+	topic [16]byte        // id of topic state
+	at    trigger.Instant // by the brokers' clock, when the reading began; 0: unknown
+}
+
+func (r reading) encode() []byte { return append(r.topic[:], Number(int64(r.at))...) }
+
+func decodeReading(b []byte) (r reading) {
+	if len(b) == 24 {
+		copy(r.topic[:], b)
+		r.at = trigger.Instant(ToNumber(b[16:]))
+	}
+	return r
+}
+
+func (r *Replica) position() (int64, error) {
+	raw, err := r.store.Meta(MetaPosition)
+	return ToNumber(raw), err
+}
+
+// WipeStale wipes a store that must not be resumed: of other topics, of another
+// partition, or older than tombstones are kept.
+func (r *Replica) WipeStale(ids TopicIDs, now trigger.Instant) error {
+	reason, err := r.stale(ids, now)
+	r.began = reading{topic: ids.State}
+	if err != nil || reason == "" {
+		return err
+	}
+	return r.Wipe(reason)
+}
+
+// Wipe begins the store anew.
+func (r *Replica) Wipe(reason string) error {
+	r.config.Logger.Info("rebuilding the local store from Kafka", "partition", r.id, "reason", reason)
+	if err := r.store.Wipe(); err != nil {
+		return err
+	}
+	r.batch = r.store.NewBatch()
+	return nil
+}
+
+// stale says why the store must not be resumed; "" if it may be. Resuming one
+// whose tombstones are compacted away would fire what was cancelled since.
+//
+// Kafka keeps every tombstone for delete.retention.ms after whoever reads could
+// first have missed it. So a store is as old as the newest of two moments:
+// when its reading of topic state began, and when the newest turn it has seen
+// was written. One half of that time a store may lie, the other is there to
+// read what it lacks (apply).
+func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
+	began, err := r.store.Meta(metaReading)
+	if err != nil {
+		return "", err
+	}
+	raw, err := r.store.Meta(MetaProgress)
+	if err != nil {
+		return "", err
+	}
+	home, err := r.store.Meta(metaPartition)
+	if err != nil {
+		return "", err
+	}
+	if home != nil && ToNumber(home) != int64(r.id) {
+		return "it is of partition " + strconv.FormatInt(ToNumber(home), 10), nil
+	}
+	if raw == nil {
+		return r.staleFilling(decodeReading(began), ids, now)
+	}
+	pr, err := topics.DecodeProgress(raw)
+	if err != nil {
+		return "its progress cannot be read", nil
+	}
+	if pr.StateID != ids.State {
+		err := r.config.GapMadeAgain(r.id, ids.State, "topic %s was deleted and made again, and all pending triggers with it; what topic %s still holds would be decided again",
+			r.config.Names.State(), r.config.Names.Commands())
+		if err != nil {
+			return "", err
+		}
+	}
+	since := decodeReading(began)
+	if pr.CommandsID != ids.Commands || pr.StateID != ids.State || (since.at > 0 && since.topic != ids.State) {
+		return "a topic was deleted and made again", nil
+	}
+	r.since = max(pr.At, since.at)
+	return r.tooOld(now, r.config.MaxAway), nil
+}
+
+// staleFilling is stale for a store that has seen no progress yet: its filling
+// was broken off, or nobody ever turned the partition.
+func (r *Replica) staleFilling(began reading, ids TopicIDs, now trigger.Instant) (string, error) {
+	position, err := r.position()
+	switch {
+	case err != nil || position == 0:
+		return "", err
+	case began.at == 0:
+		return "its restore was broken off, and nobody knows when it began", nil
+	case began.topic != ids.State:
+		return "a topic was deleted and made again", nil
+	}
+	r.since = began.at
+	return r.tooOld(now, r.config.MaxAway), nil
+}
+
+// tooOld says how old what was read is, if that is more than allowed; "" if not.
+func (r *Replica) tooOld(now trigger.Instant, most time.Duration) string {
+	if age := now.Sub(r.since); age > most {
+		return "it is " + age.Round(time.Minute).String() + " old"
+	}
+	return ""
+}

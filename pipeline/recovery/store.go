@@ -1,0 +1,96 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Config is what the stores of a process are recovered by.
+type Config struct {
+	Kafka        []kgo.Opt
+	Names        topics.Names
+	Partitions   int32
+	Isolation    kafkapart.Isolation
+	FetchMaxWait time.Duration
+
+	Dir   string            // stores live in <Dir>/<partition>
+	Cache *statestore.Cache // shared by all
+	FS    vfs.FS            // nil is the disk
+
+	MaxAway time.Duration // how old a store may be before it is rebuilt rather than resumed
+	Chunk   int           // keys in one batch
+	Logger  *slog.Logger
+	Stored  func(partition int32) // after every batch that is stored
+
+	// GapMadeAgain decides whether a partition may go on although a topic of an id
+	// was made anew; nil is yes.
+	GapMadeAgain func(partition int32, id [16]byte, format string, args ...any) error
+}
+
+// OpenStore opens a partition's store, or begins an empty one where it is
+// damaged.
+func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error) {
+	so := statestore.Options{Dir: c.dir(id), Cache: c.Cache, Logger: log, FS: c.FS}
+	st, err := statestore.Open(so)
+	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
+		if err := c.quarantine(id, log, err); err != nil {
+			return nil, err
+		}
+		st, err = statestore.Open(so)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return st, nil
+}
+
+// quarantine puts a partition's store aside, which is closed and of no use.
+func (c *Config) quarantine(id int32, log *slog.Logger, why error) error {
+	log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", why)
+	if _, err := statestore.QuarantineFS(c.fs(), c.dir(id)); err != nil {
+		return fmt.Errorf("quarantine store: %w", err)
+	}
+	return nil
+}
+
+// QuarantineDamaged puts aside a closed store in which damage was found while it was
+// in use: opening reads the keys alone, and would find nothing wrong with it.
+func (c *Config) QuarantineDamaged(id int32, log *slog.Logger, err error) {
+	if !errors.Is(err, statestore.ErrCorrupt) {
+		return
+	}
+	if err := c.quarantine(id, log, err); err != nil {
+		log.Error("a damaged store stays in the way", "error", err)
+	}
+}
+
+func (c *Config) dir(id int32) string { return filepath.Join(c.Dir, strconv.Itoa(int(id))) }
+
+func (c *Config) fs() vfs.FS {
+	if c.FS == nil {
+		return vfs.Default
+	}
+	return c.FS
+}
+
+// Stores are the partitions that have a store here, good or not.
+func (c *Config) Stores() (ids []int32) {
+	names, _ := c.fs().List(c.Dir) // none yet: nothing
+	for _, name := range names {
+		if id, err := strconv.ParseInt(name, 10, 32); err == nil && id >= 0 && id < int64(c.Partitions) {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}

@@ -1,0 +1,48 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+)
+
+// ErrPartitions says that topics have another number of partitions than the
+// engine is set to. Keys would hash elsewhere: growing is a migration.
+var ErrPartitions = errors.New("the number of partitions does not fit")
+
+// requestTimeout bounds a request that does not depend on how much there is to
+// read.
+const requestTimeout = 20 * time.Second
+
+// Topics are commands, state, receipts and control as the brokers have them. It
+// refuses topics to which partitions were added.
+func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	names := []string{c.Names.Commands(), c.Names.State(), c.Names.Receipts(), c.Names.Control()}
+	found, err := kafkapart.MetadataOf(ctx, cl, names...)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range found[:3] { // control has one partition
+		if have := len(t.Partitions); have != int(c.Partitions) {
+			return nil, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; "+
+				"keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, c.Partitions)
+		}
+	}
+	return found, nil
+}
+
+// TopicIDs are the ids of what we read: a topic that was deleted and made again
+// has another one, and nothing we hold belongs to it.
+type TopicIDs struct{ Commands, State, Receipts, Control [16]byte }
+
+// IDsOf are those of Topics.
+func IDsOf(own []*kmsg.MetadataResponseTopic) TopicIDs {
+	return TopicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
+}
