@@ -49,8 +49,10 @@ func (v *verifier) nameless() {
 	}
 	for o, appended := range n.open {
 		if v.complete(appended) {
-			v.add(nil, Violation{Class: LostAck, Partition: o.at.partition, Records: []string{n.record(o)},
-				Sentence: "its key is no trigger's, and no event refuses it"})
+			v.add(nil, Violation{
+				Class: LostAck, Partition: o.at.partition, Records: []string{n.record(o)},
+				Sentence: "its key is no trigger's, and no event refuses it",
+			})
 		}
 	}
 }
