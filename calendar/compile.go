@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -154,9 +155,10 @@ func (c *compiler) readRule() error {
 func (c *compiler) readEvery(text string) error {
 	d, err := parseDuration(text)
 	if err != nil {
-		e := in("recurrence", err).(*Error)
-		e.Code = CodeInvalidRule
-		return e
+		if e, ok := errors.AsType[*Error](err); ok {
+			e.Code = CodeInvalidRule
+		}
+		return in("recurrence", err)
 	}
 	if d < time.Millisecond {
 		return fail(CodeInvalidRule, "recurrence", "every:%s has no length", text)

@@ -20,7 +20,7 @@ func (p *cronParser) bad(at int, format string, args ...any) error {
 }
 
 func (p *cronParser) badItem(f cronField, item, why string) {
-	p.bad(p.at, "cron %s: %s %s", f.name, clip(item), why)
+	_ = p.bad(p.at, "cron %s: %s %s", f.name, clip(item), why)
 }
 
 func (p *cronParser) badMacro(w cronWord) error {

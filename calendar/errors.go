@@ -48,8 +48,10 @@ func fail(code Code, field, format string, args ...any) *Error {
 
 // failAt builds an Error that points into the field's text.
 func failAt(code Code, field string, pos int, format string, args ...any) *Error {
-	return &Error{Code: code, Field: field, Pos: pos,
-		Msg: fmt.Sprintf(format, args...) + fmt.Sprintf(" (at character %d)", pos+1)}
+	return &Error{
+		Code: code, Field: field, Pos: pos,
+		Msg: fmt.Sprintf(format, args...) + fmt.Sprintf(" (at character %d)", pos+1),
+	}
 }
 
 // orElse is a hint, or the second one where there is none.

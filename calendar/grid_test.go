@@ -4,8 +4,8 @@ import "testing"
 
 func TestFirstInRange(t *testing.T) {
 	for m := int64(1); m < 40; m++ {
-		for a := int64(0); a < m; a++ {
-			for lo := int64(0); lo < m; lo++ {
+		for a := range m {
+			for lo := range m {
 				for hi := lo; hi < m; hi += 3 {
 					want := int64(-1)
 					for x := range m {

@@ -111,8 +111,10 @@ func TestPlainRulesCountFar(t *testing.T) {
 
 // Counting by period gives what counting one by one gives.
 func TestCountOfPicks(t *testing.T) {
-	for _, rule := range []string{"FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=1,2,-1,9", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29,28;BYHOUR=1,5;BYSETPOS=3,-1",
-		"FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,WE;BYSETPOS=-2,1", "FREQ=DAILY;BYHOUR=1,2,3;BYSETPOS=2,-2,3", "FREQ=MONTHLY;BYMONTHDAY=31;BYSETPOS=1"} {
+	for _, rule := range []string{
+		"FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=1,2,-1,9", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29,28;BYHOUR=1,5;BYSETPOS=3,-1",
+		"FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,WE;BYSETPOS=-2,1", "FREQ=DAILY;BYHOUR=1,2,3;BYSETPOS=2,-2,3", "FREQ=MONTHLY;BYMONTHDAY=31;BYSETPOS=1",
+	} {
 		all, err := Compile(Embedded(), Spec{Recurrence: rule, Start: "2026-01-15T09:00"})
 		if err != nil {
 			t.Fatal(err)

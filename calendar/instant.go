@@ -1,6 +1,9 @@
 package calendar
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // ParseInstant reads an instant as the contract writes one: RFC 3339 with an
 // offset or Z, or a number of 10 digits (seconds) or 13 digits (milliseconds)
@@ -105,7 +108,7 @@ func parseWhen(s string) (when, error) {
 
 // in names the field an error belongs to.
 func in(field string, err error) error {
-	if e, ok := err.(*Error); ok && e != nil {
+	if e, ok := errors.AsType[*Error](err); ok && e != nil {
 		e.Field = field
 		return e
 	}

@@ -174,9 +174,11 @@ func oracleInstants(p *recurRule, start Wall, loc *time.Location, d DST, years i
 	return slices.Compact(out)
 }
 
-var oracleZones = []string{"UTC", "America/New_York", "Europe/London", "Europe/Berlin", "Atlantic/Azores",
+var oracleZones = []string{
+	"UTC", "America/New_York", "Europe/London", "Europe/Berlin", "Atlantic/Azores",
 	"America/Havana", "America/Santiago", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca",
-	"Antarctica/Troll", "Asia/Kathmandu", "Europe/Dublin", "Pacific/Chatham", "Asia/Gaza", "America/St_Johns"}
+	"Antarctica/Troll", "Asia/Kathmandu", "Europe/Dublin", "Pacific/Chatham", "Asia/Gaza", "America/St_Johns",
+}
 
 // randomRule makes rules that are legal and often dense; what check refuses
 // is drawn again.

@@ -41,8 +41,10 @@ func parsePreview(body []byte, calendars CalendarSource) (*PreviewRequest, error
 	return q, first
 }
 
-var previewFields = []string{"id", "fire_at", "recurrence", "delay", "start", "timezone", "include", "exclude",
-	"until", "count", "dst", "calendars", "after", "n"}
+var previewFields = []string{
+	"id", "fire_at", "recurrence", "delay", "start", "timezone", "include", "exclude",
+	"until", "count", "dst", "calendars", "after", "n",
+}
 
 // set reads one field. null counts as absent.
 func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars CalendarSource) error {

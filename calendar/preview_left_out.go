@@ -66,7 +66,7 @@ func (r *Rule) LeftOut(after, until int64, most int) (list []Occurrence, err err
 		from := ceilDiv(max(int64(g.from)-r.holidays.ahead(), int64(r.startWall))-r.subMs, 1000)
 		for {
 			if !fresh || w < from {
-				found := false
+				var found bool
 				if w, found, err = r.walls.next(from); err != nil || !found {
 					return list, err
 				}

@@ -7,8 +7,10 @@ import (
 
 func TestPreview(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
-		{"the contract's example", `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York"}`,
-			`{"occurrences":[{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}`},
+		{
+			"the contract's example", `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York"}`,
+			`{"occurrences":[{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}`,
+		},
 		{"id comes back as it was", `{"id":{"x":1},"fire_at":1795183200}`, `{"id":{"x":1},"occurrences":[{"at":"2026-11-20T14:00:00Z","local":"2026-11-20T14:00:00Z"}]}`},
 		{"past times are fine", `{"fire_at":"1999-01-01T00:00:00Z"}`, `{"occurrences":[{"at":"1999-01-01T00:00:00Z","local":"1999-01-01T00:00:00Z"}]}`},
 		{"after is exclusive", `{"fire_at":"1999-01-01T00:00:00Z","after":"1999-01-01T00:00:00Z"}`, `{"occurrences":[]}`},
@@ -16,19 +18,31 @@ func TestPreview(t *testing.T) {
 		{"delay from after", `{"delay":"7m","after":"2026-11-20T14:00:00Z"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
 		{"delay as a number with an exponent", `{"delay":4.2e2,"after":"2026-11-20T14:00:00Z"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
 		{"delay as a number", `{"delay":420,"after":"2026-11-20T14:00:00Z","timezone":"Asia/Tokyo"}`, `{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T23:07:00+09:00"}]}`},
-		{"every from after", `{"recurrence":"every:15m","after":"2026-11-20T14:00:00Z","n":2}`,
-			`{"occurrences":[{"at":"2026-11-20T14:15:00Z","local":"2026-11-20T14:15:00Z"},{"at":"2026-11-20T14:30:00Z","local":"2026-11-20T14:30:00Z"}]}`},
-		{"no shortest period, INTERVAL or horizon", `{"recurrence":"FREQ=SECONDLY;INTERVAL=90061","start":"2500-01-01T00:00","n":1}`,
-			`{"occurrences":[{"at":"2500-01-01T00:00:00Z","local":"2500-01-01T00:00:00Z"}]}`},
-		{"no bound on COUNT", `{"recurrence":"FREQ=DAILY;COUNT=2147483648","start":"2027-01-01T00:00","n":1}`,
-			`{"occurrences":[{"at":"2027-01-01T00:00:00Z","local":"2027-01-01T00:00:00Z"}]}`},
-		{"no bound on COUNT, elapsed", `{"recurrence":"FREQ=MINUTELY;BYHOUR=9;COUNT=999999","start":"2027-01-01T09:00","n":1}`,
-			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},
+		{
+			"every from after", `{"recurrence":"every:15m","after":"2026-11-20T14:00:00Z","n":2}`,
+			`{"occurrences":[{"at":"2026-11-20T14:15:00Z","local":"2026-11-20T14:15:00Z"},{"at":"2026-11-20T14:30:00Z","local":"2026-11-20T14:30:00Z"}]}`,
+		},
+		{
+			"no shortest period, INTERVAL or horizon", `{"recurrence":"FREQ=SECONDLY;INTERVAL=90061","start":"2500-01-01T00:00","n":1}`,
+			`{"occurrences":[{"at":"2500-01-01T00:00:00Z","local":"2500-01-01T00:00:00Z"}]}`,
+		},
+		{
+			"no bound on COUNT", `{"recurrence":"FREQ=DAILY;COUNT=2147483648","start":"2027-01-01T00:00","n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T00:00:00Z","local":"2027-01-01T00:00:00Z"}]}`,
+		},
+		{
+			"no bound on COUNT, elapsed", `{"recurrence":"FREQ=MINUTELY;BYHOUR=9;COUNT=999999","start":"2027-01-01T09:00","n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`,
+		},
 		{"has ended", `{"recurrence":"FREQ=DAILY;COUNT=3","start":"2020-01-01T09:00"}`, `{"occurrences":[]}`},
-		{"fire_at beside recurrence is the start", `{"recurrence":"FREQ=DAILY","fire_at":"2027-01-01T09:00","timezone":"Europe/Berlin","n":1}`,
-			`{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`},
-		{"dst", `{"recurrence":"FREQ=DAILY","start":"2026-11-01T01:30","timezone":"America/New_York","dst":{"overlap":"both"},"after":"2026-10-31T23:00","n":2}`,
-			`{"occurrences":[{"at":"2026-11-01T05:30:00Z","local":"2026-11-01T01:30:00-04:00","note":"overlap: first pass"},{"at":"2026-11-01T06:30:00Z","local":"2026-11-01T01:30:00-05:00","note":"overlap: second pass"}]}`},
+		{
+			"fire_at beside recurrence is the start", `{"recurrence":"FREQ=DAILY","fire_at":"2027-01-01T09:00","timezone":"Europe/Berlin","n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`,
+		},
+		{
+			"dst", `{"recurrence":"FREQ=DAILY","start":"2026-11-01T01:30","timezone":"America/New_York","dst":{"overlap":"both"},"after":"2026-10-31T23:00","n":2}`,
+			`{"occurrences":[{"at":"2026-11-01T05:30:00Z","local":"2026-11-01T01:30:00-04:00","note":"overlap: first pass"},{"at":"2026-11-01T06:30:00Z","local":"2026-11-01T01:30:00-05:00","note":"overlap: second pass"}]}`,
+		},
 		{"include alone", `{"include":["2027-01-01T09:00"],"timezone":"Europe/Berlin"}`, `{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`},
 		{"count and until as fields", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","count":1}`, `{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},
 		{"null is absent", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","timezone":null,"n":1}`, `{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},

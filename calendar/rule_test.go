@@ -49,10 +49,16 @@ func TestIncludeExclude(t *testing.T) {
 		include, exclude []string
 		want             string
 	}{
-		{"bare date removes the day", "FREQ=DAILY;BYHOUR=9,18", "2026-12-24T09:00", nil, []string{"2026-12-25"},
-			"2026-12-24T14:00:00Z 2026-12-24T23:00:00Z 2026-12-26T14:00:00Z"},
-		{"local time removes one", "FREQ=DAILY;BYHOUR=9,18", "2026-12-25T09:00", nil, []string{"2026-12-25T18:00"},
-			"2026-12-25T14:00:00Z 2026-12-26T14:00:00Z"},
+		{
+			"bare date removes the day", "FREQ=DAILY;BYHOUR=9,18", "2026-12-24T09:00", nil,
+			[]string{"2026-12-25"},
+			"2026-12-24T14:00:00Z 2026-12-24T23:00:00Z 2026-12-26T14:00:00Z",
+		},
+		{
+			"local time removes one", "FREQ=DAILY;BYHOUR=9,18", "2026-12-25T09:00", nil,
+			[]string{"2026-12-25T18:00"},
+			"2026-12-25T14:00:00Z 2026-12-26T14:00:00Z",
+		},
 		{"instant removes one", "FREQ=DAILY", "2026-12-24T09:00", nil, []string{"2026-12-25T14:00:00Z"}, "2026-12-24T14:00:00Z 2026-12-26T14:00:00Z"},
 		{"COUNT is not refilled", "FREQ=DAILY;COUNT=3", "2026-12-24T09:00", nil, []string{"2026-12-25"}, "2026-12-24T14:00:00Z 2026-12-26T14:00:00Z end"},
 		{"a shifted one by its scheduled time", "FREQ=DAILY", "2026-03-08T02:30", nil, []string{"2026-03-08T02:30"}, "2026-03-09T06:30:00Z"},
@@ -60,11 +66,19 @@ func TestIncludeExclude(t *testing.T) {
 		{"elapsed, by local time", "every:1h", "2026-12-24T09:00", nil, []string{"2026-12-24T10:00"}, "2026-12-24T14:00:00Z 2026-12-24T16:00:00Z"},
 		{"elapsed, a whole day", "every:1h", "2026-12-24T22:00", nil, []string{"2026-12-25"}, "2026-12-25T03:00:00Z 2026-12-25T04:00:00Z 2026-12-26T05:00:00Z"},
 		{"every second, 365 days", "every:1s", "2026-01-01T00:00", nil, allOf2026(), "2027-01-01T05:00:00Z"},
-		{"include adds", "FREQ=WEEKLY", "2026-12-21T09:00", []string{"2026-12-24T12:00", "2026-12-23T12:00:00Z"}, nil,
-			"2026-12-21T14:00:00Z 2026-12-23T12:00:00Z=2026-12-23T12:00:00.000Z 2026-12-24T17:00:00Z=2026-12-24T12:00:00 2026-12-28T14:00:00Z"},
+		{
+			"include adds", "FREQ=WEEKLY", "2026-12-21T09:00",
+			[]string{"2026-12-24T12:00", "2026-12-23T12:00:00Z"},
+			nil,
+			"2026-12-21T14:00:00Z 2026-12-23T12:00:00Z=2026-12-23T12:00:00.000Z 2026-12-24T17:00:00Z=2026-12-24T12:00:00 2026-12-28T14:00:00Z",
+		},
 		{"include by bare date takes the start's time", "FREQ=WEEKLY", "2026-12-21T09:00", []string{"2026-12-24"}, nil, "2026-12-21T14:00:00Z 2026-12-24T14:00:00Z"},
-		{"include of what fires anyway", "FREQ=DAILY", "2026-12-24T09:00", []string{"2026-12-25T14:00:00Z", "2026-12-25T09:00"}, nil,
-			"2026-12-24T14:00:00Z 2026-12-25T14:00:00Z=2026-12-25T09:00:00 2026-12-26T14:00:00Z"},
+		{
+			"include of what fires anyway", "FREQ=DAILY", "2026-12-24T09:00",
+			[]string{"2026-12-25T14:00:00Z", "2026-12-25T09:00"},
+			nil,
+			"2026-12-24T14:00:00Z 2026-12-25T14:00:00Z=2026-12-25T09:00:00 2026-12-26T14:00:00Z",
+		},
 		{"exclude beats include", "FREQ=WEEKLY", "2026-12-21T09:00", []string{"2026-12-24T12:00"}, []string{"2026-12-24"}, "2026-12-21T14:00:00Z 2026-12-28T14:00:00Z"},
 		{"include survives COUNT", "FREQ=DAILY;COUNT=1", "2026-12-21T09:00", []string{"2027-01-01T12:00"}, nil, "2026-12-21T14:00:00Z 2027-01-01T17:00:00Z end"},
 		{"dates alone", "", "", []string{"2026-12-24T12:00", "2026-12-23", "2026-12-24T12:00"}, nil, "2026-12-23T05:00:00Z 2026-12-24T17:00:00Z end"},
@@ -99,8 +113,10 @@ func TestHolidays(t *testing.T) {
 		{"cron on the real timeline skips", "cron:0 */12 * * *", OnSkip, "2026-12-23T17:00:00Z 2026-12-26T05:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-12-23T09:00", Zone: "America/New_York",
-				Calendars: &CalendarRule{Names: []string{"x"}, On: c.on, Sets: []DateSet{set}}, Append: now})
+			r := mustCompile(t, Spec{
+				Recurrence: c.rule, Start: "2026-12-23T09:00", Zone: "America/New_York",
+				Calendars: &CalendarRule{Names: []string{"x"}, On: c.on, Sets: []DateSet{set}}, Append: now,
+			})
 			checkOccurrences(t, r, minInstant, c.want)
 		})
 	}
@@ -138,10 +154,18 @@ func TestPeriod(t *testing.T) {
 		rule string
 		want time.Duration
 	}{
-		{"every:15m", 15 * time.Minute}, {"FREQ=HOURLY;INTERVAL=3", 3 * time.Hour}, {"FREQ=DAILY", 24 * time.Hour},
-		{"FREQ=DAILY;BYHOUR=9,17", 8 * time.Hour}, {"FREQ=DAILY;BYHOUR=1,23", 2 * time.Hour}, {"FREQ=WEEKLY;BYDAY=MO,WE", 48 * time.Hour},
-		{"FREQ=WEEKLY;BYDAY=MO;BYHOUR=0,23", 23 * time.Hour}, {"FREQ=DAILY;COUNT=1", 0}, {"cron:*/7 * * * *", 4 * time.Minute},
-		{"cron:0 9 * * 1-5", 24 * time.Hour}, {"FREQ=MINUTELY;BYSECOND=0,50", 10 * time.Second}, {"FREQ=MONTHLY;BYMONTHDAY=1,-1", 24 * time.Hour},
+		{"every:15m", 15 * time.Minute},
+		{"FREQ=HOURLY;INTERVAL=3", 3 * time.Hour},
+		{"FREQ=DAILY", 24 * time.Hour},
+		{"FREQ=DAILY;BYHOUR=9,17", 8 * time.Hour},
+		{"FREQ=DAILY;BYHOUR=1,23", 2 * time.Hour},
+		{"FREQ=WEEKLY;BYDAY=MO,WE", 48 * time.Hour},
+		{"FREQ=WEEKLY;BYDAY=MO;BYHOUR=0,23", 23 * time.Hour},
+		{"FREQ=DAILY;COUNT=1", 0},
+		{"cron:*/7 * * * *", 4 * time.Minute},
+		{"cron:0 9 * * 1-5", 24 * time.Hour},
+		{"FREQ=MINUTELY;BYSECOND=0,50", 10 * time.Second},
+		{"FREQ=MONTHLY;BYMONTHDAY=1,-1", 24 * time.Hour},
 		{"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=1,2", 24 * time.Hour},
 	} {
 		r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-01-05T00:00", Limits: Limits{}.Preview()})

@@ -91,6 +91,7 @@ type CalendarRule struct {
 	Sets  []DateSet
 }
 
+// What becomes of an occurrence on a day of a calendar.
 const (
 	OnSkip     = "skip"                  // an occurrence on a listed date does not fire
 	OnNext     = "next_business_day"     // it moves to the next Monday to Friday that is not listed

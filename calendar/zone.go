@@ -12,11 +12,13 @@ type GapPolicy uint8
 // OverlapPolicy says which pass of a repeated wall time counts.
 type OverlapPolicy uint8
 
+// The gap policies.
 const (
 	GapShift GapPolicy = iota // later by the gap: 02:30 fires at 03:30 (RFC 5545 §3.3.5); the default
 	GapSkip                   // does not fire (one reading of RFC 5545 §3.3.10)
 )
 
+// The overlap policies.
 const (
 	OverlapFirst  OverlapPolicy = iota // the earlier instant (RFC 5545 §3.3.5); the default
 	OverlapSecond                      // the later instant

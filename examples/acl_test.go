@@ -47,9 +47,11 @@ func TestACLGuide(t *testing.T) {
 	}
 	k := services.Kafka(t, services.Secure())
 	d := &dev{bin: waterclock(t)}
-	settings := []string{"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
+	settings := []string{
+		"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
 		"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
-		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set", "kafka.sasl.password=engine-secret"}
+		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set", "kafka.sasl.password=engine-secret",
+	}
 	run := func(args ...string) (string, error) {
 		out, err := d.command(t, d.bin, append(args, settings...)...).CombinedOutput()
 		return string(out), err
@@ -99,8 +101,14 @@ func playRoles(t *testing.T, k *services.KafkaCluster) {
 		who   *member
 		topic string
 	}{
-		{producer, "waterclock.state"}, {producer, "waterclock.due.orders"}, {producer, "waterclock.receipts"}, {producer, "waterclock.events"},
-		{orders, "waterclock.commands"}, {orders, "waterclock.due.orders"}, {analyst, "waterclock.events"}, {analyst, "waterclock.commands"},
+		{producer, "waterclock.state"},
+		{producer, "waterclock.due.orders"},
+		{producer, "waterclock.receipts"},
+		{producer, "waterclock.events"},
+		{orders, "waterclock.commands"},
+		{orders, "waterclock.due.orders"},
+		{analyst, "waterclock.events"},
+		{analyst, "waterclock.commands"},
 	} {
 		// Who may write nothing at all is refused before a topic is looked at.
 		if err := c.who.try(c.topic, "k", "v"); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {

@@ -47,8 +47,10 @@ type life struct {
 const firstDay = "2026-03-02"
 
 func newLife(t *testing.T) *life {
-	return &life{t: t, offset: 100, machine: trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
-		Timetable: &trigger.Timetable{Zones: calendar.Embedded()}, Channel: channel}}
+	return &life{t: t, offset: 100, machine: trigger.Machine{
+		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+		Timetable: &trigger.Timetable{Zones: calendar.Embedded()}, Channel: channel,
+	}}
 }
 
 // channel has the defaults of docs/operations/settings.md.

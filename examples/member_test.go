@@ -49,8 +49,10 @@ func login(t *testing.T, k *services.KafkaCluster, name string) *member {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
-	m := &member{t: t, name: name, opts: []kgo.Opt{kgo.SeedBrokers(k.SASLSSL), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}),
-		kgo.SASL(scram.Auth{User: name, Pass: name + "-secret"}.AsSha512Mechanism())}}
+	m := &member{t: t, name: name, opts: []kgo.Opt{
+		kgo.SeedBrokers(k.SASLSSL), kgo.DialTLSConfig(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}),
+		kgo.SASL(scram.Auth{User: name, Pass: name + "-secret"}.AsSha512Mechanism()),
+	}}
 	m.cl = m.client()
 	return m
 }

@@ -115,8 +115,11 @@ func shortKey(k string) string {
 
 func checkTimes(e *topics.Event) error {
 	for _, f := range []struct{ name, text string }{
-		{"occurred_at", e.OccurredAt}, {"scheduled_at", e.ScheduledAt}, {"first", e.First},
-		{"last", e.Last}, {"previous_scheduled_at", e.PreviousScheduled},
+		{"occurred_at", e.OccurredAt},
+		{"scheduled_at", e.ScheduledAt},
+		{"first", e.First},
+		{"last", e.Last},
+		{"previous_scheduled_at", e.PreviousScheduled},
 	} {
 		if f.text == "" {
 			continue

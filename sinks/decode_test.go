@@ -54,9 +54,11 @@ func TestDecodeEvent(t *testing.T) {
 
 // What the engine writes is what we read.
 func TestDecodeWhatTopicsWrites(t *testing.T) {
-	f := trigger.Fact{Type: trigger.OccurrenceFired, Revision: 2, Seq: 9, Channel: "push", UserID: "u", Scheduled: trigger.At(appended),
+	f := trigger.Fact{
+		Type: trigger.OccurrenceFired, Revision: 2, Seq: 9, Channel: "push", UserID: "u", Scheduled: trigger.At(appended),
 		Occurrence: "2026-11-21T09:00:00", Step: 1, Attempt: 2, HasStep: true, State: trigger.InFlight, Lateness: 4, HasLate: true,
-		Tags: []trigger.Tag{{Key: "a", Value: "b"}}, Spec: &trigger.Spec{Payload: []byte(`{"x": [1, 2]}`)}}
+		Tags: []trigger.Tag{{Key: "a", Value: "b"}}, Spec: &trigger.Spec{Payload: []byte(`{"x": [1, 2]}`)},
+	}
 	b := topics.AppendEvent(nil, "acme/k", &f, topics.EventEnv{Partition: 3, EventUS: appended.UnixMicro(), At: trigger.At(appended), WithPayload: true})
 	got, err := DecodeEvent(b, appended)
 	if err != nil {

@@ -75,12 +75,14 @@ func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok boo
 	if !r.State.Live(sec) {
 		return s, false
 	}
-	s = TriggerState{Tenant: tenant, Trigger: key,
+	s = TriggerState{
+		Tenant: tenant, Trigger: key,
 		State: r.State.V, PreviousState: r.PreviousState.at(sec), Type: r.Type.at(sec), Reason: r.Reason.at(sec),
 		Revision: r.Revision.at(sec), Seq: r.Seq.at(sec), EventUS: r.State.US,
 		ScheduledAt: r.ScheduledAt.at(sec), Occurrence: r.Occurrence.at(sec), LocalTime: r.LocalTime.at(sec),
 		Timezone: r.Timezone.at(sec), Channel: r.Channel.at(sec), UserID: r.UserID.at(sec),
-		CorrelationID: r.CorrelationID.at(sec), Attempt: int(r.Attempt.at(sec)), Tags: r.Tags.at(sec), ErasedUS: r.ErasedUS.at(sec)}
+		CorrelationID: r.CorrelationID.at(sec), Attempt: int(r.Attempt.at(sec)), Tags: r.Tags.at(sec), ErasedUS: r.ErasedUS.at(sec),
+	}
 	if len(s.Tags) == 0 {
 		s.Tags = nil // an erasure's word
 	}
@@ -181,8 +183,10 @@ func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
 	if !r.State.Live(sec) {
 		return e, false
 	}
-	return MinuteEntry{Due: k.Due, Tenant: k.Tenant, Trigger: k.Trigger, Occurrence: r.Occurrence.at(sec),
-		State: r.State.V, Channel: r.Channel.at(sec), UserID: r.UserID.at(sec), FiredUS: r.FiredUS.at(sec), EventUS: r.State.US}, true
+	return MinuteEntry{
+		Due: k.Due, Tenant: k.Tenant, Trigger: k.Trigger, Occurrence: r.Occurrence.at(sec),
+		State: r.State.V, Channel: r.Channel.at(sec), UserID: r.UserID.at(sec), FiredUS: r.FiredUS.at(sec), EventUS: r.State.US,
+	}, true
 }
 
 // minuteStates says what an event makes of the entry at its scheduled_at.
@@ -217,8 +221,10 @@ func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, Min
 	}
 	if due != 0 {
 		at := stamp{e.EventUS, minuteUntil(e.EventUS, due, retention)}
-		row := MinuteRow{State: cell(at, state), Occurrence: said(at, e.Occurrence), Channel: said(at, e.Channel),
-			UserID: said(contentStamp(e.EventUS, retention), e.UserID)}
+		row := MinuteRow{
+			State: cell(at, state), Occurrence: said(at, e.Occurrence), Channel: said(at, e.Channel),
+			UserID: said(contentStamp(e.EventUS, retention), e.UserID),
+		}
 		if state == "FIRED" {
 			row.FiredUS = cell(at, e.EventUS)
 		}

@@ -25,7 +25,8 @@ func newLived(t *testing.T) *lived {
 		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000, Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 		Channel: func(name string) trigger.Channel {
 			return trigger.Channel{Topic: "due." + name, Receipts: name == "push", ReceiptTimeout: time.Hour}
-		}}}
+		},
+	}}
 }
 
 func (l *lived) take(out trigger.Outcome) {
@@ -83,13 +84,17 @@ func (l *lived) receipt(outcome trigger.ReceiptOutcome) {
 }
 
 func oneShot(channel string, after time.Duration) trigger.Command {
-	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{Channel: channel, UserID: "u",
-		When: trigger.When{Kind: trigger.WhenInstant, FireAt: trigger.Instant(began + after.Milliseconds())}}}
+	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{
+		Channel: channel, UserID: "u",
+		When: trigger.When{Kind: trigger.WhenInstant, FireAt: trigger.Instant(began + after.Milliseconds())},
+	}}
 }
 
 func everyHour(misfire trigger.Misfire) trigger.Command {
-	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{Channel: "default", Misfire: misfire,
-		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1h", Start: trigger.Instant(began + 3_600_000).String()}}}
+	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{
+		Channel: "default", Misfire: misfire,
+		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1h", Start: trigger.Instant(began + 3_600_000).String()},
+	}}
 }
 
 func snoozeUntil(after time.Duration) trigger.Command {
@@ -105,20 +110,28 @@ func TestMinutesOfLives(t *testing.T) {
 		live func(l *lived)
 		want map[time.Duration]string
 	}{
-		"delivered": {func(l *lived) { l.do(oneShot("push", h)); l.fire(h); l.receipt(trigger.ReceiptDelivered) },
-			map[time.Duration]string{h: "FIRED"}},
-		"dead-lettered": {func(l *lived) { l.do(oneShot("push", h)); l.fire(h); l.receipt(trigger.ReceiptFailed) },
-			map[time.Duration]string{h: "FAILED"}},
-		"snoozed": {func(l *lived) { l.do(oneShot("push", h)); l.do(snoozeUntil(2 * h)) },
-			map[time.Duration]string{h: "MOVED", 2 * h: "PENDING"}},
+		"delivered": {
+			func(l *lived) { l.do(oneShot("push", h)); l.fire(h); l.receipt(trigger.ReceiptDelivered) },
+			map[time.Duration]string{h: "FIRED"},
+		},
+		"dead-lettered": {
+			func(l *lived) { l.do(oneShot("push", h)); l.fire(h); l.receipt(trigger.ReceiptFailed) },
+			map[time.Duration]string{h: "FAILED"},
+		},
+		"snoozed": {
+			func(l *lived) { l.do(oneShot("push", h)); l.do(snoozeUntil(2 * h)) },
+			map[time.Duration]string{h: "MOVED", 2 * h: "PENDING"},
+		},
 		"snoozed twice after it fired": {func(l *lived) {
 			l.do(oneShot("default", h))
 			l.fire(h)
 			l.do(snoozeUntil(2 * h))
 			l.do(snoozeUntil(3 * h))
 		}, map[time.Duration]string{h: "FIRED", 2 * h: "MOVED", 3 * h: "PENDING"}},
-		"cancelled": {func(l *lived) { l.do(oneShot("push", h)); l.do(trigger.Command{Op: trigger.OpCancel}) },
-			map[time.Duration]string{h: "CANCELLED"}},
+		"cancelled": {
+			func(l *lived) { l.do(oneShot("push", h)); l.do(trigger.Command{Op: trigger.OpCancel}) },
+			map[time.Duration]string{h: "CANCELLED"},
+		},
 		"cancelled after a snooze": {func(l *lived) {
 			l.do(oneShot("default", h))
 			l.fire(h)
@@ -131,19 +144,27 @@ func TestMinutesOfLives(t *testing.T) {
 			l.do(snoozeUntil(100 * time.Minute))
 			l.do(trigger.Command{Op: trigger.OpCancel})
 		}, map[time.Duration]string{h: "CANCELLED", 90 * time.Minute: "SKIPPED", 100 * time.Minute: "SKIPPED"}},
-		"erased": {func(l *lived) { l.do(oneShot("push", h)); l.do(trigger.Command{Op: trigger.OpErase}) },
-			map[time.Duration]string{h: "CANCELLED"}},
+		"erased": {
+			func(l *lived) { l.do(oneShot("push", h)); l.do(trigger.Command{Op: trigger.OpErase}) },
+			map[time.Duration]string{h: "CANCELLED"},
+		},
 		"a series erased, with a snooze": {func(l *lived) {
 			l.do(everyHour(trigger.FireOnce))
 			l.do(snoozeUntil(90 * time.Minute))
 			l.do(trigger.Command{Op: trigger.OpErase})
 		}, map[time.Duration]string{h: "CANCELLED", 90 * time.Minute: "SKIPPED"}},
-		"missed, and the latest fired": {func(l *lived) { l.do(everyHour(trigger.FireOnce)); l.fire(3*h + 5*time.Minute) },
-			map[time.Duration]string{h: "MISSED", 3 * h: "FIRED"}},
-		"missed, and none fired": {func(l *lived) { l.do(everyHour(trigger.SkipMissed)); l.fire(h + 5*time.Minute) },
-			map[time.Duration]string{h: "MISSED"}},
-		"missed, and all fired": {func(l *lived) { l.do(everyHour(trigger.FireAll)); l.fire(2*h + 5*time.Minute) },
-			map[time.Duration]string{h: "FIRED", 2 * h: "FIRED"}},
+		"missed, and the latest fired": {
+			func(l *lived) { l.do(everyHour(trigger.FireOnce)); l.fire(3*h + 5*time.Minute) },
+			map[time.Duration]string{h: "MISSED", 3 * h: "FIRED"},
+		},
+		"missed, and none fired": {
+			func(l *lived) { l.do(everyHour(trigger.SkipMissed)); l.fire(h + 5*time.Minute) },
+			map[time.Duration]string{h: "MISSED"},
+		},
+		"missed, and all fired": {
+			func(l *lived) { l.do(everyHour(trigger.FireAll)); l.fire(2*h + 5*time.Minute) },
+			map[time.Duration]string{h: "FIRED", 2 * h: "FIRED"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLived(t)

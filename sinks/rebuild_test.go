@@ -28,8 +28,10 @@ func rebuildAgainst(t *testing.T, l *sinktest.Log, spoil func(old *sink)) *sinks
 	}
 	spoil(old)
 	var last sinks.RebuildProgress
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old, New: fresh,
-		MaxRecords: 70, Progress: func(p sinks.RebuildProgress) { last = p }})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{
+		Kafka: l.Kafka(), Into: fresh, Old: old, New: fresh,
+		MaxRecords: 70, Progress: func(p sinks.RebuildProgress) { last = p },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func TestRebuildWhileRowsEnd(t *testing.T) {
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	all := l.Lives("a", 40)
 	for i := range all { // they end, at 90 days, 3 to 15 s from now
-		all[i].EventUS -= time.Duration(90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
+		all[i].EventUS -= (90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
 		all[i].EventID = ""
 	}
 	l.Write(kgo.TryCommit, all...)

@@ -103,8 +103,10 @@ func TestResumeFromSink(t *testing.T) {
 // with the one before.
 func TestRebuildReadsToTheEnd(t *testing.T) {
 	sink := &taker{refuses: -1}
-	b := &rebuild{o: RebuildOptions{Into: sink, MaxRecords: 10, MaxBytes: 1 << 20, Progress: func(RebuildProgress) {}},
-		report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}}, ends: map[int32]int64{0: 3}}
+	b := &rebuild{
+		o:      RebuildOptions{Into: sink, MaxRecords: 10, MaxBytes: 1 << 20, Progress: func(RebuildProgress) {}},
+		report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}}, ends: map[int32]int64{0: 3},
+	}
 	for offset := range int64(4) {
 		r := &kgo.Record{Topic: "events", Offset: offset, Value: []byte("poison")}
 		f := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "events", Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{r}}}}}}}
@@ -122,8 +124,10 @@ func TestRebuildReadsToTheEnd(t *testing.T) {
 
 // TestBlank: an erased event says what happened, and nothing of whom or what.
 func TestBlank(t *testing.T) {
-	e := topics.Event{Type: "occurrence.fired", Trigger: "k", UserID: "u", Detail: "d", CorrelationID: "c", PayloadBase64: "AA==",
-		Tags: map[string]string{"a": "b"}, Payload: []byte(`"p"`)}
+	e := topics.Event{
+		Type: "occurrence.fired", Trigger: "k", UserID: "u", Detail: "d", CorrelationID: "c", PayloadBase64: "AA==",
+		Tags: map[string]string{"a": "b"}, Payload: []byte(`"p"`),
+	}
 	if Blank(&e); !reflect.DeepEqual(e, topics.Event{Type: "occurrence.fired", Trigger: "k"}) {
 		t.Errorf("left: %+v", e)
 	}

@@ -240,8 +240,10 @@ func (b *Batch) SetMeta(name string, value []byte) {
 }
 
 func (b *Batch) setMeta(name string, value []byte) {
-	b.add(tableMeta, op{key: b.key(func(k []byte) []byte { return append(k, metaKey(name)...) }),
-		small: b.key(func(k []byte) []byte { return append(k, value...) })})
+	b.add(tableMeta, op{
+		key:   b.key(func(k []byte) []byte { return append(k, metaKey(name)...) }),
+		small: b.key(func(k []byte) []byte { return append(k, value...) }),
+	})
 }
 
 // Len is the number of entries set or deleted.

@@ -20,8 +20,10 @@ var (
 const benchTurn = 1000 // records a batch
 
 func benchOptions(b *testing.B) Options {
-	return Options{Dir: b.TempDir() + "/p0", MemTableBytes: *benchMemTable << 20, CacheBytes: int64(*benchCache) << 20,
-		DisableWAL: *benchNoWAL, MaxKeys: *benchKeys}
+	return Options{
+		Dir: b.TempDir() + "/p0", MemTableBytes: *benchMemTable << 20, CacheBytes: int64(*benchCache) << 20,
+		DisableWAL: *benchNoWAL, MaxKeys: *benchKeys,
+	}
 }
 
 // benchRow is trigger i, due at a random time of an hour, with a payload of
@@ -34,8 +36,10 @@ func benchRow(i int) Row {
 		value = append(value, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[r.IntN(64)])
 	}
 	key := trigger.Key(fmt.Sprintf("reminder-%016x", r.Uint64()))
-	return Row{Key: key, Value: value, Timers: []trigger.Timer{{Due: trigger.Instant(1_800_000_000_000 + r.Int64N(3_600_000)),
-		Priority: trigger.Normal, Kind: trigger.TimerSeries, Occurrence: "1"}}}
+	return Row{Key: key, Value: value, Timers: []trigger.Timer{{
+		Due:      trigger.Instant(1_800_000_000_000 + r.Int64N(3_600_000)),
+		Priority: trigger.Normal, Kind: trigger.TimerSeries, Occurrence: "1",
+	}}}
 }
 
 // finished is the row's done record.

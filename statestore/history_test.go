@@ -119,8 +119,10 @@ func lived(t *testing.T, o Options, fired int) *Store {
 // pastRow is trigger i, due at the i-th millisecond.
 func pastRow(i int) Row {
 	key := trigger.Key(fmt.Sprintf("t-%08d", i))
-	return Row{Key: key, Value: fmt.Appendf(nil, "%0100d", i),
-		Timers: []trigger.Timer{{Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal, Kind: trigger.TimerSeries, Occurrence: "1"}}}
+	return Row{
+		Key: key, Value: fmt.Appendf(nil, "%0100d", i),
+		Timers: []trigger.Timer{{Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal, Kind: trigger.TimerSeries, Occurrence: "1"}},
+	}
 }
 
 // stepsToFirst is what Pebble does to find the first entry of a table from a

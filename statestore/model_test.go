@@ -59,8 +59,10 @@ func (m *model) row(key trigger.Key) Row {
 }
 
 func (m *model) timer() trigger.Timer {
-	return trigger.Timer{Due: trigger.Instant(m.r.IntN(1000)), Priority: trigger.Priority(m.r.IntN(3)),
-		Kind: trigger.TimerKind(1 + m.r.IntN(2)), Occurrence: fmt.Sprint(m.r.IntN(3))}
+	return trigger.Timer{
+		Due: trigger.Instant(m.r.IntN(1000)), Priority: trigger.Priority(m.r.IntN(3)),
+		Kind: trigger.TimerKind(1 + m.r.IntN(2)), Occurrence: fmt.Sprint(m.r.IntN(3)),
+	}
 }
 
 // fill puts one turn's changes into b and into the model.

@@ -17,9 +17,9 @@ import (
 // compaction, until the store is opened again. With memtables of 1 MiB that is
 // half a byte a fire.
 const (
-	maxManifestPerFire   = 1
-	maxReadForCrash      = 4 << 20 // with memtables of 1 MiB
-	maxReadPerKept = 64
+	maxManifestPerFire = 1
+	maxReadForCrash    = 4 << 20 // with memtables of 1 MiB
+	maxReadPerKept     = 64
 )
 
 // TestOpeningReadsWhatIsKept crashes stores that have fired much, and opens them

@@ -82,8 +82,10 @@ func parsePointer(b []byte) (p pointer, ok bool) {
 		if len(b) < 2 {
 			return pointer{}, false
 		}
-		p.timer = trigger.Timer{Due: trigger.Instant(at), Priority: trigger.Priority(b[0]),
-			Kind: trigger.TimerKind(b[1]), Occurrence: string(b[2:])}
+		p.timer = trigger.Timer{
+			Due: trigger.Instant(at), Priority: trigger.Priority(b[0]),
+			Kind: trigger.TimerKind(b[1]), Occurrence: string(b[2:]),
+		}
 		return p, true
 	case homeDone:
 		p.forgetAt = trigger.Instant(at)

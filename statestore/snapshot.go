@@ -162,7 +162,8 @@ func behind(prefix []byte) []byte {
 // scan walks keys of one index in [from, to), takes the trigger key out of
 // each, and calls f with its state.
 func (sn *Snapshot) scan(verb string, from, to []byte, keyOf func(k []byte) (trigger.Key, bool),
-	f func(k []byte, key trigger.Key, value []byte) bool) error {
+	f func(k []byte, key trigger.Key, value []byte) bool,
+) error {
 	return sn.use(verb, func(db *pebble.Snapshot) error {
 		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 		if err != nil {

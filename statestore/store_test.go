@@ -37,8 +37,10 @@ func mustCommit(t testing.TB, b *Batch) {
 }
 
 func pending(key trigger.Key, due trigger.Instant) Row {
-	return Row{Key: key, Value: []byte("state of " + key), Tenant: "default", User: "u",
-		Timers: []trigger.Timer{{Due: due, Priority: trigger.Normal, Kind: trigger.TimerSeries}}}
+	return Row{
+		Key: key, Value: []byte("state of " + key), Tenant: "default", User: "u",
+		Timers: []trigger.Timer{{Due: due, Priority: trigger.Normal, Kind: trigger.TimerSeries}},
+	}
 }
 
 func TestValidate(t *testing.T) {

@@ -5,6 +5,7 @@ import "time"
 // Op is what a command wishes.
 type Op uint8
 
+// Every op there is (docs/formats/commands.md).
 const (
 	OpRegister Op = iota + 1
 	OpCancel

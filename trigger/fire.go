@@ -42,10 +42,11 @@ func (s *State) WaitsForReceipt(t Timer) bool {
 // it, and plans the one after.
 func (d *decision) seriesDue() {
 	s := d.s
-	occ, ok := d.seriesOccurrence(), true
+	occ := d.seriesOccurrence()
 	missed := d.now.Sub(occ.Due) > d.m.MisfireAfter
 	switch {
 	case missed && s.Recurring():
+		var ok bool
 		if occ, ok = d.catchUp(); !ok {
 			d.deriveStatus()
 			return
@@ -162,15 +163,19 @@ func (d *decision) emit(l *Live) *Fact {
 		d.addLive(*l)
 	}
 	d.statusOfFired(ch)
-	return d.addFactOf(l, Fact{Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
-		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags})
+	return d.addFactOf(l, Fact{
+		Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
+		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags,
+	})
 }
 
 // dueEvent is what an occurrence fires as; when, is the caller's to say.
 func (d *decision) dueEvent(l *Live) Fire {
 	spec := *d.content(l)
-	f := Fire{Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
-		Nominal: l.Nominal, Local: l.Local, Channel: spec.Channel}
+	f := Fire{
+		Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
+		Nominal: l.Nominal, Local: l.Local, Channel: spec.Channel,
+	}
 	if spec.Expires > 0 {
 		f.Expires = d.wanted(l).Add(spec.Expires)
 	}

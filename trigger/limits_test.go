@@ -9,8 +9,10 @@ import (
 // does the channel's profile count.
 func TestNoRetries(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	spec := &Spec{When: When{Kind: WhenDelay, DelayText: "1m", Delay: time.Minute}, Channel: "webhook", Priority: Normal,
-		Callback: &Callback{URL: "https://example.com", Retry: []time.Duration{}}}
+	spec := &Spec{
+		When: When{Kind: WhenDelay, DelayText: "1m", Delay: time.Minute}, Channel: "webhook", Priority: Normal,
+		Callback: &Callback{URL: "https://example.com", Retry: []time.Duration{}},
+	}
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec)})
 	w.advance(w.now.Add(time.Minute))
 	s := w.states["k"]
@@ -27,8 +29,10 @@ func shortestFor(w *world, tenants map[string]time.Duration) {
 }
 
 func every(minutes string) *Spec {
-	return &Spec{When: When{Kind: WhenRecurrence, Recurrence: "every:" + minutes, Start: "2026-03-02T09:30:00", Zone: "UTC"},
-		Channel: "default", Priority: Normal}
+	return &Spec{
+		When:    When{Kind: WhenRecurrence, Recurrence: "every:" + minutes, Start: "2026-03-02T09:30:00", Zone: "UTC"},
+		Channel: "default", Priority: Normal,
+	}
 }
 
 // TestShortestPeriodOfTenants: what one tenant may register, another may not,

@@ -79,12 +79,14 @@ type modelSeries struct {
 }
 
 func randomSeries(r *rand.Rand) modelSeries {
-	when := When{Kind: WhenRecurrence,
+	when := When{
+		Kind:       WhenRecurrence,
 		Recurrence: oneOf(r, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3", "cron:30 1-3 * * *", "cron:*/30 * * * *", "FREQ=HOURLY"),
 		Zone:       oneOf(r, "UTC", "America/New_York", "Australia/Lord_Howe"),
 		Start:      oneOf(r, "2026-03-08T01:30:00", "2026-03-08T12:00:00", "2026-03-10T02:30:00"),
 		Count:      oneOf(r, 0, 0, 0, 7, 40),
-		DST:        DST{Gap: oneOf(r, "", "skip"), Overlap: oneOf(r, "", "both")}}
+		DST:        DST{Gap: oneOf(r, "", "skip"), Overlap: oneOf(r, "", "both")},
+	}
 	return modelSeries{when, oneOf(r, 0, 0, 5*time.Minute), oneOf(r, FireOnce, FireAll, SkipMissed)}
 }
 
@@ -100,8 +102,10 @@ func compareSeries(t *testing.T, r *rand.Rand) {
 			got = append(got, out.Fires[i].Occurrence)
 		}
 	}
-	out := w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &Spec{When: draw.when, Channel: "default",
-		Priority: Normal, Jitter: draw.jitter, Misfire: draw.misfire}})
+	out := w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &Spec{
+		When: draw.when, Channel: "default",
+		Priority: Normal, Jitter: draw.jitter, Misfire: draw.misfire,
+	}})
 	m := newOracle(t, draw)
 	if out.Rejected != nil {
 		if out.Rejected.Code != CodeNoOccurrences || len(m.due) > 0 {
@@ -152,8 +156,10 @@ func newOracle(t *testing.T, draw modelSeries) *oracle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rule, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: w.Recurrence, Start: w.Start, Zone: w.Zone, Count: w.Count,
-		DST: dst, Append: int64(scriptStart)})
+	rule, err := calendar.Compile(calendar.Embedded(), calendar.Spec{
+		Recurrence: w.Recurrence, Start: w.Start, Zone: w.Zone, Count: w.Count,
+		DST: dst, Append: int64(scriptStart),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

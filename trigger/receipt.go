@@ -18,6 +18,7 @@ type Receipt struct {
 // ReceiptOutcome is what happened to a due event outside.
 type ReceiptOutcome uint8
 
+// The outcomes (docs/formats/receipts.md).
 const (
 	ReceiptDelivered ReceiptOutcome = iota + 1
 	ReceiptAccepted
@@ -27,8 +28,10 @@ const (
 	ReceiptSuppressed
 )
 
-var receiptNames = [...]string{ReceiptDelivered: "delivered", ReceiptAccepted: "accepted", ReceiptFailed: "failed",
-	ReceiptRetry: "retry", ReceiptPostponed: "postponed", ReceiptSuppressed: "suppressed"}
+var receiptNames = [...]string{
+	ReceiptDelivered: "delivered", ReceiptAccepted: "accepted", ReceiptFailed: "failed",
+	ReceiptRetry: "retry", ReceiptPostponed: "postponed", ReceiptSuppressed: "suppressed",
+}
 
 func (o ReceiptOutcome) String() string { return receiptNames[o] }
 

@@ -53,12 +53,16 @@ func (s *State) receivable(r *Receipt) int {
 
 func (r *Receipt) good() bool { return r.Outcome == ReceiptDelivered || r.Outcome == ReceiptAccepted }
 
-var receiptFacts = [...]FactType{ReceiptDelivered: DeliveryDelivered, ReceiptAccepted: DeliveryAccepted,
-	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed, ReceiptSuppressed: DeliverySuppressed}
+var receiptFacts = [...]FactType{
+	ReceiptDelivered: DeliveryDelivered, ReceiptAccepted: DeliveryAccepted,
+	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed, ReceiptSuppressed: DeliverySuppressed,
+}
 
 func receiptFact(r *Receipt) Fact {
-	return Fact{Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: r.Attempt, HasStep: true,
-		Reason: r.Code, Detail: r.Detail}
+	return Fact{
+		Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: r.Attempt, HasStep: true,
+		Reason: r.Code, Detail: r.Detail,
+	}
 }
 
 // addReceiptFact tells what was said of l; without an attempt it is the one in flight.

@@ -87,9 +87,11 @@ func (p *script) origin() Origin {
 }
 
 func (p *script) register() {
-	s := &Spec{When: p.when(), Channel: of(p, "default", "push", "webhook", "bulk"), UserID: of(p, "", "u"),
+	s := &Spec{
+		When: p.when(), Channel: of(p, "default", "push", "webhook", "bulk"), UserID: of(p, "", "u"),
 		Payload: []byte(of(p, "", "a", "b")), Priority: of(p, Normal, High, Low), Misfire: of(p, FireOnce, FireAll, SkipMissed),
-		Expires: of(p, 0, 0, 0, time.Minute, time.Hour), Jitter: of(p, 0, 0, time.Minute, 4*time.Minute)}
+		Expires: of(p, 0, 0, 0, time.Minute, time.Hour), Jitter: of(p, 0, 0, time.Minute, 4*time.Minute),
+	}
 	if s.Channel == "webhook" {
 		s.Callback = &Callback{URL: "https://example.com", Retry: of(p, nil, []time.Duration{time.Second, 2 * time.Second})}
 	}
@@ -135,9 +137,11 @@ func (p *script) when() When {
 	case 2:
 		return When{Kind: WhenLocal, Local: day + clock, Zone: p.zone(), DST: DST{Overlap: of(p, "", "second")}}
 	}
-	w := When{Kind: WhenRecurrence, Zone: p.zone(), Recurrence: of(p, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3",
-		"cron:30 1-3 * * *", "cron:*/30 * * * *", "FREQ=HOURLY", "FREQ=WEEKLY;BYDAY=SU,MO", ""),
-		Start: of(p, "", "", day+clock, day+clock+"Z"), Count: of(p, 0, 0, 0, 1, 3, 20)}
+	w := When{
+		Kind: WhenRecurrence, Zone: p.zone(), Recurrence: of(p, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3",
+			"cron:30 1-3 * * *", "cron:*/30 * * * *", "FREQ=HOURLY", "FREQ=WEEKLY;BYDAY=SU,MO", ""),
+		Start: of(p, "", "", day+clock, day+clock+"Z"), Count: of(p, 0, 0, 0, 1, 3, 20),
+	}
 	if w.Recurrence == "" {
 		w.Include, w.Start, w.Count = []string{day + clock, "2026-03-10T09:00:00"}, "", 0
 	}
@@ -155,8 +159,10 @@ func (p *script) zone() string {
 }
 
 func (p *script) change() {
-	c := &Command{Op: of(p, OpCancel, OpReschedule, OpSnooze, OpSnooze, OpSkip, OpSkip, OpPause, OpResume, OpRunNow, OpRezone, OpAck, OpErase, OpRedrive),
-		Key: p.key(), From: p.origin()}
+	c := &Command{
+		Op:  of(p, OpCancel, OpReschedule, OpSnooze, OpSnooze, OpSkip, OpSkip, OpPause, OpResume, OpRunNow, OpRezone, OpAck, OpErase, OpRedrive),
+		Key: p.key(), From: p.origin(),
+	}
 	switch c.Op {
 	case OpPause, OpResume:
 		c.Note = "holiday"
@@ -184,8 +190,10 @@ func (p *script) change() {
 // receipt is about one of the last due events of the trigger, or about none.
 func (p *script) receipt() {
 	k := p.key()
-	r := &Receipt{Occurrence: "2026-03-01T00:00:00.000Z", Attempt: 1, At: p.w.now,
-		Outcome: of(p, ReceiptDelivered, ReceiptAccepted, ReceiptFailed, ReceiptRetry, ReceiptRetry, ReceiptPostponed, ReceiptSuppressed)}
+	r := &Receipt{
+		Occurrence: "2026-03-01T00:00:00.000Z", Attempt: 1, At: p.w.now,
+		Outcome: of(p, ReceiptDelivered, ReceiptAccepted, ReceiptFailed, ReceiptRetry, ReceiptRetry, ReceiptPostponed, ReceiptSuppressed),
+	}
 	if fires := p.fires[k]; len(fires) > 0 {
 		f := fires[max(0, len(fires)-1-p.pick(3))]
 		r.Occurrence, r.Step, r.Attempt = f.Occurrence, f.Step, f.Attempt

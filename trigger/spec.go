@@ -67,6 +67,7 @@ func (c *Calendars) same(o *Calendars) bool {
 // WhenKind says which time field a caller used.
 type WhenKind uint8
 
+// The kinds of When.
 const (
 	WhenNone       WhenKind = iota
 	WhenDelay               // counted from the command's first append
@@ -101,6 +102,7 @@ type Tag struct{ Key, Value string }
 // due index's key order: lower fires first.
 type Priority uint8
 
+// The priorities.
 const (
 	High   Priority = 0
 	Normal Priority = 1
@@ -120,6 +122,7 @@ func (p Priority) String() string {
 // Misfire is what becomes of occurrences missed by more than misfire_after.
 type Misfire uint8
 
+// The misfire policies.
 const (
 	FireOnce Misfire = iota // only the latest missed one
 	FireAll                 // all of them in order, at most 1,000

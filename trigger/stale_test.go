@@ -81,8 +81,10 @@ func hasTimer(s *State, t Timer) bool {
 // other. A turn that is given up leaves nothing behind in the next.
 func TestDecisionsAreApart(t *testing.T) {
 	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-	spec := &Spec{When: When{Kind: WhenRecurrence, Recurrence: "FREQ=DAILY", Zone: "UTC", Start: "2026-03-02T12:00:00"},
-		Channel: "push", UserID: "u", Priority: Normal}
+	spec := &Spec{
+		When:    When{Kind: WhenRecurrence, Recurrence: "FREQ=DAILY", Zone: "UTC", Start: "2026-03-02T12:00:00"},
+		Channel: "push", UserID: "u", Priority: Normal,
+	}
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec), IdempotencyKey: "i0"})
 	for i := range 3 { // three of each: an odd number leaves room behind a slice
 		replanned := *spec

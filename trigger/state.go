@@ -3,6 +3,7 @@ package trigger
 // Status is the state of a trigger's series (docs/formats/events.md).
 type Status uint8
 
+// The states. From Fired on a trigger is over.
 const (
 	Pending Status = iota + 1
 	Paused
@@ -15,8 +16,10 @@ const (
 	Erased
 )
 
-var statusNames = [...]string{Pending: "PENDING", Paused: "PAUSED", InFlight: "IN_FLIGHT", Fired: "FIRED",
-	Failed: "FAILED", Cancelled: "CANCELLED", Expired: "EXPIRED", Unknown: "UNKNOWN", Erased: "ERASED"}
+var statusNames = [...]string{
+	Pending: "PENDING", Paused: "PAUSED", InFlight: "IN_FLIGHT", Fired: "FIRED",
+	Failed: "FAILED", Cancelled: "CANCELLED", Expired: "EXPIRED", Unknown: "UNKNOWN", Erased: "ERASED",
+}
 
 func (s Status) String() string {
 	if s == 0 || int(s) >= len(statusNames) {
@@ -111,6 +114,7 @@ type Live struct {
 // LiveKind says what a live occurrence waits for.
 type LiveKind uint8
 
+// The kinds of live occurrences.
 const (
 	LiveSnoozed  LiveKind = iota + 1 // to fire at Due for the first time, after a snooze
 	LiveInFlight                     // for a receipt; Due is its time-out
@@ -154,6 +158,7 @@ type Timer struct {
 // TimerKind says what a timer means when it goes.
 type TimerKind uint8
 
+// The kinds of timers.
 const (
 	TimerSeries TimerKind = iota + 1
 	TimerLive

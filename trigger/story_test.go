@@ -134,8 +134,10 @@ func (s *story) command(a args) *Command {
 	if !ok {
 		a.t.Fatalf("%s: no word of a story: %q", a.d.Pos, a.d.Cmd)
 	}
-	c := &Command{Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"), Patch: a.has("patch"),
-		For: a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem")}
+	c := &Command{
+		Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"), Patch: a.has("patch"),
+		For: a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem"),
+	}
 	c.From.Append = a.instant("at", c.From.Append)
 	if f := a.text("forwarded"); f != "" {
 		if _, err := fmt.Sscanf(f, "%d-%d", &c.From.Partition, &c.From.Offset); err != nil {
@@ -238,8 +240,10 @@ func (a args) moment(name string) (Instant, string) {
 }
 
 func (a args) spec() *Spec {
-	sp := &Spec{When: a.when(), Channel: "default", UserID: a.text("user"), Payload: []byte(a.text("payload")),
-		Priority: Normal, Jitter: a.duration("jitter"), Expires: a.duration("expires_after"), CorrelationID: a.text("correlation")}
+	sp := &Spec{
+		When: a.when(), Channel: "default", UserID: a.text("user"), Payload: []byte(a.text("payload")),
+		Priority: Normal, Jitter: a.duration("jitter"), Expires: a.duration("expires_after"), CorrelationID: a.text("correlation"),
+	}
 	if a.has("channel") {
 		sp.Channel = a.text("channel")
 	}
@@ -269,9 +273,11 @@ func (a args) spec() *Spec {
 }
 
 func (a args) when() When {
-	w := When{Zone: a.text("zone"), Recurrence: a.text("rule"), Start: a.text("start"), Until: a.text("until"),
+	w := When{
+		Zone: a.text("zone"), Recurrence: a.text("rule"), Start: a.text("start"), Until: a.text("until"),
 		Count: int(a.number("count")), Include: a.list("include"), Exclude: a.list("exclude"),
-		DST: DST{Gap: a.text("gap"), Overlap: a.text("overlap")}}
+		DST: DST{Gap: a.text("gap"), Overlap: a.text("overlap")},
+	}
 	w.FireAt, w.Local = a.moment("fire_at")
 	if a.has("calendar") {
 		w.Calendars = &Calendars{Names: a.list("calendar"), On: "skip"}

@@ -12,8 +12,10 @@ func (s *State) Summary() *State {
 	out := &State{
 		Key: Key(strings.Clone(string(s.Key))), Status: s.Status, Revision: s.Revision, Seq: s.Seq, Hash: s.Hash,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, ForgetAt: s.ForgetAt,
-		Series: Series{At: s.Series.At, Jitter: s.Series.Jitter, RetryAt: s.Series.RetryAt,
-			Occurrence: strings.Clone(s.Series.Occurrence), Local: strings.Clone(s.Series.Local)},
+		Series: Series{
+			At: s.Series.At, Jitter: s.Series.Jitter, RetryAt: s.Series.RetryAt,
+			Occurrence: strings.Clone(s.Series.Occurrence), Local: strings.Clone(s.Series.Local),
+		},
 	}
 	out.Spec.When.Kind = s.Spec.When.Kind
 	if next := s.Next(); next != 0 && (s.Series.At == 0 || next < s.Series.Due()) {

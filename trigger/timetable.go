@@ -154,8 +154,10 @@ const defaultMinPeriod = time.Minute
 
 func (t *Timetable) spec(w *When, start string, from Instant) calendar.Spec {
 	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the words
-	s := calendar.Spec{Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
-		Until: w.Until, Count: w.Count, DST: d, Append: int64(from), Limits: calendar.Limits{MinPeriod: -1}}
+	s := calendar.Spec{
+		Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
+		Until: w.Until, Count: w.Count, DST: d, Append: int64(from), Limits: calendar.Limits{MinPeriod: -1},
+	}
 	if w.Calendars != nil {
 		s.Calendars = &calendar.CalendarRule{Names: w.Calendars.Names, On: w.Calendars.On}
 		for _, name := range w.Calendars.Names {

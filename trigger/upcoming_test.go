@@ -29,7 +29,7 @@ func TestUpcomingIsFullAfterSkips(t *testing.T) {
 			if len(all) != c.want {
 				t.Errorf("of 30 there are %d, want %d", len(all), c.want)
 			}
-			for n := range len(all) {
+			for n := range all {
 				if got := w.machine.Timetable.Upcoming(w.states["k"], n, 0); !slices.Equal(got, all[:n]) {
 					t.Errorf("n=%d lists %d", n, len(got))
 				}

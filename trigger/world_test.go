@@ -33,15 +33,19 @@ type world struct {
 const home = 3
 
 func newWorld(t testing.TB, now Instant) *world {
-	return &world{t: t, machine: newMachine(), now: now, offset: 100, states: map[Key]*State{},
-		checks: newChecks(), observe: func(Instant, *State, Outcome) {}}
+	return &world{
+		t: t, machine: newMachine(), now: now, offset: 100, states: map[Key]*State{},
+		checks: newChecks(), observe: func(Instant, *State, Outcome) {},
+	}
 }
 
 // newMachine has the contract's defaults, and the contract's channels.
 func newMachine() *Machine {
-	return &Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+	return &Machine{
+		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &Timetable{Zones: calendar.Embedded(), Calendars: map[string]calendar.DateSet{"closed": closed()}},
-		Channel:   channelSettings, DuePartition: home}
+		Channel:   channelSettings, DuePartition: home,
+	}
 }
 
 func closed() calendar.DateSet {

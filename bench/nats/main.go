@@ -80,8 +80,10 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir,
-		JetStreamMaxStore: 60 << 30, JetStreamMaxMemory: 1 << 30, NoSigs: true, NoLog: true, SyncAlways: o.sync})
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir,
+		JetStreamMaxStore: 60 << 30, JetStreamMaxMemory: 1 << 30, NoSigs: true, NoLog: true, SyncAlways: o.sync,
+	})
 	if err != nil {
 		return err
 	}
@@ -135,8 +137,10 @@ func (b *bench) connect(ctx context.Context) error {
 	go b.receive(arrived)
 	for i := range b.o.streams {
 		name := "S" + strconv.Itoa(i)
-		_, err := b.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>", "due." + name},
-			Storage: jetstream.FileStorage, AllowMsgSchedules: true, AllowMsgTTL: true})
+		_, err := b.js.CreateStream(ctx, jetstream.StreamConfig{
+			Name: name, Subjects: []string{name + ".>", "due." + name},
+			Storage: jetstream.FileStorage, AllowMsgSchedules: true, AllowMsgTTL: true,
+		})
 		if err != nil {
 			return err
 		}
@@ -222,8 +226,10 @@ func (b *bench) due(i int) time.Time {
 }
 
 func (b *bench) print(before time.Duration) error {
-	r := result{Triggers: b.o.triggers, Payload: b.o.payload, Window: b.o.window.String(), Rate: b.o.rate, Broker: "nats-server " + server.VERSION,
-		Partitions: b.o.streams, Sync: b.o.sync, RegistersPerS: b.registers, Duplicates: b.dup, Lost: b.o.triggers - b.n}
+	r := result{
+		Triggers: b.o.triggers, Payload: b.o.payload, Window: b.o.window.String(), Rate: b.o.rate, Broker: "nats-server " + server.VERSION,
+		Partitions: b.o.streams, Sync: b.o.sync, RegistersPerS: b.registers, Duplicates: b.dup, Lost: b.o.triggers - b.n,
+	}
 	slices.Sort(b.late)
 	at := func(q float64) float64 { return b.late[int(q*float64(len(b.late)-1))] }
 	if b.n > 0 {

@@ -184,12 +184,20 @@ func TestCommandsOverHTTP(t *testing.T) {
 		asked string
 		want  string
 	}{
-		{"register", []string{"schedule", "k", "--in", "7m", "--if-absent", "--idempotency-key", "i"}, exitOK,
-			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING"},
+		{
+			"register",
+			[]string{"schedule", "k", "--in", "7m", "--if-absent", "--idempotency-key", "i"},
+			exitOK,
+			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING",
+		},
 		{"cancel", []string{"cancel", "k", "--if-revision", "3"}, exitOK, `DELETE /v1/triggers/k If-Match="3"`, "revision  3"},
-		{"reschedule takes the other time fields away", []string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"}, exitOK,
+		{
+			"reschedule takes the other time fields away",
+			[]string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"},
+			exitOK,
 			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"calendars":null,"count":null,"delay":null,"exclude":null,` +
-				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, ""},
+				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, "",
+		},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
 		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},
 		{"missing", []string{"cancel", "k", "missing"}, exitNotFound, "", "missing: not_found: no such trigger"},
@@ -198,8 +206,12 @@ func TestCommandsOverHTTP(t *testing.T) {
 		{"stale", []string{"cancel", "stale"}, exitConflict, "", "revision is 9"},
 		{"twice", []string{"schedule", "twice", "--in", "1s"}, exitConflict, "", "idempotency_conflict"},
 		{"to be decided", []string{"cancel", "slow"}, exitOK, "", "is one running?"},
-		{"wait for the firing", []string{"schedule", "k", "--in", "1s", "--wait", "-o", "ndjson"}, exitOK,
-			"GET /v1/triggers/k/events?follow=1", `"occurrence":"the one"`},
+		{
+			"wait for the firing",
+			[]string{"schedule", "k", "--in", "1s", "--wait", "-o", "ndjson"},
+			exitOK,
+			"GET /v1/triggers/k/events?follow=1", `"occurrence":"the one"`,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cli(t, nil, "", append(row.args, "--url", f.URL)...).want(t, row.code, row.want)

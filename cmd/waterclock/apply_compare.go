@@ -38,15 +38,19 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 }
 
 // spelled is the order in which differences are told.
-var spelled = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars",
+var spelled = []string{
+	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars",
 	"channel", "user_id", "payload", "target_key", "headers", "tags", "priority", "jitter", "expires_after", "misfire", "follow_user",
-	"callback", "correlation_id"}
+	"callback", "correlation_id",
+}
 
 // spell is a Spec as texts that are equal where the fields mean the same;
 // defaults are no text.
 func spell(s *trigger.Spec) map[string]string {
-	out := map[string]string{"channel": s.Channel, "user_id": s.UserID, "payload": payloadText(s), "target_key": s.TargetKey,
-		"priority": s.Priority.String(), "misfire": s.Misfire.String(), "correlation_id": s.CorrelationID}
+	out := map[string]string{
+		"channel": s.Channel, "user_id": s.UserID, "payload": payloadText(s), "target_key": s.TargetKey,
+		"priority": s.Priority.String(), "misfire": s.Misfire.String(), "correlation_id": s.CorrelationID,
+	}
 	spellWhen(&s.When, out)
 	if s.Jitter > 0 {
 		out["jitter"] = s.Jitter.String()

@@ -148,8 +148,10 @@ func textOf(raw json.RawMessage) (s string) {
 }
 
 // contentFields are those of a trigger's JSON that a register has, too.
-var contentFields = []string{"channel", "user_id", "timezone", "dst", "calendars", "payload", "payload_base64", "target_key", "headers", "tags",
-	"priority", "jitter", "expires_after", "misfire", "follow_user", "callback", "correlation_id"}
+var contentFields = []string{
+	"channel", "user_id", "timezone", "dst", "calendars", "payload", "payload_base64", "target_key", "headers", "tags",
+	"priority", "jitter", "expires_after", "misfire", "follow_user", "callback", "correlation_id",
+}
 
 // standingOf reads the API's trigger as the register it came from.
 func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, error) {

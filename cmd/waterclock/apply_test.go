@@ -139,10 +139,14 @@ func TestCompareSpecs(t *testing.T) {
 		{"another delay", `{"delay":"7m"}`, `{"delay":"8m"}`, "delay"},
 		{"another kind of time", `{"delay":"7m"}`, `{"fire_at":"2026-11-20T09:00:00Z"}`, "delay fire_at"},
 		{"digits of a number", `{"delay":"7m","payload":1.5}`, `{"delay":"7m","payload":1.50}`, "payload"},
-		{"content", `{"delay":"7m","tags":{"a":"b"},"jitter":"1m","user_id":"u"}`, `{"delay":"7m","headers":{"h":"v"},"priority":"high","expires_after":"1h"}`,
-			"user_id headers tags priority jitter expires_after"},
-		{"policies", `{"recurrence":"FREQ=DAILY","dst":{"gap":"skip"},"count":3}`, `{"recurrence":"FREQ=DAILY","calendars":{"names":["us"]},"misfire":"skip"}`,
-			"count dst calendars misfire"},
+		{
+			"content", `{"delay":"7m","tags":{"a":"b"},"jitter":"1m","user_id":"u"}`, `{"delay":"7m","headers":{"h":"v"},"priority":"high","expires_after":"1h"}`,
+			"user_id headers tags priority jitter expires_after",
+		},
+		{
+			"policies", `{"recurrence":"FREQ=DAILY","dst":{"gap":"skip"},"count":3}`, `{"recurrence":"FREQ=DAILY","calendars":{"names":["us"]},"misfire":"skip"}`,
+			"count dst calendars misfire",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			have, want := specFrom(t, c, row.have), specFrom(t, c, row.want)

@@ -59,6 +59,7 @@ func (a *app) printFairness(r *loadtest.FairnessResult, asJSON bool) error {
 		row("p50/p99/max alone", r.AloneOther), row("high, alone", r.AloneHigh),
 		row("another tenant, 1 ms later", r.Other), row("high, 1 ms later", r.High),
 		row("another tenant, later", r.LaterOther), row("high, later", r.LaterHigh),
-		{"CPU", fmt.Sprintf("%.1f s", r.CPUSeconds)}, {"peak RSS", fmt.Sprintf("%d MB", r.RSSBytes>>20)},
+		{"CPU", fmt.Sprintf("%.1f s", r.CPUSeconds)},
+		{"peak RSS", fmt.Sprintf("%d MB", r.RSSBytes>>20)},
 	})
 }

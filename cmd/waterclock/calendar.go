@@ -84,7 +84,7 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 	if err != nil {
 		return fmt.Errorf("read back what is to be written: %w", err)
 	}
-	changed := false
+	var changed bool
 	if asksAPI(c) {
 		changed, err = putCalendarHTTP(ctx, newAPI(c), stored.Calendar)
 	} else {

@@ -70,8 +70,10 @@ func (a *app) draw(ctx context.Context, f *previewFlags) error {
 	if err := cmp.Or(named.failed, err); err != nil {
 		return err
 	}
-	p := &picture{first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{},
-		gone: map[calendar.Date][]calendar.Occurrence{}}
+	p := &picture{
+		first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{},
+		gone: map[calendar.Date][]calendar.Occurrence{},
+	}
 	if err := p.fill(); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (p *picture) clock(o calendar.Occurrence) string {
 func (p *picture) drawYear(w io.Writer, bold bool) {
 	year := p.first.String()[:4]
 	number, _ := strconv.Atoi(year)
-	for quarter := 0; quarter < 4; quarter++ {
+	for quarter := range 4 {
 		fmt.Fprintln(w)
 		var columns [3][]string
 		for i := range columns {

@@ -44,7 +44,10 @@ END:VCALENDAR
 // What has no dates is likelier a download that failed than a calendar.
 func TestCalendarOfNothing(t *testing.T) {
 	for _, row := range []struct{ name, text string }{
-		{"nothing", ""}, {"a line end", "\n"}, {"a comment", "# none\n"}, {"an object without dates", "{}"},
+		{"nothing", ""},
+		{"a line end", "\n"},
+		{"a comment", "# none\n"},
+		{"an object without dates", "{}"},
 		{"iCalendar without days", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -67,8 +70,10 @@ func TestCalendarFiles(t *testing.T) {
 		{"object", ` {"name":"x","dates":["2026-12-25"]}`, "2026-12-25"},
 		{"nothing", "", ""},
 		{"iCalendar", holidays, "2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01"},
-		{"iCalendar with the line ends of its RFC", strings.ReplaceAll(holidays, "\n", "\r\n"),
-			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01"},
+		{
+			"iCalendar with the line ends of its RFC", strings.ReplaceAll(holidays, "\n", "\r\n"),
+			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01",
+		},
 		{"no date", "2026-12-25\n25.12.2026\n", `error: line 2: "25.12.2026" is no date`},
 		{"no such day", "2026-02-30\n", `error: line 1: "2026-02-30" is no date`},
 		{"another object", `{"days":[]}`, "error: write a list of dates"},
@@ -183,11 +188,19 @@ func TestPictures(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"a year", []string{"--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "--start", "2024-02-29T09:00", "--year", "2028"}, exitOK,
-			[]string{"[29]", "January 2028                  February 2028", "December 2028", "it fires on 1 day of 2028"}},
+		{
+			"a year",
+			[]string{"--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "--start", "2024-02-29T09:00", "--year", "2028"},
+			exitOK,
+			[]string{"[29]", "January 2028                  February 2028", "December 2028", "it fires on 1 day of 2028"},
+		},
 		{"every minute of a leap year", []string{"--every", "cron:* * * * *", "--start", "2000-01-01T00:00", "--year", "2028"}, exitOK, []string{"it fires on 366 days of 2028"}},
-		{"both passes of an overlap", []string{"--every", "cron:*/30 * * * *", "--start", "2000-01-01T00:00", "--tz", "Europe/Berlin", "--month", "2026-10"}, exitOK,
-			[]string{"Su 2026-10-25  00:00+02:00", "02:30+02:00 (overlap: first pass)  02:00+01:00 (overlap: second pass)", "…"}},
+		{
+			"both passes of an overlap",
+			[]string{"--every", "cron:*/30 * * * *", "--start", "2000-01-01T00:00", "--tz", "Europe/Berlin", "--month", "2026-10"},
+			exitOK,
+			[]string{"Su 2026-10-25  00:00+02:00", "02:30+02:00 (overlap: first pass)  02:00+01:00 (overlap: second pass)", "…"},
+		},
 		{"a day that is not", []string{"--every", "FREQ=DAILY", "--start", "2011-12-28T09:00", "--tz", "Pacific/Apia", "--month", "2011-12"}, exitOK, []string{"Th 2011-12-29", "Sa 2011-12-31"}},
 		{"nothing", []string{"--every", "FREQ=DAILY", "--start", "2030-01-01T09:00", "--month", "2026-12"}, exitOK, []string{"does not fire in this month"}},
 		{"JSON", []string{"--every", "FREQ=MONTHLY", "--start", "2026-01-31T09:00", "--year", "2026", "-o", "json", "--jq", ".[].day"}, exitOK, []string{"2026-01-31\n2026-03-31\n2026-05-31\n"}},

@@ -38,10 +38,13 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 		return []topics.Event{
 			{Type: "occurrence.fired", Trigger: "fires", Occurrence: "of before", Source: "x"},
 			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
-			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))}}
+			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))},
+		}
 	case "again": // what fired before the duplicate stands before it
-		return []topics.Event{{Type: "occurrence.fired", Occurrence: "the earlier"},
-			{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"}}
+		return []topics.Event{
+			{Type: "occurrence.fired", Occurrence: "the earlier"},
+			{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"},
+		}
 	case "forgotten":
 		return []topics.Event{{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"}}
 	case "cancelled":
@@ -49,7 +52,8 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 	}
 	return []topics.Event{
 		{Type: "trigger.registered", Source: "waterclock.commands/0/999", Revision: 77}, // another command's
-		{Type: "trigger.registered", Revision: 1, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"}}
+		{Type: "trigger.registered", Revision: 1, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
+	}
 }
 
 func TestCommandsAndTheirDecisions(t *testing.T) {
@@ -76,8 +80,12 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
 		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
 		{"wait for what has fired", []string{"schedule", "again", "--in", "0", "--wait"}, exitOK, []string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"}},
-		{"wait for what has fired and is forgotten", []string{"schedule", "forgotten", "--in", "0", "--wait"}, exitConflict,
-			[]string{"has fired already, at 2020-11-20T14:00:00.000Z", "--idempotency-key"}},
+		{
+			"wait for what has fired and is forgotten",
+			[]string{"schedule", "forgotten", "--in", "0", "--wait"},
+			exitConflict,
+			[]string{"has fired already, at 2020-11-20T14:00:00.000Z", "--idempotency-key"},
+		},
 		{"cancelled meanwhile", []string{"schedule", "cancelled", "--in", "1h", "--wait"}, exitConflict, []string{"did not fire: trigger.cancelled"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -151,21 +159,31 @@ func TestCommandSpelling(t *testing.T) {
 		name, stdin, want string
 		args              []string
 	}{
-		{"delay", "", `{"op":"register","delay":"7m","channel":"orders","payload":{"holdId":"h"}}`,
-			[]string{"schedule", "k", "--in", "7m", "--channel", "orders", "--data", `{"holdId":"h"}`}},
-		{"local time", "", `{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
-			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority", "high"}},
-		{"rule as it is", "", `{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
-			[]string{"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap", "skip"}},
+		{
+			"delay", "", `{"op":"register","delay":"7m","channel":"orders","payload":{"holdId":"h"}}`,
+			[]string{"schedule", "k", "--in", "7m", "--channel", "orders", "--data", `{"holdId":"h"}`},
+		},
+		{
+			"local time", "", `{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
+			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority", "high"},
+		},
+		{
+			"rule as it is", "", `{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
+			[]string{"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap", "skip"},
+		},
 		{"five fields are cron", "", `{"op":"register","recurrence":"cron:0 9 * * 1-5"}`, []string{"schedule", "k", "--every", "0 9 * * 1-5"}},
 		{"a duration is every", "", `{"op":"register","recurrence":"every:15m"}`, []string{"schedule", "k", "--every", "15m"}},
 		{"a nickname is cron", "", `{"op":"register","recurrence":"cron:@daily"}`, []string{"schedule", "k", "--every", "@daily"}},
 		{"bytes from standard input", "\x00\x01", `{"op":"register","delay":"1s","payload_base64":"AAE="}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
 		{"JSON from standard input", ` [1.50] `, `{"op":"register","delay":"1s","payload":[1.50]}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
-		{"callback", "", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
-			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"}},
-		{"tags and conditions", "", `{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
-			[]string{"schedule", "k", "--in", "1s", "--tag", "a=b=c", "--header", "h=v", "--if-absent", "--idempotency-key", "i"}},
+		{
+			"callback", "", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
+			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"},
+		},
+		{
+			"tags and conditions", "", `{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
+			[]string{"schedule", "k", "--in", "1s", "--tag", "a=b=c", "--header", "h=v", "--if-absent", "--idempotency-key", "i"},
+		},
 		{"reschedule", "", `{"op":"reschedule","delay":"1h","if_revision":2}`, []string{"reschedule", "k", "--in", "1h", "--if-revision", "2"}},
 		{"cancel", "", `{"op":"cancel"}`, []string{"cancel", "k"}},
 		{"snooze for", "", `{"op":"snooze","for":"10m"}`, []string{"snooze", "k", "--for", "10m"}},

@@ -262,6 +262,14 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	if d.Revision > 0 {
 		revision = strconv.FormatInt(d.Revision, 10)
 	}
-	return a.out.record(d, [][2]string{{"trigger", d.TriggerID}, {"result", or(d.Result, "decided")}, {"state", d.State}, {"revision", revision},
-		{"left out", d.leftOut}, {"fires at", d.FireAt}, {"local time", d.LocalTime}, {"reason", d.Reason}})
+	return a.out.record(d, [][2]string{
+		{"trigger", d.TriggerID},
+		{"result", or(d.Result, "decided")},
+		{"state", d.State},
+		{"revision", revision},
+		{"left out", d.leftOut},
+		{"fires at", d.FireAt},
+		{"local time", d.LocalTime},
+		{"reason", d.Reason},
+	})
 }

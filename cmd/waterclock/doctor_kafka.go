@@ -36,8 +36,14 @@ var needs = []struct {
 	key   kmsg.Key
 	least int16
 }{
-	{kmsg.InitProducerID, 3}, {kmsg.AddPartitionsToTxn, 1}, {kmsg.EndTxn, 1}, {kmsg.ListOffsets, 2}, {kmsg.Fetch, 4}, {kmsg.Produce, 3},
-	{kmsg.DescribeTransactions, 0}, {kmsg.DescribeProducers, 0}, // what the last owner has left open
+	{kmsg.InitProducerID, 3},
+	{kmsg.AddPartitionsToTxn, 1},
+	{kmsg.EndTxn, 1},
+	{kmsg.ListOffsets, 2},
+	{kmsg.Fetch, 4},
+	{kmsg.Produce, 3},
+	{kmsg.DescribeTransactions, 0},
+	{kmsg.DescribeProducers, 0}, // what the last owner has left open
 }
 
 func (d *doctor) versions(ctx context.Context) {

@@ -80,7 +80,8 @@ func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags) (do
 	}
 	defer cl.Close()
 	var shown *bar
-	o := check.RecordOptions{Dir: f.dir, Prefix: c.Topics.Prefix, Topics: append(channelTopics(c), f.topics...),
+	o := check.RecordOptions{
+		Dir: f.dir, Prefix: c.Topics.Prefix, Topics: append(channelTopics(c), f.topics...),
 		Follow: f.follow,
 		Warn:   func(s string) { a.note("waterclock: warning: %s", s) },
 		Gap: func(s string) {
@@ -95,7 +96,8 @@ func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags) (do
 			if shown != nil {
 				shown.done(n)
 			}
-		}}
+		},
+	}
 	if f.follow {
 		a.note("recording to %s until interrupted", f.dir)
 	}

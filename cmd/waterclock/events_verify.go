@@ -109,9 +109,11 @@ func (a *app) verify(cmd *cobra.Command, c *config.Config, f *verifyFlags) (err 
 }
 
 func (f *verifyFlags) options(c *config.Config) (check.Options, error) {
-	o := check.Options{Grace: f.grace, Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, CatchUp: c.CatchUp.Max,
+	o := check.Options{
+		Grace: f.grace, Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, CatchUp: c.CatchUp.Max,
 		Memory:  f.memory << 20,
-		Workers: runtime.GOMAXPROCS(0), Limit: f.limit}
+		Workers: runtime.GOMAXPROCS(0), Limit: f.limit,
+	}
 	var err error
 	if o.Zones, err = check.LoadZones(calendar.EmbeddedZip()); err != nil {
 		return o, err

@@ -203,8 +203,10 @@ func whenOf(t map[string]any) (*trigger.When, error) {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return nil, fmt.Errorf("read the trigger's time: %w", err)
 	}
-	out := &trigger.When{Zone: w.Timezone, Recurrence: w.Recurrence, Start: w.Start, Until: w.Until, Count: w.Count,
-		Include: w.Include, Exclude: w.Exclude, DST: trigger.DST{Gap: w.DST.Gap, Overlap: w.DST.Overlap}}
+	out := &trigger.When{
+		Zone: w.Timezone, Recurrence: w.Recurrence, Start: w.Start, Until: w.Until, Count: w.Count,
+		Include: w.Include, Exclude: w.Exclude, DST: trigger.DST{Gap: w.DST.Gap, Overlap: w.DST.Overlap},
+	}
 	if w.Calendars != nil {
 		out.Calendars = &trigger.Calendars{Names: w.Calendars.Names, On: w.Calendars.On}
 	}
@@ -225,8 +227,10 @@ func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, err
 	if err != nil {
 		return nil, worded(err)
 	}
-	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Recurrence: w.Recurrence, Start: or(start, w.Start), Zone: w.Zone,
-		Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: w.Count, DST: dst, Append: from, Limits: calendar.Limits{}.Preview()})
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{
+		Recurrence: w.Recurrence, Start: or(start, w.Start), Zone: w.Zone,
+		Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: w.Count, DST: dst, Append: from, Limits: calendar.Limits{}.Preview(),
+	})
 	if err != nil {
 		return nil, worded(err)
 	}
@@ -268,12 +272,16 @@ func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now t
 }
 
 var (
-	holidayWords = map[string]string{calendar.OnSkip: "it does not fire", calendar.OnNext: "it moves to the next business day",
-		calendar.OnPrevious: "it moves to the business day before"}
+	holidayWords = map[string]string{
+		calendar.OnSkip: "it does not fire", calendar.OnNext: "it moves to the next business day",
+		calendar.OnPrevious: "it moves to the business day before",
+	}
 	gapWords     = map[string]string{"shift": "fires later by the gap", "skip": "does not fire"}
 	overlapWords = map[string]string{"first": "fires at the first pass", "second": "fires at the second pass", "both": "fires at both passes"}
-	misfireWords = map[string]string{"fire_all": "what was missed fires, all of it and in order", "fire_once": "of what was missed the latest fires, once",
-		"skip": "what was missed does not fire"}
+	misfireWords = map[string]string{
+		"fire_all": "what was missed fires, all of it and in order", "fire_once": "of what was missed the latest fires, once",
+		"skip": "what was missed does not fire",
+	}
 )
 
 func releaseWords(release string) string {

@@ -59,14 +59,20 @@ func TestExplainSnoozed(t *testing.T) {
 	events := `{"type":"trigger.registered","scheduled_at":"2099-11-20T15:00:00.000Z","occurred_at":"2099-11-20T12:00:00.000Z"},
 		{"type":"occurrence.snoozed","scheduled_at":"2099-11-20T14:00:00.000Z","occurred_at":"2099-11-20T13:00:00.000Z"}`
 	for _, row := range []struct{ name, trigger, events, want, not string }{
-		{"pending", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
-			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the broker appended the command", "  delay "},
+		{
+			"pending", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the broker appended the command", "  delay ",
+		},
 		{"fired", `{"trigger_id":"k","state":"FIRED","delay":"3h","fire_at":"2099-11-20T14:00:00Z"}`, events, "until 2099-11-20T14:00:00.000Z", "  delay "},
 		{"an instant", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "before that: 2099-11-20T15:00:00.000Z", "  fire_at "},
-		{"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
-			"2099-11-20T13:00:00.000Z  snoozed until 2099-11-20T14:00:00.000Z", "  delay "},
-		{"rescheduled since", `{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
-			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`, "delay      1h after the broker", "  snoozed "},
+		{
+			"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"2099-11-20T13:00:00.000Z  snoozed until 2099-11-20T14:00:00.000Z", "  delay ",
+		},
+		{
+			"rescheduled since", `{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
+			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`, "delay      1h after the broker", "  snoozed ",
+		},
 		{"a series, which goes on", `{"trigger_id":"k","state":"PENDING","recurrence":"every:1h","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "every hour", "  snoozed    at"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -89,13 +95,19 @@ func TestExplainOthers(t *testing.T) {
 		name, trigger string
 		want          []string
 	}{
-		{"delay", `{"trigger_id":"k","state":"FIRED","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
-			[]string{"k has fired at 2026-11-20T14:00:00.000Z", "7m after the broker appended the command"}},
-		{"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
-			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"}},
+		{
+			"delay", `{"trigger_id":"k","state":"FIRED","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
+			[]string{"k has fired at 2026-11-20T14:00:00.000Z", "7m after the broker appended the command"},
+		},
+		{
+			"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
+			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"},
+		},
 		{"paused", `{"trigger_id":"k","state":"PAUSED","recurrence":"every:15m","note":"on holiday"}`, []string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`}},
-		{"in flight", `{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
-			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"}},
+		{
+			"in flight", `{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
+			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"},
+		},
 		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`, []string{"k is CANCELLED and will not fire"}},
 		{"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`, []string{"rule       moon:full ("}},
 	} {
@@ -115,10 +127,14 @@ func TestEventsInWords(t *testing.T) {
 		{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`, "fired o, 1m30s late (misfire)"},
 		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
 		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`, "moved from a to b (user)"},
-		{`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
-			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)"},
-		{`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
-			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)"},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
+			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)",
+		},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
+			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)",
+		},
 		{`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`, "did not fire o: the misfire policy skips what was missed (misfire)"},
 		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
 		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
@@ -136,8 +152,10 @@ func TestEventsInWords(t *testing.T) {
 
 func TestDistance(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	for at, want := range map[string]string{"2026-11-20T09:00:05Z": ", in 5s", "2026-11-20T10:30:00Z": ", in 1h30m", "2026-11-30T09:00:00Z": ", in 10 days",
-		"2026-11-20T08:00:00Z": ", which is now", "soon": ""} {
+	for at, want := range map[string]string{
+		"2026-11-20T09:00:05Z": ", in 5s", "2026-11-20T10:30:00Z": ", in 1h30m", "2026-11-30T09:00:00Z": ", in 10 days",
+		"2026-11-20T08:00:00Z": ", which is now", "soon": "",
+	} {
 		if got := distance(at, now); got != want {
 			t.Errorf("%s: %q, want %q", at, got, want)
 		}

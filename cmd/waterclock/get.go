@@ -43,8 +43,10 @@ func (a *app) get(ctx context.Context, from *api, keys []string) error {
 
 // firstRows is the order in which a person reads a trigger; whatever else the
 // API says follows by name.
-var firstRows = []string{"trigger_id", "tenant", "state", "revision", "channel", "user_id", "next_fire_at", "fire_at",
-	"local_time", "timezone", "recurrence", "payload", "payload_base64"}
+var firstRows = []string{
+	"trigger_id", "tenant", "state", "revision", "channel", "user_id", "next_fire_at", "fire_at",
+	"local_time", "timezone", "recurrence", "payload", "payload_base64",
+}
 
 func triggerRows(t map[string]any) [][2]string {
 	var rows [][2]string

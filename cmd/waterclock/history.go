@@ -71,13 +71,15 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 	defer old.close()
 	b := a.progress("replaying", 1)
 	defer func() { b.end() }()
-	o := sinks.RebuildOptions{Kafka: opts, Topic: c.Topic("events"), Into: fresh.writer, New: fresh.scanner, Old: old.scanner,
+	o := sinks.RebuildOptions{
+		Kafka: opts, Topic: c.Topic("events"), Into: fresh.writer, New: fresh.scanner, Old: old.scanner,
 		Progress: func(p sinks.RebuildProgress) {
 			if b.total != p.Records {
 				b = a.progress("replaying", p.Records)
 			}
 			b.done(p.Done)
-		}}
+		},
+	}
 	report, err := sinks.Rebuild(ctx, o)
 	if err != nil {
 		return err

@@ -27,8 +27,10 @@ func appendEvents(t *testing.T, brokers, key string, from, n int) {
 	began := time.Now().Add(-time.Hour).Truncate(time.Hour)
 	for i := from; i < from+n; i++ {
 		at := began.Add(time.Duration(i) * time.Second)
-		e := topics.Event{EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default", Revision: int64(i + 1),
-			Seq: int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(), State: "PENDING"}
+		e := topics.Event{
+			EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default", Revision: int64(i + 1),
+			Seq: int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(), State: "PENDING",
+		}
 		value, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)

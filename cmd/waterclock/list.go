@@ -107,8 +107,10 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 // query is that of the next page, have items after the first.
 func (f *listFlags) query(cursor string, have int) url.Values {
 	q := url.Values{}
-	for name, value := range map[string]string{"state": f.state, "user_id": f.user, "channel": f.channel,
-		"from": f.from, "to": f.to, "cursor": cursor} {
+	for name, value := range map[string]string{
+		"state": f.state, "user_id": f.user, "channel": f.channel,
+		"from": f.from, "to": f.to, "cursor": cursor,
+	} {
 		if value != "" {
 			q.Set(name, value)
 		}

@@ -16,7 +16,7 @@ import (
 // a preview works with nothing running.
 type namedCalendars struct {
 	app  *app
-	ctx  context.Context             // of the run
+	ctx  context.Context             //nolint:containedctx // of the run: calendar.CalendarSource has none
 	have map[string]calendar.DateSet // nil: there is none
 
 	config *config.Config
@@ -48,8 +48,10 @@ func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 
 // errNoDoor is the answer where neither brokers nor an API were named: those
 // that are the defaults may be anybody's.
-var errNoDoor = &trigger.Error{Code: trigger.CodeUnsupported, Field: "calendars",
-	Msg: "named calendars stand in Kafka: say where, with --brokers or --url"}
+var errNoDoor = &trigger.Error{
+	Code: trigger.CodeUnsupported, Field: "calendars",
+	Msg: "named calendars stand in Kafka: say where, with --brokers or --url",
+}
 
 func (n *namedCalendars) load(name string) (cal topics.Calendar, err error) {
 	if n.broken != nil {

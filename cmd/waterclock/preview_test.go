@@ -15,9 +15,17 @@ func TestPreview(t *testing.T) {
 		"--after", "2026-03-01T00:00:00Z").want(t, exitOK, "every day at 02:30, New York time\n\nLOCAL                OFFSET  UTC                   NOTE\n",
 		"2026-03-08T03:30:00  -04:00  2026-03-08T07:30:00Z  gap: shifted 1h\n")
 	cli(t, nil, "", "preview", "--every", "FREQ=DALY").want(t, exitUsage, "invalid_rule: recurrence:")
-	for _, bad := range [][]string{{"--every", "FREQ=DALY", "--year", "2026"}, {"--every", "FREQ=DAILY", "-n", "0"}, {"--every", "FREQ=DAILY", "-n", "10001"},
-		{"--in", "soon"}, {"--at", "2026-11-20T09:00", "--tz", "Europe/Berln"}, {"--every", "FREQ=DAILY", "--dst-gap", "jump"}, {"--every", "FREQ=DAILY", "--dst-gap", "jump", "--year", "2026"},
-		{"--every", "FREQ=DAILY", "--after", "then"}, {"--every", "FREQ=DAILY", "--month", "2026-13"}} {
+	for _, bad := range [][]string{
+		{"--every", "FREQ=DALY", "--year", "2026"},
+		{"--every", "FREQ=DAILY", "-n", "0"},
+		{"--every", "FREQ=DAILY", "-n", "10001"},
+		{"--in", "soon"},
+		{"--at", "2026-11-20T09:00", "--tz", "Europe/Berln"},
+		{"--every", "FREQ=DAILY", "--dst-gap", "jump"},
+		{"--every", "FREQ=DAILY", "--dst-gap", "jump", "--year", "2026"},
+		{"--every", "FREQ=DAILY", "--after", "then"},
+		{"--every", "FREQ=DAILY", "--month", "2026-13"},
+	} {
 		cli(t, nil, "", append([]string{"preview"}, bad...)...).want(t, exitUsage)
 	}
 	cli(t, nil, "", "preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30").want(t, exitUsage, "no_occurrences")

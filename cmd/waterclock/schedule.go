@@ -75,9 +75,11 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{"channel": f.channel, "user_id": f.user, "target_key": f.target,
+	for name, value := range map[string]string{
+		"channel": f.channel, "user_id": f.user, "target_key": f.target,
 		"priority": f.priority, "jitter": f.jitter, "expires_after": f.expires, "misfire": f.misfire,
-		"correlation_id": f.correlation, "idempotency_key": f.idempotency} {
+		"correlation_id": f.correlation, "idempotency_key": f.idempotency,
+	} {
 		put(out, name, value)
 	}
 	if f.callback != "" {

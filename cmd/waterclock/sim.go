@@ -178,8 +178,10 @@ type simSummary struct {
 }
 
 func simLifeOf(o *sim.Outcome) *simLife {
-	return &simLife{Command: "waterclock sim " + o.Plan.String(), Seed: o.Plan.Seed, Partitions: o.Plan.Partitions, Faults: o.Struck,
-		Violations: o.Violations, Story: o.Story}
+	return &simLife{
+		Command: "waterclock sim " + o.Plan.String(), Seed: o.Plan.Seed, Partitions: o.Plan.Partitions, Faults: o.Struck,
+		Violations: o.Violations, Story: o.Story,
+	}
 }
 
 func (a *app) simulate(ctx context.Context, f *simFlags) error {

@@ -125,8 +125,10 @@ func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.
 	if err != nil {
 		return nil, err
 	}
-	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{Calendars: holidays, Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
-		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview()})
+	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{
+		Calendars: holidays, Recurrence: rule(f.every), Start: f.start, Zone: f.zone, Include: f.include,
+		Exclude: f.exclude, Until: f.until, Count: f.count, DST: dst, Append: now, Limits: calendar.Limits{}.Preview(),
+	})
 	if err != nil {
 		return nil, refusedBy(err)
 	}

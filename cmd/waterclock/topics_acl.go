@@ -34,8 +34,10 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 	if user := c.Kafka.SASL.User; user != "" && who[topics.RoleEngine] == "" {
 		who[topics.RoleEngine] = "User:" + user
 	}
-	o := topics.ACLOptions{Names: topics.Names{Prefix: c.Topics.Prefix}, Group: c.Group, Manage: c.Topics.Manage,
-		Engine: who[topics.RoleEngine], Producer: who[topics.RoleProducer], Analyst: who[topics.RoleAnalyst]}
+	o := topics.ACLOptions{
+		Names: topics.Names{Prefix: c.Topics.Prefix}, Group: c.Group, Manage: c.Topics.Manage,
+		Engine: who[topics.RoleEngine], Producer: who[topics.RoleProducer], Analyst: who[topics.RoleAnalyst],
+	}
 	names := slices.Concat([]string{"default"}, inUse, f.channels, slices.Collect(maps.Keys(c.Channels)))
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {

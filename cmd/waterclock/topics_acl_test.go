@@ -19,17 +19,29 @@ func TestPlanACLs(t *testing.T) {
 		want []string
 		not  string
 	}{
-		{"as it comes", nil, []string{"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed", "--transactional-id waterclock-",
+		{"as it comes", nil, []string{
+			"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed", "--transactional-id waterclock-",
 			"User:producer --operation Write --operation Describe --topic waterclock.commands", "User:default --operation Read --operation Describe --topic waterclock.due.default",
-			"User:analyst --operation Read --operation Describe --topic waterclock.events"}, "--topic waterclock.receipts"},
+			"User:analyst --operation Read --operation Describe --topic waterclock.events",
+		}, "--topic waterclock.receipts"},
 		{"prefix and group", []string{"--set", "topics.prefix=x.", "--set", "group=g"}, []string{"--topic x. ", "--group g ", "--transactional-id g-", "User:g "}, "waterclock."},
 		{"topics made by somebody else", []string{"--set", "topics.manage=false"}, nil, "--operation Create"},
 		{"the user that logs in", []string{"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=eng", "--set", "kafka.sasl.password=x", "--set", "kafka.tls.enabled=true"}, []string{"User:eng "}, "User:waterclock"},
-		{"named", []string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
-			[]string{"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'", "User:o --operation Read --operation Describe --topic waterclock.due.orders"}, "User:producer"},
-		{"a topic of its own, a lane, receipts", []string{"--channel", "sms", "--set", "channels.mail.topic=team.mail"},
-			[]string{"User:waterclock --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
-				"User:sms --operation Write --operation Describe --topic waterclock.receipts"}, ""},
+		{
+			"named",
+			[]string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
+			[]string{"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'", "User:o --operation Read --operation Describe --topic waterclock.due.orders"},
+			"User:producer",
+		},
+		{
+			"a topic of its own, a lane, receipts",
+			[]string{"--channel", "sms", "--set", "channels.mail.topic=team.mail"},
+			[]string{
+				"User:waterclock --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
+				"User:sms --operation Write --operation Describe --topic waterclock.receipts",
+			},
+			"",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := plan(row.args...)

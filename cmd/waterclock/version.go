@@ -23,8 +23,12 @@ func newVersion(a *app) *cobra.Command {
 				OS      string `json:"os"`
 				Arch    string `json:"arch"`
 			}{buildVersion(), buildCommit(), runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			return a.out.record(v, [][2]string{{"waterclock", v.Version}, {"commit", v.Commit},
-				{"go", v.Go}, {"platform", v.OS + "/" + v.Arch}})
+			return a.out.record(v, [][2]string{
+				{"waterclock", v.Version},
+				{"commit", v.Commit},
+				{"go", v.Go},
+				{"platform", v.OS + "/" + v.Arch},
+			})
 		},
 	}
 }

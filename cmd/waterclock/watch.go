@@ -120,7 +120,16 @@ func lateBy(e *topics.Event, ms string) string {
 
 // printEvent prints one event as a result.
 func (a *app) printEvent(e *topics.Event) error {
-	return a.out.record(e, [][2]string{{"event", e.Type}, {"trigger", e.Trigger}, {"occurred at", e.OccurredAt},
-		{"scheduled at", e.ScheduledAt}, {"local time", e.LocalTime}, {"late by", lateBy(e, " ms")}, {"occurrence", e.Occurrence},
-		{"channel", e.Channel}, {"state", e.State}, {"due topic", e.DueTopic}})
+	return a.out.record(e, [][2]string{
+		{"event", e.Type},
+		{"trigger", e.Trigger},
+		{"occurred at", e.OccurredAt},
+		{"scheduled at", e.ScheduledAt},
+		{"local time", e.LocalTime},
+		{"late by", lateBy(e, " ms")},
+		{"occurrence", e.Occurrence},
+		{"channel", e.Channel},
+		{"state", e.State},
+		{"due topic", e.DueTopic},
+	})
 }

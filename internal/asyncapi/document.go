@@ -83,12 +83,15 @@ func (c *channel) add(d object, o Options, examples map[string][]object) error {
 	topic := c.topic(o)
 	ch := object{"address": topic.Name, "title": c.title, "summary": topic.Why, "messages": here, "bindings": object{"kafka": binding(topic)}}
 	if strings.Contains(topic.Name, "{") {
-		ch["parameters"] = object{"channel": object{"description": "A channel: [a-z0-9][a-z0-9._-]{0,48}. One with a topic of its own (channels.<name>.topic) has that instead.",
-			"default": "default", "examples": []any{"default", "orders"}}}
+		ch["parameters"] = object{"channel": object{
+			"description": "A channel: [a-z0-9][a-z0-9._-]{0,48}. One with a topic of its own (channels.<name>.topic) has that instead.",
+			"default":     "default", "examples": []any{"default", "orders"},
+		}}
 	}
 	within(d, "channels")[c.id] = ch
 	within(d, "operations")[c.action+strings.ToUpper(c.id[:1])+c.id[1:]] = object{
-		"action": c.action, "channel": ref("channels/" + c.id), "messages": refs, "summary": c.summary}
+		"action": c.action, "channel": ref("channels/" + c.id), "messages": refs, "summary": c.summary,
+	}
 	return nil
 }
 

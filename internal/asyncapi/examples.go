@@ -2,6 +2,7 @@ package asyncapi
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,12 +30,16 @@ type story struct {
 
 // life makes the examples of every message, by its name.
 func life(o Options) (map[string][]object, error) {
-	s := &story{names: o.Names, key: "hold-8c4", now: begin, offset: 4711, us: int64(begin) * 1000, examples: map[string][]object{},
-		machine: trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+	s := &story{
+		names: o.Names, key: "hold-8c4", now: begin, offset: 4711, us: int64(begin) * 1000, examples: map[string][]object{},
+		machine: trigger.Machine{
+			Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 			Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 			Channel: func(name string) trigger.Channel {
 				return trigger.Channel{Topic: o.Names.Due(name), Receipts: true, ReceiptTimeout: time.Hour}
-			}}}
+			},
+		},
+	}
 	s.command("register", "command", `{"op":"register","delay":"7m","channel":"orders","payload":{"holdId":"h_8c4"}}`)
 	s.inHeaders()
 	fire := s.fire()
@@ -140,8 +145,10 @@ func (s *story) receipt(fire *trigger.Fire) {
 	if s.err != nil {
 		return
 	}
-	value := topics.AppendReceipt(nil, &topics.Receipt{Key: s.key, Occurrence: fire.Occurrence, Channel: "orders", Outcome: topics.OutcomeFailed,
-		Attempt: 1, Code: "no_such_hold", Detail: "h_8c4 is not there", At: s.now + 40})
+	value := topics.AppendReceipt(nil, &topics.Receipt{
+		Key: s.key, Occurrence: fire.Occurrence, Channel: "orders", Outcome: topics.OutcomeFailed,
+		Attempt: 1, Code: "no_such_hold", Detail: "h_8c4 is not there", At: s.now + 40,
+	})
 	rec := &topics.Record{Topic: s.names.Receipts(), Partition: 3, Offset: 911, Timestamp: s.now + 50, Key: []byte(s.key), Value: value}
 	r, err := topics.DecodeReceipt(rec)
 	s.fail(err)
@@ -159,7 +166,7 @@ func (s *story) receipt(fire *trigger.Fire) {
 func (s *story) refuse(value string) {
 	rec := s.record(nil, value)
 	_, err := topics.DecodeCommand(rec, topics.Limits{}, nil)
-	refusal, ok := err.(*trigger.Error)
+	refusal, ok := errors.AsType[*trigger.Error](err)
 	if !ok {
 		s.fail(fmt.Errorf("%s was not refused: %w", value, err))
 		return

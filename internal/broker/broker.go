@@ -100,8 +100,7 @@ func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, 
 	n.topics.lookup = n.ask
 	n.txns = newTxns(n)
 	if err := n.start(ctx); err != nil {
-		n.release()
-		return nil, err
+		return nil, errors.Join(err, n.release())
 	}
 	return n, nil
 }

@@ -39,7 +39,7 @@ func (b batch) records() ([]byte, error) {
 	case errors.Is(err, kgo.ErrMaxDecompress):
 		return nil, errTooLarge
 	case err != nil:
-		return nil, fmt.Errorf("%w: %v", errRecord, err)
+		return nil, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	return raw, nil
 }

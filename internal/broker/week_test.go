@@ -104,8 +104,10 @@ func (w *week) hour(t *testing.T, from, n int) {
 	t.Helper()
 	payload := fmt.Appendf(nil, "%0200d", from)
 	for i := from; i < from+n; i++ {
-		w.cl.Produce(context.Background(), &kgo.Record{Key: fmt.Appendf(nil, "k-%d", i), Value: payload,
-			Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: fmt.Appendf(nil, "%ds", 1+i%3000)}}}, func(_ *kgo.Record, err error) {
+		w.cl.Produce(context.Background(), &kgo.Record{
+			Key: fmt.Appendf(nil, "k-%d", i), Value: payload,
+			Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: fmt.Appendf(nil, "%ds", 1+i%3000)}},
+		}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				t.Errorf("register: %v", err)
 			}

@@ -45,21 +45,40 @@ func made(n, k int) *History {
 		commands.End++
 		event(key, fmt.Sprintf(`"type":"trigger.registered","revision":1,"seq":1,"scheduled_at":%q,"occurrence":%q,"state":"PENDING","source":"waterclock.commands/0/%d"`,
 			spell(nominal), spell(nominal), i), at)
-		s := &statepb.State{Format: 1, Status: statepb.Status_STATUS_PENDING, Revision: 1, Seq: 1,
-			Spec: &statepb.Spec{Channel: "default", Payload: payload}, Series: &statepb.Series{At: nominal}}
+		s := &statepb.State{
+			Format: 1, Status: statepb.Status_STATUS_PENDING, Revision: 1, Seq: 1,
+			Spec: &statepb.Spec{Channel: "default", Payload: payload}, Series: &statepb.Series{At: nominal},
+		}
 		keepKey(key, s, at)
 		if k == 0 || i%k != 0 {
 			continue
 		}
-		due.Append(&Record{Offset: due.End, Timestamp: nominal, ProducerID: -1, Key: []byte(key), Value: payload,
+		due.Append(&Record{
+			Offset: due.End, Timestamp: nominal, ProducerID: -1, Key: []byte(key), Value: payload,
 			Headers: []Header{
-				{"ce_specversion", []byte("1.0")}, {"ce_id", []byte(key + "@" + spell(nominal) + "#0")}, {"ce_source",
-					[]byte("/waterclock/default")},
-				{"ce_type", []byte("waterclock.due.v1")}, {"ce_subject", []byte(key)}, {"ce_time",
-					[]byte(spell(nominal))}, {"ce_wcfired", []byte(spell(nominal))},
-				{"ce_wcrevision", []byte("1")}, {"ce_wcattempt", []byte("1")}, {"ce_wcstep", []byte("0")}, {"ce_wcbasis",
-					fmt.Appendf(nil, "1.%d.%d.0.0", i+1, i+1)},
-				{"content-type", []byte("application/json")}}})
+				{"ce_specversion", []byte("1.0")},
+				{"ce_id", []byte(key + "@" + spell(nominal) + "#0")},
+				{
+					"ce_source",
+					[]byte("/waterclock/default"),
+				},
+				{"ce_type", []byte("waterclock.due.v1")},
+				{"ce_subject", []byte(key)},
+				{
+					"ce_time",
+					[]byte(spell(nominal)),
+				},
+				{"ce_wcfired", []byte(spell(nominal))},
+				{"ce_wcrevision", []byte("1")},
+				{"ce_wcattempt", []byte("1")},
+				{"ce_wcstep", []byte("0")},
+				{
+					"ce_wcbasis",
+					fmt.Appendf(nil, "1.%d.%d.0.0", i+1, i+1),
+				},
+				{"content-type", []byte("application/json")},
+			},
+		})
 		due.End++
 		event(key, fmt.Sprintf(`"type":"occurrence.fired","revision":1,"seq":2,"scheduled_at":%q,"occurrence":%q,"step":0,"attempt":1,"state":"FIRED","previous_state":"PENDING","lateness_ms":0,"due_topic":"waterclock.due.default","due_partition":0`,
 			spell(nominal), spell(nominal)), nominal)
@@ -137,7 +156,8 @@ func BenchmarkMemory(b *testing.B) {
 		most := uint64(0)
 		calls := 0
 		o := Options{Unread: -1, Progress: func(int64,
-			int64) { // after the index is full, and at the end of every file before
+			int64,
+		) { // after the index is full, and at the end of every file before
 			if calls++; calls < 6 {
 				return
 			}

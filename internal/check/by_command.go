@@ -85,13 +85,13 @@ func (t *life) apply(c *command, e *event) {
 	if t.known && !t.loose {
 		allowed := t.expect(c)
 		if !fits(allowed, e) {
-			checkPlan := e.kind
+			found := e.kind
 			if e.kind == evRejected {
-				checkPlan += " " + e.reason
+				found += " " + e.reason
 			}
 			t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
 				"%s while the trigger is %s: the contract wants %s, told is %s",
-				c.describe(), or(t.status, "unknown"), spellAllowed(allowed), checkPlan)
+				c.describe(), or(t.status, "unknown"), spellAllowed(allowed), found)
 			t.loosen()
 		}
 	}

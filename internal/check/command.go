@@ -81,18 +81,22 @@ type what struct {
 type tag struct{ name, value string }
 
 // fields a command may have, anywhere; true: a scalar, which has a header.
-var fields = map[string]bool{"op": true, "delay": true, "fire_at": true, "recurrence": true, "start": true,
+var fields = map[string]bool{
+	"op": true, "delay": true, "fire_at": true, "recurrence": true, "start": true,
 	"timezone": true, "until": true,
 	"count": true, "include": false, "exclude": false, "dst": false, "calendars": false, "channel": true, "user_id": true, "payload": false,
 	"payload_base64": true, "target_key": true, "headers": false, "tags": false, "priority": true, "jitter": true, "expires_after": true,
 	"misfire": true, "follow_user": true, "callback": false, "escalation": false, "correlation_id": true, "if_revision": true,
 	"if_absent": true, "idempotency_key": true, "for": true, "occurrence": true, "note": true, "actor": true, "due_id": true,
 	"attempt": true, "scheduled_at": true, "revision": true, "local_time": true, "step": true,
-	"expires_at": true}
+	"expires_at": true,
+}
 
-var ops = map[string]bool{"register": true, "cancel": true, "reschedule": true, "snooze": true, "skip": true,
+var ops = map[string]bool{
+	"register": true, "cancel": true, "reschedule": true, "snooze": true, "skip": true,
 	"pause": true, "resume": true,
-	"run_now": true, "rezone": true, "ack": true, "redrive": true, "erase": true}
+	"run_now": true, "rezone": true, "ack": true, "redrive": true, "erase": true,
+}
 
 // decodeCommand un-spells a record. It never fails: what is wrong is fault.
 func decodeCommand(r *Record, partition int32) *command {

@@ -47,7 +47,6 @@ type event struct {
 	channel    string
 	user       string
 	payload    []byte // raw JSON, nil: none
-	used       bool   // its due record, rejected record or dead letter was found
 }
 
 // decodeEvent reads an event. Fields it does not know are let pass.
@@ -138,11 +137,13 @@ func (e *event) set(name string, raw []byte) (ok bool) {
 // words are texts that events have again and again.
 var words = func() map[string]string {
 	m := map[string]string{}
-	for _, s := range []string{"PENDING", "PAUSED", "IN_FLIGHT", "FIRED", "FAILED", "CANCELLED", "EXPIRED", "UNKNOWN",
+	for _, s := range []string{
+		"PENDING", "PAUSED", "IN_FLIGHT", "FIRED", "FAILED", "CANCELLED", "EXPIRED", "UNKNOWN",
 		"ERASED",
 		evRegistered, evReplaced, evRescheduled, evPaused, evResumed, evCancelled, evCompleted, evFailed, evErased, evTooLate,
 		evSnoozed, evSkipped, evFired, evExpired, evMisfired, evAccepted, evDelivered, evDeliveryFailed, evRetried, evPostponed,
-		evSuppressed, evDeadLettered, evRedriven, evAdvanced, evStopped, evDuplicate, evRejected, "default", "2025c"} {
+		evSuppressed, evDeadLettered, evRedriven, evAdvanced, evStopped, evDuplicate, evRejected, "default", "2025c",
+	} {
 		m[s] = s
 	}
 	return m

@@ -7,14 +7,18 @@ import (
 
 // onTrust are refusals that settings, quotas or rules decide which the checker
 // does not know. They are counted, not judged.
-var onTrust = map[string]bool{"invalid": true, "invalid_rule": true, "disputed_rule": true, "period_too_short": true,
+var onTrust = map[string]bool{
+	"invalid": true, "invalid_rule": true, "disputed_rule": true, "period_too_short": true,
 	"no_occurrences": true,
 	"beyond_horizon": true, "too_large": true, "unknown_channel": true, "forbidden_channel": true, "forbidden_url": true, "quota_exceeded": true,
-	"overloaded": true, "unsupported": true, "misrouted": true, "not_owner": true, "unknown_zone": true}
+	"overloaded": true, "unsupported": true, "misrouted": true, "not_owner": true, "unknown_zone": true,
+}
 
 // faultCodes say what is wrong with a command as it is written.
-var faultCodes = []string{"invalid_key", "not_a_command", "ambiguous_tombstone", "unknown_op", "unknown_field",
-	"conflicting_time", "in_the_past"}
+var faultCodes = []string{
+	"invalid_key", "not_a_command", "ambiguous_tombstone", "unknown_op", "unknown_field",
+	"conflicting_time", "in_the_past",
+}
 
 // refused is how expect spells a refusal.
 func refused(code string) string { return evRejected + " " + code }

@@ -24,13 +24,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // knownHeaders stand in a frame as their number. Numbers are never reused;
 // new names go to the end and need no new version.
-var knownHeaders = []string{1: "ce_specversion", 2: "ce_id", 3: "ce_source", 4: "ce_type", 5: "ce_subject",
+var knownHeaders = []string{
+	1: "ce_specversion", 2: "ce_id", 3: "ce_source", 4: "ce_type", 5: "ce_subject",
 	6: "ce_time",
 	7: "ce_wcfired", 8: "ce_wcrevision", 9: "ce_wcattempt", 10: "ce_wcstep", 11: "ce_wclocaltime", 12: "ce_wcuser",
 	13: "ce_expirytime", 14: "ce_wcreceiptby", 15: "ce_wcpostponed", 16: "ce_wcbasis", 17: "content-type", 18: "traceparent",
 	19: "wcx-callback", 20: "wcx-tags", 21: "wcx-topic-id", 22: "wcx-origin", 23: "wcx-append", 24: "wc-error-code",
 	25: "wc-error-detail", 26: "wc-error-field", 27: "wc-source", 28: "wc-delay", 29: "wc-fire-at", 30: "wc-timezone",
-	31: "wc-recurrence", 32: "wc-op", 33: "wc-channel", 34: "wc-user-id"}
+	31: "wc-recurrence", 32: "wc-op", 33: "wc-channel", 34: "wc-user-id",
+}
 
 var headerNumber = func() map[string]uint64 {
 	m := map[string]uint64{}

@@ -12,11 +12,16 @@ import (
 
 var goldenRecords = []*Record{
 	{Offset: 0, Timestamp: 1772884800000, ProducerID: -1, Key: []byte("hold-8c4"), Value: []byte(`{"op":"register","delay":"7m"}`)},
-	{Offset: 1, Timestamp: 1772884800001, Kind: InTxn, ProducerID: 7, Epoch: 3, Key: []byte("k"), Value: []byte{},
+	{
+		Offset: 1, Timestamp: 1772884800001, Kind: InTxn, ProducerID: 7, Epoch: 3, Key: []byte("k"), Value: []byte{},
 		Headers: []Header{
-			{"ce_id", []byte("k@2026-03-07T12:00:00.000Z#0")}, {"mine", []byte("v")}}},
-	{Offset: 2, Timestamp: 1772884800001, Kind: CommitMarker, ProducerID: 7, Epoch: 3, Key: []byte{0, 0, 0, 1},
-		Value: []byte{0, 0, 0, 0, 0, 0}},
+			{"ce_id", []byte("k@2026-03-07T12:00:00.000Z#0")}, {"mine", []byte("v")},
+		},
+	},
+	{
+		Offset: 2, Timestamp: 1772884800001, Kind: CommitMarker, ProducerID: 7, Epoch: 3, Key: []byte{0, 0, 0, 1},
+		Value: []byte{0, 0, 0, 0, 0, 0},
+	},
 	{Offset: 5, Timestamp: 1772884800002, Kind: AbortMarker, ProducerID: 7, Epoch: 4, Key: []byte{0, 0, 0, 0}},
 	{Offset: 6, Timestamp: 1772884800003, ProducerID: -1},
 }
@@ -69,7 +74,7 @@ func TestDamage(t *testing.T) {
 		b = AppendFrame(b, r)
 		ends = append(ends, len(b))
 	}
-	for cut := range len(b) {
+	for cut := range b {
 		ft, err := (&File{bytes: b[:cut]}).readFates()
 		whole := 0
 		for _, end := range ends {
@@ -174,8 +179,10 @@ func FuzzDue(f *testing.F) {
 
 // FuzzRule: no rule makes the oracle panic or go on for ever.
 func FuzzRule(f *testing.F) {
-	for _, s := range []string{"FREQ=DAILY;COUNT=3", "cron:*/5 9-17 * * MON-FRI", "every:15m",
-		"FREQ=YEARLY;BYWEEKNO=53;BYDAY=SA", "cron:0 0 LW * 5#3"} {
+	for _, s := range []string{
+		"FREQ=DAILY;COUNT=3", "cron:*/5 9-17 * * MON-FRI", "every:15m",
+		"FREQ=YEARLY;BYWEEKNO=53;BYDAY=SA", "cron:0 0 LW * 5#3",
+	} {
 		f.Add(s, "2026-03-07T02:30", "America/New_York")
 	}
 	f.Fuzz(func(_ *testing.T, text, start, zone string) {

@@ -9,8 +9,10 @@ import (
 // FromKafka is a record as a consumer got it that reads uncommitted data and
 // keeps control records.
 func FromKafka(r *kgo.Record) *Record {
-	out := &Record{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), ProducerID: r.ProducerID,
-		Epoch: r.ProducerEpoch, Key: r.Key, Value: r.Value}
+	out := &Record{
+		Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), ProducerID: r.ProducerID,
+		Epoch: r.ProducerEpoch, Key: r.Key, Value: r.Value,
+	}
 	for _, h := range r.Headers {
 		out.Headers = append(out.Headers, Header{h.Key, h.Value})
 	}

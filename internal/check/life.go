@@ -202,6 +202,8 @@ func (t *life) stateRecord() []string {
 
 func (t *life) fail(class Class, records []string, format string, args ...any) {
 	t.failed++
-	t.v.add(t, Violation{Class: class, Trigger: t.key, Partition: t.home, Records: records,
-		Sentence: fmt.Sprintf(format, args...)})
+	t.v.add(t, Violation{
+		Class: class, Trigger: t.key, Partition: t.home, Records: records,
+		Sentence: fmt.Sprintf(format, args...),
+	})
 }

@@ -96,8 +96,10 @@ type misfireRun struct {
 // reset forgets everything: the horizon has ended, or nothing was known.
 func (m *model) reset() {
 	next, missing := m.next, m.missing
-	*m = model{known: true, live: map[string]*live{}, done: map[string]bool{}, went: map[string]bool{},
-		skips: map[string]bool{}, next: next, missing: missing}
+	*m = model{
+		known: true, live: map[string]*live{}, done: map[string]bool{}, went: map[string]bool{},
+		skips: map[string]bool{}, next: next, missing: missing,
+	}
 }
 
 // forgetPlan drops all that waits.
@@ -181,8 +183,10 @@ func (t *life) planLocal() {
 		return
 	}
 	name := wallName(w.wall, w.frac, at[0].second && w.overlap == "both")
-	t.plan = plan{has: true, oneShot: true, next: occurrence{at: at[0].at*1000 + w.frac, name: name, local: w.wall,
-		named: true}}
+	t.plan = plan{has: true, oneShot: true, next: occurrence{
+		at: at[0].at*1000 + w.frac, name: name, local: w.wall,
+		named: true,
+	}}
 }
 
 func (t *life) planSeries(from int64) {

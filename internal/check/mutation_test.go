@@ -28,10 +28,14 @@ var mutations = []mutation{
 		r, i := tp.find("commands", "once", "", 0)
 		r.records = slices.Delete(r.records, i, i+1)
 	}},
-	{name: "an acknowledged command is not there", want: check.LostAck, change: func(*tape) {},
-		acks: []check.Ack{{Partition: 1, Offset: 999, Key: "x"}}},
-	{name: "another command stands where one was acknowledged", want: check.LostAck, change: func(*tape) {},
-		acks: []check.Ack{{Partition: 0, Offset: 0, Key: "nobody's"}}},
+	{
+		name: "an acknowledged command is not there", want: check.LostAck, change: func(*tape) {},
+		acks: []check.Ack{{Partition: 1, Offset: 999, Key: "x"}},
+	},
+	{
+		name: "another command stands where one was acknowledged", want: check.LostAck, change: func(*tape) {},
+		acks: []check.Ack{{Partition: 0, Offset: 0, Key: "nobody's"}},
+	},
 	{name: "never forwarded", want: check.LostAck, change: func(tp *tape) {
 		r, i := tp.find("commands", "plain", "snooze", 0)
 		other := tp.reel(r.Topic, 1-r.Partition)
@@ -76,9 +80,11 @@ var mutations = []mutation{
 		}
 		x := r.insert(i, *r.records[i])
 		x.Key, x.Value = []byte("stopped"), nil
-		for k, v := range map[string]string{"ce_id": "stopped@2026-03-07T12:10:00.650Z#0", "ce_subject": "stopped",
+		for k, v := range map[string]string{
+			"ce_id": "stopped@2026-03-07T12:10:00.650Z#0", "ce_subject": "stopped",
 			"ce_time":        "2026-03-07T12:10:00.650Z",
-			"ce_wclocaltime": ""} {
+			"ce_wclocaltime": "",
+		} {
 			x.set(k, v)
 		}
 	}},

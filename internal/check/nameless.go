@@ -12,10 +12,10 @@ const maxNameless = 1 << 20
 // part of any trigger's life: the event that refuses one names its key cut off,
 // and where it stands. So they are matched by where they stand.
 type nameless struct {
-	v         *verifier
-	open      map[origin]int64  // appended and not refused yet
-	checkPlan map[origin]bool   // refused
-	copy      map[origin]origin // where a forwarded one was first
+	v        *verifier
+	open     map[origin]int64  // appended and not refused yet
+	reported map[origin]bool   // refused
+	copy     map[origin]origin // where a forwarded one was first
 }
 
 // origin is where a command or a receipt stands.
@@ -42,15 +42,17 @@ func isNameless(kind topicKind, r *Record) bool {
 // nameless: each of them that was read is refused by an event (C1), and by one
 // only.
 func (v *verifier) nameless() {
-	n := nameless{v: v, open: map[origin]int64{}, checkPlan: map[origin]bool{}, copy: map[origin]origin{}}
+	n := nameless{v: v, open: map[origin]int64{}, reported: map[origin]bool{}, copy: map[origin]origin{}}
 	n.each(n.ask, kindCommands, kindReceipts)
 	if len(n.open) > 0 {
 		n.each(n.answer, kindEvents)
 	}
 	for o, appended := range n.open {
 		if v.complete(appended) {
-			v.add(nil, Violation{Class: LostAck, Partition: o.at.partition, Records: []string{n.record(o)},
-				Sentence: "its key is no trigger's, and no event refuses it"})
+			v.add(nil, Violation{
+				Class: LostAck, Partition: o.at.partition, Records: []string{n.record(o)},
+				Sentence: "its key is no trigger's, and no event refuses it",
+			})
 		}
 	}
 }
@@ -115,10 +117,10 @@ func (n *nameless) answer(f *File, r *Record) {
 	switch _, open := n.open[o]; {
 	case open:
 		delete(n.open, o)
-		if len(n.checkPlan) < maxNameless {
-			n.checkPlan[o] = true
+		if len(n.reported) < maxNameless {
+			n.reported[o] = true
 		}
-	case n.checkPlan[o]:
+	case n.reported[o]:
 		n.v.add(nil, Violation{Class: Illegal, Partition: f.Partition, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
 			f.Partition, r.Offset), n.record(o)}, Sentence: "it is refused a second time"})
 	}

@@ -61,8 +61,10 @@ func newSeries(r *recurrence, zones *Zones, appended int64, anchor *phaseStart) 
 	if !ok {
 		return nil, fmt.Errorf("%w: zone %q", errRule, r.zone)
 	}
-	s := &series{clock: newClockwork(loc), gap: r.gap, overlap: r.overlap, count: r.count,
-		outDays: map[int64]bool{}, outWalls: map[wall]bool{}, outInstants: map[int64]bool{}}
+	s := &series{
+		clock: newClockwork(loc), gap: r.gap, overlap: r.overlap, count: r.count,
+		outDays: map[int64]bool{}, outWalls: map[wall]bool{}, outInstants: map[int64]bool{},
+	}
 	if err := s.begin(r, appended, anchor); err != nil {
 		return nil, err
 	}
@@ -184,8 +186,10 @@ func instantText(s string) (int64, bool) {
 }
 
 // instantLayouts: RFC 3339, also without seconds, and offsets without a colon.
-var instantLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
-	"2006-01-02T15:04Z0700"}
+var instantLayouts = []string{
+	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
+	"2006-01-02T15:04Z0700",
+}
 
 func (s *series) setText(text string) (err error) {
 	switch {
@@ -271,8 +275,10 @@ func (s *series) dates(r *recurrence) error {
 // atWall is what a wall time means under the trigger's policies.
 func (s *series) atWall(w wall, frac int64) (out []occurrence) {
 	for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
-		out = append(out, occurrence{at: p.at*1000 + frac, name: wallName(w, frac, p.second),
-			local: w, named: true})
+		out = append(out, occurrence{
+			at: p.at*1000 + frac, name: wallName(w, frac, p.second),
+			local: w, named: true,
+		})
 	}
 	return out
 }

@@ -16,11 +16,15 @@ type cronRule struct {
 	live                   bool                     // minute or hour begins with *: instants are matched, not wall times
 }
 
-var cronNames = map[string]string{"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
-	"@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *"}
+var cronNames = map[string]string{
+	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *",
+	"@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
 
-var cronMonths = []string{"", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}
-var cronDays = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
+var (
+	cronMonths = []string{"", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}
+	cronDays   = []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}
+)
 
 func parseCron(s string) (*cronRule, error) {
 	s = strings.TrimSpace(s)
@@ -31,8 +35,10 @@ func parseCron(s string) (*cronRule, error) {
 	if len(fields) != 5 {
 		return nil, fmt.Errorf("%w: cron %q", errRule, s)
 	}
-	c := &cronRule{live: fields[0][0] == '*' || fields[1][0] == '*', anyDay: unrestricted(fields[2]),
-		anyWeekday: unrestricted(fields[4])}
+	c := &cronRule{
+		live: fields[0][0] == '*' || fields[1][0] == '*', anyDay: unrestricted(fields[2]),
+		anyWeekday: unrestricted(fields[4]),
+	}
 	var err error
 	if c.minutes, err = cronSet(fields[0], 0, 59, nil); err != nil {
 		return nil, err

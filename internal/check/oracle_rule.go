@@ -25,8 +25,10 @@ const (
 	secondly
 )
 
-var frequencies = map[string]frequency{"YEARLY": yearly, "MONTHLY": monthly, "WEEKLY": weekly, "DAILY": daily,
-	"HOURLY": hourly, "MINUTELY": minutely, "SECONDLY": secondly}
+var frequencies = map[string]frequency{
+	"YEARLY": yearly, "MONTHLY": monthly, "WEEKLY": weekly, "DAILY": daily,
+	"HOURLY": hourly, "MINUTELY": minutely, "SECONDLY": secondly,
+}
 
 var weekdays = map[string]int{"SU": 0, "MO": 1, "TU": 2, "WE": 3, "TH": 4, "FR": 5, "SA": 6}
 
@@ -36,15 +38,15 @@ type byDay struct{ weekday, nth int }
 
 // rrule is an RFC 5545 recurrence rule as written.
 type rrule struct {
-	freq                                         frequency
-	interval, count                              int
-	until                                        wall
-	hasUntil, untilUTC                           bool
-	wkst                                         int
-	byMonth, byWeekNo, byYearDay, byMonthDay     []int
-	byDay                                        []byDay
-	byHour, byMinute, bySecond, bySetPos         []int
-	givenHour, givenMinute, givenSecond, givenBy bool
+	freq                                     frequency
+	interval, count                          int
+	until                                    wall
+	hasUntil, untilUTC                       bool
+	wkst                                     int
+	byMonth, byWeekNo, byYearDay, byMonthDay []int
+	byDay                                    []byDay
+	byHour, byMinute, bySecond, bySetPos     []int
+	givenHour, givenMinute, givenSecond      bool
 }
 
 func parseRRule(s string) (*rrule, error) {
@@ -81,9 +83,11 @@ func (r *rrule) set(name, value string) bool {
 	case "BYDAY":
 		return r.setByDay(value)
 	}
-	lists := map[string]*[]int{"BYMONTH": &r.byMonth, "BYWEEKNO": &r.byWeekNo, "BYYEARDAY": &r.byYearDay,
+	lists := map[string]*[]int{
+		"BYMONTH": &r.byMonth, "BYWEEKNO": &r.byWeekNo, "BYYEARDAY": &r.byYearDay,
 		"BYMONTHDAY": &r.byMonthDay,
-		"BYHOUR":     &r.byHour, "BYMINUTE": &r.byMinute, "BYSECOND": &r.bySecond, "BYSETPOS": &r.bySetPos}
+		"BYHOUR":     &r.byHour, "BYMINUTE": &r.byMinute, "BYSECOND": &r.bySecond, "BYSETPOS": &r.bySetPos,
+	}
 	to := lists[name]
 	if to == nil || *to != nil {
 		return false

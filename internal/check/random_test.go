@@ -87,9 +87,11 @@ func randomStep(w *sim.World, rng *rand.Rand) {
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
 
 // rules are drawn for any trigger, so that one follows another in the same life.
-var rules = []string{`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`, `"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
+var rules = []string{
+	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`, `"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
 	`"cron:*/6 * * * *","timezone":"America/New_York"`, `"cron:10,40 1-3 * * *","timezone":"America/New_York"`,
-	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`, `"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`}
+	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`, `"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`,
+}
 
 func randomCommand(rng *rand.Rand, n int) string {
 	wait := fmt.Sprintf("%ds", 1+rng.IntN(1200))

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -29,7 +30,7 @@ func (f *File) readFates() (*fates, error) {
 	var r Record
 	for pos := 0; pos < len(f.bytes); {
 		body, after, err := frameAt(f.bytes, pos)
-		if err == errCut {
+		if errors.Is(err, errCut) {
 			break
 		}
 		if err == nil {

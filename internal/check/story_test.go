@@ -84,9 +84,11 @@ func report(w *sim.World) {
 	o("late", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("halted", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("gonemad", `not a command`)
-	w.Produce(&kgo.Record{Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
+	w.Produce(&kgo.Record{
+		Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
 		Key: []byte("headers"), Value: []byte("raw"),
-		Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: []byte("90s")}, {Key: "mine", Value: []byte("1")}}})
+		Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: []byte("90s")}, {Key: "mine", Value: []byte("1")}},
+	})
 	for i := range 4 {
 		key := fmt.Sprint("stray", i)
 		w.RegisterOn(1-topics.Partition([]byte(key), w.P), key, time.Now().Add(time.Minute))

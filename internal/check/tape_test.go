@@ -225,8 +225,10 @@ func within(x *frame, text string) bool {
 // drop takes a record away. Its offset stays as that of a marker of nobody.
 func (r *reel) drop(i int) {
 	x := r.records[i]
-	r.records[i] = &frame{Record: check.Record{Offset: x.Offset, Timestamp: x.Timestamp, Kind: check.AbortMarker,
-		ProducerID: 1 << 40}}
+	r.records[i] = &frame{Record: check.Record{
+		Offset: x.Offset, Timestamp: x.Timestamp, Kind: check.AbortMarker,
+		ProducerID: 1 << 40,
+	}}
 }
 
 // insert puts a copy of x behind record i; all behind it move by one.

@@ -292,16 +292,16 @@ func (t *life) based(e *event, d *due) {
 
 // promised: a cancel that was acknowledged before the due time wins (C5).
 func (t *life) promised(e *event, d *due) {
-	for i := t.next; i < len(t.commands); i++ {
-		c := t.commands[i]
-		if c.op != "cancel" || c.fault != "" || c.ifRev > 0 {
-			return
-		}
-		if c.inTxn || c.append+t.o.Epsilon.Milliseconds() >= d.scheduled || t.v.stalled(t.home, c.at.offset, d.scheduled) {
-			return
-		}
-		t.fail(AfterStop, append(append(t.eventRecord(e), dueRecord(d)...), t.commandRecord(c)...),
-			"it fired although its cancel was appended %d ms before its time, %s", d.scheduled-c.append, spell(d.scheduled))
+	if t.next >= len(t.commands) {
 		return
 	}
+	c := t.commands[t.next]
+	if c.op != "cancel" || c.fault != "" || c.ifRev > 0 {
+		return
+	}
+	if c.inTxn || c.append+t.o.Epsilon.Milliseconds() >= d.scheduled || t.v.stalled(t.home, c.at.offset, d.scheduled) {
+		return
+	}
+	t.fail(AfterStop, append(append(t.eventRecord(e), dueRecord(d)...), t.commandRecord(c)...),
+		"it fired although its cancel was appended %d ms before its time, %s", d.scheduled-c.append, spell(d.scheduled))
 }

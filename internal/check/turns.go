@@ -123,9 +123,11 @@ func (w *turnWalk) fail(class Class, offset int64, format string, args ...any) {
 	if w.count++; w.count > 20 {
 		return
 	}
-	w.v.add(nil, Violation{Class: class, Partition: w.p, Records: []string{fmt.Sprintf("%s/%d/%d", w.state.f.Topic, w.p,
-		offset)},
-		Sentence: fmt.Sprintf(format, args...)})
+	w.v.add(nil, Violation{
+		Class: class, Partition: w.p, Records: []string{fmt.Sprintf("%s/%d/%d", w.state.f.Topic, w.p,
+			offset)},
+		Sentence: fmt.Sprintf(format, args...),
+	})
 }
 
 // turn holds a progress record against the one before it and against what was
@@ -208,8 +210,10 @@ func (w *turnWalk) leftovers() {
 			}
 		}
 		if n > 0 {
-			w.v.add(nil, Violation{Class: Torn, Partition: w.p, Records: []string{fmt.Sprintf("%s/%d/%d", o.name, w.p, first)},
-				Sentence: fmt.Sprintf("%d records that no turn says it wrote", n)})
+			w.v.add(nil, Violation{
+				Class: Torn, Partition: w.p, Records: []string{fmt.Sprintf("%s/%d/%d", o.name, w.p, first)},
+				Sentence: fmt.Sprintf("%d records that no turn says it wrote", n),
+			})
 		}
 	}
 }
@@ -219,17 +223,19 @@ func (w *turnWalk) eventOrder(events *output) {
 	if events == nil {
 		return
 	}
-	checkPlan := 0
+	reported := 0
 	for c := newCursor(events.f, events.fates); c.next(); {
 		us, ok := fieldNumber(c.rec.Value, eventUS)
 		if ok && us > w.us {
 			w.us = us
 			continue
 		}
-		if checkPlan++; checkPlan <= 5 {
-			w.v.add(nil, Violation{Class: Illegal, Trigger: string(c.rec.Key), Partition: w.p,
+		if reported++; reported <= 5 {
+			w.v.add(nil, Violation{
+				Class: Illegal, Trigger: string(c.rec.Key), Partition: w.p,
 				Records: []string{fmt.Sprintf("%s/%d/%d", events.name, w.p,
-					c.rec.Offset)}, Sentence: fmt.Sprintf("event_us %d does not grow: before it stands %d", us, w.us)})
+					c.rec.Offset)}, Sentence: fmt.Sprintf("event_us %d does not grow: before it stands %d", us, w.us),
+			})
 		}
 	}
 }
@@ -261,9 +267,11 @@ func (w *turnWalk) dueOrder() {
 				continue
 			}
 			if b.term < last.term || b.term == last.term && b.turn < last.turn {
-				w.v.add(nil, Violation{Class: Order, Trigger: string(triggerKey(kindDue, &c.rec)), Partition: w.p,
+				w.v.add(nil, Violation{
+					Class: Order, Trigger: string(triggerKey(kindDue, &c.rec)), Partition: w.p,
 					Records:  []string{fmt.Sprintf("%s/%d/%d", o.name, w.p, c.rec.Offset)},
-					Sentence: fmt.Sprintf("turn %d of term %d wrote after turn %d of term %d", b.turn, b.term, last.turn, last.term)})
+					Sentence: fmt.Sprintf("turn %d of term %d wrote after turn %d of term %d", b.turn, b.term, last.turn, last.term),
+				})
 				break
 			}
 			last = b
@@ -331,9 +339,11 @@ func (v *verifier) waiting(p int32) {
 		}
 		if n > 0 {
 			part.stuck = true
-			v.add(nil, Violation{Class: Stuck, Partition: p, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic, p, first)},
+			v.add(nil, Violation{
+				Class: Stuck, Partition: p, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic, p, first)},
 				Sentence: fmt.Sprintf(
-					"%d commands from here on are not decided on, %v before the end and more; the newest turn is of %s", n, v.o.Grace, spell(part.lastTurn))})
+					"%d commands from here on are not decided on, %v before the end and more; the newest turn is of %s", n, v.o.Grace, spell(part.lastTurn)),
+			})
 		}
 	}
 }

@@ -46,10 +46,14 @@ type stall struct{ from, to, begin, end int64 } // offsets, instants
 // Verify replays a history and reports what is wrong with it. An error means
 // that it could not be judged, not that it is bad.
 func Verify(h *History, o Options) (*Report, error) {
-	v := &verifier{h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{}, topics: map[string]bool{},
+	v := &verifier{
+		h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{}, topics: map[string]bool{},
 		stalls: map[int32][]stall{},
-		report: &Report{Counts: map[Class]int64{}, Skipped: map[string]int64{}, Trusted: map[string]int64{},
-			Violations: []Violation{}}}
+		report: &Report{
+			Counts: map[Class]int64{}, Skipped: map[string]int64{}, Trusted: map[string]int64{},
+			Violations: []Violation{},
+		},
+	}
 	if len(h.files) > 1<<16 {
 		return nil, fmt.Errorf("%d topic partitions are more than the checker can index (65,536)", len(h.files))
 	}
@@ -82,7 +86,8 @@ func classRank(c Class) int {
 	return slices.IndexFunc(Classes, func(k struct {
 		Class Class
 		Means string
-	}) bool {
+	},
+	) bool {
 		return k.Class == c
 	})
 }
@@ -156,10 +161,12 @@ func (v *verifier) holes(f *File, ft *fates) {
 		n += h[1] - h[0]
 	}
 	if ft.last-oldest < lag {
-		v.add(nil, Violation{Class: LostAck, Partition: f.Partition, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
-			f.Partition, ft.holes[0][0])},
+		v.add(nil, Violation{
+			Class: LostAck, Partition: f.Partition, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
+				f.Partition, ft.holes[0][0])},
 			Sentence: fmt.Sprintf(
-				"%d offsets of commands are missing from %d on, and nothing there is old enough to be compacted", n, ft.holes[0][0])})
+				"%d offsets of commands are missing from %d on, and nothing there is old enough to be compacted", n, ft.holes[0][0]),
+		})
 		return
 	}
 	v.parts[f.Partition].compacted = ft.holes
@@ -239,9 +246,11 @@ func (v *verifier) acks() {
 			}
 			delete(wanted, at)
 			if string(c.rec.Key) != a.Key || a.Value != nil && string(a.Value) != string(c.rec.Value) {
-				v.add(nil, Violation{Class: LostAck, Trigger: a.Key, Partition: f.Partition,
+				v.add(nil, Violation{
+					Class: LostAck, Trigger: a.Key, Partition: f.Partition,
 					Records:  []string{fmt.Sprintf("%s/%s", f.Topic, at)},
-					Sentence: "another record stands where this command was acknowledged"})
+					Sentence: "another record stands where this command was acknowledged",
+				})
 			}
 		}
 	}
@@ -254,16 +263,18 @@ func (v *verifier) acks() {
 			v.skip("acknowledged commands that may be compacted", 1)
 			continue
 		}
-		v.add(nil, Violation{Class: LostAck, Trigger: a.Key, Partition: a.Partition,
+		v.add(nil, Violation{
+			Class: LostAck, Trigger: a.Key, Partition: a.Partition,
 			Records:  []string{v.h.Prefix + "commands/" + at.String()},
-			Sentence: "this command was acknowledged, and readers of committed records do not find it"})
+			Sentence: "this command was acknowledged, and readers of committed records do not find it",
+		})
 	}
 }
 
 // replay goes through all triggers, in shares that fit into memory.
 func (v *verifier) replay() {
 	bits := uint(0)
-	for share := uint64(0); share < 1<<bits; share++ {
+	for share := range uint64(1 << bits) {
 		var index []entry
 		index, bits = v.index(share, bits)
 		v.report.IndexBytes = max(v.report.IndexBytes, int64(cap(index))*16)

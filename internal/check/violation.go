@@ -30,11 +30,24 @@ var Classes = []struct {
 	Class Class
 	Means string
 }{
-	{LostAck, "lost command"}, {LostFire, "lost firing"}, {Early, "early"}, {Duplicate, "duplicate"}, {AfterStop,
-		"fired after cancel"},
-	{Recurrence, "wrong recurrence"}, {Phantom, "phantom or mixed up"}, {Illegal, "illegal history"}, {NotTheFold,
-		"state is not the fold"},
-	{Torn, "torn or aborted transaction"}, {Order, "two owners at once"}, {Stuck, "stuck partition"},
+	{LostAck, "lost command"},
+	{LostFire, "lost firing"},
+	{Early, "early"},
+	{Duplicate, "duplicate"},
+	{
+		AfterStop,
+		"fired after cancel",
+	},
+	{Recurrence, "wrong recurrence"},
+	{Phantom, "phantom or mixed up"},
+	{Illegal, "illegal history"},
+	{
+		NotTheFold,
+		"state is not the fold",
+	},
+	{Torn, "torn or aborted transaction"},
+	{Order, "two owners at once"},
+	{Stuck, "stuck partition"},
 }
 
 // Violation is one way in which a history is not what was promised.

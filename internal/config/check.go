@@ -60,8 +60,10 @@ func (l *loader) checkAddresses() {
 	l.checkAddress("listen", l.c.Listen)
 	l.checkAddress("kafka.listen", l.c.Kafka.Listen)
 	l.checkAddress("internal.listen", l.c.Internal.Listen)
-	for key, address := range map[string]string{"admin.listen": l.c.Admin.Listen,
-		"internal.advertise": l.c.Internal.Advertise} {
+	for key, address := range map[string]string{
+		"admin.listen":       l.c.Admin.Listen,
+		"internal.advertise": l.c.Internal.Advertise,
+	} {
 		if address != "" {
 			l.checkAddress(key, address)
 		}
@@ -245,8 +247,10 @@ func (l *loader) checkPostgres() {
 
 // checkFiles finds paths that lead nowhere before somebody waits for them.
 func (l *loader) checkFiles() {
-	for _, key := range []string{"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
-		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "http.tls.cert", "http.tls.key"} {
+	for _, key := range []string{
+		"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
+		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "http.tls.cert", "http.tls.key",
+	} {
 		s, _ := find(key)
 		path := *s.into(l.c, "").(*string)
 		if path == "" {

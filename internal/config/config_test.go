@@ -163,8 +163,10 @@ cassandra:
 	}
 	ladder := []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 	for name, want := range map[string]Channel{
-		"my-orders": {Topic: "acme.due.my-orders", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: 2 * time.Minute,
-			Retry: []time.Duration{time.Second, 500 * time.Millisecond}},
+		"my-orders": {
+			Topic: "acme.due.my-orders", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: 2 * time.Minute,
+			Retry: []time.Duration{time.Second, 500 * time.Millisecond},
+		},
 		"a.b":     {Topic: "elsewhere", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
 		"new":     {Topic: "t", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
 		"webhook": {Topic: "acme.due.webhook", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: time.Hour, Retry: ladder, HighLane: true},
@@ -251,8 +253,10 @@ func TestNoFile(t *testing.T) {
 // What Kubernetes adds for a service named waterclock is silent; a slip in a
 // name of ours is a warning, never an error.
 func TestForeignEnvironment(t *testing.T) {
-	c, err := Load(Options{Env: []string{"WATERCLOCK_SERVICE_HOST=10.0.0.1", "WATERCLOCK_PORT=tcp://10.0.0.1:80",
-		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x", "WATERCLOCK_BROKER=a:1"}})
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_SERVICE_HOST=10.0.0.1", "WATERCLOCK_PORT=tcp://10.0.0.1:80",
+		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x", "WATERCLOCK_BROKER=a:1",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,8 +268,10 @@ func TestForeignEnvironment(t *testing.T) {
 
 func TestSecretsAreMasked(t *testing.T) {
 	passwords := write(t, "p", "hunter2\n")
-	c, err := Load(Options{Env: []string{"WATERCLOCK_KAFKA_SASL_PASSWORD_FILE=" + passwords, "WATERCLOCK_KAFKA_SASL_USER=ada",
-		"WATERCLOCK_KAFKA_SASL_MECHANISM=PLAIN", "WATERCLOCK_POSTGRES_URL=postgres://ada:hunter2@db.example/w?password=hunter2"}})
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_KAFKA_SASL_PASSWORD_FILE=" + passwords, "WATERCLOCK_KAFKA_SASL_USER=ada",
+		"WATERCLOCK_KAFKA_SASL_MECHANISM=PLAIN", "WATERCLOCK_POSTGRES_URL=postgres://ada:hunter2@db.example/w?password=hunter2",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

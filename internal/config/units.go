@@ -16,8 +16,16 @@ var sizeUnits = []struct {
 	name  string
 	bytes int64
 }{
-	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3}, {"B", 1},
+	{"TiB", 1 << 40},
+	{"GiB", 1 << 30},
+	{"MiB", 1 << 20},
+	{"KiB", 1 << 10},
+	{"TB", 1e12},
+	{"GB", 1e9},
+	{"MB", 1e6},
+	{"kB", 1e3},
+	{"KB", 1e3},
+	{"B", 1},
 }
 
 // ParseSize reads 4KiB, 1.5GiB, 500MB, or a bare number of bytes. KiB is 1024
@@ -51,8 +59,12 @@ var durationUnits = []struct {
 	name string
 	d    time.Duration
 }{
-	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour},
-	{"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
+	{"w", 7 * 24 * time.Hour},
+	{"d", 24 * time.Hour},
+	{"h", time.Hour},
+	{"m", time.Minute},
+	{"s", time.Second},
+	{"ms", time.Millisecond},
 }
 
 // maxDuration is the longest duration a setting may have (10 years, as
@@ -119,7 +131,7 @@ func FormatDuration(d time.Duration) string {
 	for _, u := range durationUnits {
 		if n := d / u.d; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, u.name)
-			d -= n * u.d
+			d %= u.d
 		}
 	}
 	return b.String()

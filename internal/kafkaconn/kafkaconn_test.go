@@ -74,8 +74,10 @@ func TestLoginMissing(t *testing.T) {
 func TestTLS(t *testing.T) {
 	ca := newAuthority(t)
 	serverOnly := broker(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{ca.issue(t, "broker")}}))
-	mutual := broker(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{ca.issue(t, "broker")},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.pool()}))
+	mutual := broker(t, kfake.TLS(&tls.Config{
+		Certificates: []tls.Certificate{ca.issue(t, "broker")},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: ca.pool(),
+	}))
 	plain := broker(t)
 	certFile, keyFile := ca.writePair(t, "client")
 

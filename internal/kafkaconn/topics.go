@@ -181,7 +181,8 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, plan []topics.Change, byNa
 		select {
 		case <-time.After(topicEvery):
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d topics just created are not shown by the brokers (%v)", len(made)-len(have), len(made), err)
+			return fmt.Errorf("%d of %d topics just created are not shown by the brokers (%w)",
+				len(made)-len(have), len(made), err)
 		}
 	}
 	return nil

@@ -47,9 +47,11 @@ func planOf(t *testing.T, cl *kgo.Client, want []topics.Topic) []topics.Change {
 }
 
 func TestApplyLeavesNothingToPlan(t *testing.T) {
-	c := settings(t, map[string]string{"brokers": strings.Join(broker(t), ","), "topics.partitions": "3",
+	c := settings(t, map[string]string{
+		"brokers": strings.Join(broker(t), ","), "topics.partitions": "3",
 		"events.retention": "unlimited", "events.payload": "false", "channels.sms.retry": "1s",
-		"channels.own.topic": "team.topic", "channels.own.partitioning": "by_key"})
+		"channels.own.topic": "team.topic", "channels.own.partitioning": "by_key",
+	})
 	cl := clientOf(t, c)
 	admin := kadm.NewClient(cl)
 	want := Wanted(c, "orders")

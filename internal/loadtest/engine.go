@@ -173,8 +173,10 @@ func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kg
 // raw produces the same registers to a topic that nobody reads, in one
 // transaction: what the broker and this machine can do at best.
 func (b *engineRun) raw(ctx context.Context) error {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("bench-raw-" + b.run),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerBatchCompression(kgo.NoCompression())}, b.engine.Kafka()...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("bench-raw-" + b.run),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}, b.engine.Kafka()...)...)
 	if err != nil {
 		return err
 	}

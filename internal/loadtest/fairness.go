@@ -193,8 +193,11 @@ func (f *fairnessRun) send(ctx context.Context, key string, due time.Time, chann
 	f.sent++
 	f.produce.Produce(ctx, &kgo.Record{
 		Partition: topics.Partition([]byte(key), int32(f.cfg.Topics.Partitions)), Key: []byte(key), Value: f.payload[i%len(f.payload)],
-		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, due.UnixMilli(), 10)},
-			{Key: "wc-channel", Value: []byte(channel)}, {Key: "wc-priority", Value: []byte(priority)}},
+		Headers: []kgo.RecordHeader{
+			{Key: "wc-fire-at", Value: strconv.AppendInt(nil, due.UnixMilli(), 10)},
+			{Key: "wc-channel", Value: []byte(channel)},
+			{Key: "wc-priority", Value: []byte(priority)},
+		},
 	}, nil)
 }
 

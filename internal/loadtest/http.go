@@ -65,8 +65,14 @@ func (b *httpRun) measure(ctx context.Context) (*HTTPResult, error) {
 		name string
 		do   func(context.Context) error
 	}{
-		{"warm up", b.warmUp}, {"single registers", b.single}, {"bare handler", b.bare},
-		{"batches", b.batch}, {"single registers at a rate", b.paced}, {"reads", b.gets}, {"a user's page", b.lists}, {"steady", b.steady},
+		{"warm up", b.warmUp},
+		{"single registers", b.single},
+		{"bare handler", b.bare},
+		{"batches", b.batch},
+		{"single registers at a rate", b.paced},
+		{"reads", b.gets},
+		{"a user's page", b.lists},
+		{"steady", b.steady},
 	} {
 		if err := step.do(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", step.name, err)

@@ -66,8 +66,10 @@ func (b *httpRun) launch() (err error) {
 		args = append([]string{"dev", "--kafka-listen", kafka}, args...)
 	} else {
 		b.cfg.Topics.Prefix = "waterclock-bench-" + b.id + "."
-		args = append([]string{"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","), "--topics-prefix", b.cfg.Topics.Prefix,
-			"--group", b.cfg.Topics.Prefix + "engine", "--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions)}, args...)
+		args = append([]string{
+			"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","), "--topics-prefix", b.cfg.Topics.Prefix,
+			"--group", b.cfg.Topics.Prefix + "engine", "--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions),
+		}, args...)
 	}
 	b.child = exec.Command(self, args...)
 	b.child.Stderr = os.Stderr
@@ -134,7 +136,8 @@ func (b *httpRun) serveBare(ctx context.Context) error {
 		return err
 	}
 	b.bareHost = ln.Addr().String()
-	b.bareServer = &http.Server{ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+	b.bareServer = &http.Server{
+		ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			value, err := io.ReadAll(r.Body)
 			key := []byte(r.URL.Path)
@@ -146,8 +149,9 @@ func (b *httpRun) serveBare(ctx context.Context) error {
 				return
 			}
 			w.WriteHeader(http.StatusCreated)
-		})}
-	go b.bareServer.Serve(ln)
+		}),
+	}
+	go func() { _ = b.bareServer.Serve(ln) }() // it ends with Close
 	return nil
 }
 

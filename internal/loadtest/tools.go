@@ -38,14 +38,18 @@ func payloadsOf(size int) [][]byte {
 
 // newProducer writes commands, to partitions of its caller's choice.
 func newProducer(e *node.Engine, c *config.Config) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression())}, e.Kafka()...)...)
+	return kgo.NewClient(append([]kgo.Opt{
+		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}, e.Kafka()...)...)
 }
 
 // newConsumer reads what a channel fires from now on.
 func newConsumer(e *node.Engine, c *config.Config, channel string) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond)}, e.Kafka()...)...)
+	return kgo.NewClient(append([]kgo.Opt{
+		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond),
+	}, e.Kafka()...)...)
 }
 
 // awaitDecided waits until the engine has decided so many commands.

@@ -5,9 +5,19 @@ import "testing"
 func TestName(t *testing.T) {
 	known := []string{"fire_at", "timezone", "recurrence", "--partitions", "MO", "SU", "delay"}
 	for _, row := range []struct{ word, want string }{
-		{"fire-at", "fire_at"}, {"FIREAT", "fire_at"}, {"timezon", "timezone"}, {"time", "timezone"}, {"recurence", "recurrence"},
-		{"--partition", "--partitions"}, {"MON", "MO"}, {"dealy", "delay"},
-		{"t", "timezone"}, {"", ""}, {"x", ""}, {"entirely else", ""}, {"XY", ""},
+		{"fire-at", "fire_at"},
+		{"FIREAT", "fire_at"},
+		{"timezon", "timezone"},
+		{"time", "timezone"},
+		{"recurence", "recurrence"},
+		{"--partition", "--partitions"},
+		{"MON", "MO"},
+		{"dealy", "delay"},
+		{"t", "timezone"},
+		{"", ""},
+		{"x", ""},
+		{"entirely else", ""},
+		{"XY", ""},
 	} {
 		if got, ok := Name(row.word, known); got != row.want || ok != (row.want != "") {
 			t.Errorf("%q: %q, want %q", row.word, got, row.want)

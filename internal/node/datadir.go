@@ -22,14 +22,14 @@ type dataDir struct{ lock *os.File }
 // and keeps every other process out of it.
 func openDataDir(dir string) (*dataDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the data directory %s: %v. Choose another with --data-dir", dir, cause(err))
+		return nil, fmt.Errorf("cannot make the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the data directory %s is not ours: %v. Choose another with --data-dir", dir, cause(err))
+		return nil, fmt.Errorf("the data directory %s is not ours: %w. Choose another with --data-dir", dir, cause(err))
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write to the data directory %s: %v. Choose another with --data-dir", dir, cause(err))
+		return nil, fmt.Errorf("cannot write to the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
@@ -53,10 +53,11 @@ func checkLayout(dir string) error {
 		return os.WriteFile(file, []byte(LayoutVersion+"\n"), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot read the data directory %s: %v. Choose another with --data-dir", dir, cause(err))
+		return fmt.Errorf("cannot read the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
 	if got := strings.TrimSpace(string(b)); got != LayoutVersion {
-		return fmt.Errorf("the data directory %s was written by another version (%q, this one writes %q). Run that version, or choose another directory with --data-dir", dir, got, LayoutVersion)
+		return fmt.Errorf("the data directory %s was written by another version (%q, this one writes %q). "+
+			"Run that version, or choose another directory with --data-dir", dir, got, LayoutVersion)
 	}
 	return nil
 }

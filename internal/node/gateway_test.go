@@ -84,9 +84,13 @@ func TestAdmitChannels(t *testing.T) {
 		tenant, command string
 		ok              bool
 	}{
-		{"acme", `{"op":"register","delay":"1m","channel":"push"}`, true}, {"acme", `{"op":"register","delay":"1m","channel":"sms"}`, false},
-		{"acme", `{"op":"register","delay":"1m"}`, false}, {"blue", `{"op":"register","delay":"1m","channel":"sms"}`, true},
-		{"acme", `{"op":"reschedule","delay":"1m"}`, true}, {"acme", `{"op":"snooze","for":"1m"}`, true}, {"acme", `{"op":"cancel"}`, true},
+		{"acme", `{"op":"register","delay":"1m","channel":"push"}`, true},
+		{"acme", `{"op":"register","delay":"1m","channel":"sms"}`, false},
+		{"acme", `{"op":"register","delay":"1m"}`, false},
+		{"blue", `{"op":"register","delay":"1m","channel":"sms"}`, true},
+		{"acme", `{"op":"reschedule","delay":"1m"}`, true},
+		{"acme", `{"op":"snooze","for":"1m"}`, true},
+		{"acme", `{"op":"cancel"}`, true},
 	} {
 		c, err := topics.DecodeCommand(&topics.Record{Key: []byte(row.tenant + "/x"), Value: []byte(row.command)}, topics.Limits{}, nil)
 		if err != nil {

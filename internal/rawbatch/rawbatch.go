@@ -69,8 +69,10 @@ func (s Spec) Batch() []byte {
 // Seal is a batch around records that are compressed already, or only said to be.
 func Seal(codec string, n int, records []byte) []byte {
 	now := time.Now().UnixMilli()
-	rb := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: int32(n - 1), FirstTimestamp: now, MaxTimestamp: now,
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(n), Records: records}
+	rb := kmsg.RecordBatch{
+		PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: int32(n - 1), FirstTimestamp: now, MaxTimestamp: now,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(n), Records: records,
+	}
 	for i, name := range Codecs {
 		if name == codec {
 			rb.Attributes = int16(i)

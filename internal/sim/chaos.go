@@ -94,8 +94,10 @@ func (w *World) transaction(ctx context.Context, id, key string, at time.Time, c
 	if err := cl.BeginTransaction(); err != nil {
 		return false
 	}
-	r := &kgo.Record{Topic: w.Names.Commands(), Partition: w.Home(key), Key: []byte(key),
-		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano))}
+	r := &kgo.Record{
+		Topic: w.Names.Commands(), Partition: w.Home(key), Key: []byte(key),
+		Value: fmt.Appendf(nil, `{"op":"register","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano)),
+	}
 	open := span{partition: r.Partition, from: time.Now()}
 	defer func() {
 		w.mu.Lock()
@@ -151,11 +153,15 @@ func (w *World) held(partition int32, at time.Time) bool {
 }
 
 // retriable are answers of a broker in trouble.
-var retriable = []*kerr.Error{kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
-	kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotLeaderForPartition}
+var retriable = []*kerr.Error{
+	kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
+	kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotLeaderForPartition,
+}
 
-var faulty = []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID, kmsg.Fetch, kmsg.AddPartitionsToTxn,
-	kmsg.FindCoordinator, kmsg.Metadata, kmsg.ListOffsets, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat}
+var faulty = []kmsg.Key{
+	kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID, kmsg.Fetch, kmsg.AddPartitionsToTxn,
+	kmsg.FindCoordinator, kmsg.Metadata, kmsg.ListOffsets, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat,
+}
 
 // fault hits a node, or the broker.
 func (w *World) fault(name string) {

@@ -86,7 +86,7 @@ func (c *audit) wishes() {
 	fired := map[string][]*kgo.Record{}
 	for _, r := range c.due {
 		fired[string(r.Key)] = append(fired[string(r.Key)], r)
-		if key := string(r.Key); c.w.wishes[key] == nil && c.w.series[key] == nil && !c.w.free[key] {
+		if c.w.wishes[string(r.Key)] == nil && c.w.series[string(r.Key)] == nil && !c.w.free[string(r.Key)] {
 			c.violation("%s fired, but nobody registered it", r.Key)
 		}
 	}

@@ -176,8 +176,10 @@ func (l *life) doubledRequests(n *Node, pause time.Duration) {
 }
 
 func (l *life) brokerErrors() {
-	l.errors = append(l.errors, l.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{faulty[l.rng.IntN(len(faulty))]},
-		Err: retriable[l.rng.IntN(len(retriable))], Count: 1 + l.rng.IntN(3)}))
+	l.errors = append(l.errors, l.Cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{faulty[l.rng.IntN(len(faulty))]},
+		Err:  retriable[l.rng.IntN(len(retriable))], Count: 1 + l.rng.IntN(3),
+	}))
 }
 
 func (l *life) coordinators() { l.Cluster.RehashCoordinators() }

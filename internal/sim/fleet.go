@@ -41,8 +41,10 @@ var Rules = []Series{
 
 // oddZones have the odd clock changes: half an hour, two hours, at midnight, for
 // Ramadan, negative, before UTC's day, and none.
-var oddZones = []string{"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
-	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham", "Pacific/Apia", "Asia/Kathmandu", "UTC", ""}
+var oddZones = []string{
+	"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
+	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham", "Pacific/Apia", "Asia/Kathmandu", "UTC", "",
+}
 
 // Reach is how far ahead what is drawn lies.
 type Reach struct {

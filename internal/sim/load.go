@@ -62,11 +62,13 @@ func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))]
 // orderedRules are one for each trigger: another rule in the same life waits
 // until what the one before had decided is over on the wall, in whatever zone,
 // which the contract does not want of it.
-var orderedRules = []string{`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`,
+var orderedRules = []string{
+	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`,
 	`"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`, `"cron:*/6 * * * *","timezone":"America/New_York"`,
 	`"cron:10,40 1-3 * * *","timezone":"America/New_York"`,
 	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`,
-	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`}
+	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`,
+}
 
 // anything is a command about trigger n.
 func (l *life) anything(rng *rand.Rand, n int) string {
@@ -139,8 +141,10 @@ func (l *life) receipts(rng *rand.Rand) {
 		d := all[len(all)-1-rng.IntN(min(8, len(all)))]
 		key := pipelinetest.Header(d, "ce_subject")
 		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
-		l.Produce(&kgo.Record{Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt"))})
+		l.Produce(&kgo.Record{
+			Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
+			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt")),
+		})
 	}
 }
 

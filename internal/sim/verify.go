@@ -23,8 +23,10 @@ func (w *World) Verify() *check.Report {
 		w.T.Fatalf("verify: %v", err)
 	}
 	machine := w.Newest().Machine
-	o := check.Options{Zones: z, End: time.Now().UnixMilli(), Unread: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
-		CatchUp: machine.MaxCatchUp}
+	o := check.Options{
+		Zones: z, End: time.Now().UnixMilli(), Unread: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
+		CatchUp: machine.MaxCatchUp,
+	}
 	if w.compacted {
 		o.CompactionLag = -1
 	}
@@ -48,8 +50,10 @@ func (w *World) dumpFiles() (files []*check.File) {
 	all := w.Read(kgo.ReadUncommitted(), names...)
 	for _, topic := range names {
 		for _, p := range w.Cluster.PartitionInfos(topic) {
-			f := check.NewFile(check.FileMeta{Topic: topic, Partition: p.Partition, Start: p.LogStartOffset,
-				End: p.HighWatermark, Stable: p.LastStableOffset})
+			f := check.NewFile(check.FileMeta{
+				Topic: topic, Partition: p.Partition, Start: p.LogStartOffset,
+				End: p.HighWatermark, Stable: p.LastStableOffset,
+			})
 			for _, r := range all[topic][p.Partition] {
 				f.Append(check.FromKafka(r))
 			}

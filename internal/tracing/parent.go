@@ -16,8 +16,10 @@ func ParseParent(text string) (p Parent, ok bool) {
 	if !ok {
 		return Parent{}, false
 	}
-	return Parent{trace.NewSpanContext(trace.SpanContextConfig{TraceID: h.TraceID, SpanID: h.SpanID, Remote: true,
-		TraceFlags: trace.TraceFlags(h.Flags) & (trace.FlagsSampled | trace.FlagsRandom)})}, true
+	return Parent{trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: h.TraceID, SpanID: h.SpanID, Remote: true,
+		TraceFlags: trace.TraceFlags(h.Flags) & (trace.FlagsSampled | trace.FlagsRandom),
+	})}, true
 }
 
 // Sampled says whether the trace is recorded.

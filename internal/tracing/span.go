@@ -53,7 +53,8 @@ func (t *Tracer) Turn(because Parent, name string, at time.Time, attrs ...Attr) 
 		return Span{}
 	}
 	return t.begin(Parent{}, name, Internal, []trace.SpanStartOption{
-		trace.WithTimestamp(at), trace.WithLinks(trace.Link{SpanContext: because.at})}, attrs)
+		trace.WithTimestamp(at), trace.WithLinks(trace.Link{SpanContext: because.at}),
+	}, attrs)
 }
 
 func (t *Tracer) begin(parent Parent, name string, kind trace.SpanKind, opts []trace.SpanStartOption, attrs []Attr) Span {

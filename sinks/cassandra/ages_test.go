@@ -14,8 +14,10 @@ import (
 // Cassandra the time, so a day is 400 ms long.
 func TestLive(t *testing.T) {
 	o := newKeyspace(t)
-	c := sinktest.Clock{Now: time.Now, Wait: func(until time.Time) { time.Sleep(time.Until(until)) },
-		Day: 400 * time.Millisecond, Ages: []int{0, 45, 80, 101, 114, 135}}
+	c := sinktest.Clock{
+		Now: time.Now, Wait: func(until time.Time) { time.Sleep(time.Until(until)) },
+		Day: 400 * time.Millisecond, Ages: []int{0, 45, 80, 101, 114, 135},
+	}
 	sinktest.Live(t, func(t testing.TB, c sinktest.Config) sinks.History {
 		o := o
 		o.Retention = c.Retention

@@ -255,8 +255,10 @@ func stampOf[T any](c sinks.Cell[T]) stamp { return stamp{c.US, c.Until} }
 // stateStamps are those of all cells that were written.
 func stateStamps(row *sinks.StateRow) map[stamp]bool {
 	all := map[stamp]bool{}
-	for _, c := range []sinks.Cell[string]{row.State, row.PreviousState, row.Type, row.Reason, row.Occurrence, row.LocalTime,
-		row.Timezone, row.Channel, row.UserID, row.CorrelationID} {
+	for _, c := range []sinks.Cell[string]{
+		row.State, row.PreviousState, row.Type, row.Reason, row.Occurrence, row.LocalTime,
+		row.Timezone, row.Channel, row.UserID, row.CorrelationID,
+	} {
 		all[stampOf(c)] = true
 	}
 	for _, c := range []sinks.Cell[int64]{row.Revision, row.Seq, row.Attempt, row.ErasedUS} {

@@ -38,8 +38,10 @@ func survive(t *testing.T, o Options, away, back func()) {
 	l.Write(kgo.TryCommit, l.Lives("before", 300)...)
 	var retries atomic.Int64
 	stage := 0
-	po := sinks.Options{Kafka: l.Kafka(), MaxRecords: 100, Attempt: 4 * time.Second,
-		Hooks: sinks.Hooks{Retry: func(int, error) { retries.Add(1) }}}
+	po := sinks.Options{
+		Kafka: l.Kafka(), MaxRecords: 100, Attempt: 4 * time.Second,
+		Hooks: sinks.Hooks{Retry: func(int, error) { retries.Add(1) }},
+	}
 	sinktest.Project(t, s, po, func() bool {
 		switch stage {
 		case 0:

@@ -112,10 +112,12 @@ func newEventRow() *eventRow { return &eventRow{} }
 
 func (w *eventRow) dest() []any {
 	r := &w.r
-	return []any{&r.EventUS, &r.Seq, &r.Type, &r.Version, &r.EventID, &w.occurred, &r.Revision, &r.State, &r.PreviousState, &r.Channel, &r.UserID,
+	return []any{
+		&r.EventUS, &r.Seq, &r.Type, &r.Version, &r.EventID, &w.occurred, &r.Revision, &r.State, &r.PreviousState, &r.Channel, &r.UserID,
 		&w.scheduled, &r.LocalTime, &r.Timezone, &r.TZData, &r.Occurrence, &r.Step, &r.Attempt, &r.LatenessMS,
 		&r.Reason, &r.Detail, &r.Actor, &r.Source, &r.DueTopic, &r.DuePartition, &r.CorrelationID, &r.Tags, &w.payload, &r.PayloadBase64,
-		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &r.Partition, &r.Offset}
+		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &r.Partition, &r.Offset,
+	}
 }
 
 func (w *eventRow) record(tenant, key string) sinks.EventRecord {
@@ -168,8 +170,10 @@ func (s *Store) Trigger(ctx context.Context, tenant, key string) (t sinks.Trigge
 }
 
 func stateDest(t *sinks.TriggerState) []any {
-	return []any{&t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS, (*int64)(&t.ScheduledAt), &t.Occurrence, &t.LocalTime, &t.Timezone,
-		&t.Channel, &t.UserID, &t.CorrelationID, &t.Attempt, &t.Tags, &t.ErasedUS}
+	return []any{
+		&t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS, (*int64)(&t.ScheduledAt), &t.Occurrence, &t.LocalTime, &t.Timezone,
+		&t.Channel, &t.UserID, &t.CorrelationID, &t.Attempt, &t.Tags, &t.ErasedUS,
+	}
 }
 
 const selectMinute = `SELECT due_at, tenant, trigger, occurrence, state, channel, user_id, fired_us, event_us FROM triggers_by_minute

@@ -84,8 +84,10 @@ func (s *reports) now() int {
 // The largest event that DecodeEvent lets pass is not too large for Cassandra.
 func TestLargestEvent(t *testing.T) {
 	s := openTest(t, newKeyspace(t))
-	e := topics.Event{Type: "trigger.registered", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING", EventUS: time.Now().UnixMicro(),
-		PayloadBase64: strings.Repeat("x", 4<<20)}
+	e := topics.Event{
+		Type: "trigger.registered", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING", EventUS: time.Now().UnixMicro(),
+		PayloadBase64: strings.Repeat("x", 4<<20),
+	}
 	if err := s.Apply(context.Background(), []sinks.EventRecord{{Event: e}}); err != nil {
 		t.Fatal(err)
 	}

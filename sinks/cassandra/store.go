@@ -59,7 +59,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// OwnsOffsets: the consumer group's offsets are of record.
+// OwnsOffsets is false: the consumer group's offsets are of record.
 func (s *Store) OwnsOffsets() bool { return false }
 
 // Close ends the session; running calls fail.

@@ -42,8 +42,10 @@ func TestOptionsValidate(t *testing.T) {
 	if err := (Options{Hosts: []string{"c1", "c2"}}).Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
-	err := Options{Hosts: []string{"c1:1", "c2:2"}, Keyspace: "x; DROP", Replication: Replication{Factor: 99}, Retention: -1,
-		Concurrency: 5000, Timeout: -1, Password: "p"}.Validate()
+	err := Options{
+		Hosts: []string{"c1:1", "c2:2"}, Keyspace: "x; DROP", Replication: Replication{Factor: 99}, Retention: -1,
+		Concurrency: 5000, Timeout: -1, Password: "p",
+	}.Validate()
 	for _, word := range []string{"cassandra.hosts", "cassandra.keyspace", "cassandra.replication", "Retention", "Concurrency", "Timeout", "Password"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("no word on %s in: %v", word, err)

@@ -25,8 +25,10 @@ var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 // event is the n-th event of the log, a minute after the one before.
 func event(n int, payload string) sinks.EventRecord {
 	at := start.Add(time.Duration(n) * time.Minute)
-	e := topics.Event{Type: "trigger.registered", Version: 1, Trigger: fmt.Sprintf("k%d", n%50), Tenant: "default", Seq: int64(n/50 + 1),
-		State: "CANCELLED", EventUS: at.UnixMicro(), ScheduledAt: at.Format("2006-01-02T15:04:05.000Z")}
+	e := topics.Event{
+		Type: "trigger.registered", Version: 1, Trigger: fmt.Sprintf("k%d", n%50), Tenant: "default", Seq: int64(n/50 + 1),
+		State: "CANCELLED", EventUS: at.UnixMicro(), ScheduledAt: at.Format("2006-01-02T15:04:05.000Z"),
+	}
 	if payload != "" {
 		e.PayloadBase64 = payload
 	}
@@ -116,8 +118,10 @@ func TestSweepBySize(t *testing.T) {
 	}
 	for i := n - left; i < n; i++ {
 		e := event(i, "")
-		page, err := s.Events(context.Background(), sinks.EventQuery{Tenant: "default", Trigger: e.Trigger,
-			After: sinks.EventCursor{EventUS: e.EventUS - 1}, Limit: 1})
+		page, err := s.Events(context.Background(), sinks.EventQuery{
+			Tenant: "default", Trigger: e.Trigger,
+			After: sinks.EventCursor{EventUS: e.EventUS - 1}, Limit: 1,
+		})
 		if err != nil || len(page.Events) != 1 || page.Events[0].EventUS != e.EventUS {
 			t.Fatalf("event %d of the newest %d is gone: %v", i, left, err)
 		}
@@ -129,8 +133,10 @@ func TestSweepBySize(t *testing.T) {
 func TestSweepBySizeThenErase(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
 	due := trigger.At(start.Add(300 * 24 * time.Hour))
-	e := sinks.EventRecord{Event: topics.Event{Type: "trigger.registered", Version: 1, Trigger: "ann's", Tenant: "default", Seq: 1, State: "PENDING",
-		EventUS: start.Add(-time.Hour).UnixMicro(), ScheduledAt: due.String(), UserID: "ann", Channel: "push"}}
+	e := sinks.EventRecord{Event: topics.Event{
+		Type: "trigger.registered", Version: 1, Trigger: "ann's", Tenant: "default", Seq: 1, State: "PENDING",
+		EventUS: start.Add(-time.Hour).UnixMicro(), ScheduledAt: due.String(), UserID: "ann", Channel: "push",
+	}}
 	apply(t, s, e)
 	applyNoise(t, s, 400)
 	if err := s.db.Flush(); err != nil {

@@ -89,7 +89,7 @@ func (s *Store) ByMinute(ctx context.Context, q sinks.MinuteQuery) (page sinks.M
 func minuteRange(q sinks.MinuteQuery) [2][]byte {
 	from := minutePrefix(trigger.Instant(q.Minute * 60_000))
 	if c := q.After; !c.IsZero() {
-		from = append(minuteKey(sinks.MinuteKey{Due: c.Due, Tenant: c.Tenant, Trigger: c.Trigger}), 0)
+		from = append(minuteKey(sinks.MinuteKey(c)), 0)
 	}
 	return [2][]byte{from, minutePrefix(trigger.Instant((q.Minute + 1) * 60_000))}
 }

@@ -77,8 +77,9 @@ func decodeRow(b []byte, r any) error {
 	if len(b) == 0 || b[0] != rowGroups {
 		return errValue
 	}
-	c, ok := columnsOf(r), true
+	c := columnsOf(r)
 	for b = b[1:]; len(b) > 0; {
+		var ok bool
 		if b, ok = c.takeGroup(b); !ok {
 			return errValue
 		}

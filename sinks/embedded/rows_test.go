@@ -25,8 +25,10 @@ var (
 		ErasedUS: sinks.Cell[int64]{US: 500, Until: 50, V: 500},
 		Eras:     map[int]sinks.Cell[bool]{202611: {US: 2000, Until: 70, V: true}, 202610: {US: 1000, Until: 60, V: true}},
 	}
-	goldenMinute = sinks.MinuteRow{State: sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"}, Channel: sinks.Cell[string]{US: 1000, Until: 60, V: "push"},
-		FiredUS: sinks.Cell[int64]{US: 2000, Until: 70, V: 2000}}
+	goldenMinute = sinks.MinuteRow{
+		State: sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"}, Channel: sinks.Cell[string]{US: 1000, Until: 60, V: "push"},
+		FiredUS: sinks.Cell[int64]{US: 2000, Until: 70, V: 2000},
+	}
 )
 
 // TestGoldenRows holds the bytes of format 2.
@@ -78,12 +80,16 @@ func TestFormat1(t *testing.T) {
 		t.Fatalf("progress %v, %v", p, err)
 	}
 	late := sinks.EventRecord{Partition: 1, Offset: 1} // replayed: what the trigger was before it was erased
-	late.Event = topics.Event{Type: "trigger.registered", Trigger: "erased", Tenant: "default", Seq: 2, State: "PENDING", EventUS: start.UnixMicro() + 1,
-		ScheduledAt: trigger.At(due).String(), UserID: "ann", Payload: []byte(`{"x":1}`)}
+	late.Event = topics.Event{
+		Type: "trigger.registered", Trigger: "erased", Tenant: "default", Seq: 2, State: "PENDING", EventUS: start.UnixMicro() + 1,
+		ScheduledAt: trigger.At(due).String(), UserID: "ann", Payload: []byte(`{"x":1}`),
+	}
 	late.Raw = []byte(`{"type":"trigger.registered","user_id":"ann"}`)
 	fired := sinks.EventRecord{Partition: 1, Offset: 4}
-	fired.Event = topics.Event{Type: "occurrence.fired", Trigger: "kept", Tenant: "default", Seq: 3, State: "FIRED", PreviousState: "PENDING",
-		EventUS: start.UnixMicro() + 4, ScheduledAt: trigger.At(due).String()}
+	fired.Event = topics.Event{
+		Type: "occurrence.fired", Trigger: "kept", Tenant: "default", Seq: 3, State: "FIRED", PreviousState: "PENDING",
+		EventUS: start.UnixMicro() + 4, ScheduledAt: trigger.At(due).String(),
+	}
 	apply(t, s, late, fired)
 	for range 2 { // as it is merged by a reader, and by a compaction
 		kept, ok, err := s.Trigger(ctx, "default", "kept")
@@ -136,8 +142,10 @@ func TestMergeInStore(t *testing.T) {
 	want := map[string]*sinks.StateRow{}
 	for n := range 600 {
 		key, at := fmt.Sprintf("k%d", rng.IntN(5)), start.Add(-time.Duration(rng.IntN(90*24))*time.Hour).Add(time.Duration(n))
-		e := topics.Event{Type: string(types[rng.IntN(len(types))]), Trigger: key, Tenant: "t", Seq: int64(n), State: "PENDING", EventUS: at.UnixMicro() + int64(n),
-			ScheduledAt: trigger.At(start.Add(time.Duration(rng.IntN(5)) * time.Minute)).String()}
+		e := topics.Event{
+			Type: string(types[rng.IntN(len(types))]), Trigger: key, Tenant: "t", Seq: int64(n), State: "PENDING", EventUS: at.UnixMicro() + int64(n),
+			ScheduledAt: trigger.At(start.Add(time.Duration(rng.IntN(5)) * time.Minute)).String(),
+		}
 		if rng.IntN(2) == 0 {
 			e.UserID, e.Tags = fmt.Sprint(n), map[string]string{"n": fmt.Sprint(n)}
 		}

@@ -142,7 +142,7 @@ func (s *Store) writeFormat() error {
 	return wrap("write format", s.db.Set([]byte(keyFormat), []byte(formatVersion), pebble.NoSync))
 }
 
-// OwnsOffsets: the offsets are in the same batch as the rows.
+// OwnsOffsets is true: the offsets are in the same batch as the rows.
 func (s *Store) OwnsOffsets() bool { return true }
 
 // Close waits for running calls and closes the directory. Calling it again

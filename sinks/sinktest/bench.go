@@ -61,8 +61,10 @@ const BatchSize = 2000
 
 // NewStream is the same log every time, but for its tenant and its times.
 func NewStream(together int) *Stream {
-	return &Stream{together: together, rand: rand.New(rand.NewPCG(1, 2)), us: time.Now().Add(-time.Hour).UnixMicro(),
-		tenant: fmt.Sprintf("b%08x", rand.Uint32())}
+	return &Stream{
+		together: together, rand: rand.New(rand.NewPCG(1, 2)), us: time.Now().Add(-time.Hour).UnixMicro(),
+		tenant: fmt.Sprintf("b%08x", rand.Uint32()),
+	}
 }
 
 // Batch is the next BatchSize events or a few less.
@@ -86,9 +88,11 @@ func (s *Stream) event(n, phase int) sinks.EventRecord {
 	r := sinks.EventRecord{Partition: topics.Partition([]byte(key), 16), Offset: s.offset}
 	step, late := 0, int64(2)
 	due := time.UnixMicro(s.us).Add(7 * time.Minute)
-	r.Event = topics.Event{EventID: topics.EventID(r.Partition, s.us), Version: 1, Trigger: key, Tenant: s.tenant, Revision: 1, Seq: int64(phase + 1),
+	r.Event = topics.Event{
+		EventID: topics.EventID(r.Partition, s.us), Version: 1, Trigger: key, Tenant: s.tenant, Revision: 1, Seq: int64(phase + 1),
 		OccurredAt: trigger.Instant(s.us / 1000).String(), EventUS: s.us, Channel: "push", UserID: fmt.Sprintf("u_%d", n%5000),
-		Source: fmt.Sprintf("waterclock.commands/%d/%d", r.Partition, s.offset), Occurrence: trigger.At(due).String()}
+		Source: fmt.Sprintf("waterclock.commands/%d/%d", r.Partition, s.offset), Occurrence: trigger.At(due).String(),
+	}
 	switch phase {
 	case 0:
 		r.Type, r.State, r.ScheduledAt = "trigger.registered", "PENDING", trigger.At(due).String()

@@ -19,15 +19,19 @@ func testLife(t *testing.T, w *world) {
 	w.requireEvents("hold-8c4", life)
 
 	s, ok := w.state("hold-8c4")
-	want := sinks.TriggerState{Tenant: w.tenant, Trigger: "hold-8c4", State: "FIRED", PreviousState: "IN_FLIGHT",
+	want := sinks.TriggerState{
+		Tenant: w.tenant, Trigger: "hold-8c4", State: "FIRED", PreviousState: "IN_FLIGHT",
 		Type: "delivery.delivered", Revision: 1, Seq: 3, EventUS: life[2].EventUS, ScheduledAt: trigger.At(at),
-		Occurrence: trigger.At(at).String(), Channel: "push", UserID: "u_81", Attempt: 1, Tags: map[string]string{"type": "reminder"}}
+		Occurrence: trigger.At(at).String(), Channel: "push", UserID: "u_81", Attempt: 1, Tags: map[string]string{"type": "reminder"},
+	}
 	if !ok || !reflect.DeepEqual(s, want) {
 		t.Fatalf("state\n got %+v %v\nwant %+v", s, ok, want)
 	}
 
-	entry := sinks.MinuteEntry{Due: trigger.At(at), Tenant: w.tenant, Trigger: "hold-8c4", Occurrence: trigger.At(at).String(),
-		State: "FIRED", Channel: "push", UserID: "u_81", FiredUS: life[1].EventUS, EventUS: life[1].EventUS}
+	entry := sinks.MinuteEntry{
+		Due: trigger.At(at), Tenant: w.tenant, Trigger: "hold-8c4", Occurrence: trigger.At(at).String(),
+		State: "FIRED", Channel: "push", UserID: "u_81", FiredUS: life[1].EventUS, EventUS: life[1].EventUS,
+	}
 	if got := w.minute(at, 100); len(got) != 1 || got[0] != entry {
 		t.Fatalf("minute\n got %+v\nwant %+v", got, entry)
 	}

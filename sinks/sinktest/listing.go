@@ -113,8 +113,10 @@ func testMinute(t *testing.T, w *world) {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(to), before(at))}
 		}, "MOVED", "PENDING"},
 		{"rescheduled and back", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(to), before(at)),
-				w.event(k, trigger.Rescheduled, trigger.Pending, due(at), before(to))}
+			return []sinks.EventRecord{
+				register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(to), before(at)),
+				w.event(k, trigger.Rescheduled, trigger.Pending, due(at), before(to)),
+			}
 		}, "PENDING", "MOVED"},
 		{"rescheduled to the same", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(at), before(at))}
@@ -129,8 +131,10 @@ func testMinute(t *testing.T, w *world) {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.CancelledFact, trigger.Cancelled, due(at))}
 		}, "CANCELLED", ""},
 		{"fired, then cancelled too late", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.OccurrenceFired, trigger.Fired, due(at)),
-				w.event(k, trigger.CancelTooLate, trigger.Fired, due(at))}
+			return []sinks.EventRecord{
+				register(at, k), w.event(k, trigger.OccurrenceFired, trigger.Fired, due(at)),
+				w.event(k, trigger.CancelTooLate, trigger.Fired, due(at)),
+			}
 		}, "FIRED", ""},
 		{"skipped", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Skipped, trigger.Pending, due(at))}
@@ -139,15 +143,19 @@ func testMinute(t *testing.T, w *world) {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.PausedFact, trigger.Paused, due(at))}
 		}, "PAUSED", ""},
 		{"paused and resumed", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.PausedFact, trigger.Paused, due(at)),
-				w.event(k, trigger.Resumed, trigger.Pending, due(at))}
+			return []sinks.EventRecord{
+				register(at, k), w.event(k, trigger.PausedFact, trigger.Paused, due(at)),
+				w.event(k, trigger.Resumed, trigger.Pending, due(at)),
+			}
 		}, "PENDING", ""},
 		{"expired", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.OccurrenceExpired, trigger.Expired, due(at))}
 		}, "EXPIRED", ""},
 		{"snoozed after the fact", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.OccurrenceFired, trigger.Fired, due(at)),
-				w.event(k, trigger.Snoozed, trigger.Pending, due(to))}
+			return []sinks.EventRecord{
+				register(at, k), w.event(k, trigger.OccurrenceFired, trigger.Fired, due(at)),
+				w.event(k, trigger.Snoozed, trigger.Pending, due(to)),
+			}
 		}, "FIRED", "PENDING"},
 	} {
 		at := w.futureMinute().Add(time.Duration(w.rand.IntN(59_999)) * time.Millisecond)

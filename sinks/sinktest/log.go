@@ -62,8 +62,10 @@ func (l *Log) Kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(l.brokers...)
 func (l *Log) Event(key string, f trigger.FactType, state trigger.Status, due time.Time) topics.Event {
 	l.clock += 1000
 	l.seq[key]++
-	e := topics.Event{Type: string(f), Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), Revision: 1, Seq: l.seq[key],
-		EventUS: l.clock, OccurredAt: trigger.Instant(l.clock / 1000).String(), Channel: "push", State: state.String()}
+	e := topics.Event{
+		Type: string(f), Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), Revision: 1, Seq: l.seq[key],
+		EventUS: l.clock, OccurredAt: trigger.Instant(l.clock / 1000).String(), Channel: "push", State: state.String(),
+	}
 	e.EventID = topics.EventID(topics.Partition([]byte(key), LogPartitions), e.EventUS)
 	if !due.IsZero() {
 		e.ScheduledAt = trigger.At(due).String()

@@ -147,8 +147,10 @@ func testConcurrent(t *testing.T, w *world) {
 // with a fold that was written without looking at sinks' own.
 func testModel(t *testing.T, w *world) {
 	at := w.futureMinute()
-	types := []trigger.FactType{trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed, trigger.CancelledFact,
-		trigger.Snoozed, trigger.Skipped, trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.DeliveryAccepted, trigger.Duplicate}
+	types := []trigger.FactType{
+		trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed, trigger.CancelledFact,
+		trigger.Snoozed, trigger.Skipped, trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.DeliveryAccepted, trigger.Duplicate,
+	}
 	m := model{w: w, state: map[string]sinks.TriggerState{}, minute: map[sinks.MinuteCursor]string{}, events: map[string][]sinks.EventRecord{}}
 	var all []sinks.EventRecord
 	for range 400 {
@@ -189,9 +191,11 @@ func (m *model) apply(e sinks.EventRecord) {
 		s.UserID = e.UserID
 	}
 	m.state[e.Trigger] = s
-	name := map[string]string{"trigger.registered": "PENDING", "trigger.replaced": "PENDING", "trigger.rescheduled": "PENDING",
+	name := map[string]string{
+		"trigger.registered": "PENDING", "trigger.replaced": "PENDING", "trigger.rescheduled": "PENDING",
 		"trigger.resumed": "PENDING", "occurrence.snoozed": "PENDING", "trigger.paused": "PAUSED", "trigger.cancelled": "CANCELLED",
-		"occurrence.skipped": "SKIPPED", "occurrence.fired": "FIRED", "occurrence.expired": "EXPIRED"}[e.Type]
+		"occurrence.skipped": "SKIPPED", "occurrence.fired": "FIRED", "occurrence.expired": "EXPIRED",
+	}[e.Type]
 	if name == "" {
 		return
 	}

@@ -84,7 +84,7 @@ func (w *world) round(f *fault, p *phase) {
 			return
 		}
 		defer heal() // however it ends
-		time.Sleep(time.Duration(w.between(f.least, f.most)))
+		time.Sleep(w.between(f.least, f.most))
 	}()
 	r.healed = time.Now()
 	if err := w.recovered(2 * time.Minute); err != nil {

@@ -130,8 +130,10 @@ func (w *world) verify(faults []check.Fault) *check.Report {
 	defer h.Close()
 	// All was at rest for seconds when the engines were stopped: what was due then and
 	// has not fired is lost, and no record is still on its way.
-	r, err := check.Verify(h, check.Options{Zones: zones, End: w.end.UnixMilli(), Unread: -1, Grace: 5 * time.Second, Acks: w.load.acks,
-		Faults: faults, Workers: runtime.GOMAXPROCS(0)})
+	r, err := check.Verify(h, check.Options{
+		Zones: zones, End: w.end.UnixMilli(), Unread: -1, Grace: 5 * time.Second, Acks: w.load.acks,
+		Faults: faults, Workers: runtime.GOMAXPROCS(0),
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}

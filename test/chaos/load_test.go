@@ -69,8 +69,10 @@ func startLoad(w *world, seed uint64) *load {
 // client is a Kafka client of the test's own.
 func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 	w.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.brokers...), kgo.MetadataMinAge(200 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond })}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(w.brokers...), kgo.MetadataMinAge(200 * time.Millisecond), kgo.MetadataMaxAge(2 * time.Second),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 100 * time.Millisecond }),
+	}, opts...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -284,7 +286,7 @@ func (l *load) answer(ctx context.Context) {
 }
 
 func (l *load) receipt(due *kgo.Record, draw int) {
-	outcome := ""
+	var outcome string
 	switch {
 	case draw < 55:
 		outcome = `"delivered"`
@@ -301,8 +303,10 @@ func (l *load) receipt(due *kgo.Record, draw int) {
 	l.mu.Lock()
 	l.receipts++
 	l.mu.Unlock()
-	l.cl.Produce(context.Background(), &kgo.Record{Topic: prefix + "receipts", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
-		Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"acked","outcome":%s,"attempt":%s}`, header(due, "ce_id"), outcome, header(due, "ce_wcattempt"))}, nil)
+	l.cl.Produce(context.Background(), &kgo.Record{
+		Topic: prefix + "receipts", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
+		Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"acked","outcome":%s,"attempt":%s}`, header(due, "ce_id"), outcome, header(due, "ce_wcattempt")),
+	}, nil)
 }
 
 func header(r *kgo.Record, name string) string {

@@ -23,7 +23,7 @@ var phases = []*phase{
 	}},
 	{"herd", false, func(w *world) func() {
 		w.load.pace(steadyPace / 5)
-		w.load.herd(herdSize, time.Now().Add(time.Duration(w.between(4*time.Second, 8*time.Second))))
+		w.load.herd(herdSize, time.Now().Add(w.between(4*time.Second, 8*time.Second)))
 		time.Sleep(2 * time.Second)
 		return func() { w.load.pace(1) }
 	}},
@@ -33,11 +33,11 @@ var phases = []*phase{
 		for _, e := range w.engines {
 			e.kill()
 		}
-		time.Sleep(time.Duration(w.between(8*time.Second, 15*time.Second)))
+		time.Sleep(w.between(8*time.Second, 15*time.Second))
 		for _, e := range w.engines {
 			e.launch()
 		}
-		time.Sleep(time.Duration(w.between(0, 6*time.Second))) // they join, restore, read, fire
+		time.Sleep(w.between(0, 6*time.Second)) // they join, restore, read, fire
 		return func() { w.load.pace(1) }
 	}},
 }

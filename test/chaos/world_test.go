@@ -68,8 +68,10 @@ type round struct {
 
 func newWorld(t *testing.T, s settings) *world {
 	t.Helper()
-	w := &world{t: t, s: s, rng: rand.New(rand.NewPCG(s.seed, 1)), begin: time.Now(), dir: t.TempDir(),
-		http: &http.Client{Timeout: 3 * time.Second}}
+	w := &world{
+		t: t, s: s, rng: rand.New(rand.NewPCG(s.seed, 1)), begin: time.Now(), dir: t.TempDir(),
+		http: &http.Client{Timeout: 3 * time.Second},
+	}
 	w.standby = w.rng.IntN(2)
 	w.startServices()
 	w.startEngines()

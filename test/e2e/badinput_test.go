@@ -135,10 +135,17 @@ func randomBytes(n int) []byte {
 
 // badReceipts cannot be read; lateReceipt can, and is about nobody.
 var badReceipts = []struct{ key, value string }{
-	{"r1", ""}, {"r2", "hello"}, {"r3", `{"due_id":`}, {"r4", `{"due_id":"r4@x#0","outcome":"perhaps"}`}, {"r5", `{"outcome":"delivered"}`},
+	{"r1", ""},
+	{"r2", "hello"},
+	{"r3", `{"due_id":`},
+	{"r4", `{"due_id":"r4@x#0","outcome":"perhaps"}`},
+	{"r5", `{"outcome":"delivered"}`},
 	{"r6", `{"due_id":"other@2026-01-01T00:00:00.000Z#0","outcome":"delivered"}`},
-	{"r8", `{"due_id":"r8@2026-01-01T00:00:00.000Z#0","outcome":"retry","retry_after":"-3s"}`}, {"a\xffb", `{"due_id":"x@y#0","outcome":"failed"}`},
-	{"r9", strings.Repeat("[", 200_000)}, {"", `{}`}, {strings.Repeat("k", 300), `{}`},
+	{"r8", `{"due_id":"r8@2026-01-01T00:00:00.000Z#0","outcome":"retry","retry_after":"-3s"}`},
+	{"a\xffb", `{"due_id":"x@y#0","outcome":"failed"}`},
+	{"r9", strings.Repeat("[", 200_000)},
+	{"", `{}`},
+	{strings.Repeat("k", 300), `{}`},
 }
 
 const lateReceipt = `{"due_id":"late@2026-01-01T00:00:00.000Z#0","outcome":"delivered"}`

@@ -35,8 +35,10 @@ func newCluster(t *testing.T, partitions int, more ...string) *cluster {
 func newClusterOn(t *testing.T, bootstrap string, partitions int, more ...string) *cluster {
 	t.Helper()
 	c := &cluster{brokers: strings.Split(bootstrap, ","), prefix: fmt.Sprintf("e%x.", rand.Uint32())}
-	c.args = append([]string{"--brokers", strings.Join(c.brokers, ","), "--topics-prefix", c.prefix, "--group", c.prefix + "engine",
-		"--topics-partitions", fmt.Sprint(partitions)}, more...)
+	c.args = append([]string{
+		"--brokers", strings.Join(c.brokers, ","), "--topics-prefix", c.prefix, "--group", c.prefix + "engine",
+		"--topics-partitions", fmt.Sprint(partitions),
+	}, more...)
 	run(t, append([]string{"topics", "apply"}, c.global()...)...)
 	return c
 }

@@ -27,8 +27,15 @@ type turnStep struct {
 }
 
 var turnSteps = []turnStep{
-	{"end", true}, {"flush", true}, {"emit", true}, {"advance", true}, {"apply", false},
-	{"committed", false}, {"stored", false}, {"begin", false}, {"poll", false},
+	{"end", true},
+	{"flush", true},
+	{"emit", true},
+	{"advance", true},
+	{"apply", false},
+	{"committed", false},
+	{"stored", false},
+	{"begin", false},
+	{"poll", false},
 }
 
 // outOfGroup is how long a frozen node stays frozen: past the session time-out

@@ -123,8 +123,10 @@ func contractTriggers() []contractRow {
 			{name: "nobody", path: "/v1/triggers/nobody:rezone", body: `{"timezone":"Asia/Tokyo"}`, status: 404},
 		}},
 		{"POST /v1/triggers:batch", []contractCall{
-			{name: "lines", path: "/v1/triggers:batch", status: 200,
-				body: `{"id":"b1","delay":"1h"}` + "\n" + `{"op":"fly","id":"b1"}` + "\n" + `{"op":"cancel","id":"b1"}` + "\n" + `{"op":"cancel","id":"nobody"}` + "\nno JSON"},
+			{
+				name: "lines", path: "/v1/triggers:batch", status: 200,
+				body: `{"id":"b1","delay":"1h"}` + "\n" + `{"op":"fly","id":"b1"}` + "\n" + `{"op":"cancel","id":"b1"}` + "\n" + `{"op":"cancel","id":"nobody"}` + "\nno JSON",
+			},
 			{name: "a tenant at its limit", path: "/v1/triggers:batch", body: `{"delay":"1h"}` + "\n" + strings.Repeat(`{"delay":"1h"}`+"\n", 20), headers: as("slow"), status: 200},
 			{name: "a reader's key", path: "/v1/triggers:batch", headers: as("reader"), status: 403},
 		}},
@@ -155,10 +157,13 @@ func contractViews(w *world) []contractRow {
 			contractCall{name: "tag", path: "/v1/triggers?tag=x", status: 400, wants: []string{"field=tag"}},
 			contractCall{name: "from", path: "/v1/triggers?from=soon", status: 400, wants: []string{"field=from"}},
 			contractCall{name: "unknown", path: "/v1/triggers?usr_id=a", status: 400, wants: []string{"field=usr_id"}}),
-		{"GET /v1/triggers/{id}/events", []contractCall{events, {name: "another tenant's", path: "/v1/triggers/p1/events", headers: as("blue"), status: map[string]int{"dev": 404, "serve": 503}[w.name]},
+		{"GET /v1/triggers/{id}/events", []contractCall{
+			events,
+			{name: "another tenant's", path: "/v1/triggers/p1/events", headers: as("blue"), status: map[string]int{"dev": 404, "serve": 503}[w.name]},
 			{name: "follow what nobody spoke of", path: "/v1/triggers/unheard-of/events?follow=1", status: 404, wants: []string{"code=not_found"}},
 			{name: "follow another tenant's", path: "/v1/triggers/p1/events?follow=1", headers: as("blue"), status: 404},
-			{name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400, wants: []string{"code=invalid", "field=follow"}}}},
+			{name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400, wants: []string{"code=invalid", "field=follow"}},
+		}},
 		{"GET /v1/triggers/{id}/occurrences", []contractCall{
 			{name: "read", path: "/v1/triggers/p1/occurrences?n=3", status: 200},
 			{name: "n", path: "/v1/triggers/p1/occurrences?n=1001", status: 400, wants: []string{"field=n"}},

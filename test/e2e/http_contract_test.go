@@ -72,8 +72,10 @@ func contractKeys(t *testing.T) string {
 }
 
 func contractSettings(keys string) []string {
-	return []string{"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set", "channels.webhook.topic=waterclock.due.webhook",
-		"--set", "tenants.blue.channels=default,elsewhere", "--set", "tenants.slow.rate=0.01"}
+	return []string{
+		"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set", "channels.webhook.topic=waterclock.due.webhook",
+		"--set", "tenants.blue.channels=default,elsewhere", "--set", "tenants.slow.rate=0.01",
+	}
 }
 
 func awaitShared(t *testing.T, w *world, n int) {

@@ -41,9 +41,18 @@ func TestHTTP(t *testing.T) {
 		name string
 		do   func(*testing.T, *world)
 	}{
-		{"duplicates", duplicatesOverHTTP}, {"entity tags", etags}, {"verbs", verbsOverHTTP}, {"problems", problems}, {"short form", shortForm},
-		{"lists", listsOverHTTP}, {"batch", batch}, {"events", eventsOverHTTP}, {"preview", previews}, {"upcoming", upcoming},
-		{"reminders", reminders}, {"own pages", ownPages},
+		{"duplicates", duplicatesOverHTTP},
+		{"entity tags", etags},
+		{"verbs", verbsOverHTTP},
+		{"problems", problems},
+		{"short form", shortForm},
+		{"lists", listsOverHTTP},
+		{"batch", batch},
+		{"events", eventsOverHTTP},
+		{"preview", previews},
+		{"upcoming", upcoming},
+		{"reminders", reminders},
+		{"own pages", ownPages},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.do(t, w) })
 	}
@@ -400,16 +409,20 @@ func reminders(t *testing.T, w *world) {
 }
 
 func ownPages(t *testing.T, w *world) {
-	for path, kind := range map[string]string{"/openapi.json": "application/json", "/docs": "text/html", "/schemas/command.schema.json": "application/schema+json",
-		"/schemas/event.schema.json": "application/schema+json", "/healthz": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain"} {
+	for path, kind := range map[string]string{
+		"/openapi.json": "application/json", "/docs": "text/html", "/schemas/command.schema.json": "application/schema+json",
+		"/schemas/event.schema.json": "application/schema+json", "/healthz": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain",
+	} {
 		a := w.call(t, http.MethodGet, path, "")
 		if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), kind) || a.text == "" {
 			t.Errorf("%s: %d %s", path, a.status, a.header.Get("Content-Type"))
 		}
 	}
 	metrics := w.call(t, http.MethodGet, "/metrics", "").text
-	for _, name := range []string{"fire_lateness_seconds", "oldest_overdue_seconds", "pending_triggers", "commands_total", "commands_lag_records", "commands_forwarded_total",
-		"fires_total", "transaction_seconds", "barrier_hold_seconds", "clock_offset_seconds", "restore_seconds", "store_bytes"} {
+	for _, name := range []string{
+		"fire_lateness_seconds", "oldest_overdue_seconds", "pending_triggers", "commands_total", "commands_lag_records", "commands_forwarded_total",
+		"fires_total", "transaction_seconds", "barrier_hold_seconds", "clock_offset_seconds", "restore_seconds", "store_bytes",
+	} {
 		if !strings.Contains(metrics, "# TYPE waterclock_"+name+" ") {
 			t.Errorf("no metric waterclock_%s", name)
 		}

@@ -33,8 +33,8 @@ func TestLateBroker(t *testing.T) {
 	node.ready(60 * time.Second)
 	l := newLoad(t, c.brokers, c.prefix)
 	stop := l.start(100)
-	for _, delay := range []time.Duration{50, 300, 900, 0} {
-		proxy.delay.Store(int64(delay * time.Millisecond))
+	for _, delay := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond, 0} {
+		proxy.delay.Store(int64(delay))
 		time.Sleep(4 * time.Second)
 	}
 	stop()

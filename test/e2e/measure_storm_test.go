@@ -62,8 +62,10 @@ func TestStormWhileRestoring(t *testing.T) {
 	time.Sleep(10 * time.Second)
 	fired := pulse.stop()
 	_, restore := metric(nodes[0], "waterclock_restore_seconds")
-	report(t, "kafka-storm", map[string]any{"pending": pendingCount(), "partitions": partitions, "struck": struck,
-		"calm_to_ready_s": seconds(ready), "longest_restore_s": restore, "lateness_ms": lateOf(fired)})
+	report(t, "kafka-storm", map[string]any{
+		"pending": pendingCount(), "partitions": partitions, "struck": struck,
+		"calm_to_ready_s": seconds(ready), "longest_restore_s": restore, "lateness_ms": lateOf(fired),
+	})
 }
 
 // strike does to a node what happens to nodes: one that has ended is started,

@@ -76,8 +76,10 @@ func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
 	for i := range n {
 		payload := make([]byte, 200)
 		_, _ = crand.Read(payload)
-		cl.Produce(t.Context(), &kgo.Record{Key: fmt.Appendf(nil, "pending-%d", i), Value: payload,
-			Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, at+int64(i), 10)}}}, func(_ *kgo.Record, err error) {
+		cl.Produce(t.Context(), &kgo.Record{
+			Key: fmt.Appendf(nil, "pending-%d", i), Value: payload,
+			Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, at+int64(i), 10)}},
+		}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -192,8 +194,10 @@ func (p *pulse) write(ctx context.Context, perSecond int) {
 		for want := int(time.Since(begin).Seconds() * float64(perSecond)); p.sent < want; p.sent++ {
 			payload := make([]byte, 200)
 			_, _ = crand.Read(payload)
-			p.cl.Produce(context.Background(), &kgo.Record{Key: fmt.Appendf(nil, "%s-%d", run, p.sent), Value: payload,
-				Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10)}}}, nil)
+			p.cl.Produce(context.Background(), &kgo.Record{
+				Key: fmt.Appendf(nil, "%s-%d", run, p.sent), Value: payload,
+				Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10)}},
+			}, nil)
 		}
 	}
 	_ = p.cl.Flush(context.Background())

@@ -65,8 +65,10 @@ func newIssuer(t *testing.T, key *ecdsa.PrivateKey) string {
 			_ = json.NewEncoder(w).Encode(v)
 		})
 	}
-	send("/.well-known/openid-configuration", map[string]any{"issuer": s.URL, "jwks_uri": s.URL + "/keys", "authorization_endpoint": s.URL,
-		"token_endpoint": s.URL, "id_token_signing_alg_values_supported": []string{"RS256", "ES256"}})
+	send("/.well-known/openid-configuration", map[string]any{
+		"issuer": s.URL, "jwks_uri": s.URL + "/keys", "authorization_endpoint": s.URL,
+		"token_endpoint": s.URL, "id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
+	})
 	send("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}}})
 	return s.URL
 }

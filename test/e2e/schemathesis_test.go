@@ -54,8 +54,10 @@ func schemathesis(t *testing.T, w *world, more ...string) {
 	python := filepath.Join(filepath.Dir(jars), "venv", "bin", "python") // where test/setup.sh puts it
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, append([]string{"-m", "schemathesis.cli", "--config-file", filepath.Join(data, "schemathesis.toml"),
-		"run", "http://" + w.node.http + "/openapi.json"}, more...)...)
+	cmd := exec.CommandContext(ctx, python, append([]string{
+		"-m", "schemathesis.cli", "--config-file", filepath.Join(data, "schemathesis.toml"),
+		"run", "http://" + w.node.http + "/openapi.json",
+	}, more...)...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS=schemathesis_hooks", "PYTHONPATH="+data, "PYTHONDONTWRITEBYTECODE=1", "NO_COLOR=1")
 	out, err := cmd.CombinedOutput()

@@ -63,7 +63,7 @@ func moduleRoot() (string, error) {
 	b, err := exec.Command("go", "env", "GOMOD").Output()
 	name := strings.TrimSpace(string(b))
 	if err != nil || name == "" || name == os.DevNull {
-		return "", fmt.Errorf("run it inside the module (%v)", err)
+		return "", fmt.Errorf("run it inside the module (%v)", err) //nolint:errorlint // it may be nil
 	}
 	return filepath.Dir(name), nil
 }

@@ -98,14 +98,22 @@ func TestFind(t *testing.T) {
 // called with.
 func TestSplice(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
-		{"a method", "func (x *T) f(a int, b, c string) (n int, err error) {\n\treturn 1, nil\n}",
-			"func (x *T) f(a int, b, c string) (n int, err error) {if mutantUnderTest == \"id\" { return x.f_mutant0(a, b, c) }; \n\treturn 1, nil\n}\n//line id:1\nfunc (x *T) f_mutant0(a int, b, c string) (n int, err error) {\n\treturn 2, nil\n}\n"},
-		{"nothing comes back", "func f(a int, _ string, more ...int) { g(1) }",
-			"func f(a int, mutantArg1 string, more ...int) {if mutantUnderTest == \"id\" { f_mutant0(a, mutantArg1, more...); return };  g(1) }\n//line id:1\nfunc f_mutant0(a int, _ string, more ...int) { g(2) }\n"},
-		{"arguments without a name", "func f(int, *T) { g(1) }",
-			"func f(mutantArg0 int, mutantArg1 *T) {if mutantUnderTest == \"id\" { f_mutant0(mutantArg0, mutantArg1); return };  g(1) }\n//line id:1\nfunc f_mutant0(int, *T) { g(2) }\n"},
-		{"generic", "func f[K comparable, V any](m map[K]V) int { return 1 }",
-			"func f[K comparable, V any](m map[K]V) int {if mutantUnderTest == \"id\" { return f_mutant0[K, V](m) };  return 1 }\n//line id:1\nfunc f_mutant0[K comparable, V any](m map[K]V) int { return 2 }\n"},
+		{
+			"a method", "func (x *T) f(a int, b, c string) (n int, err error) {\n\treturn 1, nil\n}",
+			"func (x *T) f(a int, b, c string) (n int, err error) {if mutantUnderTest == \"id\" { return x.f_mutant0(a, b, c) }; \n\treturn 1, nil\n}\n//line id:1\nfunc (x *T) f_mutant0(a int, b, c string) (n int, err error) {\n\treturn 2, nil\n}\n",
+		},
+		{
+			"nothing comes back", "func f(a int, _ string, more ...int) { g(1) }",
+			"func f(a int, mutantArg1 string, more ...int) {if mutantUnderTest == \"id\" { f_mutant0(a, mutantArg1, more...); return };  g(1) }\n//line id:1\nfunc f_mutant0(a int, _ string, more ...int) { g(2) }\n",
+		},
+		{
+			"arguments without a name", "func f(int, *T) { g(1) }",
+			"func f(mutantArg0 int, mutantArg1 *T) {if mutantUnderTest == \"id\" { f_mutant0(mutantArg0, mutantArg1); return };  g(1) }\n//line id:1\nfunc f_mutant0(int, *T) { g(2) }\n",
+		},
+		{
+			"generic", "func f[K comparable, V any](m map[K]V) int { return 1 }",
+			"func f[K comparable, V any](m map[K]V) int {if mutantUnderTest == \"id\" { return f_mutant0[K, V](m) };  return 1 }\n//line id:1\nfunc f_mutant0[K comparable, V any](m map[K]V) int { return 2 }\n",
+		},
 	} {
 		f := &file{path: "x.go", bytes: []byte("package x\n" + c.source), set: token.NewFileSet()}
 		var err error

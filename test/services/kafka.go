@@ -168,7 +168,7 @@ func (c *KafkaCluster) awaitNode(n int) error {
 	err := c.n[n-1].await(90*time.Second, filepath.Join(dir, "stdout.log"), func() error {
 		log, err := os.ReadFile(filepath.Join(dir, "server.log"))
 		if err != nil || !strings.Contains(string(log), "Kafka Server started") {
-			return fmt.Errorf("it has not said that it started (%v)", err)
+			return fmt.Errorf("it has not said that it started (%v)", err) //nolint:errorlint // it may be nil
 		}
 		return listed(addr, n)
 	})

@@ -92,7 +92,7 @@ func removeAtDeath(dir string) (*os.File, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	go cmd.Wait()
+	go func() { _ = cmd.Wait() }() // reaps it
 	return w, nil
 }
 

@@ -52,8 +52,10 @@ func (m *memory) spans() (out []Span) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.all {
-		one := Span{Name: s.Name, TraceID: s.SpanContext.TraceID().String(), SpanID: s.SpanContext.SpanID().String(),
-			Kind: s.SpanKind.String(), Failed: s.Status.Description, Attrs: map[string]string{}}
+		one := Span{
+			Name: s.Name, TraceID: s.SpanContext.TraceID().String(), SpanID: s.SpanContext.SpanID().String(),
+			Kind: s.SpanKind.String(), Failed: s.Status.Description, Attrs: map[string]string{},
+		}
 		if s.Parent.IsValid() {
 			one.Parent = s.Parent.SpanID().String()
 		}
