@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/gateway/problem"

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -25,80 +26,116 @@ type fieldChange struct {
 // compareSpecs lists what differs. Both come from the same decoder, so that
 // two spellings of one wish are equal here as they are to the engine.
 func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
-	h, w := spell(have), spell(want)
-	if want.When.Start == "" {
-		delete(h, "start") // what the engine settled where nobody asked
-	}
-	for _, name := range spelled {
-		if h[name] != w[name] {
-			all = append(all, fieldChange{name, h[name], w[name]})
+	for _, f := range compared() {
+		h, w := compareText(&f, have), compareText(&f, want)
+		if f.Name == "start" && want.When.Start == "" {
+			h = "" // the engine chose it where nobody asked
+		}
+		if h != w {
+			all = append(all, fieldChange{f.Name, h, w})
 		}
 	}
 	return all
 }
 
-// spelled is the order in which differences are told.
-var spelled = []string{
-	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars",
-	"channel", "user_id", "payload", "target_key", "headers", "tags", "priority", "jitter", "expires_after", "misfire", "follow_user",
-	"callback", "correlation_id",
+// compared are the fields that a trigger keeps, when first. A payload has two
+// spellings and is compared once.
+func compared() []topics.Field {
+	all := slices.DeleteFunc(topics.RegisterFields(), func(f topics.Field) bool { return !f.Kept || f.Name == "payload_base64" })
+	when := slices.DeleteFunc(slices.Clone(all), func(f topics.Field) bool { return !f.When })
+	return append(when, slices.DeleteFunc(all, func(f topics.Field) bool { return f.When })...)
 }
 
-// spell is a Spec as texts that are equal where the fields mean the same;
-// defaults are no text.
-func spell(s *trigger.Spec) map[string]string {
-	out := map[string]string{
-		"channel": s.Channel, "user_id": s.UserID, "payload": payloadText(s), "target_key": s.TargetKey,
-		"priority": s.Priority.String(), "misfire": s.Misfire.String(), "correlation_id": s.CorrelationID,
+// compareText is a field as a text that is equal where the field means the same; a
+// default is no text.
+func compareText(f *topics.Field, s *trigger.Spec) string {
+	if text := compareTexts[f.Name]; text != nil {
+		return text(s)
 	}
-	spellWhen(&s.When, out)
-	if s.Jitter > 0 {
-		out["jitter"] = s.Jitter.String()
+	value := f.Append(nil, s)
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
 	}
-	if s.Expires > 0 {
-		out["expires_after"] = s.Expires.String()
-	}
-	if s.FollowUser {
-		out["follow_user"] = "true"
-	}
-	if s.Callback != nil {
-		out["callback"] = fmt.Sprintf("%s timeout=%s retry=%v", s.Callback.URL, s.Callback.Timeout, s.Callback.Retry)
-	}
-	pairs := make([]string, 0, len(s.Tags))
-	for _, t := range s.Tags {
-		pairs = append(pairs, t.Key+"="+t.Value)
-	}
-	out["tags"] = sortedText(pairs)
-	pairs = pairs[:0]
-	for _, h := range s.Headers {
-		pairs = append(pairs, h.Key+"="+string(h.Value))
-	}
-	out["headers"] = sortedText(pairs)
-	return out
+	return string(value)
 }
 
-func spellWhen(w *trigger.When, out map[string]string) {
-	out["delay"], out["recurrence"] = w.DelayText, strings.TrimPrefix(w.Recurrence, "RRULE:")
-	switch w.Kind {
+// compareTexts are of the fields that have several spellings of one meaning, or are
+// shown in another way than a command has them.
+var compareTexts = map[string]func(*trigger.Spec) string{
+	"recurrence": func(s *trigger.Spec) string { return strings.TrimPrefix(s.When.Recurrence, "RRULE:") },
+	"fire_at":    fireAtText,
+	"timezone": func(s *trigger.Spec) string {
+		if s.When.Zone == "" && s.When.Kind == trigger.WhenRecurrence {
+			return "UTC"
+		}
+		return s.When.Zone
+	},
+	"start":     func(s *trigger.Spec) string { return timeText(s.When.Start) },
+	"until":     func(s *trigger.Spec) string { return timeText(s.When.Until) },
+	"include":   func(s *trigger.Spec) string { return timesText(s.When.Include) },
+	"exclude":   func(s *trigger.Spec) string { return timesText(s.When.Exclude) },
+	"dst":       dstText,
+	"calendars": calendarsText,
+
+	"payload":       payloadText,
+	"priority":      func(s *trigger.Spec) string { return s.Priority.String() },
+	"misfire":       func(s *trigger.Spec) string { return s.Misfire.String() },
+	"jitter":        func(s *trigger.Spec) string { return positive(s.Jitter) },
+	"expires_after": func(s *trigger.Spec) string { return positive(s.Expires) },
+	"callback": func(s *trigger.Spec) string {
+		if s.Callback == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s timeout=%s retry=%v", s.Callback.URL, s.Callback.Timeout, s.Callback.Retry)
+	},
+	"tags": func(s *trigger.Spec) string {
+		var pairs []string
+		for _, t := range s.Tags {
+			pairs = append(pairs, t.Key+"="+t.Value)
+		}
+		return sortedText(pairs)
+	},
+	"headers": func(s *trigger.Spec) string {
+		var pairs []string
+		for _, h := range s.Headers {
+			pairs = append(pairs, h.Key+"="+string(h.Value))
+		}
+		return sortedText(pairs)
+	},
+}
+
+func positive(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return d.String()
+}
+
+func fireAtText(s *trigger.Spec) string {
+	switch s.When.Kind {
 	case trigger.WhenInstant:
-		out["fire_at"] = w.FireAt.String()
+		return s.When.FireAt.String()
 	case trigger.WhenLocal:
-		out["fire_at"] = timeText(w.Local)
+		return timeText(s.When.Local)
 	}
-	if out["timezone"] = w.Zone; w.Zone == "" && w.Kind == trigger.WhenRecurrence {
-		out["timezone"] = "UTC"
+	return ""
+}
+
+func dstText(s *trigger.Spec) string {
+	gap, overlap := or(s.When.DST.Gap, "shift"), or(s.When.DST.Overlap, "first")
+	if gap == "shift" && overlap == "first" {
+		return ""
 	}
-	out["start"], out["until"] = timeText(w.Start), timeText(w.Until)
-	if w.Count > 0 {
-		out["count"] = strconv.Itoa(w.Count)
+	return "gap=" + gap + " overlap=" + overlap
+}
+
+func calendarsText(s *trigger.Spec) string {
+	c := s.When.Calendars
+	if c == nil {
+		return ""
 	}
-	out["include"], out["exclude"] = timesText(w.Include), timesText(w.Exclude)
-	if gap, overlap := or(w.DST.Gap, "shift"), or(w.DST.Overlap, "first"); gap != "shift" || overlap != "first" {
-		out["dst"] = "gap=" + gap + " overlap=" + overlap
-	}
-	if w.Calendars != nil {
-		out["calendars"] = strings.Join(w.Calendars.Names, ",") + " on=" + or(w.Calendars.On, calendar.OnSkip)
-	}
+	return strings.Join(c.Names, ",") + " on=" + or(c.On, calendar.OnSkip)
 }
 
 func or(s, otherwise string) string {

@@ -147,10 +147,18 @@ func textOf(raw json.RawMessage) (s string) {
 	return s
 }
 
-// contentFields are those of a trigger's JSON that a register has, too.
-var contentFields = []string{
-	"channel", "user_id", "timezone", "dst", "calendars", "payload", "payload_base64", "target_key", "headers", "tags",
-	"priority", "jitter", "expires_after", "misfire", "follow_user", "callback", "correlation_id",
+// ofOneWay are the fields that belong to one way to say when; timeFieldsOf finds out
+// which it was.
+var ofOneWay = []string{"delay", "fire_at", "recurrence", "start", "until", "count", "include", "exclude"}
+
+// contentFields are the others of a trigger's JSON that a register has, too.
+func contentFields() (names []string) {
+	for _, f := range topics.RegisterFields() {
+		if f.Kept && !slices.Contains(ofOneWay, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // standingOf reads the API's trigger as the register it came from.
@@ -170,7 +178,7 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 // registerOf are the fields of the register that the API's trigger came from.
 func registerOf(t map[string]json.RawMessage) map[string]any {
 	fields := map[string]any{}
-	names := append(slices.Clone(contentFields), timeFieldsOf(t)...)
+	names := append(contentFields(), timeFieldsOf(t)...)
 	for _, name := range names {
 		if raw, ok := t[name]; ok {
 			fields[name] = raw

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -16,11 +18,12 @@ type scheduleFlags struct {
 	commandFlags
 	when timeFlags
 
-	channel, data, user, target, priority  string
-	jitter, expires, misfire, callback     string
-	correlation, idempotency               string
-	tags, headers                          []string
-	ifAbsent, followUser, waitForTheFiring bool
+	texts map[string]*string // of the flags that are a field each, by the field's name
+	bools map[string]*bool
+
+	data, callback   string
+	tags, headers    []string
+	waitForTheFiring bool
 }
 
 func newSchedule(a *app) *cobra.Command {
@@ -51,22 +54,26 @@ func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
 	f.bind(cmd)
 	f.when.bind(cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&f.channel, "channel", "", "where the due event goes (default \"default\")")
+	f.bindFields(fs)
 	fs.StringVar(&f.data, "data", "", "payload: `JSON`, @file, or - for standard input")
-	fs.StringVar(&f.user, "user", "", "`user` it is for")
-	fs.StringVar(&f.target, "target-key", "", "`key` of the due record (default the trigger's)")
-	fs.StringVar(&f.priority, "priority", "", "high, normal or low")
-	fs.StringVar(&f.jitter, "jitter", "", "spread over a `duration`")
-	fs.StringVar(&f.expires, "expires-after", "", "`duration` after which it is too late to be of use")
-	fs.StringVar(&f.misfire, "misfire", "", "what becomes of missed occurrences: fire_all, fire_once or skip")
 	fs.StringVar(&f.callback, "callback-url", "", "`URL` to post to, on channel webhook")
-	fs.StringVar(&f.correlation, "correlation-id", "", "`id` that events carry")
-	fs.StringVar(&f.idempotency, "idempotency-key", "", "`key` under which a repeat changes nothing")
 	fs.StringArrayVar(&f.tags, "tag", nil, "label, `name=value`; may be repeated")
 	fs.StringArrayVar(&f.headers, "header", nil, "header of the due event, `name=value`; may be repeated")
-	fs.BoolVar(&f.ifAbsent, "if-absent", false, "only if there is no such trigger")
-	fs.BoolVar(&f.followUser, "follow-user", false, "move with the user's zone")
 	fs.BoolVar(&f.waitForTheFiring, "wait", false, "wait until it fires and print that event")
+}
+
+// bindFields makes a flag of each field that the contract's table gives one.
+func (f *scheduleFlags) bindFields(fs *pflag.FlagSet) {
+	f.texts, f.bools = map[string]*string{}, map[string]*bool{}
+	for _, field := range topics.RegisterFields() {
+		switch {
+		case field.Flag == "":
+		case field.Bool:
+			f.bools[field.Name] = fs.Bool(field.Flag, false, field.Help)
+		default:
+			f.texts[field.Name] = fs.String(field.Flag, "", field.Help)
+		}
+	}
 }
 
 // fields is the register command.
@@ -75,27 +82,22 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{
-		"channel": f.channel, "user_id": f.user, "target_key": f.target,
-		"priority": f.priority, "jitter": f.jitter, "expires_after": f.expires, "misfire": f.misfire,
-		"correlation_id": f.correlation, "idempotency_key": f.idempotency,
-	} {
-		put(out, name, value)
+	for name, value := range f.texts {
+		put(out, name, *value)
+	}
+	for name, value := range f.bools {
+		if *value {
+			out[name] = true
+		}
 	}
 	if f.callback != "" {
 		out["callback"] = map[string]any{"url": f.callback}
-		if f.channel == "" {
+		if *f.texts["channel"] == "" {
 			out["channel"] = "webhook"
 		}
 	}
 	if f.ifRevision != 0 {
 		out["if_revision"] = f.ifRevision
-	}
-	if f.ifAbsent {
-		out["if_absent"] = true
-	}
-	if f.followUser {
-		out["follow_user"] = true
 	}
 	if err := putPairs(out, "tags", "--tag", f.tags); err != nil {
 		return nil, err
