@@ -61,7 +61,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 		return err
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
-	if d.Due > p.barrier.receipts.through && e.state.WaitsForReceipt(tm) {
+	if d.Due > p.barrier.Receipts.Through() && e.state.WaitsForReceipt(tm) {
 		p.ready.Hold(d)
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
@@ -44,7 +45,7 @@ type Partition struct {
 	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
 	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
 	announced bool            // progress names us as owner
-	barrier   barrier
+	barrier   barrier.Barrier
 	controlAt int64     // next offset to read of topic control
 	stood     time.Time // when an input was last suspected of standing still
 	forward   *forwarder

@@ -193,8 +193,8 @@ func (v *view) end() {
 func (p *Partition) settled() {
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
-	if p.view.read < p.barrier.commands.at {
-		p.view.read = p.barrier.commands.at
+	if read := p.barrier.Commands.At(); p.view.read < read {
+		p.view.read = read
 		close(p.view.changed)
 		p.view.changed = make(chan struct{})
 	}
@@ -202,7 +202,7 @@ func (p *Partition) settled() {
 }
 
 func (v *view) fill(p *Partition) {
-	v.read = max(v.read, p.progress.NextCommand, p.barrier.commands.at)
+	v.read = max(v.read, p.progress.NextCommand, p.barrier.Commands.At())
 	v.status = Status{
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,

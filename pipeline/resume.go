@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -67,7 +68,9 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	beside.Go(func() { p.kafka.follow(ctx) })
 	err := p.startWheel()
 	beside.Wait()
-	p.barrier.start(p.opts.Names, p.progress.NextCommand, p.progress.NextReceipt)
+	p.barrier = barrier.New(
+		barrier.Start{Topic: p.opts.Names.Commands(), Offset: p.progress.NextCommand},
+		barrier.Start{Topic: p.opts.Names.Receipts(), Offset: p.progress.NextReceipt}, p.opts.BarrierMaxHold, time.Now())
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -95,11 +96,11 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			continue
 		}
 		offset := p.position(at.Topic)
-		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, *offset)
+		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, offset)
 		if err != nil {
 			return err
 		}
-		if next == *offset {
+		if next == offset {
 			stands := s.err == errStands
 			if err := p.wait(at, s, found); err != nil {
 				return err
@@ -114,7 +115,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			in.pass(&found[i])
 		}
 		delete(p.kafka.scan.suspects, at)
-		*offset = next
+		p.moveTo(at.Topic, next)
 		p.readAgain()
 	}
 	return nil
@@ -127,7 +128,7 @@ func (p *Partition) readAgain() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for topic, partitions := range p.kafka.planned {
 		for partition := range partitions {
-			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: *p.position(topic)}}
+			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: p.position(topic)}}
 		}
 	}
 	p.kafka.cl.SetOffsets(offsets)
@@ -183,14 +184,26 @@ func goOn(cl *kgo.Client, at kafkapart.TopicPartition, offset int64) {
 }
 
 // position is the next offset to read of an input.
-func (p *Partition) position(topic string) *int64 {
+func (p *Partition) position(topic string) int64 {
 	switch topic {
 	case p.opts.Names.Commands():
-		return &p.barrier.commands.at
+		return p.barrier.Commands.At()
 	case p.opts.Names.Receipts():
-		return &p.barrier.receipts.at
+		return p.barrier.Receipts.At()
 	}
-	return &p.controlAt
+	return p.controlAt
+}
+
+// moveTo sets the position of an input.
+func (p *Partition) moveTo(topic string, offset int64) {
+	switch topic {
+	case p.opts.Names.Commands():
+		p.barrier.Commands.MoveTo(offset)
+	case p.opts.Names.Receipts():
+		p.barrier.Receipts.MoveTo(offset)
+	default:
+		p.controlAt = offset
+	}
 }
 
 // standsFor is how long an input may bring nothing although the barrier waits
@@ -203,10 +216,10 @@ func (p *Partition) suspectStanding() {
 	if time.Since(p.stood) < standsFor {
 		return
 	}
-	for _, in := range []*inputBarrier{&p.barrier.commands, &p.barrier.receipts} {
-		if !in.reached() && time.Since(in.moved) >= standsFor {
+	for _, in := range []*barrier.Input{&p.barrier.Commands, &p.barrier.Receipts} {
+		if in.Stands(time.Now(), standsFor) {
 			p.stood = time.Now()
-			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.topic, Partition: p.id}, errStands)
+			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.Topic, Partition: p.id}, errStands)
 		}
 	}
 }
