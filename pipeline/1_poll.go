@@ -46,7 +46,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.checkClaims(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
-		p.settled()
+		p.showPosition()
 	}
 	return in, nil
 }

@@ -53,8 +53,8 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 		return p.forwardOrRefuse(t, r, home)
 	}
 	rec := p.scratch.input(r)
-	origin, again := p.origin(t, rec)
-	if again {
+	origin, copied := p.origin(t, rec)
+	if copied {
 		return nil
 	}
 	if origin != nil { // facts and refusals name where it first stood
@@ -68,7 +68,7 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	if err != nil {
 		return p.refuse(t, rec, topics.OpOf(rec, p.opts.Limits), asError(err), "")
 	}
-	return p.obey(t, rec, cmd)
+	return p.decideCommand(t, rec, cmd)
 }
 
 // forwardOrRefuse brings a record to its right partition, if it fits there with
@@ -87,7 +87,7 @@ func (p *Partition) forwardOrRefuse(t *turn, r *kgo.Record, home int32) error {
 
 // origin says where a forwarded command first stood; nil for a direct one.
 // again is true for a copy of one that was applied already.
-func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, again bool) {
+func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
 	f, ok := claimed(rec, p.id, p.opts.Partitions)
 	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
 		return nil, false
@@ -131,8 +131,8 @@ func with[V any](m map[int32]V, k int32, v V) map[int32]V {
 	return next
 }
 
-// obey decides a well-formed command.
-func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) error {
+// decideCommand decides a well-formed command.
+func (p *Partition) decideCommand(t *turn, rec *topics.Record, cmd *trigger.Command) error {
 	e, err := p.load(t, cmd.Key)
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)
 	}
-	p.perform(t, e, &out)
+	p.applyDecision(t, e, &out)
 	became := "ok"
 	if out.Rejected != nil {
 		became = string(out.Rejected.Code)
@@ -214,7 +214,7 @@ func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *
 	}
 	result(p.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
 	out := p.machine.Reject(e.state, refusal, actor)
-	p.perform(t, e, &out)
+	p.applyDecision(t, e, &out)
 	p.reject(t, rec, refusal)
 	p.opts.Listener.Command(op.String(), string(refusal.Code))
 	p.answer(t, rec, e, &out)
@@ -226,7 +226,7 @@ func (p *Partition) refuseStranger(t *turn, rec *topics.Record, refusal *trigger
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	out := p.machine.Reject(nil, refusal, "")
 	e := &entry{key: about}
-	p.perform(t, e, &out)
+	p.applyDecision(t, e, &out)
 	p.reject(t, rec, refusal)
 	p.opts.Listener.Command("", string(refusal.Code))
 	p.answer(t, rec, e, &out)
@@ -251,7 +251,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 		return p.forwardOrRefuse(t, r, home)
 	}
 	rec := p.scratch.input(r)
-	if _, again := p.origin(t, rec); again {
+	if _, copied := p.origin(t, rec); copied {
 		return nil
 	}
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
@@ -266,7 +266,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	in := receipt.Input()
 	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
 	out := p.machine.Receive(e.state, in, t.now)
-	p.perform(t, e, &out)
+	p.applyDecision(t, e, &out)
 	if out.Delivered != "" {
 		t.delivered = append(t.delivered, delivery{out.Delivered, in.Outcome})
 	}

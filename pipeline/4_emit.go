@@ -71,18 +71,18 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
-		placed := p.isPlaced(&out.Fires[0])
+		located := p.isLocated(&out.Fires[0])
 		if u := p.unhealthy(t.ctx, &out.Fires[0]); u != nil {
 			out = p.putOff(e.state, tm, t.now, u)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
-		} else if !placed { // what it tells says where it went, which is known only now
+		} else if !located { // what it tells says where it went, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}
-	p.perform(t, e, &out)
+	p.applyDecision(t, e, &out)
 	t.fires += len(out.Fires)
 	for i := range out.Fires {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
@@ -140,7 +140,7 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 
 // send writes a due event to its channel's topic.
 func (p *Partition) send(t *turn, f *trigger.Fire) {
-	topic, partition := p.duePlace(f)
+	topic, partition := p.dueLocation(f)
 	p.traceFire(t, f, topic)
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
@@ -148,9 +148,9 @@ func (p *Partition) send(t *turn, f *trigger.Fire) {
 	p.produce(t, r)
 }
 
-// duePlace is where a due event goes: the events say so, and send does it. Of a
+// dueLocation is where a due event goes: the events say so, and send does it. Of a
 // topic partitioned by key it is known once unhealthy has asked for the topic.
-func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
+func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32) {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic, partition = p.dueTopic(&settings, f), p.id
 	if settings.ByKey {
@@ -161,8 +161,8 @@ func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
 	return topic, partition
 }
 
-// isPlaced says that duePlace knows all it needs.
-func (p *Partition) isPlaced(f *trigger.Fire) bool {
+// isLocated says that duePlace knows all it needs.
+func (p *Partition) isLocated(f *trigger.Fire) bool {
 	settings := p.opts.Channels.Settings(f.Channel)
 	return !settings.ByKey || p.dueTopics.Knows(p.dueTopic(&settings, f))
 }
@@ -179,9 +179,9 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 	return topics.DueEnv{Cluster: p.opts.Cluster, Basis: topics.Basis(pr.Term, pr.Seq, pr.NextCommand, pr.NextReceipt, pr.NextControl)}
 }
 
-// bury writes an occurrence nobody could deliver to topic dead-letter: the due
+// deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
-func (p *Partition) bury(t *turn, d *trigger.DeadLetter) {
+func (p *Partition) deadLetter(t *turn, d *trigger.DeadLetter) {
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster}, p.most(p.opts.Names.DeadLetter()))
 	p.produce(t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }

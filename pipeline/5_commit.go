@@ -31,7 +31,7 @@ func (p *Partition) commit(t *turn) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if p.opts.hooks.storeBeforeCommit() {
-		if err := p.remember(t, last); err != nil {
+		if err := p.storeTurn(t, last); err != nil {
 			return fmt.Errorf("store: %w", err)
 		}
 	}
@@ -44,7 +44,7 @@ func (p *Partition) commit(t *turn) error {
 	}
 	t.traced.end(t, "")
 	p.step(StepCommitted)
-	if err := p.remember(t, last); err != nil {
+	if err := p.storeTurn(t, last); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.step(StepStored)
@@ -123,8 +123,8 @@ func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 	return r, nil
 }
 
-// remember applies the turn to the store. No fsync: Kafka is the log.
-func (p *Partition) remember(t *turn, last *kgo.Record) error {
+// storeTurn applies the turn to the store. No fsync: Kafka is the log.
+func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 	p.changes.SetMeta(recovery.MetaProgress, t.encoded)
 	p.changes.SetMeta(recovery.MetaProgressAt, recovery.TurnAt(last.Offset, t.progress.Seq))
 	if t.encodedGuard != nil {

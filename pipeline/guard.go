@@ -20,9 +20,9 @@ import (
 // it is, and what it read last of each input. A log that was truncated, and that
 // producers have filled again since, has the offsets we expect and other records.
 
-// guardAgain is how many offsets after the last guard the next is written, though
+// guardInterval is how many offsets after the last guard the next is written, though
 // nothing has changed.
-const guardAgain = groupNear / 2
+const guardInterval = groupNear / 2
 
 // lastRead is what the guard keeps of a record.
 func lastRead(r *kgo.Record) topics.LastRead {
@@ -65,7 +65,7 @@ func (p *Partition) guardInputs(t *turn, in input) {
 // it writes to it, reads no further back than that.
 func (p *Partition) writeGuard(t *turn) (err error) {
 	was, is := p.guard, &t.guard
-	if was.Seq > 0 && p.stateNext-p.guarded < guardAgain && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
 		return nil
 	}

@@ -39,24 +39,24 @@ type Partition struct {
 	scratch  scratch           // memory of the turn under way
 	changes  *statestore.Batch // what the turn does to the store; its memory too
 
-	progress  topics.Progress // as committed
-	guard     topics.Guard    // as committed
-	guarded   int64           // where that stands, or right behind it
-	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced bool            // progress names us as owner
-	barrier   barrier.Barrier
-	controlAt int64     // next offset to read of topic control
-	stood     time.Time // when an input was last suspected of standing still
-	forward   *forwarder
-	clock     clock
-	heldTold  time.Time       // when it was last said that clocks are too far apart
-	committed time.Time       // when the last turn was
-	channels  map[string]bool // channels in use
-	unknown   unknowns        // keys that are remembered though nothing is known of them
+	progress   topics.Progress // as committed
+	guard      topics.Guard    // as committed
+	guarded    int64           // where that stands, or right behind it
+	taken      *topics.Guard   // of the group that the partition is being taken over from; nil: of none
+	stateNext  int64           // where the next turn's first record of topic state must stand; 0: not known
+	announced  bool            // progress names us as owner
+	barrier    barrier.Barrier
+	controlAt  int64     // next offset to read of topic control
+	stood      time.Time // when an input was last suspected of standing still
+	forward    *forwarder
+	clock      clock
+	heldLogged time.Time       // when it was last said that clocks are too far apart
+	committed  time.Time       // when the last turn was
+	channels   map[string]bool // channels in use
+	unknown    unknowns        // keys that are remembered though nothing is known of them
 
-	oldest trigger.Instant // when the oldest done record ends, as of looked
-	looked time.Time
+	oldest  trigger.Instant // when the oldest done record ends, as of looked
+	checked time.Time
 
 	dueTopics *output.Topics
 	claims    claims
@@ -75,22 +75,22 @@ type ownNames struct{ state, events string }
 
 // turn is one transaction under way: its clock, its overlay, its output.
 type turn struct {
-	now      trigger.Instant
-	micros   int64 // event_us of the last fact
-	progress topics.Progress
-	overlay  map[trigger.Key]*entry
-	order    []*entry // first touch first: the order state is written in
-	ctx      context.Context
-	reader   *statestore.DueReader
-	records  int // produced
-	commands int
-	fires    int
-	taken    int    // timers taken from ready
-	moved    int    // by a replan
-	source   string // of the command or receipt being applied
-	outcomes []outcome
-	manifest manifest
-	encoded  []byte // progress
+	now       trigger.Instant
+	micros    int64 // event_us of the last fact
+	progress  topics.Progress
+	overlay   map[trigger.Key]*entry
+	order     []*entry // first touch first: the order state is written in
+	ctx       context.Context
+	reader    *statestore.DueReader
+	records   int // produced
+	commands  int
+	fires     int
+	taken     int    // timers taken from ready
+	moved     int    // by a replan
+	source    string // of the command or receipt being applied
+	decisions []decision
+	manifest  manifest
+	encoded   []byte // progress
 
 	guard        topics.Guard
 	encodedGuard []byte      // nil: it has not changed
@@ -199,16 +199,16 @@ func (p *Partition) giveUp(t *turn, err error) {
 	p.kafka.abort(ctx)
 }
 
-// perform takes what was decided about one trigger into the turn.
-func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
+// applyDecision takes what was decided about one trigger into the turn.
+func (p *Partition) applyDecision(t *turn, e *entry, out *trigger.Outcome) {
 	for i := range out.Facts {
-		p.tell(t, e.key, &out.Facts[i])
+		p.recordEvent(t, e.key, &out.Facts[i])
 	}
 	for i := range out.Fires {
 		p.send(t, &out.Fires[i])
 	}
 	for i := range out.Dead {
-		p.bury(t, &out.Dead[i])
+		p.deadLetter(t, &out.Dead[i])
 	}
 	if !out.Changed {
 		return
@@ -247,8 +247,8 @@ func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	}
 }
 
-// tell writes a fact to topic events.
-func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
+// recordEvent writes a fact to topic events.
+func (p *Partition) recordEvent(t *turn, key trigger.Key, f *trigger.Fact) {
 	t.micros++
 	r := p.record(p.names.events, key)
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {

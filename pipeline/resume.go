@@ -83,7 +83,7 @@ const compactionLag = 7 * 24 * time.Hour
 func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 	if p.progress.CommandsID != ids.Commands {
 		if p.progress.Seq > 0 {
-			err := p.opts.gapMadeAgain(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			err := p.opts.gapRecreated(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
 	was := &p.guard
 	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.Receipts {
-		err := p.opts.gapMadeAgain(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+		err := p.opts.gapRecreated(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
 		if err != nil {
 			return err
 		}

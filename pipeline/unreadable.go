@@ -106,7 +106,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 				return err
 			}
 			if !stands { // kgo may have stopped there
-				p.readAgain()
+				p.resetInputs()
 			}
 			continue
 		}
@@ -116,15 +116,15 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 		}
 		delete(p.kafka.scan.suspects, at)
 		p.moveTo(at.Topic, next)
-		p.readAgain()
+		p.resetInputs()
 	}
 	return nil
 }
 
-// readAgain makes kgo read all inputs on from where they are. Each of them,
+// resetInputs makes kgo read all inputs on from where they are. Each of them,
 // because moving one drops what was fetched of the others, and with it the word
 // that kgo has stopped at a batch of theirs: it would not be told again.
-func (p *Partition) readAgain() {
+func (p *Partition) resetInputs() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for topic, partitions := range p.kafka.planned {
 		for partition := range partitions {
@@ -256,7 +256,7 @@ func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
 	t.source = topics.Source(u.Topic, u.Partition, u.First)
 	refusal := u.refusal()
 	out := p.machine.Reject(nil, refusal, "")
-	p.perform(t, &entry{}, &out)
+	p.applyDecision(t, &entry{}, &out)
 	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
 	p.opts.Listener.Command("", string(refusal.Code))
 }

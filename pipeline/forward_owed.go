@@ -142,9 +142,9 @@ func (p *Partition) warnLost(t *turn) {
 	}
 }
 
-// readAgain reads what memory had no room for, and what an earlier owner left,
+// readLog reads what memory had no room for, and what an earlier owner left,
 // from the source log until ctx ends. It sleeps while there is nothing to read.
-func (f *forwarder) readAgain(ctx context.Context, topic string) {
+func (f *forwarder) readLog(ctx context.Context, topic string) {
 	var s *batchScan
 	for ctx.Err() == nil {
 		from, ok := f.wanted(topic)
