@@ -22,7 +22,7 @@ const emitTime = turnTarget
 
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
-func (p *Partition) emit(t *turn, in fair.Taken) error {
+func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
 	free := len(in.Due) - in.Paced
@@ -31,7 +31,7 @@ func (p *Partition) emit(t *turn, in fair.Taken) error {
 			p.putBack(t, in.Due[i:], i-free)
 			return nil
 		}
-		if err := p.emitOne(t, d, i >= free); err != nil {
+		if err := p.emitOne(ctx, t, d, i >= free); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 
 // emitOne lets one timer go, unless it has to go at the pacer's rate and paced
 // does not say that its time has come.
-func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
+func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
 		panic(fmt.Sprintf("pipeline: wheel holds a ref that is none: %q", d.Ref))
@@ -72,7 +72,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
 		located := p.isLocated(&out.Fires[0])
-		if u := p.unhealthy(t.ctx, &out.Fires[0]); u != nil {
+		if u := p.unhealthy(ctx, &out.Fires[0]); u != nil {
 			out = p.putOff(e.state, tm, t.now, u)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}
-	p.applyDecision(t, e, &out)
+	p.applyDecision(ctx, t, e, &out)
 	t.fires += len(out.Fires)
 	for i := range out.Fires {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
@@ -139,13 +139,13 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 }
 
 // send writes a due event to its channel's topic.
-func (p *Partition) send(t *turn, f *trigger.Fire) {
+func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
 	topic, partition := p.dueLocation(f)
 	p.traceFire(t, f, topic)
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
 	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))
-	p.produce(t, r)
+	p.produce(ctx, t, r)
 }
 
 // dueLocation is where a due event goes: the events say so, and send does it. Of a
@@ -181,7 +181,7 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 
 // deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
-func (p *Partition) deadLetter(t *turn, d *trigger.DeadLetter) {
+func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster}, p.most(p.opts.Names.DeadLetter()))
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }

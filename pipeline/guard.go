@@ -63,7 +63,7 @@ func (p *Partition) guardInputs(t *turn, in input) {
 // writeGuard produces the guard record if something in it has changed, or if it
 // stands far from the end of topic state: who asks whose the partition is, before
 // it writes to it, reads no further back than that.
-func (p *Partition) writeGuard(t *turn) (err error) {
+func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	was, is := p.guard, &t.guard
 	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
@@ -75,7 +75,7 @@ func (p *Partition) writeGuard(t *turn) (err error) {
 	}
 	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyGuard, Value: t.encodedGuard}
 	t.firstState = cmp.Or(t.firstState, r)
-	p.kafka.produce(t.ctx, r)
+	p.kafka.produce(ctx, r)
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.kept.Step(StepRestore)
-	if err := p.restore(ctx, nonce, ids); err != nil {
+	if err := p.restoreStore(ctx, nonce, ids); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	p.kept.Step(stepResume)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -55,7 +56,7 @@ const (
 const maxMoves = 4000
 
 // replanSome does one turn's share.
-func (p *Partition) replanSome(t *turn) error {
+func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	w := p.replan
 	if w == nil {
 		return nil
@@ -63,9 +64,9 @@ func (p *Partition) replanSome(t *turn) error {
 	sn := p.store.Snapshot()
 	defer sn.Close()
 	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned, moves: w.moved + w.batch.size(maxMoves)}
-	s.written()
+	s.written(ctx)
 	before := w.moved
-	err := s.walk(sn)
+	err := s.walk(ctx, sn)
 	t.moved = w.moved - before
 	if err != nil || s.over {
 		return err
@@ -93,19 +94,21 @@ type replanShare struct {
 }
 
 // written resolves what this turn has written so far.
-func (s *replanShare) written() {
+func (s *replanShare) written(ctx context.Context) {
 	for _, e := range s.t.order {
 		if e.dirty && e.state != nil {
-			s.resolve(e, e.state)
+			s.resolve(ctx, e, e.state)
 		}
 	}
 }
 
 // walk goes on where the last share ended.
-func (s *replanShare) walk(sn *statestore.Snapshot) error {
+func (s *replanShare) walk(ctx context.Context, sn *statestore.Snapshot) error {
 	w := s.w
 	for len(w.left) > 0 && !s.over && !s.many() {
-		if err := s.ended(sn.ScanZone(w.left[0], w.after, s.resolveKey)); err != nil {
+		if err := s.ended(sn.ScanZone(w.left[0], w.after, func(key trigger.Key, value []byte) bool {
+			return s.resolveKey(ctx, key, value)
+		})); err != nil {
 			return err
 		}
 		if !s.over && !s.many() {
@@ -119,7 +122,9 @@ func (s *replanShare) walk(sn *statestore.Snapshot) error {
 		return nil
 	}
 	s.p.store.Fill() // nearly everything is written anew: it is merged once, afterwards
-	return s.ended(sn.ScanHomes(w.at, s.resolveAt))
+	return s.ended(sn.ScanHomes(w.at, func(at statestore.Home, key trigger.Key, value []byte) bool {
+		return s.resolveAt(ctx, at, key, value)
+	}))
 }
 
 // many says that walking by key does not pay.
@@ -135,17 +140,17 @@ func (s *replanShare) ended(err error) error {
 }
 
 // resolveKey resolves one trigger of a zone again. false ends the share, or the walk.
-func (s *replanShare) resolveKey(key trigger.Key, value []byte) bool {
-	s.resolveStored(key, value)
+func (s *replanShare) resolveKey(ctx context.Context, key trigger.Key, value []byte) bool {
+	s.resolveStored(ctx, key, value)
 	s.w.after = key
 	return s.goOn() && !s.many()
 }
 
 // resolveAt resolves one trigger again that lies at a home.
-func (s *replanShare) resolveAt(at statestore.Home, key trigger.Key, value []byte) bool {
+func (s *replanShare) resolveAt(ctx context.Context, at statestore.Home, key trigger.Key, value []byte) bool {
 	if _, done := s.w.ahead[key]; done {
 		delete(s.w.ahead, key)
-	} else if e := s.resolveStored(key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
+	} else if e := s.resolveStored(ctx, key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
 		if s.w.ahead == nil {
 			s.w.ahead = map[trigger.Key]struct{}{}
 		}
@@ -169,9 +174,9 @@ func (s *replanShare) goOn() bool {
 
 // resolveStored resolves a stored trigger. It returns what joined the turn: only what
 // moves does.
-func (s *replanShare) resolveStored(key trigger.Key, value []byte) *entry {
+func (s *replanShare) resolveStored(ctx context.Context, key trigger.Key, value []byte) *entry {
 	if e := s.t.overlay[key]; e != nil {
-		if e.state != nil && s.resolve(e, e.state) {
+		if e.state != nil && s.resolve(ctx, e, e.state) {
 			return e
 		}
 		return nil
@@ -183,7 +188,7 @@ func (s *replanShare) resolveStored(key trigger.Key, value []byte) *entry {
 		s.err = fmt.Errorf("decode state of %q: %w", key, err)
 		return nil
 	}
-	if !s.resolve(nil, s.spare) {
+	if !s.resolve(ctx, nil, s.spare) {
 		return nil
 	}
 	s.spare = nil // the turn has it
@@ -192,7 +197,7 @@ func (s *replanShare) resolveStored(key trigger.Key, value []byte) *entry {
 
 // resolve decides about one trigger, and says whether it has moved. e is nil
 // for one that is not in the turn yet.
-func (s *replanShare) resolve(e *entry, state *trigger.State) bool {
+func (s *replanShare) resolve(ctx context.Context, e *entry, state *trigger.State) bool {
 	if !s.w.concerns(state) {
 		return false
 	}
@@ -204,7 +209,7 @@ func (s *replanShare) resolve(e *entry, state *trigger.State) bool {
 	if e == nil {
 		e = s.p.join(s.t, state.Key, state)
 	}
-	s.p.applyDecision(s.t, e, &out)
+	s.p.applyDecision(ctx, s.t, e, &out)
 	return true
 }
 

@@ -238,7 +238,7 @@ func (in *input) pass(u *unreadable) {
 
 // applyUnreadable moves the turn past a batch, and refuses it. Settings have
 // nobody who waits for an answer: the log tells of those.
-func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
+func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable) {
 	var next *int64
 	switch u.Topic {
 	case p.opts.Names.Commands():
@@ -256,8 +256,8 @@ func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
 	t.source = topics.Source(u.Topic, u.Partition, u.First)
 	refusal := u.refusal()
 	out := p.machine.Reject(nil, refusal, "")
-	p.applyDecision(t, &entry{}, &out)
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
+	p.applyDecision(ctx, t, &entry{}, &out)
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
 	p.opts.Listener.Command("", string(refusal.Code))
 }
 
