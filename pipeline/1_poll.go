@@ -46,7 +46,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.checkClaims(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
-		p.settled()
+		p.showPosition()
 	}
 	return in, nil
 }
@@ -57,8 +57,9 @@ func (p *Partition) read(ctx context.Context, in *input, wait time.Duration) err
 	if err != nil {
 		return err
 	}
-	p.barrier.read(records)
+	now := time.Now()
 	for _, r := range records {
+		p.barrier.Read(r.Topic, r.Offset, now)
 		if r.Topic == p.opts.Names.Control() {
 			p.controlAt = r.Offset + 1
 		}
@@ -83,7 +84,7 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 		if len(in.records) >= p.opts.MaxTurnRecords || time.Since(start) >= readOnFor {
 			return nil
 		}
-		if err := p.read(ctx, in, p.barrier.patience()); err != nil {
+		if err := p.read(ctx, in, p.barrier.Patience()); err != nil {
 			return err
 		}
 	}
@@ -108,7 +109,7 @@ func (p *Partition) patience() time.Duration {
 	wait := p.forwardPatience(time.Until(p.committed.Add(p.opts.Heartbeat)))
 	if p.mustBeat(now) {
 		if p.dueBy(now) { // a replan goes on: the barrier's answer is on its way
-			return p.barrier.patience()
+			return p.barrier.Patience()
 		}
 		return 0
 	}
@@ -126,10 +127,10 @@ func (p *Partition) patience() time.Duration {
 		return min(max(wait, 0), time.Second) // then the clocks are compared again
 	}
 	if next <= now {
-		return p.barrier.patience()
+		return p.barrier.Patience()
 	}
 	if p.ready.Held() > 0 {
-		wait = min(wait, p.barrier.patience())
+		wait = min(wait, p.barrier.Patience())
 	}
 	wait = min(wait, next.Sub(now))
 	if forget := p.forgetDue(); forget != 0 {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -11,21 +12,21 @@ import (
 )
 
 // apply obeys commands and receipts in the order of their logs.
-func (p *Partition) apply(t *turn, in input) error {
+func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 	p.step(StepApply)
-	p.rejectStuck(t)
+	p.rejectStuck(ctx, t)
 	commands, receipts := p.opts.Names.Commands(), p.opts.Names.Receipts()
 	for _, r := range in.records {
 		if u := in.unreadable[r]; u != nil {
-			p.applyUnreadable(t, u)
+			p.applyUnreadable(ctx, t, u)
 			continue
 		}
 		var err error
 		switch r.Topic {
 		case commands:
-			err = p.applyCommand(t, r)
+			err = p.applyCommand(ctx, t, r)
 		case receipts:
-			err = p.applyReceipt(t, r)
+			err = p.applyReceipt(ctx, t, r)
 		case p.opts.Names.Control():
 			p.applyControl(r)
 		}
@@ -40,7 +41,7 @@ func (p *Partition) apply(t *turn, in input) error {
 
 // applyCommand routes one record: skip, forward, reject or obey. Whatever it
 // is, the partition moves on.
-func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
+func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) error {
 	if r.Offset < t.progress.NextCommand {
 		return nil
 	}
@@ -50,11 +51,11 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	}
 	t.commands++
 	if home, misplaced := p.home(r); misplaced {
-		return p.forwardOrRefuse(t, r, home)
+		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
-	origin, again := p.origin(t, rec)
-	if again {
+	origin, copied := p.origin(t, rec)
+	if copied {
 		return nil
 	}
 	if origin != nil { // facts and refusals name where it first stood
@@ -62,22 +63,22 @@ func (p *Partition) applyCommand(t *turn, r *kgo.Record) error {
 	}
 	t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
 	if refusal, ok := topics.Refused(rec); ok {
-		return p.refuse(t, rec, 0, refusal.Err(), refusal.Actor)
+		return p.refuse(ctx, t, rec, 0, refusal.Err(), refusal.Actor)
 	}
 	cmd, err := topics.DecodeCommand(rec, p.opts.Limits, origin)
 	if err != nil {
-		return p.refuse(t, rec, topics.OpOf(rec, p.opts.Limits), asError(err), "")
+		return p.refuse(ctx, t, rec, topics.OpOf(rec, p.opts.Limits), asError(err), "")
 	}
-	return p.obey(t, rec, cmd)
+	return p.decideCommand(ctx, t, rec, cmd)
 }
 
 // forwardOrRefuse brings a record to its right partition, if it fits there with
 // where it comes from; else it is refused here and now.
-func (p *Partition) forwardOrRefuse(t *turn, r *kgo.Record, home int32) error {
+func (p *Partition) forwardOrRefuse(ctx context.Context, t *turn, r *kgo.Record, home int32) error {
 	if recordBytes(r) > maxForwarded {
 		rec := p.scratch.input(r)
 		t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
-		p.refuseStranger(t, rec, errNotForwarded)
+		p.refuseStranger(ctx, t, rec, errNotForwarded)
 		return nil
 	}
 	p.forward.push(r, home)
@@ -87,7 +88,7 @@ func (p *Partition) forwardOrRefuse(t *turn, r *kgo.Record, home int32) error {
 
 // origin says where a forwarded command first stood; nil for a direct one.
 // again is true for a copy of one that was applied already.
-func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, again bool) {
+func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
 	f, ok := claimed(rec, p.id, p.opts.Partitions)
 	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
 		return nil, false
@@ -131,8 +132,8 @@ func with[V any](m map[int32]V, k int32, v V) map[int32]V {
 	return next
 }
 
-// obey decides a well-formed command.
-func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) error {
+// decideCommand decides a well-formed command.
+func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Record, cmd *trigger.Command) error {
 	e, err := p.load(t, cmd.Key)
 	if err != nil {
 		return err
@@ -142,11 +143,11 @@ func (p *Partition) obey(t *turn, rec *topics.Record, cmd *trigger.Command) erro
 	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)
 	}
-	p.perform(t, e, &out)
+	p.applyDecision(ctx, t, e, &out)
 	became := "ok"
 	if out.Rejected != nil {
 		became = string(out.Rejected.Code)
-		p.reject(t, rec, out.Rejected)
+		p.reject(ctx, t, rec, out.Rejected)
 	}
 	result(span, became)
 	p.opts.Listener.Command(cmd.Op.String(), became)
@@ -204,7 +205,7 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 
 // refuse rejects a record that could not be decoded, or that a gateway has
 // refused already. op is 0 where it is not known.
-func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error, actor string) error {
+func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error, actor string) error {
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	e := &entry{key: about}
 	if key, err := trigger.ParseKey(rec.Key); err == nil {
@@ -214,32 +215,32 @@ func (p *Partition) refuse(t *turn, rec *topics.Record, op trigger.Op, refusal *
 	}
 	result(p.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
 	out := p.machine.Reject(e.state, refusal, actor)
-	p.perform(t, e, &out)
-	p.reject(t, rec, refusal)
+	p.applyDecision(ctx, t, e, &out)
+	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command(op.String(), string(refusal.Code))
 	p.answer(t, rec, e, &out)
 	return nil
 }
 
 // refuseStranger rejects a record of a trigger that this partition does not have.
-func (p *Partition) refuseStranger(t *turn, rec *topics.Record, refusal *trigger.Error) {
+func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	out := p.machine.Reject(nil, refusal, "")
 	e := &entry{key: about}
-	p.perform(t, e, &out)
-	p.reject(t, rec, refusal)
+	p.applyDecision(ctx, t, e, &out)
+	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command("", string(refusal.Code))
 	p.answer(t, rec, e, &out)
 }
 
 // reject writes the original bytes to topic rejected.
-func (p *Partition) reject(t *turn, rec *topics.Record, refusal *trigger.Error) {
+func (p *Partition) reject(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
 	key, value, headers := topics.RejectedWithin(rec, refusal, p.most(p.opts.Names.Rejected()))
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }
 
 // applyReceipt takes what a channel says became of a due event.
-func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
+func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) error {
 	if r.Offset < t.progress.NextReceipt {
 		return nil
 	}
@@ -248,16 +249,16 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 		return nil
 	}
 	if home, misplaced := p.home(r); misplaced {
-		return p.forwardOrRefuse(t, r, home)
+		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
-	if _, again := p.origin(t, rec); again {
+	if _, copied := p.origin(t, rec); copied {
 		return nil
 	}
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
 	receipt, err := topics.DecodeReceipt(rec)
 	if err != nil {
-		return p.refuse(t, rec, 0, asError(err), "")
+		return p.refuse(ctx, t, rec, 0, asError(err), "")
 	}
 	e, err := p.load(t, receipt.Key)
 	if err != nil {
@@ -266,7 +267,7 @@ func (p *Partition) applyReceipt(t *turn, r *kgo.Record) error {
 	in := receipt.Input()
 	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
 	out := p.machine.Receive(e.state, in, t.now)
-	p.perform(t, e, &out)
+	p.applyDecision(ctx, t, e, &out)
 	if out.Delivered != "" {
 		t.delivered = append(t.delivered, delivery{out.Delivered, in.Outcome})
 	}

@@ -22,7 +22,7 @@ const emitTime = turnTarget
 
 // emit lets every due timer go. The state decides: what was cancelled or moved
 // since it was armed comes out of the wheel all the same, and does nothing.
-func (p *Partition) emit(t *turn, in fair.Taken) error {
+func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
 	free := len(in.Due) - in.Paced
@@ -31,7 +31,7 @@ func (p *Partition) emit(t *turn, in fair.Taken) error {
 			p.putBack(t, in.Due[i:], i-free)
 			return nil
 		}
-		if err := p.emitOne(t, d, i >= free); err != nil {
+		if err := p.emitOne(ctx, t, d, i >= free); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 
 // emitOne lets one timer go, unless it has to go at the pacer's rate and paced
 // does not say that its time has come.
-func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
+func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
 		panic(fmt.Sprintf("pipeline: wheel holds a ref that is none: %q", d.Ref))
@@ -61,7 +61,7 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 		return err
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
-	if d.Due > p.barrier.receipts.through && e.state.WaitsForReceipt(tm) {
+	if d.Due > p.barrier.Receipts.Through() && e.state.WaitsForReceipt(tm) {
 		p.ready.Hold(d)
 		return nil
 	}
@@ -71,18 +71,18 @@ func (p *Partition) emitOne(t *turn, d statestore.DueKey, paced bool) error {
 	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
-		placed := p.isPlaced(&out.Fires[0])
-		if u := p.unhealthy(t.ctx, &out.Fires[0]); u != nil {
+		located := p.isLocated(&out.Fires[0])
+		if u := p.unhealthy(ctx, &out.Fires[0]); u != nil {
 			out = p.putOff(e.state, tm, t.now, u)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
-		} else if !placed { // what it tells says where it went, which is known only now
+		} else if !located { // what it tells says where it went, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}
-	p.perform(t, e, &out)
+	p.applyDecision(ctx, t, e, &out)
 	t.fires += len(out.Fires)
 	for i := range out.Fires {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
@@ -139,18 +139,18 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 }
 
 // send writes a due event to its channel's topic.
-func (p *Partition) send(t *turn, f *trigger.Fire) {
-	topic, partition := p.duePlace(f)
+func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
+	topic, partition := p.dueLocation(f)
 	p.traceFire(t, f, topic)
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
 	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))
-	p.produce(t, r)
+	p.produce(ctx, t, r)
 }
 
-// duePlace is where a due event goes: the events say so, and send does it. Of a
+// dueLocation is where a due event goes: the events say so, and send does it. Of a
 // topic partitioned by key it is known once unhealthy has asked for the topic.
-func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
+func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32) {
 	settings := p.opts.Channels.Settings(f.Channel)
 	topic, partition = p.dueTopic(&settings, f), p.id
 	if settings.ByKey {
@@ -161,8 +161,8 @@ func (p *Partition) duePlace(f *trigger.Fire) (topic string, partition int32) {
 	return topic, partition
 }
 
-// isPlaced says that duePlace knows all it needs.
-func (p *Partition) isPlaced(f *trigger.Fire) bool {
+// isLocated says that duePlace knows all it needs.
+func (p *Partition) isLocated(f *trigger.Fire) bool {
 	settings := p.opts.Channels.Settings(f.Channel)
 	return !settings.ByKey || p.dueTopics.Knows(p.dueTopic(&settings, f))
 }
@@ -179,9 +179,9 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 	return topics.DueEnv{Cluster: p.opts.Cluster, Basis: topics.Basis(pr.Term, pr.Seq, pr.NextCommand, pr.NextReceipt, pr.NextControl)}
 }
 
-// bury writes an occurrence nobody could deliver to topic dead-letter: the due
+// deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
-func (p *Partition) bury(t *turn, d *trigger.DeadLetter) {
+func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster}, p.most(p.opts.Names.DeadLetter()))
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
 }

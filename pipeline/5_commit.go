@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -14,37 +15,35 @@ import (
 
 // commit makes the turn true: state and progress, the end of the transaction,
 // and only then the store.
-func (p *Partition) commit(t *turn) error {
+func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.changes.Reset()
-	if err := p.writeState(t); err != nil {
+	if err := p.writeState(ctx, t); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
-	last, err := p.writeProgress(t)
+	last, err := p.writeProgress(ctx, t)
 	if err != nil {
 		return fmt.Errorf("write progress: %w", err)
 	}
 	p.step(StepFlush)
-	if err := p.kafka.flush(t.ctx, p.dueTopics.IsDue); err != nil {
+	if err := p.kafka.flush(ctx, p.dueTopics.IsDue); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := p.checkAlone(t.ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
+	if err := p.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
 		return fmt.Errorf("commit: %w", err)
 	}
-	if p.opts.hooks.storeBeforeCommit() {
-		if err := p.remember(t, last); err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
+	if err := p.beforeEnd(t, last); err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
 	p.step(StepEnd)
 	start := time.Now()
 	acknowledged, wall := start, p.opts.Now()
 	p.view.end()
-	if err := p.kafka.commit(t.ctx); err != nil {
+	if err := p.kafka.commit(ctx); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	t.traced.end(t, "")
 	p.step(StepCommitted)
-	if err := p.remember(t, last); err != nil {
+	if err := p.storeTurn(t, last); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.step(StepStored)
@@ -57,7 +56,7 @@ func (p *Partition) commit(t *turn) error {
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
 		p.kept.Step(stepCompareClock)
-		if err := p.compareClock(t.ctx, last.Offset, acknowledged, wall); err != nil {
+		if err := p.compareClock(ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
 	}
@@ -80,14 +79,14 @@ func (p *Partition) commit(t *turn) error {
 
 // writeState produces the final state of every trigger touched, in the order
 // they were first touched, and collects the same for the store.
-func (p *Partition) writeState(t *turn) error {
+func (p *Partition) writeState(ctx context.Context, t *turn) error {
 	for _, e := range t.order {
 		if !e.dirty {
 			continue
 		}
 		r := p.record(p.names.state, e.key)
 		if e.state == nil {
-			p.produce(t, r) // a tombstone: forgotten
+			p.produce(ctx, t, r) // a tombstone: forgotten
 			if e.stored {
 				p.changes.Delete(e.before)
 			}
@@ -98,7 +97,7 @@ func (p *Partition) writeState(t *turn) error {
 			return fmt.Errorf("encode state of %q: %w", e.key, err)
 		}
 		r.Value = value
-		p.produce(t, r)
+		p.produce(ctx, t, r)
 		p.changes.Put(e.old(), recovery.Row(e.state, e.timers, value))
 	}
 	return nil
@@ -106,7 +105,7 @@ func (p *Partition) writeState(t *turn) error {
 
 // writeProgress produces the record that says how far everything is. It is the
 // last of the turn, so whoever sees it has seen all of the turn.
-func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
+func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Record, err error) {
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
 	t.progress.Forwarded = p.owed()
@@ -114,17 +113,17 @@ func (p *Partition) writeProgress(t *turn) (last *kgo.Record, err error) {
 	if t.encoded, err = topics.AppendProgressAs(nil, &t.progress, p.opts.writes()); err != nil {
 		return nil, err
 	}
-	if err := p.writeGuard(t); err != nil {
+	if err := p.writeGuard(ctx, t); err != nil {
 		return nil, err
 	}
 	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
 	t.firstState = cmp.Or(t.firstState, r)
-	p.kafka.produce(t.ctx, r)
+	p.kafka.produce(ctx, r)
 	return r, nil
 }
 
-// remember applies the turn to the store. No fsync: Kafka is the log.
-func (p *Partition) remember(t *turn, last *kgo.Record) error {
+// storeTurn applies the turn to the store. No fsync: Kafka is the log.
+func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 	p.changes.SetMeta(recovery.MetaProgress, t.encoded)
 	p.changes.SetMeta(recovery.MetaProgressAt, recovery.TurnAt(last.Offset, t.progress.Seq))
 	if t.encodedGuard != nil {

@@ -8,12 +8,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/pipeline/barrier"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // TestFindHidden: an input that ends in what no reader is given is read to its
 // end, though nothing comes of it.
 func TestFindHidden(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "commands"))
+	names := topics.Names{}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, names.Commands(), names.Receipts()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,21 +34,28 @@ func TestFindHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
+	o.Names, o.Now = names, time.Now
 	p := &Partition{opts: o, kafka: s}
-	in := &inputBarrier{topic: "commands", tolerated: -1}
-	for range 3 {
+	p.barrier = barrier.New(barrier.Start{Topic: names.Commands()}, barrier.Start{Topic: names.Receipts()}, time.Minute,
+		time.Now().Add(-time.Minute))
+	for range 3 { // three records, three markers
 		if err := foreign.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: "commands", Value: []byte("lost")}).FirstErr(); err != nil {
+		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: names.Commands(), Value: []byte("lost")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		if err := producer.EndTransaction(t.Context(), foreign, kgo.TryAbort); err != nil {
 			t.Fatal(err)
 		}
 	}
-	in.end = 6 // three records, three markers
-	if err := p.findHidden(t.Context(), in); err != nil || !in.reached() {
-		t.Errorf("read up to %d of %d, %v", in.at, in.end, err)
+	r := p.barrier.Begin(p.now(), barrier.Demand{})
+	for q := r.Next(time.Now()); q.Ask != barrier.Nothing; q = r.Next(time.Now()) {
+		if err := p.answerBarrier(t.Context(), &r, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if in := &p.barrier.Commands; in.At() != 6 || !in.Reached() {
+		t.Errorf("read up to %d of 6", in.At())
 	}
 }

@@ -34,7 +34,7 @@ const maxForwardAge = 7 * 24 * time.Hour
 // one that gave no answer is not asked again.
 const (
 	claimsWithin = time.Second
-	claimsAgain  = 10 * time.Second
+	claimsRetry  = 10 * time.Second
 )
 
 // possible says whether a claim can be true as far as it needs no asking: our
@@ -89,7 +89,7 @@ func (c *claims) learn(sources []kafkapart.TopicPartition, ends map[kafkapart.To
 			c.ends[source] = end
 			delete(c.silent, source)
 		} else {
-			c.silent[source] = time.Now().Add(claimsAgain)
+			c.silent[source] = time.Now().Add(claimsRetry)
 		}
 	}
 }

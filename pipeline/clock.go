@@ -124,7 +124,7 @@ func (p *Partition) askOthers(ctx context.Context) {
 	}
 	p.opts.clocks.note(leader, p.clock.offset)
 	if !p.clock.held {
-		p.heldTold = time.Time{}
+		p.heldLogged = time.Time{}
 		return
 	}
 	who, agrees := p.opts.clocks.agrees(leader, p.clock.offset, p.clock.limit)
@@ -136,15 +136,15 @@ func (p *Partition) askOthers(ctx context.Context) {
 		p.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset", p.clock.offset, "broker", leader, "agrees", who)
 		return
 	}
-	if time.Since(p.heldTold) >= clockTell {
-		p.heldTold = time.Now()
+	if time.Since(p.heldLogged) >= clockWarnInterval {
+		p.heldLogged = time.Now()
 		p.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", p.clock.offset, "limit", p.clock.limit,
 			"broker", leader, "advice", "set the wrong one right; or, if the broker is right, raise clock.max_offset")
 	}
 }
 
-// clockTell is how often a held partition says so.
-const clockTell = 30 * time.Second
+// clockWarnInterval is how often a held partition says so.
+const clockWarnInterval = 30 * time.Second
 
 // othersWithin bounds that question.
 const othersWithin = 2 * time.Second

@@ -83,7 +83,7 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 		if next.Zones, err = zonesOf(s.TZData); err != nil {
 			return nil, err
 		}
-		p.tellOrphans(next.Zones)
+		p.warnOrphans(next.Zones)
 		work.reason, work.zones = "tzdata", changedZones(old.Zones, next.Zones, p.opts.Now())
 	default:
 		work.name = s.Key[len(topics.ControlCalendars):]
@@ -96,11 +96,11 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 	return work, nil
 }
 
-// tellOrphans says which zones that triggers use are not in a release. It is
+// warnOrphans says which zones that triggers use are not in a release. It is
 // no reason to refuse it: what the triggers of one partition need must not
 // decide which release is in force there and not elsewhere. `tzdata apply` sees
 // to it that a release has them.
-func (p *Partition) tellOrphans(zones *calendar.Zones) {
+func (p *Partition) warnOrphans(zones *calendar.Zones) {
 	sn := p.store.Snapshot()
 	defer sn.Close()
 	var orphans []string
@@ -108,14 +108,14 @@ func (p *Partition) tellOrphans(zones *calendar.Zones) {
 		if _, err := zones.Lookup(zone); err != nil {
 			orphans = append(orphans, zone)
 		}
-		return len(orphans) < maxOrphansTold
+		return len(orphans) < maxOrphansNamed
 	})
 	if len(orphans) > 0 || err != nil {
 		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release", zones.Release(), "zones", orphans, "error", err)
 	}
 }
 
-const maxOrphansTold = 20
+const maxOrphansNamed = 20
 
 // datesOf is nil for a calendar that was deleted, and for no other.
 func datesOf(s *topics.Setting) []string {
@@ -125,13 +125,13 @@ func datesOf(s *topics.Setting) []string {
 	return append([]string{}, s.Calendar.Dates...)
 }
 
-// lookAhead is how far apart two releases are compared: further than any
+// compareAhead is how far apart two releases are compared: further than any
 // planned occurrence of a rule, and than most one-shots.
-const lookAhead = 10 * 366 * 24 * time.Hour
+const compareAhead = 10 * 366 * 24 * time.Hour
 
 func changedZones(old, next *calendar.Zones, now time.Time) []string {
 	out := []string{}
-	for _, c := range calendar.Diff(old, next, now.Add(-48*time.Hour).UnixMilli(), now.Add(lookAhead).UnixMilli()) {
+	for _, c := range calendar.Diff(old, next, now.Add(-48*time.Hour).UnixMilli(), now.Add(compareAhead).UnixMilli()) {
 		out = append(out, c.Zone)
 	}
 	return out

@@ -16,7 +16,7 @@ func TestDecidedIsBounded(t *testing.T) {
 	for i := range int64(50_000) {
 		s := &trigger.State{Key: trigger.Key(fmt.Sprintf("tenant/%d", i)), Status: trigger.Pending}
 		s.Series.Occurrence = fmt.Sprintf("%0200d", i)
-		d.add([]outcome{{origin{0, i}, Decided{State: s.Summary()}}}, now)
+		d.add([]decision{{origin{0, i}, Decided{State: s.Summary()}}}, now)
 		if d.bytes > keepDecidedBytes {
 			t.Fatalf("%d bytes are remembered", d.bytes)
 		}
@@ -27,7 +27,7 @@ func TestDecidedIsBounded(t *testing.T) {
 	if n := len(d.by); n != len(d.order) || n < 2000 {
 		t.Errorf("%d outcomes are remembered, %d in order", n, len(d.order))
 	}
-	d.add([]outcome{{origin{0, 50_000}, Decided{}}}, now.Add(keepDecided+time.Second))
+	d.add([]decision{{origin{0, 50_000}, Decided{}}}, now.Add(keepDecided+time.Second))
 	if len(d.by) != 1 || len(d.order) != 1 {
 		t.Errorf("%d outcomes are remembered after %v", len(d.by), keepDecided)
 	}

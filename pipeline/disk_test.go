@@ -367,9 +367,9 @@ func contents(t *testing.T, n *sim.Node) map[trigger.Key]string {
 	return out
 }
 
-// TestForwardedAgain kills an owner that has read misrouted commands but could
+// TestForwardedOnceMore kills an owner that has read misrouted commands but could
 // not bring them home, and starts it while the broker is slow to answer.
-func TestForwardedAgain(t *testing.T) {
+func TestForwardedOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 9})
 		w.Start("a")

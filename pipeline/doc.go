@@ -7,7 +7,7 @@
 // not at all:
 //
 //	1_poll     commands and receipts, or the next due time, whichever is first
-//	           (barrier.go: before anything due at T may fire, everything that
+//	           (package barrier: before anything due at T may fire, everything that
 //	           Kafka had acknowledged at T has been read)
 //	2_apply    decide each command; the overlay remembers, nothing is written
 //	3_advance  the wheel says which timers are due

@@ -8,8 +8,8 @@ func RestoreInChunks(o *Options, keys int) { o.restoreChunk = keys }
 // HoldTimers makes so little room for timers that a test can fill it.
 func HoldTimers(o *Options, wheel, paced int) { o.wheelEntries, o.pacedEntries = wheel, paced }
 
-// RememberUnknown bounds what is remembered of keys that nothing is known of.
-func RememberUnknown(o *Options, n int) { o.maxUnknown = n }
+// LimitUnknown bounds what is remembered of keys that nothing is known of.
+func LimitUnknown(o *Options, n int) { o.maxUnknown = n }
 
 // DamagedFor sets how long a damaged batch is fetched again.
 func DamagedFor(o *Options, d time.Duration) { o.damaged = d }

@@ -53,10 +53,10 @@ const maxInstant = trigger.Instant(1<<63 - 1)
 // forgetDue is when the oldest done record ends; 0 without any. It looks at
 // most every forgetInterval.
 func (p *Partition) forgetDue() trigger.Instant {
-	if time.Since(p.looked) < forgetInterval {
+	if time.Since(p.checked) < forgetInterval {
 		return p.oldest
 	}
-	p.looked, p.oldest = time.Now(), 0
+	p.checked, p.oldest = time.Now(), 0
 	err := p.store.OldestDone(func(at trigger.Instant, _ trigger.Key, _ []byte) bool {
 		p.oldest = at
 		return false

@@ -97,7 +97,7 @@ func (f *forwarder) run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	for topic := range f.ids {
-		beside.Go(func() { f.readAgain(ctx, topic) })
+		beside.Go(func() { f.readLog(ctx, topic) })
 	}
 	for loaded := false; ctx.Err() == nil; {
 		routes := f.idle()

@@ -354,7 +354,7 @@ func TestForwardIdle(t *testing.T) {
 // TestForwardedTwice: a run_now that stands twice on its right partition fires
 // once, whether a successor or a zombie has sent it again.
 func TestForwardedTwice(t *testing.T) {
-	run := func(t *testing.T, again func(w *sim.World, target *kfake.FaultHandle)) {
+	run := func(t *testing.T, repeat func(w *sim.World, target *kfake.FaultHandle)) {
 		synctest.Test(t, func(t *testing.T) {
 			w := sim.New(t, sim.Options{Seed: 27})
 			w.Start("a")
@@ -365,7 +365,7 @@ func TestForwardedTwice(t *testing.T) {
 			target := withoutLeader(w, w.Names.Commands(), 1)
 			w.SendTo(0, key, `{"op":"run_now"}`)
 			time.Sleep(2 * time.Second)
-			again(w, target)
+			repeat(w, target)
 			time.Sleep(time.Minute)
 			w.RequireDelivered(key, 1)
 			if all := copies(w, w.Names.Commands(), 1); len(all) != 1 || all["0/0"] != 2 {

@@ -20,9 +20,9 @@ import (
 // it is, and what it read last of each input. A log that was truncated, and that
 // producers have filled again since, has the offsets we expect and other records.
 
-// guardAgain is how many offsets after the last guard the next is written, though
+// guardInterval is how many offsets after the last guard the next is written, though
 // nothing has changed.
-const guardAgain = groupNear / 2
+const guardInterval = groupNear / 2
 
 // lastRead is what the guard keeps of a record.
 func lastRead(r *kgo.Record) topics.LastRead {
@@ -63,9 +63,9 @@ func (p *Partition) guardInputs(t *turn, in input) {
 // writeGuard produces the guard record if something in it has changed, or if it
 // stands far from the end of topic state: who asks whose the partition is, before
 // it writes to it, reads no further back than that.
-func (p *Partition) writeGuard(t *turn) (err error) {
+func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	was, is := p.guard, &t.guard
-	if was.Seq > 0 && p.stateNext-p.guarded < guardAgain && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (p *Partition) writeGuard(t *turn) (err error) {
 	}
 	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyGuard, Value: t.encodedGuard}
 	t.firstState = cmp.Or(t.firstState, r)
-	p.kafka.produce(t.ctx, r)
+	p.kafka.produce(ctx, r)
 	return nil
 }
 

@@ -253,7 +253,7 @@ func TestTruncatedState(t *testing.T) {
 func TestStoreThatAnOlderVersionHasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
-		place := func(write []byte) (was []byte) {
+		location := func(write []byte) (was []byte) {
 			st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"), Cache: statestore.NewCache(1 << 20)})
 			if err != nil {
 				t.Fatal(err)
@@ -279,9 +279,9 @@ func TestStoreThatAnOlderVersionHasUsed(t *testing.T) {
 			_ = w.Stop("a")
 		}
 		turns("before")
-		was := place(nil)
+		was := location(nil)
 		turns("meanwhile")
-		place(was)
+		location(was)
 		n := w.Start("a")
 		time.Sleep(20 * time.Second)
 		if why := n.Engine.Unready(); why != nil {

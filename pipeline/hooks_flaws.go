@@ -3,10 +3,13 @@
 package pipeline
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
 // hooks build the engine wrong, in one way at most. Tests of
@@ -54,5 +57,18 @@ func (h hooks) isolation() kafkapart.Isolation {
 	return kafkapart.ReadCommitted
 }
 
-func (h hooks) storeBeforeCommit() bool { return h.flaw == applyBeforeCommit }
-func (h hooks) skipRestore() bool       { return h.flaw == skipRestore }
+// beforeEnd stores the turn before Kafka has it.
+func (p *Partition) beforeEnd(t *turn, last *kgo.Record) error {
+	if p.opts.hooks.flaw != applyBeforeCommit {
+		return nil
+	}
+	return p.storeTurn(t, last)
+}
+
+// restoreStore believes the local disk.
+func (p *Partition) restoreStore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
+	if p.opts.hooks.flaw != skipRestore {
+		return p.restore(ctx, nonce, ids)
+	}
+	return p.opts.Recovery().NewReplica(p.id, p.store).WipeStale(ids, p.clock.latest(p.opts.Now()))
+}

@@ -17,7 +17,7 @@ func TestFloodOverBudget(t *testing.T) {
 		const budget, turn, flood = 100, 5000, 30_000
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
 			o.MaxTurnRecords = turn
-			pipeline.RememberUnknown(o, budget)
+			pipeline.LimitUnknown(o, budget)
 		}})
 		w.Start("a")
 		w.AwaitOwners()

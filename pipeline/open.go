@@ -38,7 +38,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 		ready: fair.New(o.catchUpShare()),
 	}
-	p.machine.DuePartition, p.machine.DuePlace = id, p.duePlace
+	p.machine.DuePartition, p.machine.DuePlace = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := p.open(ctx); err != nil {
 		p.Close()
@@ -92,7 +92,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.kept.Step(StepRestore)
-	if err := p.restore(ctx, nonce, ids); err != nil {
+	if err := p.restoreStore(ctx, nonce, ids); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	p.kept.Step(stepResume)

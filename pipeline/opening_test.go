@@ -39,7 +39,7 @@ func TestSlowToSay(t *testing.T) {
 
 // TestRefusesToBeSettled: somebody's transaction is open in a topic that is called
 // like a channel's, which the engine may neither read nor write.
-func TestRefusesToBeSettled(t *testing.T) {
+func TestRefusesToBeEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
 		w.MaxLate = time.Second

@@ -9,7 +9,7 @@ import (
 )
 
 // outbox is the bookkeeping of what stands on our partition and belongs to
-// others. It sends and reads nothing: forward.go sends, forward_again.go reads.
+// others. It sends and reads nothing: forward.go sends, forward_owed.go reads.
 //
 // The source log is the real outbox. Memory holds the first owed records of
 // each route, as many bytes as the route may have; the rest is an offset range
@@ -191,7 +191,7 @@ type lostRange struct {
 // that owed does not name it again.
 func (o *outbox) takeLost() (all []lostRange) {
 	for key, b := range o.routes {
-		for b.mayTellLost() {
+		for b.mayReportLost() {
 			all = append(all, lostRange{key, b.lost[0]})
 			b.lost = b.lost[1:]
 		}
@@ -201,7 +201,7 @@ func (o *outbox) takeLost() (all []lostRange) {
 	return all
 }
 
-func (b *backlog) mayTellLost() bool {
+func (b *backlog) mayReportLost() bool {
 	return len(b.lost) > 0 && (len(b.queue) == 0 || b.queue[0].Offset >= b.lost[0].to)
 }
 
@@ -258,7 +258,7 @@ func (o *outbox) refuse(key route) {
 // hasStuck says that takeRefused or takeLost would return something.
 func (o *outbox) hasStuck() bool {
 	for _, b := range o.routes {
-		if len(b.refused) > 0 || b.mayTellLost() {
+		if len(b.refused) > 0 || b.mayReportLost() {
 			return true
 		}
 	}

@@ -50,17 +50,17 @@ func runOutbox(t *testing.T, rng *rand.Rand) {
 		log.homes = append(log.homes, int32(rng.IntN(targets+1)))
 	}
 	o := newOutbox(memory, targets+1)
-	var next int64                  // of the turns
-	committed := map[int32]int64{}  // progress.Forwarded
-	committedNext := int64(0)       // progress.NextCommand
-	received := map[int32][]int64{} // by target, in order
-	told := map[int32][]offsets{}   // of committed turns
+	var next int64                    // of the turns
+	committed := map[int32]int64{}    // progress.Forwarded
+	committedNext := int64(0)         // progress.NextCommand
+	received := map[int32][]int64{}   // by target, in order
+	reported := map[int32][]offsets{} // of committed turns
 	commit := func(lost []lostRange) {
 		clear(committed)
 		o.owed(func(key route, before int64) { committed[key.target] = before })
 		committedNext = next
 		for _, l := range lost {
-			told[l.target] = append(told[l.target], l.offsets)
+			reported[l.target] = append(reported[l.target], l.offsets)
 		}
 	}
 	blocked := int32(1 + rng.IntN(targets)) // takes nothing until the end
@@ -148,7 +148,7 @@ func runOutbox(t *testing.T, rng *rand.Rand) {
 	}
 	commit(o.takeLost())
 	for target := int32(1); target <= targets; target++ {
-		checkOutbox(t, log, target, received[target], told[target])
+		checkOutbox(t, log, target, received[target], reported[target])
 	}
 	if len(committed) > 0 {
 		t.Errorf("nothing is owed, but progress says %v", committed)

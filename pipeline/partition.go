@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
@@ -38,24 +39,24 @@ type Partition struct {
 	scratch  scratch           // memory of the turn under way
 	changes  *statestore.Batch // what the turn does to the store; its memory too
 
-	progress  topics.Progress // as committed
-	guard     topics.Guard    // as committed
-	guarded   int64           // where that stands, or right behind it
-	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced bool            // progress names us as owner
-	barrier   barrier
-	controlAt int64     // next offset to read of topic control
-	stood     time.Time // when an input was last suspected of standing still
-	forward   *forwarder
-	clock     clock
-	heldTold  time.Time       // when it was last said that clocks are too far apart
-	committed time.Time       // when the last turn was
-	channels  map[string]bool // channels in use
-	unknown   unknowns        // keys that are remembered though nothing is known of them
+	progress   topics.Progress // as committed
+	guard      topics.Guard    // as committed
+	guarded    int64           // where that stands, or right behind it
+	taken      *topics.Guard   // of the group that the partition is being taken over from; nil: of none
+	stateNext  int64           // where the next turn's first record of topic state must stand; 0: not known
+	announced  bool            // progress names us as owner
+	barrier    barrier.Barrier
+	controlAt  int64     // next offset to read of topic control
+	stood      time.Time // when an input was last suspected of standing still
+	forward    *forwarder
+	clock      clock
+	heldLogged time.Time       // when it was last said that clocks are too far apart
+	committed  time.Time       // when the last turn was
+	channels   map[string]bool // channels in use
+	unknown    unknowns        // keys that are remembered though nothing is known of them
 
-	oldest trigger.Instant // when the oldest done record ends, as of looked
-	looked time.Time
+	oldest  trigger.Instant // when the oldest done record ends, as of looked
+	checked time.Time
 
 	dueTopics *output.Topics
 	claims    claims
@@ -74,22 +75,21 @@ type ownNames struct{ state, events string }
 
 // turn is one transaction under way: its clock, its overlay, its output.
 type turn struct {
-	now      trigger.Instant
-	micros   int64 // event_us of the last fact
-	progress topics.Progress
-	overlay  map[trigger.Key]*entry
-	order    []*entry // first touch first: the order state is written in
-	ctx      context.Context
-	reader   *statestore.DueReader
-	records  int // produced
-	commands int
-	fires    int
-	taken    int    // timers taken from ready
-	moved    int    // by a replan
-	source   string // of the command or receipt being applied
-	outcomes []outcome
-	manifest manifest
-	encoded  []byte // progress
+	now       trigger.Instant
+	micros    int64 // event_us of the last fact
+	progress  topics.Progress
+	overlay   map[trigger.Key]*entry
+	order     []*entry // first touch first: the order state is written in
+	reader    *statestore.DueReader
+	records   int // produced
+	commands  int
+	fires     int
+	taken     int    // timers taken from ready
+	moved     int    // by a replan
+	source    string // of the command or receipt being applied
+	decisions []decision
+	manifest  manifest
+	encoded   []byte // progress
 
 	guard        topics.Guard
 	encodedGuard []byte      // nil: it has not changed
@@ -130,32 +130,32 @@ func (p *Partition) turn(ctx context.Context) error {
 	if in.empty() {
 		return nil
 	}
-	t, err := p.begin(ctx) // the only clock read of the turn
+	t, err := p.begin() // the only clock read of the turn
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer t.close()
-	err = p.decide(t, in)
+	err = p.decide(ctx, t, in)
 	if err == nil {
-		err = p.commit(t) // 5_commit.go   Kafka, then Pebble
+		err = p.commit(ctx, t) // 5_commit.go   Kafka, then Pebble
 	}
 	if err != nil {
-		p.giveUp(t, err)
+		p.giveUp(ctx, t, err)
 		return err
 	}
 	return nil
 }
 
 // decide is the middle of the turn: no waiting, and nothing seen outside.
-func (p *Partition) decide(t *turn, in input) error {
-	if err := p.apply(t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
+func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
+	if err := p.apply(ctx, t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
 		return fmt.Errorf("apply: %w", err)
 	}
-	due := p.advance(t, in)                // 3_advance.go  moves the hand to the newest time the barrier has passed
-	if err := p.emit(t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
+	due := p.advance(t, in)                     // 3_advance.go  moves the hand to the newest time the barrier has passed
+	if err := p.emit(ctx, t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
 		return fmt.Errorf("emit: %w", err)
 	}
-	if err := p.replanSome(t); err != nil { // control.go    after a tz update or a calendar's edit
+	if err := p.replanSome(ctx, t); err != nil { // control.go    after a tz update or a calendar's edit
 		return fmt.Errorf("replan: %w", err)
 	}
 	evicted, err := p.forgetUnknown(t)
@@ -165,14 +165,13 @@ func (p *Partition) decide(t *turn, in input) error {
 	return p.forget(t, evicted)
 }
 
-func (p *Partition) begin(ctx context.Context) (*turn, error) {
+func (p *Partition) begin() (*turn, error) {
 	p.step(StepBegin)
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
 	now := p.now() // never far from the broker's clock, whatever ours says
 	t := &turn{
-		ctx:      ctx,
 		now:      now,
 		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
 		progress: p.progress,
@@ -190,24 +189,24 @@ func (p *Partition) begin(ctx context.Context) (*turn, error) {
 func (t *turn) close() { t.reader.Close() }
 
 // giveUp aborts what was begun. The partition is opened again afterwards.
-func (p *Partition) giveUp(t *turn, err error) {
+func (p *Partition) giveUp(ctx context.Context, t *turn, err error) {
 	p.opts.Listener.Aborted(p.id, abortReason(err))
 	t.traced.end(t, abortReason(err))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	p.kafka.abort(ctx)
 }
 
-// perform takes what was decided about one trigger into the turn.
-func (p *Partition) perform(t *turn, e *entry, out *trigger.Outcome) {
+// applyDecision takes what was decided about one trigger into the turn.
+func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *trigger.Outcome) {
 	for i := range out.Facts {
-		p.tell(t, e.key, &out.Facts[i])
+		p.recordEvent(ctx, t, e.key, &out.Facts[i])
 	}
 	for i := range out.Fires {
-		p.send(t, &out.Fires[i])
+		p.send(ctx, t, &out.Fires[i])
 	}
 	for i := range out.Dead {
-		p.bury(t, &out.Dead[i])
+		p.deadLetter(ctx, t, &out.Dead[i])
 	}
 	if !out.Changed {
 		return
@@ -246,8 +245,8 @@ func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	}
 }
 
-// tell writes a fact to topic events.
-func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
+// recordEvent writes a fact to topic events.
+func (p *Partition) recordEvent(ctx context.Context, t *turn, key trigger.Key, f *trigger.Fact) {
 	t.micros++
 	r := p.record(p.names.events, key)
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
@@ -255,7 +254,7 @@ func (p *Partition) tell(t *turn, key trigger.Key, f *trigger.Fact) {
 			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
 		}, p.most(p.names.events)), nil
 	})
-	p.produce(t, r)
+	p.produce(ctx, t, r)
 	if f.Type == trigger.Misfired {
 		p.opts.Listener.Misfired(f.Reason, f.Count)
 	}
@@ -273,11 +272,11 @@ func (p *Partition) record(topic string, key trigger.Key) *kgo.Record {
 	return r
 }
 
-func (p *Partition) produce(t *turn, r *kgo.Record) {
+func (p *Partition) produce(ctx context.Context, t *turn, r *kgo.Record) {
 	t.records++
 	if r.Topic == p.names.state {
 		t.firstState = cmp.Or(t.firstState, r)
 	}
 	t.manifest.add(r)
-	p.kafka.produce(t.ctx, r)
+	p.kafka.produce(ctx, r)
 }

@@ -60,12 +60,12 @@ const (
 type decided struct {
 	mu    sync.Mutex
 	by    map[origin]Decided
-	order []remembered // oldest first
+	order []keptDecision // oldest first
 	bytes int
 }
 
-// remembered is an outcome in the order they came.
-type remembered struct {
+// keptDecision is an outcome in the order they came.
+type keptDecision struct {
 	at    origin
 	since time.Time
 	bytes int
@@ -77,17 +77,17 @@ type origin struct {
 	offset    int64
 }
 
-// outcome waits in the turn until it is committed.
-type outcome struct {
+// decision waits in the turn until it is committed.
+type decision struct {
 	at      origin
 	decided Decided
 }
 
-func (d *decided) add(outcomes []outcome, now time.Time) {
+func (d *decided) add(decisions []decision, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, o := range outcomes {
-		r := remembered{o.at, now, o.decided.size()}
+	for _, o := range decisions {
+		r := keptDecision{o.at, now, o.decided.size()}
 		d.by[o.at] = o.decided
 		d.order, d.bytes = append(d.order, r), d.bytes+r.bytes
 	}
@@ -135,7 +135,7 @@ func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.O
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
 	}
-	t.outcomes = append(t.outcomes, outcome{origin{rec.Partition, rec.Offset}, d})
+	t.decisions = append(t.decisions, decision{origin{rec.Partition, rec.Offset}, d})
 }
 
 // view is what other goroutines may see of a partition.
@@ -171,7 +171,7 @@ func (v *view) shut() {
 
 // publish shows a committed turn to readers.
 func (p *Partition) publish(t *turn) {
-	p.view.decided.add(t.outcomes, time.Now())
+	p.view.decided.add(t.decisions, time.Now())
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
 	p.view.fill(p)
@@ -188,13 +188,13 @@ func (v *view) end() {
 	v.ending = true
 }
 
-// settled shows how far reading got when there was nothing to decide: markers
+// showPosition shows how far reading got when there was nothing to decide: markers
 // and aborted records move the position without a turn.
-func (p *Partition) settled() {
+func (p *Partition) showPosition() {
 	p.view.mu.Lock()
 	defer p.view.mu.Unlock()
-	if p.view.read < p.barrier.commands.at {
-		p.view.read = p.barrier.commands.at
+	if read := p.barrier.Commands.At(); p.view.read < read {
+		p.view.read = read
 		close(p.view.changed)
 		p.view.changed = make(chan struct{})
 	}
@@ -202,7 +202,7 @@ func (p *Partition) settled() {
 }
 
 func (v *view) fill(p *Partition) {
-	v.read = max(v.read, p.progress.NextCommand, p.barrier.commands.at)
+	v.read = max(v.read, p.progress.NextCommand, p.barrier.Commands.At())
 	v.status = Status{
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,

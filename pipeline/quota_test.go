@@ -53,8 +53,8 @@ func TestQuotas(t *testing.T) {
 	if count["few/"] < 75 || count["slow"] < 75 || count["free"] != 0 {
 		t.Errorf("rejected %v, want about 80 each of few and slow", count)
 	}
-	told := func() bool { return int(met.pending.Load()) == count["few/"] && int(met.rate.Load()) == count["slow"] }
-	for deadline := time.Now().Add(10 * time.Second); !told() && time.Now().Before(deadline); {
+	reported := func() bool { return int(met.pending.Load()) == count["few/"] && int(met.rate.Load()) == count["slow"] }
+	for deadline := time.Now().Add(10 * time.Second); !reported() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond) // it is told behind the commit that we have seen
 	}
 	if err := w.Stop("a"); err != nil {

@@ -61,34 +61,34 @@ func (d *delivered) count() int {
 
 // Receipts of every outcome are told, each once; those that come too late, of
 // an unknown trigger or garbled are not.
-func TestDeliveriesAreTold(t *testing.T) {
+func TestDeliveriesAreReported(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
 	heard := &delivered{all: map[string]int{}}
 	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
 	due := w.Tail(w.Names.Due("r-push"))
-	outcomes := []string{"accepted", "delivered", "failed", "retry", "postponed", "suppressed"}
-	for _, o := range outcomes {
+	decisions := []string{"accepted", "delivered", "failed", "retry", "postponed", "suppressed"}
+	for _, o := range decisions {
 		w.Send(o, `{"op":"register","delay":"0","channel":"r-push"}`)
 	}
-	for _, r := range due.Take(len(outcomes)) {
+	for _, r := range due.Take(len(decisions)) {
 		said := fmt.Sprintf(`{"due_id":%q,"channel":"elsewhere","outcome":%q,"attempt":1,"retry_after":"1h"}`, pipelinetest.Header(r, "ce_id"), r.Key)
 		w.Receipt(string(r.Key), said)
 		w.Receipt(string(r.Key), strings.Replace(said, string(r.Key)+`","attempt"`, `failed","attempt"`, 1)) // too late
 		w.Receipt("nobody", strings.ReplaceAll(said, string(r.Key)+"@", "nobody@"))
 		w.Receipt(string(r.Key), `{`)
 	}
-	w.Eventually("all are told", func() bool { return heard.count() >= len(outcomes) })
+	w.Eventually("all are told", func() bool { return heard.count() >= len(decisions) })
 	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range outcomes {
+	for _, o := range decisions {
 		if heard.all["r-push "+o] != 1 {
 			t.Errorf("told %v, want one of each outcome of r-push", heard.all)
 			break
 		}
 	}
-	if heard.count() != len(outcomes) {
-		t.Errorf("told %v, want %d in all", heard.all, len(outcomes))
+	if heard.count() != len(decisions) {
+		t.Errorf("told %v, want %d in all", heard.all, len(decisions))
 	}
 }
 

@@ -59,10 +59,10 @@ func (o *Options) gap(partition int32, offset int64, format string, args ...any)
 	return fmt.Errorf("%w: %s. Start with --accept-gap %s to go on", ErrGap, why, all)
 }
 
-// gapMadeAgain is gap for a topic that was made again, which loses all of it. In
+// gapRecreated is gap for a topic that was made again, which loses all of it. In
 // place of an offset stands a number of its own: offset 0 would accept every
 // other topic's loss as well, and the next one.
-func (o *Options) gapMadeAgain(partition int32, id [16]byte, format string, args ...any) error {
+func (o *Options) gapRecreated(partition int32, id [16]byte, format string, args ...any) error {
 	return o.gap(partition, int64(binary.BigEndian.Uint32(id[:])), format, args...)
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -22,26 +23,26 @@ import (
 // spares searching for each. There a trigger may move past the walk before it
 // was met; so whatever a turn writes meanwhile is resolved in that turn.
 type replan struct {
-	next   int64 // progress.NextControl when all are done
-	reason string
-	zones  []string    // those whose rules differ; nil: any
-	name   string      // of the calendar; "" for a tz database
-	left   []string    // of zones, to be walked; nil: states are walked where they lie
-	after  trigger.Key // of left[0], triggers up to here are done
-	at     statestore.Home
-	ahead  map[trigger.Key]struct{} // done, and moved to where the walk will be
-	batch  batch                    // how many may move in a turn
-	looked int
-	moved  int
-	start  time.Time
+	next    int64 // progress.NextControl when all are done
+	reason  string
+	zones   []string    // those whose rules differ; nil: any
+	name    string      // of the calendar; "" for a tz database
+	left    []string    // of zones, to be walked; nil: states are walked where they lie
+	after   trigger.Key // of left[0], triggers up to here are done
+	at      statestore.Home
+	ahead   map[trigger.Key]struct{} // done, and moved to where the walk will be
+	batch   batch                    // how many may move in a turn
+	scanned int
+	moved   int
+	start   time.Time
 }
 
 // Bounds of one turn's share, beside its batch: whatever falls due meanwhile
 // waits for it. And of what a walk remembers: what it forgets it looks at twice.
 const (
-	replanTime   = 10 * time.Millisecond
-	replanLooked = 20_000
-	replanAhead  = 50_000
+	replanTime    = 10 * time.Millisecond
+	replanScanned = 20_000
+	replanAhead   = 50_000
 )
 
 // A walk by key of so many triggers, and this part of all, is given up for one
@@ -55,17 +56,17 @@ const (
 const maxMoves = 4000
 
 // replanSome does one turn's share.
-func (p *Partition) replanSome(t *turn) error {
+func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	w := p.replan
 	if w == nil {
 		return nil
 	}
 	sn := p.store.Snapshot()
 	defer sn.Close()
-	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), looks: w.looked + replanLooked, moves: w.moved + w.batch.size(maxMoves)}
-	s.written()
+	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned, moves: w.moved + w.batch.size(maxMoves)}
+	s.written(ctx)
 	before := w.moved
-	err := s.walk(sn)
+	err := s.walk(ctx, sn)
 	t.moved = w.moved - before
 	if err != nil || s.over {
 		return err
@@ -75,37 +76,39 @@ func (p *Partition) replanSome(t *turn) error {
 	}
 	t.progress.NextControl = max(t.progress.NextControl, w.next)
 	p.replan = nil
-	p.log.Info("re-planned triggers", "reason", w.reason, "looked_at", w.looked, "moved", w.moved, "took", time.Since(w.start))
+	p.log.Info("re-planned triggers", "reason", w.reason, "looked_at", w.scanned, "moved", w.moved, "took", time.Since(w.start))
 	return nil
 }
 
 // replanShare is what one turn does of a replan.
 type replanShare struct {
-	p     *Partition
-	t     *turn
-	w     *replan
-	until time.Time
-	looks int  // of replan.looked, at most
-	moves int  // of replan.moved, at most
-	over  bool // the rest is for later turns
-	err   error
-	spare *trigger.State
+	p          *Partition
+	t          *turn
+	w          *replan
+	until      time.Time
+	maxScanned int  // of replan.scanned, at most
+	moves      int  // of replan.moved, at most
+	over       bool // the rest is for later turns
+	err        error
+	spare      *trigger.State
 }
 
 // written resolves what this turn has written so far.
-func (s *replanShare) written() {
+func (s *replanShare) written(ctx context.Context) {
 	for _, e := range s.t.order {
 		if e.dirty && e.state != nil {
-			s.resolve(e, e.state)
+			s.resolve(ctx, e, e.state)
 		}
 	}
 }
 
 // walk goes on where the last share ended.
-func (s *replanShare) walk(sn *statestore.Snapshot) error {
+func (s *replanShare) walk(ctx context.Context, sn *statestore.Snapshot) error {
 	w := s.w
 	for len(w.left) > 0 && !s.over && !s.many() {
-		if err := s.ended(sn.ScanZone(w.left[0], w.after, s.look)); err != nil {
+		if err := s.ended(sn.ScanZone(w.left[0], w.after, func(key trigger.Key, value []byte) bool {
+			return s.resolveKey(ctx, key, value)
+		})); err != nil {
 			return err
 		}
 		if !s.over && !s.many() {
@@ -119,12 +122,14 @@ func (s *replanShare) walk(sn *statestore.Snapshot) error {
 		return nil
 	}
 	s.p.store.Fill() // nearly everything is written anew: it is merged once, afterwards
-	return s.ended(sn.ScanHomes(w.at, s.lookAt))
+	return s.ended(sn.ScanHomes(w.at, func(at statestore.Home, key trigger.Key, value []byte) bool {
+		return s.resolveAt(ctx, at, key, value)
+	}))
 }
 
 // many says that walking by key does not pay.
 func (s *replanShare) many() bool {
-	return s.w.left != nil && s.w.looked >= replanMany && int64(s.w.looked) > s.p.store.PendingCount()/replanPart
+	return s.w.left != nil && s.w.scanned >= replanMany && int64(s.w.scanned) > s.p.store.PendingCount()/replanPart
 }
 
 func (s *replanShare) ended(err error) error {
@@ -134,18 +139,18 @@ func (s *replanShare) ended(err error) error {
 	return err
 }
 
-// look resolves one trigger of a zone again. false ends the share, or the walk.
-func (s *replanShare) look(key trigger.Key, value []byte) bool {
-	s.again(key, value)
+// resolveKey resolves one trigger of a zone again. false ends the share, or the walk.
+func (s *replanShare) resolveKey(ctx context.Context, key trigger.Key, value []byte) bool {
+	s.resolveStored(ctx, key, value)
 	s.w.after = key
 	return s.goOn() && !s.many()
 }
 
-// lookAt resolves one trigger again that lies at a home.
-func (s *replanShare) lookAt(at statestore.Home, key trigger.Key, value []byte) bool {
+// resolveAt resolves one trigger again that lies at a home.
+func (s *replanShare) resolveAt(ctx context.Context, at statestore.Home, key trigger.Key, value []byte) bool {
 	if _, done := s.w.ahead[key]; done {
 		delete(s.w.ahead, key)
-	} else if e := s.again(key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
+	} else if e := s.resolveStored(ctx, key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
 		if s.w.ahead == nil {
 			s.w.ahead = map[trigger.Key]struct{}{}
 		}
@@ -162,16 +167,16 @@ func liesAhead(at statestore.Home, timers []trigger.Timer) bool {
 }
 
 func (s *replanShare) goOn() bool {
-	s.w.looked++
-	s.over = s.w.looked >= s.looks || s.w.moved >= s.moves || (s.w.looked%16 == 0 && !time.Now().Before(s.until))
+	s.w.scanned++
+	s.over = s.w.scanned >= s.maxScanned || s.w.moved >= s.moves || (s.w.scanned%16 == 0 && !time.Now().Before(s.until))
 	return s.err == nil && !s.over
 }
 
-// again resolves a stored trigger. It returns what joined the turn: only what
+// resolveStored resolves a stored trigger. It returns what joined the turn: only what
 // moves does.
-func (s *replanShare) again(key trigger.Key, value []byte) *entry {
+func (s *replanShare) resolveStored(ctx context.Context, key trigger.Key, value []byte) *entry {
 	if e := s.t.overlay[key]; e != nil {
-		if e.state != nil && s.resolve(e, e.state) {
+		if e.state != nil && s.resolve(ctx, e, e.state) {
 			return e
 		}
 		return nil
@@ -183,7 +188,7 @@ func (s *replanShare) again(key trigger.Key, value []byte) *entry {
 		s.err = fmt.Errorf("decode state of %q: %w", key, err)
 		return nil
 	}
-	if !s.resolve(nil, s.spare) {
+	if !s.resolve(ctx, nil, s.spare) {
 		return nil
 	}
 	s.spare = nil // the turn has it
@@ -192,7 +197,7 @@ func (s *replanShare) again(key trigger.Key, value []byte) *entry {
 
 // resolve decides about one trigger, and says whether it has moved. e is nil
 // for one that is not in the turn yet.
-func (s *replanShare) resolve(e *entry, state *trigger.State) bool {
+func (s *replanShare) resolve(ctx context.Context, e *entry, state *trigger.State) bool {
 	if !s.w.concerns(state) {
 		return false
 	}
@@ -204,7 +209,7 @@ func (s *replanShare) resolve(e *entry, state *trigger.State) bool {
 	if e == nil {
 		e = s.p.join(s.t, state.Key, state)
 	}
-	s.p.perform(s.t, e, &out)
+	s.p.applyDecision(ctx, s.t, e, &out)
 	return true
 }
 

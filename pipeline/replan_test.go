@@ -76,23 +76,23 @@ func TestReplanWhileWritten(t *testing.T) {
 // onceEach says that each of n triggers was told of once that it is moved.
 func onceEach(t *testing.T, n int, events []*kgo.Record) {
 	t.Helper()
-	told := map[string]int{}
+	reported := map[string]int{}
 	for _, r := range events {
 		var e topics.Event
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.Type == string(trigger.Rescheduled) {
-			told[string(r.Key)]++
+			reported[string(r.Key)]++
 		}
 	}
-	for key, times := range told {
+	for key, times := range reported {
 		if times != 1 {
 			t.Errorf("%s was told of %d times", key, times)
 		}
 	}
-	if len(told) != n {
-		t.Errorf("%d of %d triggers were moved", len(told), n)
+	if len(reported) != n {
+		t.Errorf("%d of %d triggers were moved", len(reported), n)
 	}
 }
 
@@ -118,15 +118,15 @@ func TestTZUpdateOfMany(t *testing.T) {
 	w.Setting([]byte(topics.ControlTZData), nil, nil)
 	w.Eventually("the release is in force", applied(node, 2))
 	moved := w.Tail(w.Names.Events())
-	told := map[string]int{}
-	for len(told) < n+1 {
+	reported := map[string]int{}
+	for len(reported) < n+1 {
 		r := moved.Next()
 		var e topics.Event
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			t.Fatal(err)
 		}
 		if e.Type == string(trigger.Rescheduled) {
-			if told[string(r.Key)]++; told[string(r.Key)] > 1 {
+			if reported[string(r.Key)]++; reported[string(r.Key)] > 1 {
 				t.Errorf("%s was told of twice", r.Key)
 			}
 			if e.TZData != "2025c" || e.PreviousTZData != "2023c" {
@@ -134,7 +134,7 @@ func TestTZUpdateOfMany(t *testing.T) {
 			}
 		}
 	}
-	if told["paused"] != 1 || told["k1"] != 0 {
-		t.Errorf("paused: %d, New York: %d", told["paused"], told["k1"])
+	if reported["paused"] != 1 || reported["k1"] != 0 {
+		t.Errorf("paused: %d, New York: %d", reported["paused"], reported["k1"])
 	}
 }

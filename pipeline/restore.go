@@ -19,9 +19,6 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 	if err := r.WipeStale(ids, p.clock.latest(p.opts.Now())); err != nil {
 		return err
 	}
-	if p.opts.hooks.skipRestore() {
-		return nil
-	}
 	begin := time.Now()
 	r.Nonce = nonce
 	if err := p.sameState(ctx, r); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -67,7 +68,9 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	beside.Go(func() { p.kafka.follow(ctx) })
 	err := p.startWheel()
 	beside.Wait()
-	p.barrier.start(p.opts.Names, p.progress.NextCommand, p.progress.NextReceipt)
+	p.barrier = barrier.New(
+		barrier.Start{Topic: p.opts.Names.Commands(), Offset: p.progress.NextCommand},
+		barrier.Start{Topic: p.opts.Names.Receipts(), Offset: p.progress.NextReceipt}, p.opts.BarrierMaxHold, time.Now())
 	return err
 }
 
@@ -80,7 +83,7 @@ const compactionLag = 7 * 24 * time.Hour
 func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 	if p.progress.CommandsID != ids.Commands {
 		if p.progress.Seq > 0 {
-			err := p.opts.gapMadeAgain(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			err := p.opts.gapRecreated(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
 			if err != nil {
 				return err
 			}
@@ -97,7 +100,7 @@ func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
 	was := &p.guard
 	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.Receipts {
-		err := p.opts.gapMadeAgain(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+		err := p.opts.gapRecreated(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
 		if err != nil {
 			return err
 		}

@@ -100,21 +100,21 @@ func checkPoison(t *testing.T, w *pipelinetest.World, all []*poison) {
 		records[pipelinetest.Header(r, "wc-source")] = r
 	}
 	rejected.Quiet(200 * time.Millisecond)
-	told := map[string]topics.Event{}
-	for events := w.Tail(w.Names.Events()); len(told) < len(all); {
+	reported := map[string]topics.Event{}
+	for events := w.Tail(w.Names.Events()); len(reported) < len(all); {
 		e, err := topics.DecodeEvent(events.Next().Value)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, twice := told[e.Source]; twice && e.Type == string(trigger.Rejected) {
+		if _, twice := reported[e.Source]; twice && e.Type == string(trigger.Rejected) {
 			t.Errorf("%s is told twice", e.Source)
 		}
 		if e.Type == string(trigger.Rejected) {
-			told[e.Source] = e
+			reported[e.Source] = e
 		}
 	}
 	for _, p := range all {
-		r, e := records[p.at], told[p.at]
+		r, e := records[p.at], reported[p.at]
 		if r == nil || e.Source == "" {
 			t.Errorf("%s: no record or no event", p.name)
 			continue

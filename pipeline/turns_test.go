@@ -213,14 +213,14 @@ func TestDone(t *testing.T) {
 		if done := w.Owner(0).Engine.Partitions()[0].Done; done > 110 {
 			t.Errorf("%d done records are remembered, the bound is 100", done)
 		}
-		again := func(want int) {
+		repeat := func(want int) {
 			t.Helper()
 			w.SendTo(0, "again", `{"op":"register","fire_at":"2000-01-01T00:00:00Z"}`)
 			time.Sleep(5 * time.Second)
 			w.RequireDelivered("again", want)
 		}
-		again(1)
-		again(1) // inside the horizon: a late retry of the same
+		repeat(1)
+		repeat(1) // inside the horizon: a late retry of the same
 		time.Sleep(2 * time.Hour)
 		if done := w.Owner(0).Engine.Partitions()[0].Done; done != 0 {
 			t.Errorf("%d done records are remembered beyond the horizon", done)
@@ -232,7 +232,7 @@ func TestDone(t *testing.T) {
 		if left["k0"] || left["again"] || !left["next"] {
 			t.Errorf("topic state has still: k0 %v, again %v, next %v", left["k0"], left["again"], left["next"])
 		}
-		again(2) // beyond it: a new life
+		repeat(2) // beyond it: a new life
 	})
 }
 
@@ -295,14 +295,14 @@ func TestRestartRepeatsNothing(t *testing.T) {
 		order(w, "s", `{"op":"register","recurrence":"every:1h"}`)
 		order(w, "s", `{"op":"run_now"}`)
 		time.Sleep(2 * time.Second)
-		told := len(w.Dump(w.Names.Events()))
+		reported := len(w.Dump(w.Names.Events()))
 		_ = w.Stop("a")
 		w.Start("a")
 		w.AwaitOwners()
 		time.Sleep(5 * time.Second)
 		w.RequireDelivered("s", 1)
-		if n := len(w.Dump(w.Names.Events())); n != told {
-			t.Errorf("%d events became %d by a restart", told, n)
+		if n := len(w.Dump(w.Names.Events())); n != reported {
+			t.Errorf("%d events became %d by a restart", reported, n)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
 					o.MaxDone = 60
-					pipeline.RememberUnknown(o, 10)
+					pipeline.LimitUnknown(o, 10)
 				}})
 				n := w.Start("a")
 				w.AwaitOwners()
@@ -62,7 +62,7 @@ func TestFloodOfUnknownTwice(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
 					o.MaxDone = 60
-					pipeline.RememberUnknown(o, 10)
+					pipeline.LimitUnknown(o, 10)
 				}})
 				w.Start("a")
 				w.AwaitOwners()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -95,17 +96,17 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			continue
 		}
 		offset := p.position(at.Topic)
-		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, *offset)
+		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, offset)
 		if err != nil {
 			return err
 		}
-		if next == *offset {
+		if next == offset {
 			stands := s.err == errStands
 			if err := p.wait(at, s, found); err != nil {
 				return err
 			}
 			if !stands { // kgo may have stopped there
-				p.readAgain()
+				p.resetInputs()
 			}
 			continue
 		}
@@ -114,20 +115,20 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			in.pass(&found[i])
 		}
 		delete(p.kafka.scan.suspects, at)
-		*offset = next
-		p.readAgain()
+		p.moveTo(at.Topic, next)
+		p.resetInputs()
 	}
 	return nil
 }
 
-// readAgain makes kgo read all inputs on from where they are. Each of them,
+// resetInputs makes kgo read all inputs on from where they are. Each of them,
 // because moving one drops what was fetched of the others, and with it the word
 // that kgo has stopped at a batch of theirs: it would not be told again.
-func (p *Partition) readAgain() {
+func (p *Partition) resetInputs() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for topic, partitions := range p.kafka.planned {
 		for partition := range partitions {
-			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: *p.position(topic)}}
+			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: p.position(topic)}}
 		}
 	}
 	p.kafka.cl.SetOffsets(offsets)
@@ -183,14 +184,26 @@ func goOn(cl *kgo.Client, at kafkapart.TopicPartition, offset int64) {
 }
 
 // position is the next offset to read of an input.
-func (p *Partition) position(topic string) *int64 {
+func (p *Partition) position(topic string) int64 {
 	switch topic {
 	case p.opts.Names.Commands():
-		return &p.barrier.commands.at
+		return p.barrier.Commands.At()
 	case p.opts.Names.Receipts():
-		return &p.barrier.receipts.at
+		return p.barrier.Receipts.At()
 	}
-	return &p.controlAt
+	return p.controlAt
+}
+
+// moveTo sets the position of an input.
+func (p *Partition) moveTo(topic string, offset int64) {
+	switch topic {
+	case p.opts.Names.Commands():
+		p.barrier.Commands.MoveTo(offset)
+	case p.opts.Names.Receipts():
+		p.barrier.Receipts.MoveTo(offset)
+	default:
+		p.controlAt = offset
+	}
 }
 
 // standsFor is how long an input may bring nothing although the barrier waits
@@ -203,10 +216,10 @@ func (p *Partition) suspectStanding() {
 	if time.Since(p.stood) < standsFor {
 		return
 	}
-	for _, in := range []*inputBarrier{&p.barrier.commands, &p.barrier.receipts} {
-		if !in.reached() && time.Since(in.moved) >= standsFor {
+	for _, in := range []*barrier.Input{&p.barrier.Commands, &p.barrier.Receipts} {
+		if in.Stands(time.Now(), standsFor) {
 			p.stood = time.Now()
-			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.topic, Partition: p.id}, errStands)
+			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.Topic, Partition: p.id}, errStands)
 		}
 	}
 }
@@ -225,7 +238,7 @@ func (in *input) pass(u *unreadable) {
 
 // applyUnreadable moves the turn past a batch, and refuses it. Settings have
 // nobody who waits for an answer: the log tells of those.
-func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
+func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable) {
 	var next *int64
 	switch u.Topic {
 	case p.opts.Names.Commands():
@@ -243,8 +256,8 @@ func (p *Partition) applyUnreadable(t *turn, u *unreadable) {
 	t.source = topics.Source(u.Topic, u.Partition, u.First)
 	refusal := u.refusal()
 	out := p.machine.Reject(nil, refusal, "")
-	p.perform(t, &entry{}, &out)
-	p.produce(t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
+	p.applyDecision(ctx, t, &entry{}, &out)
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
 	p.opts.Listener.Command("", string(refusal.Code))
 }
 

@@ -46,16 +46,16 @@ func soakBatches(t *testing.T, w *pipelinetest.World) {
 		w.SendTo(0, key, `{"op":"register","delay":"10ms"}`)
 		takeDue(t, due, []string{key})
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, r := range rejected.Take(len(sources)) {
 		source := pipelinetest.Header(r, "wc-source")
-		if told[source] {
+		if reported[source] {
 			t.Errorf("%s is refused twice", source)
 		}
-		told[source] = true
+		reported[source] = true
 	}
 	for i, source := range sources {
-		if !told[source] {
+		if !reported[source] {
 			t.Errorf("batch %d, %s, is not refused", i, source)
 		}
 	}

@@ -134,8 +134,8 @@ func checkBombs(t *testing.T, w *pipelinetest.World, all []*bomb) {
 		records[pipelinetest.Header(r, "wc-source")] = r
 	}
 	rejected.Quiet(300 * time.Millisecond)
-	told := map[string]topics.Event{}
-	for events := w.Tail(w.Names.Events()); len(told) < len(all); {
+	reported := map[string]topics.Event{}
+	for events := w.Tail(w.Names.Events()); len(reported) < len(all); {
 		e, err := topics.DecodeEvent(events.Next().Value)
 		if err != nil {
 			t.Fatal(err)
@@ -143,14 +143,14 @@ func checkBombs(t *testing.T, w *pipelinetest.World, all []*bomb) {
 		if e.Type != string(trigger.Rejected) {
 			continue
 		}
-		if _, twice := told[e.Source]; twice {
+		if _, twice := reported[e.Source]; twice {
 			t.Errorf("%s is told twice", e.Source)
 		}
-		told[e.Source] = e
+		reported[e.Source] = e
 	}
 	for _, b := range all {
 		source := topics.Source(b.topic, 0, b.first)
-		r, e := records[source], told[source]
+		r, e := records[source], reported[source]
 		if r == nil || e.Type == "" {
 			t.Errorf("%s: no record or no event of %s", b.name, source)
 			continue

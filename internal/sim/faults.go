@@ -84,7 +84,7 @@ func (l *life) strike() {
 	name, pause := l.names[l.rng.IntN(len(l.names))], time.Duration(1+l.rng.IntN(14))*time.Second
 	n := l.Node(name)
 	if n == nil {
-		l.Tell("%s starts", name)
+		l.Note("%s starts", name)
 		l.Start(name)
 		return
 	}
@@ -94,11 +94,11 @@ func (l *life) strike() {
 	f := possible[l.rng.IntN(len(possible))]
 	l.struck(f.Name)
 	if f.node == nil {
-		l.Tell("%s", f.Name)
+		l.Note("%s", f.Name)
 		f.strike(l)
 		return
 	}
-	l.Tell("%s: %s for %v", name, f.Name, pause)
+	l.Note("%s: %s for %v", name, f.Name, pause)
 	f.node(l, n, pause)
 }
 
@@ -257,7 +257,7 @@ func (l *life) clockStep(n *Node, _ time.Duration) {
 	if l.rng.IntN(4) == 0 {
 		by = []time.Duration{time.Hour, -time.Hour}[l.rng.IntN(2)]
 	}
-	l.Tell("%s: its clock is off by %v", n.Name, by)
+	l.Note("%s: its clock is off by %v", n.Name, by)
 	l.skews[n.Name].set(by, 0)
 }
 

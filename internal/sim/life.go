@@ -165,7 +165,7 @@ func (l *life) run() {
 	if l.P < many {
 		visits = max(visits, int(l.plan.Days/3)+1)
 	}
-	l.Tell("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
+	l.Note("%d partitions, %d nodes, %d triggers, %v days", l.P, len(l.names), l.plan.Triggers, l.plan.Days)
 	for n := range visits {
 		l.arrive()
 		if n == 0 {
@@ -195,7 +195,7 @@ func (l *life) arrive() {
 // visit lets commands and faults come, and ends the faults.
 func (l *life) visit() {
 	span := l.pace.visit
-	l.Tell("a visit of %v", span)
+	l.Note("a visit of %v", span)
 	var load sync.WaitGroup
 	seed := l.rng.Uint64()
 	load.Go(func() { l.load(rand.New(rand.NewPCG(seed, 22)), span) })
@@ -217,7 +217,7 @@ func (l *life) visit() {
 
 // heal ends all faults that go on.
 func (l *life) heal() {
-	l.Tell("all faults end")
+	l.Note("all faults end")
 	for _, e := range l.errors {
 		e.Remove()
 	}
@@ -244,18 +244,18 @@ func (l *life) depart(leap time.Duration) {
 	for _, n := range l.Nodes() {
 		switch l.rng.IntN(4) {
 		case 0:
-			l.Tell("%s is stopped", n.Name)
+			l.Note("%s is stopped", n.Name)
 			_ = l.Stop(n.Name)
 		case 1:
-			l.Tell("%s loses its power", n.Name)
+			l.Note("%s loses its power", n.Name)
 			l.PowerLoss(n.Name)
 		default:
-			l.Tell("%s is killed", n.Name)
+			l.Note("%s is killed", n.Name)
 			l.Kill(n.Name)
 		}
 	}
 	leap = min(leap, longest)
-	l.Tell("%v pass", leap.Round(time.Minute))
+	l.Note("%v pass", leap.Round(time.Minute))
 	time.Sleep(leap)
 }
 

@@ -187,7 +187,7 @@ func (l *life) hostile(rng *rand.Rand) {
 	if rng.IntN(3) == 0 {
 		r.Topic = l.Names.Receipts()
 	}
-	l.Tell("%s: %d bytes and %d headers on %s/%d", name, len(r.Key)+len(r.Value), len(r.Headers), r.Topic, r.Partition)
+	l.Note("%s: %d bytes and %d headers on %s/%d", name, len(r.Key)+len(r.Value), len(r.Headers), r.Topic, r.Partition)
 	l.struck(name)
 	l.judgedAlone(string(r.Key))
 	l.Produce(&r)

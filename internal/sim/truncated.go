@@ -27,7 +27,7 @@ func (l *life) truncated() {
 		topic, from = l.Names.State(), l.lastTurn(p)
 	}
 	_ = l.Stop("last") // its disk knows of the last turn; after a kill it may not, and nobody could tell
-	l.Tell("%s/%d has lost its end, from %d on", topic, p, from)
+	l.Note("%s/%d has lost its end, from %d on", topic, p, from)
 	l.Truncate(topic, p, from)
 	l.struck("truncated-log")
 	if topic == l.Names.Commands() {

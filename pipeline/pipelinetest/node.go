@@ -176,7 +176,7 @@ func (w *World) PowerLoss(name string) {
 
 func (w *World) crash(name string, unsynced int) {
 	if n := w.take(name); n != nil {
-		w.bury(n, unsynced)
+		w.cutOff(n, unsynced)
 	}
 }
 
@@ -189,13 +189,13 @@ func (w *World) end(n *Node, unsynced int, why string) {
 	}
 	w.mu.Unlock()
 	if runs {
-		w.Tell("%s dies: %s", n.Name, why)
-		w.bury(n, unsynced)
+		w.Note("%s dies: %s", n.Name, why)
+		w.cutOff(n, unsynced)
 	}
 }
 
-// bury takes network and disk from a process that goes on without being heard.
-func (w *World) bury(n *Node, unsynced int) {
+// cutOff takes network and disk from a process that goes on without being heard.
+func (w *World) cutOff(n *Node, unsynced int) {
 	n.wire().sever()
 	rng := rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))
 	left := w.CopyDisk(n.Name, vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})

@@ -296,8 +296,8 @@ func (w *World) await(holds func() bool) bool {
 	return false
 }
 
-// Tell adds a line to the story.
-func (w *World) Tell(format string, args ...any) {
+// Note adds a line to the story.
+func (w *World) Note(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.story = append(w.story, time.Now().UTC().Format("2006-01-02 15:04:05.000")+"  "+fmt.Sprintf(format, args...))

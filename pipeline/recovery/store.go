@@ -33,9 +33,9 @@ type Config struct {
 	Logger  *slog.Logger
 	Stored  func(partition int32) // after every batch that is stored
 
-	// GapMadeAgain decides whether a partition may go on although a topic of an id
+	// GapRecreated decides whether a partition may go on although a topic of an id
 	// was made anew; nil is yes.
-	GapMadeAgain func(partition int32, id [16]byte, format string, args ...any) error
+	GapRecreated func(partition int32, id [16]byte, format string, args ...any) error
 }
 
 // OpenStore opens a partition's store, or begins an empty one where it is

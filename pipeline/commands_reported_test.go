@@ -9,23 +9,23 @@ import (
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
-// commandsTold counts what the engine tells of commands.
-type commandsTold struct {
+// commandsHeard counts what the engine tells of commands.
+type commandsHeard struct {
 	pipeline.NoListener
 	mu  sync.Mutex
 	all map[string]int
 }
 
-func (c *commandsTold) Command(op, result string) {
+func (c *commandsHeard) Command(op, result string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all[op+" "+result]++
 }
 
 // A refusal is told with its op wherever the op can be read.
-func TestRefusalsAreToldWithTheirOp(t *testing.T) {
+func TestRefusalsAreReportedWithTheirOp(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
-	heard := &commandsTold{all: map[string]int{}}
+	heard := &commandsHeard{all: map[string]int{}}
 	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
 	rejected := w.Tail(w.Names.Rejected())
 	w.Send("k", `{"op":"register","delay":"1h"}`)

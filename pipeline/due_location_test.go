@@ -21,7 +21,7 @@ func (c lanes) Settings(name string) pipeline.ChannelSettings {
 
 // An event says where the due event lies, and so does a cancel that came too
 // late: in the lane for priority high, and where its key belongs.
-func TestEventsNameTheDueEventsPlace(t *testing.T) {
+func TestEventsNameTheDueEventsLocation(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 4})
 	w.Start("a", func(o *pipeline.Options) { o.Channels = lanes{pipelinetest.Channels{Names: o.Names}} })
 	events := w.Tail(w.Names.Events())
@@ -35,12 +35,12 @@ func TestEventsNameTheDueEventsPlace(t *testing.T) {
 			key := fmt.Sprint(priority, i)
 			w.Send(key, fmt.Sprintf(`{"op":"register","channel":"shared","delay":"1ms","priority":%q,"target_key":"target-%d"}`, priority, i))
 			r := due.Next()
-			place := fmt.Sprintf("%s/%d", r.Topic, r.Partition)
+			location := fmt.Sprintf("%s/%d", r.Topic, r.Partition)
 			w.Send(key, `{"op":"cancel"}`)
 			for _, kind := range []trigger.FactType{trigger.OccurrenceFired, trigger.CancelTooLate} {
 				e := events.Event(key, kind)
-				if told := fmt.Sprintf("%s/%d", e.DueTopic, *e.DuePartition); told != place {
-					t.Errorf("%s of %s says %s, the due event is in %s", kind, key, told, place)
+				if reported := fmt.Sprintf("%s/%d", e.DueTopic, *e.DuePartition); reported != location {
+					t.Errorf("%s of %s says %s, the due event is in %s", kind, key, reported, location)
 				}
 			}
 		}

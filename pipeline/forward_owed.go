@@ -115,20 +115,20 @@ func (p *Partition) forwardPatience(wait time.Duration) time.Duration {
 // it any more, or the log has dropped it, by retention or by DeleteRecords; then
 // only offsets are left to name. It is part of the turn, like the position behind
 // them.
-func (p *Partition) rejectStuck(t *turn) {
+func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 	f := p.forward
 	f.mu.Lock()
 	lost, refused := f.out.takeLost(), f.out.takeRefused()
 	f.mu.Unlock()
 	for _, r := range refused {
 		t.source = topics.Source(r.Topic, r.Partition, r.Offset)
-		p.refuseStranger(t, record(r), errNotForwarded)
+		p.refuseStranger(ctx, t, record(r), errNotForwarded)
 	}
 	for _, l := range lost {
 		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of partition %d "+
 			"was not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)
 		at := &topics.Record{Topic: l.topic, Partition: p.id, Offset: l.from}
-		p.reject(t, at, &trigger.Error{Code: trigger.CodeMisrouted, Msg: msg})
+		p.reject(ctx, t, at, &trigger.Error{Code: trigger.CodeMisrouted, Msg: msg})
 	}
 	t.lost = append(t.lost, lost...)
 }
@@ -142,9 +142,9 @@ func (p *Partition) warnLost(t *turn) {
 	}
 }
 
-// readAgain reads what memory had no room for, and what an earlier owner left,
+// readLog reads what memory had no room for, and what an earlier owner left,
 // from the source log until ctx ends. It sleeps while there is nothing to read.
-func (f *forwarder) readAgain(ctx context.Context, topic string) {
+func (f *forwarder) readLog(ctx context.Context, topic string) {
 	var s *batchScan
 	for ctx.Err() == nil {
 		from, ok := f.wanted(topic)

@@ -12,7 +12,7 @@ import (
 )
 
 // The log says, without being asked for details, who takes a partition from whom.
-func TestTakeOverIsTold(t *testing.T) {
+func TestTakeOverIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(name string, o *pipeline.Options) {
