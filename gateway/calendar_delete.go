@@ -172,7 +172,8 @@ func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name str
 	return u, err
 }
 
-func (c *peerClient) calendarUse(ctx context.Context, addr string, partition int32, tenant, name string) (u CalendarUse, err error) {
+func (c *peerClient) calendarUse(ctx context.Context, addr string, partition int32, tenant,
+	name string) (u CalendarUse, err error) {
 	q := url.Values{"partition": {strconv.Itoa(int(partition))}, "tenant": {tenant}, "calendar": {name}}
 	err = c.askJSON(ctx, addr, "calendar-use", q, &u)
 	return u, err
@@ -192,7 +193,8 @@ func (a *internalAPI) calendarUse(w io.Writer, r *http.Request, q url.Values) er
 
 // problem says who names the calendar. Other tenants' triggers are counted only.
 func (u *CalendarUse) problem() *Problem {
-	p := problem(http.StatusConflict, trigger.CodeConflict, "name", u.String()+": cancel them, or register them without it")
+	p := problem(http.StatusConflict, trigger.CodeConflict, "name",
+		u.String()+": cancel them, or register them without it")
 	p.Triggers, p.TriggerCount = u.IDs, u.Triggers
 	return p
 }

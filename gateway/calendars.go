@@ -115,17 +115,21 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	c := topics.Calendar{Name: r.names["name"]}
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
-			return problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name, quoted(f.name)+" is no field: a calendar has dates")
+			return problem(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
+				quoted(f.name)+" is no field: a calendar has dates")
 		}
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates",
+			"dates is a list of dates such as 2026-12-25")
 	}
 	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
+			"the name in the body is not the one in the path")
 	}
 	if !topics.ValidName(c.Name) {
-		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+		return problem(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
+			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
 	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {

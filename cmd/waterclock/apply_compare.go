@@ -40,7 +40,8 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 // spelled is the order in which differences are told.
 var spelled = []string{
 	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars",
-	"channel", "user_id", "payload", "target_key", "headers", "tags", "priority", "jitter", "expires_after", "misfire", "follow_user",
+	"channel", "user_id", "payload", "target_key", "headers", "tags", "priority", "jitter", "expires_after", "misfire",
+	"follow_user",
 	"callback", "correlation_id",
 }
 

@@ -16,7 +16,8 @@ import (
 // to where it ends now, in the order of each partition. what names it on the
 // progress bar; "" shows none.
 func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what string, visit func(*kgo.Record)) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(time.Second))
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return err
 	}

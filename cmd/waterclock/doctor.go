@@ -85,7 +85,10 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	}
 	defer cl.Close()
 	d.cl, d.admin = cl, kadm.NewClient(cl)
-	for _, check := range []func(context.Context){d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock, d.foreignTransactions, d.engines, d.mirrors, d.receipts} {
+	for _, check := range []func(context.Context){
+		d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock,
+		d.foreignTransactions, d.engines, d.mirrors, d.receipts,
+	} {
 		check(ctx)
 	}
 }

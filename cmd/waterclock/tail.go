@@ -31,8 +31,11 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 // tail reads committed records of topics and gives each to show, which says
 // whether it counted. It ends after n that did, at the end with noFollow, or
 // when the user interrupts, which is no failure.
-func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags, show func(*kgo.Record) (bool, error)) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(time.Second))
+func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags,
+	show func(*kgo.Record) (bool, error),
+) error {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,10 @@ func (f *tailFlags) span(ctx context.Context, admin *kadm.Client, topics []strin
 	if err != nil {
 		return nil, fmt.Errorf("find the end of %v: %w", topics, err)
 	}
-	s := &span{topics: topics, start: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{}, next: map[string]map[int32]int64{}}
+	s := &span{
+		topics: topics, start: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{},
+		next: map[string]map[int32]int64{},
+	}
 	found := false
 	for _, topic := range topics {
 		s.start[topic], s.end[topic], s.next[topic] = map[int32]kgo.Offset{}, map[int32]int64{}, map[int32]int64{}

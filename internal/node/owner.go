@@ -23,7 +23,9 @@ func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, 
 	return s, left(err)
 }
 
-func (o engineOwner) Outcome(ctx context.Context, key trigger.Key, partition int32, offset int64) (gateway.Decided, bool, error) {
+func (o engineOwner) Outcome(
+	ctx context.Context, key trigger.Key, partition int32, offset int64,
+) (gateway.Decided, bool, error) {
 	d, ok, err := o.e.Outcome(ctx, key, partition, offset)
 	return gateway.Decided(d), ok, left(err)
 }
@@ -32,17 +34,24 @@ func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Ke
 	return left(o.e.Scan(ctx, partition, after, f))
 }
 
-func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after gateway.UserCursor, f func(gateway.UserCursor, *trigger.State) bool) error {
-	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
-		return f(gateway.UserCursor(at), s)
-	}))
+func (o engineOwner) ScanUser(
+	ctx context.Context, partition int32, tenant, user string, after gateway.UserCursor,
+	f func(gateway.UserCursor, *trigger.State) bool,
+) error {
+	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after),
+		func(at statestore.UserCursor, s *trigger.State) bool {
+			return f(gateway.UserCursor(at), s)
+		}))
 }
 
 // left words the end of a partition here, met in the middle of a read: another
 // instance has it, or will.
 func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
-		return &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition is on its way to another owner; try again", Err: err}
+		return &trigger.Error{
+			Code: trigger.CodeNotOwner, Err: err,
+			Msg: "the partition is on its way to another owner; try again",
+		}
 	}
 	return err
 }
@@ -59,7 +68,10 @@ func (o engineOwner) Partitions() []gateway.PartitionStatus {
 		})
 	}
 	for _, s := range o.e.Standbys() {
-		out = append(out, gateway.PartitionStatus{Partition: s.Partition, Standbys: []gateway.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
+		out = append(out, gateway.PartitionStatus{
+			Partition: s.Partition,
+			Standbys:  []gateway.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}},
+		})
 	}
 	return out
 }
