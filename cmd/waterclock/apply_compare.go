@@ -102,13 +102,6 @@ func spellWhen(w *trigger.When, out map[string]string) {
 	}
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // timeText spells a date-time one way: 09:00 is 09:00:00.
 func timeText(s string) string {
 	if w, err := calendar.ParseWall(s); err == nil {

@@ -114,18 +114,3 @@ func (d *doctor) report() error {
 	}
 	return failf("%d of %d checks failed", count["fail"], len(d.findings))
 }
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// plural is "1 broker", "3 brokers".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,18 +210,6 @@ func (a *app) printReport(r *check.Report, f *verifyFlags) {
 
 func printLateness(w io.Writer, what string, l check.Lateness) {
 	fmt.Fprintf(w, "%s: p50 %d ms, p99 %d ms, max %d ms\n", what, l.P50, l.P99, l.Max)
-}
-
-// count is a number of things.
-func count(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s + " " + strings.TrimSuffix(what, " ")
 }
 
 // printCounts prints a map by its names.

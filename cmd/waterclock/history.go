@@ -37,7 +37,7 @@ cassandra.keyspace and restart. A rebuild that was interrupted may be run again
 into the same tables. The exit code is 1 if they differ.`,
 		Example: "  waterclock history rebuild --keyspace waterclock_2 --config waterclock.yaml\n" +
 			"  waterclock history rebuild --dir ./history-2",
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)
 			if err != nil {
