@@ -94,7 +94,8 @@ func (r racing) Partitions() []peer.PartitionStatus {
 func TestDeleteCalendarPutsBack(t *testing.T) {
 	w := calendarWorld(t, nil)
 	_, url := w.gateway(racing{w.engine, "late"}, nil)
-	if a := w.callAt(url, "DELETE", "/v1/calendars/us", ""); a.status != http.StatusConflict || a.get(t, "triggers") != `["late"]` {
+	if a := w.callAt(url, "DELETE", "/v1/calendars/us", ""); a.status != http.StatusConflict ||
+		a.get(t, "triggers") != `["late"]` {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
@@ -134,7 +135,8 @@ func TestDeleteCalendarInACluster(t *testing.T) {
 		}
 	}
 	a := w.callAt(urls[2], "DELETE", "/v1/calendars/us", "")
-	if a.status != http.StatusConflict || a.get(t, "trigger_count") != "8" || a.get(t, "triggers") != `["t0","t1","t2","t3","t4"]` {
+	if a.status != http.StatusConflict || a.get(t, "trigger_count") != "8" ||
+		a.get(t, "triggers") != `["t0","t1","t2","t3","t4"]` {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for i := range 8 {

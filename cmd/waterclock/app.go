@@ -44,7 +44,8 @@ func (a *app) bindGlobal(root *cobra.Command) {
 	fs.StringVar(&a.configFile, "config", "", "settings `file`, YAML (or WATERCLOCK_CONFIG)")
 	fs.StringVarP(&a.out.format, "output", "o", "", "table, json or ndjson (or WATERCLOCK_OUTPUT; default table)")
 	fs.StringVar(&a.out.filter, "jq", "", "print what this jq `filter` makes of each JSON result")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
 	a.out.fallback = a.env("OUTPUT")
 }
 

@@ -23,10 +23,13 @@ type applyFlags struct {
 }
 
 func (f *applyFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil, "YAML or JSON `file`, a directory of them, or - for standard input; may be repeated")
+	cmd.Flags().StringArrayVarP(&f.files, "file", "f", nil,
+		"YAML or JSON `file`, a directory of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "cancel triggers with the label of --tag that no file declares")
-	cmd.Flags().BoolVar(&f.empty, "allow-empty", false, "with --prune: the files may declare nothing, which cancels all with the label")
-	cmd.Flags().StringArrayVar(&f.tags, "tag", nil, "with --prune: label that all declared triggers carry, `name=value`; may be repeated")
+	cmd.Flags().BoolVar(&f.empty, "allow-empty", false,
+		"with --prune: the files may declare nothing, which cancels all with the label")
+	cmd.Flags().StringArrayVar(&f.tags, "tag", nil,
+		"with --prune: label that all declared triggers carry, `name=value`; may be repeated")
 }
 
 const declarations = `A file is a list of triggers, or several documents of one each. A trigger has
@@ -104,13 +107,15 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 		return nil, nil, err
 	}
 	if f.prune && len(want) == 0 && !f.empty { // likelier a path mistyped than a wish
-		return nil, nil, usagef("nothing is declared in %s, so --prune would cancel all with the label: if that is meant, add --allow-empty", strings.Join(f.files, ", "))
+		return nil, nil, usagef("nothing is declared in %s, so --prune would cancel all with the label: "+
+			"if that is meant, add --allow-empty", strings.Join(f.files, ", "))
 	}
 	keys := make([]string, len(want))
 	for i, d := range want {
 		keys[i] = d.Key
 		if !hasTags(d.Spec, tags) {
-			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Position, d.Key)
+			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Position,
+				d.Key)
 		}
 	}
 	survey, to, err := a.surveyor(ctx, c)
@@ -163,7 +168,10 @@ func stepsOf(want []declared, have map[string]*standing, prune bool) (all []step
 	}
 	for _, key := range slices.Sorted(maps.Keys(have)) {
 		if prune && !declaredKeys[key] {
-			all = append(all, step{Key: key, Result: "prune", Rev: have[key].Revision, wish: wish{Key: key, Op: trigger.OpCancel, Fields: map[string]any{}}})
+			all = append(all, step{
+				Key: key, Result: "prune", Rev: have[key].Revision,
+				wish: wish{Key: key, Op: trigger.OpCancel, Fields: map[string]any{}},
+			})
 		}
 	}
 	return all
@@ -286,5 +294,6 @@ func (a *app) printDiff(steps []step) error {
 			items, rows = append(items, c), append(rows, []string{s.Result, s.Key, c.Field, c.Have, c.Want})
 		}
 	}
-	return a.out.list(items, []string{"change", "trigger", "field", "have", "want"}, func(i int) []string { return rows[i] })
+	return a.out.list(items, []string{"change", "trigger", "field", "have", "want"},
+		func(i int) []string { return rows[i] })
 }

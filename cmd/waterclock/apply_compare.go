@@ -138,13 +138,6 @@ func calendarsText(s *trigger.Spec) string {
 	return strings.Join(c.Names, ",") + " on=" + or(c.On, calendar.OnSkip)
 }
 
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
 // timeText spells a date-time one way: 09:00 is 09:00:00.
 func timeText(s string) string {
 	if w, err := calendar.ParseWall(s); err == nil {

@@ -220,7 +220,10 @@ func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec,
 	if err != nil {
 		return nil, fmt.Errorf("spell the command: %w", err)
 	}
-	rec := &topics.Record{Topic: c.Topic("commands"), Key: []byte(key), Value: value, Timestamp: trigger.Instant(time.Now().UnixMilli())}
+	rec := &topics.Record{
+		Topic: c.Topic("commands"), Key: []byte(key), Value: value,
+		Timestamp: trigger.Instant(time.Now().UnixMilli()),
+	}
 	command, err := topics.DecodeCommand(rec, topics.Limits{Payload: topics.MaxPayload}, nil)
 	if err != nil {
 		return nil, worded(err)

@@ -27,7 +27,8 @@ type standing struct {
 
 // gone says that a register of the same content begins a new life.
 func (s *standing) gone() bool {
-	return s == nil || s.Status == trigger.Cancelled || s.Status == trigger.Failed || s.Status == trigger.Unknown || s.Status == trigger.Erased
+	return s == nil || s.Status == trigger.Cancelled || s.Status == trigger.Failed || s.Status == trigger.Unknown ||
+		s.Status == trigger.Erased
 }
 
 // survey finds the triggers of these keys and, with tags, all that carry them.
@@ -115,7 +116,9 @@ func surveyAPI(c *config.Config, from *api) survey {
 	}
 }
 
-func listTagged(ctx context.Context, c *config.Config, from *api, tags map[string]string, into map[string]*standing) error {
+func listTagged(ctx context.Context, c *config.Config, from *api, tags map[string]string,
+	into map[string]*standing,
+) error {
 	f := &listFlags{state: "PENDING,PAUSED,IN_FLIGHT"}
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		f.tags = append(f.tags, name+":"+tags[name])

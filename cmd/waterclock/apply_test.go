@@ -23,13 +23,19 @@ import (
 func TestYAMLAsJSON(t *testing.T) {
 	for _, row := range []struct{ name, yaml, want string }{
 		{"dates stay text", "a: 2026-12-25\nb: 2026-11-20T09:00:00Z", `{"a":"2026-12-25","b":"2026-11-20T09:00:00Z"}`},
-		{"numbers keep their digits", "a: 1.50\nb: 12345678901234567890\nc: -0", `{"a":1.50,"b":12345678901234567890,"c":-0}`},
+		{
+			"numbers keep their digits", "a: 1.50\nb: 12345678901234567890\nc: -0",
+			`{"a":1.50,"b":12345678901234567890,"c":-0}`,
+		},
 		{"numbers of YAML's own", "a: 0x1F\nb: 1_000\nc: .5", `{"a":31,"b":1000,"c":0.5}`},
 		{"texts like numbers", "a: '7'\nb: \"1e3\"\nc: 7m", `{"a":"7","b":"1e3","c":"7m"}`},
 		{"booleans and null", "a: true\nb: ~\nc: 'no'", `{"a":true,"b":null,"c":"no"}`},
 		{"aliases", "a: &x {k: 1}\nb: *x", `{"a":{"k":1},"b":{"k":1}}`},
 		{"merge yields to what is written", "a: &x {k: 1, l: 2}\nb: {k: 3, <<: *x}", `{"a":{"k":1,"l":2},"b":{"k":3,"l":2}}`},
-		{"the first of several merged wins", "a: &x {k: 1}\nb: &y {k: 2}\nc: {<<: [*x, *y]}", `{"a":{"k":1},"b":{"k":2},"c":{"k":1}}`},
+		{
+			"the first of several merged wins", "a: &x {k: 1}\nb: &y {k: 2}\nc: {<<: [*x, *y]}",
+			`{"a":{"k":1},"b":{"k":2},"c":{"k":1}}`,
+		},
 		{"lists", "a: [1, [], {}]", `{"a":[1,[],{}]}`},
 		{"twice", "a: 1\na: 2", "error: line 2: a stands here twice"},
 		{"bytes", "a: !!binary aGk=", "error: line 1: write bytes as payload_base64"},
@@ -96,7 +102,10 @@ func TestBadDeclarations(t *testing.T) {
 		{"no time", "- id: a", "trigger a:"},
 		{"bad rule", "- id: a\n  recurrence: FREQ=DAILY;BYDAY=MON", "recurrence:"},
 		{"unknown zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: Europe/Berlln", "Europe/Berlin"},
-		{"an empty zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: \"\"", "-:3: trigger a: timezone: timezone is empty"},
+		{
+			"an empty zone", "- id: a\n  recurrence: FREQ=DAILY\n  timezone: \"\"",
+			"-:3: trigger a: timezone: timezone is empty",
+		},
 		{"another op", "- id: a\n  op: cancel", "only register"},
 		{"a condition", "- id: a\n  delay: 7m\n  if_absent: true", "if_absent has no place"},
 		{"twice", "- id: a\n  delay: 7m\n- id: a\n  delay: 8m", "-:3: trigger a is declared at -:1, too"},
@@ -114,12 +123,14 @@ func TestBadDeclarations(t *testing.T) {
 	cli(t, nil, "", "apply", "-f", "-", "--prune").want(t, exitUsage, "--prune needs --tag")
 	cli(t, nil, "", "apply", "-f", "-", "--tag", "a=b").want(t, exitUsage, "means nothing")
 	for _, nothing := range []string{"", "[]", "# none left\n", "---\n"} {
-		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared in -", "--allow-empty")
+		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared in -",
+			"--allow-empty")
 		cli(t, nil, nothing, "diff", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "--allow-empty")
 	}
 	cli(t, nil, "", "apply", "-f", t.TempDir(), "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared")
 	cli(t, nil, "", "apply", "-f", "-", "--allow-empty").want(t, exitUsage, "means nothing")
-	cli(t, nil, "- id: a\n  delay: 7m", "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "lacks the label")
+	cli(t, nil, "- id: a\n  delay: 7m", "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage,
+		"lacks the label")
 }
 
 func TestCompareSpecs(t *testing.T) {
@@ -128,23 +139,40 @@ func TestCompareSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []struct{ name, have, want, differs string }{
-		{"spaces and order of a payload", `{"delay":"7m","payload":{"a":1,"b":[2]}}`, `{"delay":"7m","payload":{"b":[2],"a":1}}`, ""},
+		{
+			"spaces and order of a payload", `{"delay":"7m","payload":{"a":1,"b":[2]}}`,
+			`{"delay":"7m","payload":{"b":[2],"a":1}}`, "",
+		},
 		{"defaults", `{"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once"}`, `{"delay":"7m"}`, ""},
-		{"seconds of a wall time", `{"fire_at":"2026-11-20T09:00:00","timezone":"Asia/Tokyo"}`, `{"fire_at":"2026-11-20T09:00","timezone":"Asia/Tokyo"}`, ""},
+		{
+			"seconds of a wall time", `{"fire_at":"2026-11-20T09:00:00","timezone":"Asia/Tokyo"}`,
+			`{"fire_at":"2026-11-20T09:00","timezone":"Asia/Tokyo"}`, "",
+		},
 		{"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`, ""},
 		{"prefix of a rule", `{"recurrence":"RRULE:FREQ=DAILY","timezone":"UTC"}`, `{"recurrence":"FREQ=DAILY"}`, ""},
-		{"a start nobody asked for", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`, `{"recurrence":"FREQ=DAILY"}`, ""},
-		{"order of dates", `{"recurrence":"FREQ=DAILY","exclude":["2026-12-26","2026-12-25"]}`, `{"recurrence":"FREQ=DAILY","exclude":["2026-12-25","2026-12-26"]}`, ""},
-		{"another start", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`, `{"recurrence":"FREQ=DAILY","start":"2026-11-20T10:00"}`, "start"},
+		{
+			"a start nobody asked for", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`, `{"recurrence":"FREQ=DAILY"}`,
+			"",
+		},
+		{
+			"order of dates", `{"recurrence":"FREQ=DAILY","exclude":["2026-12-26","2026-12-25"]}`,
+			`{"recurrence":"FREQ=DAILY","exclude":["2026-12-25","2026-12-26"]}`, "",
+		},
+		{
+			"another start", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`,
+			`{"recurrence":"FREQ=DAILY","start":"2026-11-20T10:00"}`, "start",
+		},
 		{"another delay", `{"delay":"7m"}`, `{"delay":"8m"}`, "delay"},
 		{"another kind of time", `{"delay":"7m"}`, `{"fire_at":"2026-11-20T09:00:00Z"}`, "delay fire_at"},
 		{"digits of a number", `{"delay":"7m","payload":1.5}`, `{"delay":"7m","payload":1.50}`, "payload"},
 		{
-			"content", `{"delay":"7m","tags":{"a":"b"},"jitter":"1m","user_id":"u"}`, `{"delay":"7m","headers":{"h":"v"},"priority":"high","expires_after":"1h"}`,
+			"content", `{"delay":"7m","tags":{"a":"b"},"jitter":"1m","user_id":"u"}`,
+			`{"delay":"7m","headers":{"h":"v"},"priority":"high","expires_after":"1h"}`,
 			"user_id headers tags priority jitter expires_after",
 		},
 		{
-			"policies", `{"recurrence":"FREQ=DAILY","dst":{"gap":"skip"},"count":3}`, `{"recurrence":"FREQ=DAILY","calendars":{"names":["us"]},"misfire":"skip"}`,
+			"policies", `{"recurrence":"FREQ=DAILY","dst":{"gap":"skip"},"count":3}`,
+			`{"recurrence":"FREQ=DAILY","calendars":{"names":["us"]},"misfire":"skip"}`,
 			"count dst calendars misfire",
 		},
 	} {
@@ -194,7 +222,8 @@ func (f *triggersAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/triggers":
 		items := []any{}
 		for _, t := range f.have {
-			if tags, _ := t["tags"].(map[string]any); t["state"] == "PENDING" && r.URL.Query().Get("tag") == fmt.Sprintf("team:%v", tags["team"]) {
+			if tags, _ := t["tags"].(map[string]any); t["state"] == "PENDING" &&
+				r.URL.Query().Get("tag") == fmt.Sprintf("team:%v", tags["team"]) {
 				items = append(items, t)
 			}
 		}
@@ -247,7 +276,8 @@ func TestApplyOverHTTP(t *testing.T) {
 	run("diff", "-f", dir).want(t, exitOK, "nothing differs")
 	run("apply", "-f", dir, "-o", "json", "--jq", ".[].result").want(t, exitOK, "unchanged\nunchanged")
 	write("id: tea\nrecurrence: FREQ=WEEKLY\ntags: {team: care}\n")
-	run("diff", "-f", file, "--prune", "--tag", "team=care").want(t, exitFailed, "FREQ=DAILY", "FREQ=WEEKLY", "prune", "milk")
+	run("diff", "-f", file, "--prune", "--tag", "team=care").want(t, exitFailed, "FREQ=DAILY", "FREQ=WEEKLY", "prune",
+		"milk")
 	run("diff", "-f", file, "-o", "json", "--jq", ".[0].fields[0].want").want(t, exitFailed, "FREQ=WEEKLY")
 	if len(api.have) != 2 || api.have["tea"]["revision"] != 1.0 {
 		t.Errorf("diff changed something: %v", api.have)
@@ -279,9 +309,13 @@ func TestApplyOverKafka(t *testing.T) {
 	stand(t, brokers, "foreign", trigger.Pending, specFrom(t, c, `{"delay":"7m","tags":{"team":"x"}}`))
 	text := "- &a {id: same, delay: 7m, tags: {team: care}}\n- {<<: *a, id: other}\n- {<<: *a, id: done}\n"
 	run := func(verb string) result {
-		return cli(t, nil, text, verb, "-f", "-", "--brokers", brokers, "--prune", "--tag", "team=care", "-o", "json", "--jq", `.[]|.trigger_id+" "+.result`)
+		return cli(t, nil, text, verb, "-f", "-", "--brokers", brokers, "--prune", "--tag", "team=care", "-o", "json",
+			"--jq", `.[]|.trigger_id+" "+.result`)
 	}
-	want := map[string]string{"diff": "other change\ndone create\nold prune\n", "apply": "same unchanged\nother changed\ndone created\nold pruned\n"}
+	want := map[string]string{
+		"diff":  "other change\ndone create\nold prune\n",
+		"apply": "same unchanged\nother changed\ndone created\nold pruned\n",
+	}
 	for verb, code := range map[string]int{"diff": exitFailed, "apply": exitOK} {
 		if r := run(verb); r.code != code || r.out != want[verb] {
 			t.Errorf("%s: exit code %d, printed\n%swant\n%s%s", verb, r.code, r.out, want[verb], r.err)

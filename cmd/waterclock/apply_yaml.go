@@ -25,7 +25,8 @@ func (r *yamlReader) value(n *yaml.Node) (any, error) {
 		return nil, fmt.Errorf("line %d: the file unfolds to over %d values", n.Line, maxYAMLNodes)
 	}
 	if r.depth++; r.depth > maxYAMLDepth {
-		return nil, fmt.Errorf("line %d: values stand over %d deep in each other; does one contain itself?", n.Line, maxYAMLDepth)
+		return nil, fmt.Errorf("line %d: values stand over %d deep in each other; does one contain itself?", n.Line,
+			maxYAMLDepth)
 	}
 	defer func() { r.depth-- }()
 	switch n.Kind {

@@ -39,7 +39,8 @@ probes' own channel has the record. The same probes are measured alone first.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Herd, "herd", 1_000_000, "triggers of one tenant, due at one instant")
-	f.IntVar(&o.Probes, "probes", 1000, "triggers of each kind due one millisecond later, and as many over the seconds after")
+	f.IntVar(&o.Probes, "probes", 1000,
+		"triggers of each kind due one millisecond later, and as many over the seconds after")
 	f.IntVar(&o.Payload, "payload", 200, "payload `bytes` of each, incompressible")
 	f.BoolVar(&asJSON, "json", false, "print JSON, as -o json")
 	f.StringVar(&o.Profile, "cpuprofile", "", "write a CPU profile to `file`")

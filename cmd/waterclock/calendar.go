@@ -35,8 +35,9 @@ day of those that last longer, and recurring ones for --years ahead. Input
 without dates is refused; [] is a calendar without any.
 
 Triggers that name the calendar are planned anew at once.`,
-		Example: "  waterclock calendar put us-holidays holidays.ics\n  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
-		Args:    argsBetween(1, 2),
+		Example: "  waterclock calendar put us-holidays holidays.ics\n" +
+			"  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
+		Args: argsBetween(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := "-"
 			if len(args) == 2 {

@@ -141,7 +141,10 @@ func unroll(e *ics.VEvent, first calendar.Date, until int64) ([]calendar.Date, e
 		return []calendar.Date{first}, nil
 	}
 	start := first.String() + "T00:00"
-	spec := calendar.Spec{Recurrence: "RRULE:" + bareUntil.ReplaceAllString(rule.Value, "${1}T000000$2"), Start: start, Limits: calendar.Limits{}.Preview()}
+	spec := calendar.Spec{
+		Recurrence: "RRULE:" + bareUntil.ReplaceAllString(rule.Value, "${1}T000000$2"), Start: start,
+		Limits: calendar.Limits{}.Preview(),
+	}
 	for _, p := range e.GetProperties(ics.ComponentPropertyExdate) {
 		for _, text := range strings.Split(p.Value, ",") {
 			d, err := icsDate(text)

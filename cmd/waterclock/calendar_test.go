@@ -51,7 +51,8 @@ func TestCalendarOfNothing(t *testing.T) {
 		{"iCalendar without days", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			cli(t, nil, row.text, "calendar", "put", "us").want(t, exitUsage, "calendar us: what was read has no dates", "write []")
+			cli(t, nil, row.text, "calendar", "put", "us").want(t, exitUsage, "calendar us: what was read has no dates",
+				"write []")
 		})
 	}
 	brokers := cluster(t)
@@ -77,9 +78,19 @@ func TestCalendarFiles(t *testing.T) {
 		{"no date", "2026-12-25\n25.12.2026\n", `error: line 2: "25.12.2026" is no date`},
 		{"no such day", "2026-02-30\n", `error: line 1: "2026-02-30" is no date`},
 		{"another object", `{"days":[]}`, "error: write a list of dates"},
-		{"rule without meaning", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=NEVER\nEXDATE"), "error: event Labour day: recurrence:"},
-		{"every second", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=SECONDLY\nEXDATE"), "error: event Labour day: it recurs within a day"},
-		{"every day for ever", "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\nRRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n", "error: event 1: over 10000 days"},
+		{
+			"rule without meaning", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=NEVER\nEXDATE"),
+			"error: event Labour day: recurrence:",
+		},
+		{
+			"every second", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=SECONDLY\nEXDATE"),
+			"error: event Labour day: it recurs within a day",
+		},
+		{
+			"every day for ever",
+			"BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\nRRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n",
+			"error: event 1: over 10000 days",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			a := newApp(stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
@@ -120,10 +131,12 @@ func TestCalendars(t *testing.T) {
 	if r := run("", "calendar", "get", "office"); r.out != "2026-12-25\n2027-01-01\n" {
 		t.Errorf("got %q", r.out)
 	}
-	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK, `{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
+	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK,
+		`{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
 	run(`["2028-01-01"]`, "calendar", "put", "office").want(t, exitOK, "put")
 	run(holidays, "calendar", "put", "us").want(t, exitOK, "1 event with a time of day left out")
-	run("", "calendar", "list", "-o", "ndjson", "--jq", `.name+" "+.first`).want(t, exitOK, "office 2028-01-01\nus 2026-05-01\n")
+	run("", "calendar", "list", "-o", "ndjson", "--jq", `.name+" "+.first`).want(t, exitOK,
+		"office 2028-01-01\nus 2026-05-01\n")
 	run("x\n", "calendar", "put", "office").want(t, exitUsage, "line 1")
 	run("", "calendar", "put", "Office").want(t, exitUsage, "a calendar's name is")
 	run("", "calendar", "put").want(t, exitUsage, "calendar put NAME [FILE]")
@@ -139,25 +152,32 @@ func TestCalendarsOverHTTP(t *testing.T) {
 	run("", "calendar", "get", "office").want(t, exitNotFound, "there is no calendar office")
 	run("2027-01-01\n2026-12-25\n2026-12-25\n", "calendar", "put", "office").want(t, exitOK, "put", "2")
 	run("2026-12-25\n2027-01-01\n", "calendar", "put", "office").want(t, exitOK, "unchanged")
-	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK, `{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
-	cli(t, nil, "", "calendar", "get", "office", "--brokers", kafka, "--url", url).want(t, exitOK, "2026-12-25\n2027-01-01\n")
+	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK,
+		`{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
+	cli(t, nil, "", "calendar", "get", "office", "--brokers", kafka, "--url", url).want(t, exitOK,
+		"2026-12-25\n2027-01-01\n")
 	run("", "calendar", "put", "Office").want(t, exitUsage, "a calendar's name is")
-	run("", "calendar", "list", "-o", "ndjson").want(t, exitOK, `{"name":"office","dates":2,"first":"2026-12-25","last":"2027-01-01"}`)
-	run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "-n", "2", "--after", "2026-12-24T00:00:00Z").
+	run("", "calendar", "list", "-o", "ndjson").want(t, exitOK,
+		`{"name":"office","dates":2,"first":"2026-12-25","last":"2027-01-01"}`)
+	run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office",
+		"-n", "2", "--after", "2026-12-24T00:00:00Z").
 		want(t, exitOK, "2026-12-24", "2026-12-26")
-	picture := run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "--month", "2026-12", "-o", "ndjson")
+	picture := run("", "preview", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars",
+		"office", "--month", "2026-12", "-o", "ndjson")
 	if picture.want(t, exitOK, "2026-12-24", "2026-12-26"); strings.Contains(picture.out, "2026-12-25") {
 		t.Errorf("a holiday fires: %s", picture.out)
 	}
 	run("", "preview", "--every", "FREQ=DAILY", "--calendars", "offices").want(t, exitUsage, "offices")
 	run("", "preview", "--every", "FREQ=DAILY", "--on-holiday", "skip").want(t, exitUsage, "--calendars")
-	run("", "schedule", "k", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars", "office", "--on-holiday", "next_business_day").want(t, exitOK, "PENDING")
+	run("", "schedule", "k", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars",
+		"office", "--on-holiday", "next_business_day").want(t, exitOK, "PENDING")
 	run("", "get", "k", "-o", "json").want(t, exitOK, "next_business_day")
 	run("", "tzdata", "status").want(t, exitUsage, "name the brokers with --brokers")
 }
 
 func TestPictureOfAMonth(t *testing.T) {
-	r := cli(t, nil, "", "preview", "--every", "cron:30 2 * * SUN", "--start", "2026-01-01T00:00", "--tz", "America/New_York", "--month", "2026-03")
+	r := cli(t, nil, "", "preview", "--every", "cron:30 2 * * SUN", "--start", "2026-01-01T00:00", "--tz",
+		"America/New_York", "--month", "2026-03")
 	r.want(t, exitOK)
 	want := `at 02:30 on Sunday, New York time
 
@@ -194,16 +214,33 @@ func TestPictures(t *testing.T) {
 			exitOK,
 			[]string{"[29]", "January 2028                  February 2028", "December 2028", "it fires on 1 day of 2028"},
 		},
-		{"every minute of a leap year", []string{"--every", "cron:* * * * *", "--start", "2000-01-01T00:00", "--year", "2028"}, exitOK, []string{"it fires on 366 days of 2028"}},
+		{"every minute of a leap year", []string{
+			"--every", "cron:* * * * *", "--start", "2000-01-01T00:00", "--year",
+			"2028",
+		}, exitOK, []string{"it fires on 366 days of 2028"}},
 		{
 			"both passes of an overlap",
-			[]string{"--every", "cron:*/30 * * * *", "--start", "2000-01-01T00:00", "--tz", "Europe/Berlin", "--month", "2026-10"},
+			[]string{
+				"--every", "cron:*/30 * * * *", "--start", "2000-01-01T00:00", "--tz", "Europe/Berlin", "--month",
+				"2026-10",
+			},
 			exitOK,
 			[]string{"Su 2026-10-25  00:00+02:00", "02:30+02:00 (overlap: first pass)  02:00+01:00 (overlap: second pass)", "…"},
 		},
-		{"a day that is not", []string{"--every", "FREQ=DAILY", "--start", "2011-12-28T09:00", "--tz", "Pacific/Apia", "--month", "2011-12"}, exitOK, []string{"Th 2011-12-29", "Sa 2011-12-31"}},
-		{"nothing", []string{"--every", "FREQ=DAILY", "--start", "2030-01-01T09:00", "--month", "2026-12"}, exitOK, []string{"does not fire in this month"}},
-		{"JSON", []string{"--every", "FREQ=MONTHLY", "--start", "2026-01-31T09:00", "--year", "2026", "-o", "json", "--jq", ".[].day"}, exitOK, []string{"2026-01-31\n2026-03-31\n2026-05-31\n"}},
+		{"a day that is not", []string{
+			"--every", "FREQ=DAILY", "--start", "2011-12-28T09:00", "--tz", "Pacific/Apia",
+			"--month", "2011-12",
+		}, exitOK, []string{"Th 2011-12-29", "Sa 2011-12-31"}},
+		{
+			"nothing",
+			[]string{"--every", "FREQ=DAILY", "--start", "2030-01-01T09:00", "--month", "2026-12"},
+			exitOK,
+			[]string{"does not fire in this month"},
+		},
+		{"JSON", []string{
+			"--every", "FREQ=MONTHLY", "--start", "2026-01-31T09:00", "--year", "2026", "-o", "json", "--jq",
+			".[].day",
+		}, exitOK, []string{"2026-01-31\n2026-03-31\n2026-05-31\n"}},
 		{"no rule", []string{"--at", "2026-01-01T00:00Z", "--month", "2026-12"}, exitUsage, []string{"say it with --every"}},
 		{"bad month", []string{"--every", "1h", "--month", "2026-13"}, exitUsage, []string{"write 2026-11"}},
 		{"bad year", []string{"--every", "1h", "--year", "26"}, exitUsage, []string{"write 2026"}},

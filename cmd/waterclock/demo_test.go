@@ -27,7 +27,10 @@ func TestDemo(t *testing.T) {
 		case "snooze":
 			return []topics.Event{{Type: "occurrence.snoozed", ScheduledAt: "2026-11-20T14:00:05.000Z"}}
 		}
-		return []topics.Event{{Type: "trigger.registered", ScheduledAt: "2026-11-20T14:00:00.000Z"}, {Type: "occurrence.fired", LatenessMS: ptr(int64(3))}}
+		return []topics.Event{
+			{Type: "trigger.registered", ScheduledAt: "2026-11-20T14:00:00.000Z"},
+			{Type: "occurrence.fired", LatenessMS: ptr(int64(3))},
+		}
 	})
 	c, err := config.Load(config.Options{})
 	if err != nil {
@@ -41,7 +44,10 @@ func TestDemo(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.runDemo(ctx, c); printed.Close() }()
 
-	missing := []string{"schedule demo-tea", "snooze   demo-alarm", `"tea is ready", 3 ms late`, "occurrence.snoozed   demo-alarm", "trigger.cancelled    demo-meeting"}
+	missing := []string{
+		"schedule demo-tea", "snooze   demo-alarm", `"tea is ready", 3 ms late`,
+		"occurrence.snoozed   demo-alarm", "trigger.cancelled    demo-meeting",
+	}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if len(missing) > 0 && strings.Contains(lines.Text(), missing[0]) {
 			missing = missing[1:]

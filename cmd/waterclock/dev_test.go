@@ -11,7 +11,8 @@ import (
 // TestDevHasNoTLS: settings of a cluster are refused by name, before anything
 // is started.
 func TestDevHasNoTLS(t *testing.T) {
-	cli(t, []string{"WATERCLOCK_KAFKA_TLS_ENABLED=true"}, "", "dev", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0").
+	cli(t, []string{"WATERCLOCK_KAFKA_TLS_ENABLED=true"}, "", "dev", "--data-dir", t.TempDir(), "--listen", "127.0.0.1:0",
+		"--kafka-listen", "127.0.0.1:0").
 		want(t, exitUsage, "kafka.tls.enabled")
 }
 
@@ -28,7 +29,10 @@ func TestDevListensForAdmins(t *testing.T) {
 	address := ln.Addr().String()
 	ln.Close()
 	_, url := startDev(t, "--auth-keys-file", keys, "--admin-listen", address)
-	for at, want := range map[string]int{url + "/metrics": http.StatusNotFound, url + "/readyz": http.StatusOK, "http://" + address + "/metrics": http.StatusOK, "http://" + address + "/readyz": http.StatusOK} {
+	for at, want := range map[string]int{
+		url + "/metrics": http.StatusNotFound, url + "/readyz": http.StatusOK,
+		"http://" + address + "/metrics": http.StatusOK, "http://" + address + "/readyz": http.StatusOK,
+	} {
 		resp, err := http.Get(at)
 		if err != nil {
 			t.Error(err)

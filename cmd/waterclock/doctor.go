@@ -85,7 +85,10 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	}
 	defer cl.Close()
 	d.cl, d.admin = cl, kadm.NewClient(cl)
-	for _, check := range []func(context.Context){d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock, d.foreignTransactions, d.engines, d.mirrors, d.receipts} {
+	for _, check := range []func(context.Context){
+		d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock,
+		d.foreignTransactions, d.engines, d.mirrors, d.receipts,
+	} {
 		check(ctx)
 	}
 }
@@ -110,19 +113,4 @@ func (d *doctor) report() error {
 		return err
 	}
 	return failf("%d of %d checks failed", count["fail"], len(d.findings))
-}
-
-func upperFirst(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// plural is "1 broker", "3 brokers".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

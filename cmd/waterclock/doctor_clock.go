@@ -24,12 +24,15 @@ const (
 func (d *doctor) clock(ctx context.Context) {
 	offset, within, err := d.readClock(ctx)
 	if err != nil {
-		d.warn("clock", "allow WRITE on the transactional id, or compare the clocks yourself (chronyc tracking)", "the brokers' clock cannot be read: %v", err)
+		d.warn("clock", "allow WRITE on the transactional id, or compare the clocks yourself (chronyc tracking)",
+			"the brokers' clock cannot be read: %v", err)
 		return
 	}
-	text := fmt.Sprintf("the broker's clock is %s ahead of ours, give or take %s", offset.Round(time.Millisecond), within.Round(time.Millisecond))
+	text := fmt.Sprintf("the broker's clock is %s ahead of ours, give or take %s", offset.Round(time.Millisecond),
+		within.Round(time.Millisecond))
 	if offset < 0 {
-		text = fmt.Sprintf("the broker's clock is %s behind ours, give or take %s", (-offset).Round(time.Millisecond), within.Round(time.Millisecond))
+		text = fmt.Sprintf("the broker's clock is %s behind ours, give or take %s", (-offset).Round(time.Millisecond),
+			within.Round(time.Millisecond))
 	}
 	const advice = "run chrony or systemd-timesyncd on this machine and the brokers"
 	switch off := max(offset.Abs()-within, 0); {

@@ -22,14 +22,16 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	status, body, date, err := probe(ctx, from, "/readyz")
 	switch {
 	case err != nil && d.c.Source("url").Kind == "default":
-		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none", "no API answers at %s", from.base)
+		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none", "no API answers at %s",
+			from.base)
 	case err != nil:
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
 	case status == http.StatusOK:
 		d.ok("api", "%s is ready", from.base)
 		d.clockOf(from.base, date)
 	case status == http.StatusServiceUnavailable:
-		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base, strings.ReplaceAll(body, "\n", "; "))
+		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base,
+			strings.ReplaceAll(body, "\n", "; "))
 	default:
 		d.fail("api", "check the url", "%s answers /readyz with %d, so it is no Waterclock", from.base, status)
 	}
@@ -59,7 +61,8 @@ func (d *doctor) clockOf(base string, date time.Time) {
 		return
 	}
 	if off := time.Since(date) - time.Second/2; off.Abs() > clockWarn+time.Second/2 {
-		d.warn("api", "run chrony or systemd-timesyncd on both machines", "the clock of %s differs from ours by about %s", base, off.Abs().Round(time.Second))
+		d.warn("api", "run chrony or systemd-timesyncd on both machines", "the clock of %s differs from ours by about %s",
+			base, off.Abs().Round(time.Second))
 	}
 }
 
@@ -72,7 +75,8 @@ func (d *doctor) examineHost() {
 func (d *doctor) dataDir() {
 	dir := d.c.DataDir
 	info, err := os.Stat(dir)
-	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil && rank(d.c.Source("data_dir")) == 0 {
+	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil &&
+		rank(d.c.Source("data_dir")) == 0 {
 		d.ok("data dir", "not looked at: none is here. Run doctor where `waterclock serve` runs, or name it with --data-dir")
 		return
 	}
@@ -88,14 +92,18 @@ func (d *doctor) dataDir() {
 		return
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts", "%s has mode %o: others on this machine can read triggers", dir, mode)
+		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts",
+			"%s has mode %o: others on this machine can read triggers", dir, mode)
 	}
-	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil && strings.TrimSpace(string(version)) != node.LayoutVersion {
-		d.fail("data dir", "run that version, or choose another directory with --data-dir", "%s was written by another version (%q)", dir, strings.TrimSpace(string(version)))
+	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil &&
+		strings.TrimSpace(string(version)) != node.LayoutVersion {
+		d.fail("data dir", "run that version, or choose another directory with --data-dir",
+			"%s was written by another version (%q)", dir, strings.TrimSpace(string(version)))
 		return
 	}
 	if err := tryWrite(dir); err != nil {
-		d.fail("data dir", "make it writable, or choose another with --data-dir", "%s cannot be written to: %v", dir, cause(err))
+		d.fail("data dir", "make it writable, or choose another with --data-dir", "%s cannot be written to: %v", dir,
+			cause(err))
 		return
 	}
 	d.ok("data dir", "%s is there and writable", dir)
@@ -112,7 +120,8 @@ func (d *doctor) missingDataDir(dir string) {
 		}
 	}
 	if err := tryWrite(above); err != nil {
-		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir, above, cause(err))
+		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir, above,
+			cause(err))
 		return
 	}
 	d.ok("data dir", "%s will be made", dir)
@@ -143,7 +152,8 @@ func (d *doctor) space(dir string) {
 		return
 	}
 	free := s.Bavail * uint64(s.Bsize)
-	const advice = "make room: 50 million pending triggers take about 8 GB, and the embedded broker keeps its topics here, too"
+	const advice = "make room: 50 million pending triggers take about 8 GB, " +
+		"and the embedded broker keeps its topics here, too"
 	switch {
 	case free < spaceFail:
 		d.fail("disk", advice, "%s free at %s", bytesText(free), dir)

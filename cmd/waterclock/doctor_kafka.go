@@ -95,7 +95,8 @@ func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 // unless a setting says otherwise, so that doctor needs none for dev.
 func (d *doctor) topics(ctx context.Context) {
 	d.parts = int32(d.c.Topics.Partitions)
-	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil && d.c.Source("topics.partitions").Kind == "default" {
+	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil &&
+		d.c.Source("topics.partitions").Kind == "default" {
 		d.parts = p
 	}
 	c := *d.c
@@ -116,7 +117,8 @@ func (d *doctor) topics(ctx context.Context) {
 		d.change(change)
 	}
 	if len(plan) == 0 {
-		d.ok("topics", "%s with the settings they must have, %s each", plural(len(want), "topic"), plural(int(d.parts), "partition"))
+		d.ok("topics", "%s with the settings they must have, %s each", plural(len(want), "topic"),
+			plural(int(d.parts), "partition"))
 	}
 	d.timestamps(existing)
 }
@@ -126,10 +128,12 @@ func (d *doctor) change(c topics.Change) {
 	const apply = "run `waterclock topics apply`"
 	switch {
 	case c.Kind == topics.Refuse && c.Setting == "partitions":
-		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
+		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, "+
+			"or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
 			"%s has %s partitions, not %s: %s", c.Topic, c.Have, c.Want, c.Why)
 	case c.Kind == topics.Refuse:
-		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic, c.Want),
+		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic,
+			c.Want),
 			"%s of %s is %s: %s", c.Setting, c.Topic, c.Have, c.Why)
 	case c.Kind == topics.Create && d.c.Topics.Manage:
 		d.warn("topics", apply+", or let the engine make it when it starts", "there is no topic %s", c.Topic)
@@ -204,21 +208,27 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 		d.fail("replicas", "start the brokers that hold it", "%s of %s has no leader", plural(offline, "partition"), t.Topic)
 	}
 	if missing > 0 {
-		d.warn("replicas", "see which broker lags or is down", "%s of %s is not in sync on all replicas", plural(missing, "partition"), t.Topic)
+		d.warn("replicas", "see which broker lags or is down", "%s of %s is not in sync on all replicas",
+			plural(missing, "partition"), t.Topic)
 	}
 	if least == 1 {
-		d.warn("replicas", "give it 3 replicas (kafka-reassign-partitions), and set topics.replication before topics are made",
+		d.warn("replicas",
+			"give it 3 replicas (kafka-reassign-partitions), and set topics.replication before topics are made",
 			"%s has one replica: it dies with its broker", t.Topic)
 		return
 	}
 	setting := settingsOf(configs, t.Topic)
 	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil && isr < 2 {
-		d.warn("replicas", "set it to 2", "min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone", t.Topic, isr)
+		d.warn("replicas", "set it to 2", "min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone",
+			t.Topic, isr)
 	} else if err == nil && isr >= least {
-		d.warn("replicas", fmt.Sprintf("set it to %d", least-1), "min.insync.replicas of %s is %d of %d replicas: one broker down stops it", t.Topic, isr, least)
+		d.warn("replicas", fmt.Sprintf("set it to %d", least-1),
+			"min.insync.replicas of %s is %d of %d replicas: one broker down stops it", t.Topic, isr, least)
 	}
 	if setting["unclean.leader.election.enable"] == "true" {
-		d.warn("replicas", "set it to false", "unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was acknowledged", t.Topic)
+		d.warn("replicas", "set it to false",
+			"unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was acknowledged",
+			t.Topic)
 	}
 }
 
@@ -261,7 +271,8 @@ func (d *doctor) retryPause(ctx context.Context) {
 	}
 	switch {
 	case len(slow) > 0:
-		d.warn("retry pause", fmt.Sprintf("set %s=1 on the brokers; where you cannot, set turn.min_interval to 5ms", retryPauseSetting),
+		d.warn("retry pause", fmt.Sprintf("set %s=1 on the brokers; where you cannot, set turn.min_interval to 5ms",
+			retryPauseSetting),
 			"a transaction begun right after another waits %s: that is the median lateness", strings.Join(slow, ", "))
 	case known == 0:
 		d.ok("retry pause", "the brokers have no pause between transactions")
@@ -282,7 +293,8 @@ func (d *doctor) foreignTransactions(ctx context.Context) {
 	}
 	described, err := d.admin.DescribeProducers(ctx, set)
 	if err != nil {
-		d.warn("transactions", "use Kafka 3.0 or newer, and allow READ on the topics", "open transactions cannot be seen: %v", err)
+		d.warn("transactions", "use Kafka 3.0 or newer, and allow READ on the topics",
+			"open transactions cannot be seen: %v", err)
 		return
 	}
 	open := map[int64]string{} // producer id → where
@@ -316,7 +328,8 @@ func (d *doctor) nameForeign(ctx context.Context, open map[int64]string) {
 		if name == "" {
 			name = "unknown"
 		}
-		d.warn("transactions", fmt.Sprintf("let it commit more often: firing waits for it, up to barrier.max_hold (%s)", d.c.Barrier.MaxHold),
+		d.warn("transactions", fmt.Sprintf("let it commit more often: firing waits for it, up to barrier.max_hold (%s)",
+			d.c.Barrier.MaxHold),
 			"producer %d (transactional id %s) holds a transaction open on %s", id, name, open[id])
 	}
 	if foreign == 0 {
@@ -341,11 +354,14 @@ func (d *doctor) engines(ctx context.Context) {
 	if err == nil {
 		err = g.Err
 	}
-	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); { // the latter before any group ever was
+	// the latter before any group ever was
+	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); {
 	case err != nil && !never:
-		d.warn("engines", "check the ACLs of this user, and that group names yours", "the group %s cannot be described: %v", d.c.Group, err)
+		d.warn("engines", "check the ACLs of this user, and that group names yours", "the group %s cannot be described: %v",
+			d.c.Group, err)
 	case len(g.Members) == 0:
-		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`", "no engine runs in group %s: nothing fires", d.c.Group)
+		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`",
+			"no engine runs in group %s: nothing fires", d.c.Group)
 	default:
 		d.ok("engines", "%s in group %s, which is %s", plural(len(g.Members), "engine"), d.c.Group, g.State)
 	}

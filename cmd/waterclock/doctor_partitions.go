@@ -48,7 +48,8 @@ func (d *doctor) owners(all []gateway.Partition) {
 		}
 	}
 	if len(waits) > 0 {
-		d.warn("partitions", "a restore takes its time; see the owners' logs for the others", "%s of %d not firing: %s", plural(len(waits), "partition"), len(all), strings.Join(waits, ", "))
+		d.warn("partitions", "a restore takes its time; see the owners' logs for the others", "%s of %d not firing: %s",
+			plural(len(waits), "partition"), len(all), strings.Join(waits, ", "))
 		return
 	}
 	d.ok("partitions", "%s fire, shared by %s", plural(len(all), "partition"), plural(len(owners), "owner"))
@@ -70,7 +71,8 @@ func (d *doctor) standbys(all []gateway.Partition) {
 	switch {
 	case !some:
 	case warm < len(all):
-		d.warn("standbys", "they fill in the background; a group of one has none", "%d of %s have a warm standby", warm, plural(len(all), "partition"))
+		d.warn("standbys", "they fill in the background; a group of one has none", "%d of %s have a warm standby", warm,
+			plural(len(all), "partition"))
 	default:
 		d.ok("standbys", "every partition has a warm standby, at most %s behind", plural(int(lag), "record"))
 	}

@@ -13,10 +13,19 @@ func TestDoctorOnPartitions(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
 	for _, c := range []struct{ answer, want string }{
-		{`{"items":[{"partition":0,"owner":"a:1","ready":true},{"partition":1,"owner":"b:1","ready":true}]}`, "2 partitions fire, shared by 2 owners"},
+		{
+			`{"items":[{"partition":0,"owner":"a:1","ready":true},{"partition":1,"owner":"b:1","ready":true}]}`,
+			"2 partitions fire, shared by 2 owners",
+		},
 		{`{"items":[{"partition":0,"owner":"a:1","ready":true},{"partition":1,"owner":"b:1","doing":"restore","restored":10,"restore_total":50}]}`, "1 partition of 2 not firing: 1 (restore, 10 of 50 records)"},
-		{`{"items":[{"partition":0,"owner":"a:1","ready":true,"standbys":[{"node":"b:1","lag":3,"warm":true}]}]}`, "every partition has a warm standby, at most 3 records behind"},
-		{`{"items":[{"partition":0,"owner":"a:1","ready":true,"standbys":[{"node":"b:1","lag":300000}]}]}`, "0 of 1 partition have a warm standby"},
+		{
+			`{"items":[{"partition":0,"owner":"a:1","ready":true,"standbys":[{"node":"b:1","lag":3,"warm":true}]}]}`,
+			"every partition has a warm standby, at most 3 records behind",
+		},
+		{
+			`{"items":[{"partition":0,"owner":"a:1","ready":true,"standbys":[{"node":"b:1","lag":300000}]}]}`,
+			"0 of 1 partition have a warm standby",
+		},
 		{`{"items":[{"partition":0,"owner":""}]}`, "0 (nobody has it)"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -33,7 +33,10 @@ func apiSaying(t *testing.T, status int, text string) string {
 // may be made, unless args say otherwise.
 func doctorOf(t *testing.T, brokers string, args ...string) result {
 	t.Helper()
-	all := []string{"doctor", "--brokers", brokers, "--url", apiSaying(t, 200, "ready"), "--data-dir", filepath.Join(t.TempDir(), "data")}
+	all := []string{
+		"doctor", "--brokers", brokers, "--url", apiSaying(t, 200, "ready"), "--data-dir",
+		filepath.Join(t.TempDir(), "data"),
+	}
 	return cli(t, nil, "", append(all, args...)...)
 }
 
@@ -57,7 +60,8 @@ func TestDoctorFindsNothing(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
 	r := doctorOf(t, brokers)
-	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction", "is ready", "will be made")
+	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction", "is ready",
+		"will be made")
 	if strings.Contains(r.out, "fail ") {
 		t.Errorf("something failed:\n%s", r.out)
 	}
@@ -79,10 +83,27 @@ func TestDoctorOnTopics(t *testing.T) {
 		want       string
 	}{
 		{"nothing there", 0, nil, nil, exitOK, "Run `waterclock topics apply`, or let the engine"},
-		{"nothing there and none will be made", 0, nil, []string{"--set", "topics.manage=false"}, exitFailed, "there is no topic waterclock.commands"},
-		{"state deletes by age", 2, map[string]string{"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"}, nil, exitFailed, "deletion by age drops triggers"},
-		{"another partition count", 3, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}, nil, exitFailed, "waterclock.state has 3 partitions, not 2"},
-		{"producers' clocks", 2, map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}, nil, exitOK, "message.timestamp.type of waterclock.state is CreateTime"},
+		{
+			"nothing there and none will be made", 0, nil,
+			[]string{"--set", "topics.manage=false"},
+			exitFailed,
+			"there is no topic waterclock.commands",
+		},
+		{
+			"state deletes by age", 2,
+			map[string]string{"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime"},
+			nil, exitFailed, "deletion by age drops triggers",
+		},
+		{"another partition count", 3, map[string]string{
+			"cleanup.policy":         "compact",
+			"message.timestamp.type": "LogAppendTime",
+		}, nil, exitFailed, "waterclock.state has 3 partitions, not 2"},
+		{
+			"producers' clocks", 2,
+			map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"},
+			nil,
+			exitOK, "message.timestamp.type of waterclock.state is CreateTime",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, brokers := kafka(t)
@@ -96,10 +117,14 @@ func TestDoctorOnTopics(t *testing.T) {
 				for k, v := range row.configs {
 					configs[k] = &v
 				}
-				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), row.partitions, 1, configs, "waterclock.state"); err != nil {
+				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), row.partitions, 1, configs,
+					"waterclock.state"); err != nil {
 					t.Fatal(err)
 				}
-				commands := map[string]*string{"cleanup.policy": ptr("compact,delete"), "message.timestamp.type": ptr("LogAppendTime")}
+				commands := map[string]*string{
+					"cleanup.policy":         ptr("compact,delete"),
+					"message.timestamp.type": ptr("LogAppendTime"),
+				}
 				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, commands, "waterclock.commands"); err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +146,10 @@ func TestDoctorNamesForeignTransactions(t *testing.T) {
 		if err := cl.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.commands", Key: []byte("k"), Value: []byte("{}")}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{
+			Topic: "waterclock.commands", Key: []byte("k"),
+			Value: []byte("{}"),
+		}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,7 +161,10 @@ func TestDoctorNamesForeignTransactions(t *testing.T) {
 }
 
 func TestIsOwn(t *testing.T) {
-	for id, want := range map[string]bool{"waterclock-3": true, "waterclock-": false, "waterclock-doctor": false, "other-3": false, "": false, "waterclock--1": false} {
+	for id, want := range map[string]bool{
+		"waterclock-3": true, "waterclock-": false, "waterclock-doctor": false,
+		"other-3": false, "": false, "waterclock--1": false,
+	} {
 		if got := isOwn(id, "waterclock"); got != want {
 			t.Errorf("isOwn(%q) is %v", id, got)
 		}
@@ -191,7 +222,8 @@ func TestDoctorOnClocks(t *testing.T) {
 				r := req.(*kmsg.DescribeTransactionsRequest)
 				resp := r.ResponseKind().(*kmsg.DescribeTransactionsResponse)
 				state := kmsg.NewDescribeTransactionsResponseTransactionState()
-				state.TransactionalID, state.State, state.StartTimestamp = r.TransactionalIDs[0], "Ongoing", time.Now().Add(row.off).UnixMilli()
+				state.TransactionalID, state.State, state.StartTimestamp = r.TransactionalIDs[0], "Ongoing",
+					time.Now().Add(row.off).UnixMilli()
 				resp.TransactionStates = append(resp.TransactionStates, state)
 				return resp, nil, true
 			})
@@ -206,12 +238,16 @@ func TestReadingTheClockLeavesNothing(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
 	doctorOf(t, brokers).want(t, exitOK, "ok    clock")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.rejected"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.rejected"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.rejected", Value: []byte("first")}).FirstErr(); err != nil {
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{
+		Topic: "waterclock.rejected",
+		Value: []byte("first"),
+	}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -247,7 +283,8 @@ func TestDoctorOnTheAPI(t *testing.T) {
 		{"nobody", "http://" + nobody(t), exitFailed, "fail  api"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			cli(t, nil, "", "doctor", "--brokers", broken, "--url", row.url, "--data-dir", t.TempDir()).want(t, row.code, row.want)
+			cli(t, nil, "", "doctor", "--brokers", broken, "--url", row.url, "--data-dir", t.TempDir()).want(t, row.code,
+				row.want)
 		})
 	}
 }
@@ -277,7 +314,8 @@ func TestDoctorOnTheDataDirectory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			r := cli(t, nil, "", "doctor", "--brokers", nobody(t), "--data-dir", dir, "-o", "json", "--jq", `.[]|select(.check=="data dir")|.status+" "+.detail`)
+			r := cli(t, nil, "", "doctor", "--brokers", nobody(t), "--data-dir", dir, "-o", "json", "--jq",
+				`.[]|select(.check=="data dir")|.status+" "+.detail`)
 			r.want(t, exitFailed, row.status+" ", row.want)
 		})
 	}
@@ -294,7 +332,10 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 	for _, channel := range []string{"silent", "asks"} {
 		due := w.due(channel, 1)[0]
 		value := fmt.Sprintf(`{"due_id":%q,"outcome":"retry","attempt":1,"retry_after":"1h"}`, headerOf(due, "ce_id"))
-		r := &kgo.Record{Topic: "waterclock.receipts", Partition: topics.Partition(due.Key, 4), Key: due.Key, Value: []byte(value)}
+		r := &kgo.Record{
+			Topic: "waterclock.receipts", Partition: topics.Partition(due.Key, 4), Key: due.Key,
+			Value: []byte(value),
+		}
 		if err := w.client().ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}

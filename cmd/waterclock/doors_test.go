@@ -20,7 +20,8 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders",
 		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K", "resume K",
 		"schedule K --every cron:@daily", // with a note
-		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z", "cancel K", "cancel K",
+		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z",
+		"cancel K", "cancel K",
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
 		"cancel unknown", "skip unknown",
 	} {
@@ -41,7 +42,8 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 			said[door], codes[door] = d, r.code
 		}
 		if !reflect.DeepEqual(said["kafka"], said["http"]) || codes["kafka"] != codes["http"] {
-			t.Errorf("%s\nby Kafka %v, exit code %d\nby HTTP  %v, exit code %d", line, said["kafka"], codes["kafka"], said["http"], codes["http"])
+			t.Errorf("%s\nby Kafka %v, exit code %d\nby HTTP  %v, exit code %d", line, said["kafka"], codes["kafka"],
+				said["http"], codes["http"])
 		}
 		if at, _ := said["kafka"]["fire_at"].(string); at == "" && strings.HasPrefix(line, "schedule") {
 			t.Errorf("%s does not say when it fires", line)
@@ -59,11 +61,15 @@ func TestWrongValuesAreWrongUsage(t *testing.T) {
 	}
 	cli(t, nil, "", "schedule", "k", "--in", "1h", "--brokers", kafka).want(t, exitOK)
 	for _, line := range []string{
-		"schedule k --in soon", "schedule k --in 7m --priority urgent", "schedule k --every FREQ=SOMETIMES", "schedule k --in 7m --misfire never",
-		"schedule k --in 7m --data no", "schedule k --at 2030-01-01T09:00 --tz Europe/Berln", "snooze k --for soon", "rezone k --tz Europe/Berln",
-		"schedule k --every every:1s", "schedule k --every FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "schedule k --in 4000d", "schedule k --at 2020-01-01T00:00:00Z",
+		"schedule k --in soon", "schedule k --in 7m --priority urgent", "schedule k --every FREQ=SOMETIMES",
+		"schedule k --in 7m --misfire never",
+		"schedule k --in 7m --data no", "schedule k --at 2030-01-01T09:00 --tz Europe/Berln", "snooze k --for soon",
+		"rezone k --tz Europe/Berln",
+		"schedule k --every every:1s", "schedule k --every FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "schedule k --in 4000d",
+		"schedule k --at 2020-01-01T00:00:00Z",
 		"schedule k --in 7m --callback-url http://u:p@x/", "schedule k --in 7m --data @" + large,
-		"list --state bogus", "list --from then", "occurrences k -n 0", "preview --in soon", "preview --every FREQ=DAILY --month 2026-13",
+		"list --state bogus", "list --from then", "occurrences k -n 0", "preview --in soon",
+		"preview --every FREQ=DAILY --month 2026-13",
 	} {
 		cli(t, nil, "", append(strings.Fields(line), "--url", url)...).want(t, exitUsage)
 		if strings.Contains(line, " k ") && !strings.HasPrefix(line, "occurrences") {

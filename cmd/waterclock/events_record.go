@@ -68,7 +68,10 @@ func (a *app) record(cmd *cobra.Command, c *config.Config, f *recordFlags) error
 	}); err != nil || gaps == 0 {
 		return err
 	}
-	return &failure{Exit: exitLoss, Msg: "records expired before they were recorded: record more often, or keep them longer"}
+	return &failure{
+		Exit: exitLoss,
+		Msg:  "records expired before they were recorded: record more often, or keep them longer",
+	}
 }
 
 // recordTo says how many records were recorded, and how many gaps there are.

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,8 +58,10 @@ Set misfire_after, catch_up.max and dedup.horizon as the engine has them.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.from, "from", "", "judge this recording (`directory`), not the cluster")
-	fs.StringVar(&f.acks, "acks", "", "`file` of commands that clients know to be acknowledged: lines of {partition, offset, key}")
-	fs.StringVar(&f.faults, "faults", "", "`file` of what was broken on purpose: lines of {name, from, to}; lateness is told apart")
+	fs.StringVar(&f.acks, "acks", "",
+		"`file` of commands that clients know to be acknowledged: lines of {partition, offset, key}")
+	fs.StringVar(&f.faults, "faults", "",
+		"`file` of what was broken on purpose: lines of {name, from, to}; lateness is told apart")
 	fs.DurationVar(&f.grace, "grace", time.Minute,
 		"how late a firing may be, when the history ends, before it counts as lost")
 	fs.Int64Var(&f.memory, "memory", 512, "most MiB for the index of records; a longer history is read several times")
@@ -124,7 +124,8 @@ func (f *verifyFlags) options(c *config.Config) (check.Options, error) {
 		}
 	}
 	if f.faults != "" {
-		o.Faults, err = readLines[check.Fault]("faults", f.faults, `{"name":"kill -9","from":1774008000000,"to":1774008009000}`)
+		o.Faults, err = readLines[check.Fault]("faults", f.faults,
+			`{"name":"kill -9","from":1774008000000,"to":1774008009000}`)
 	}
 	return o, err
 }
@@ -209,18 +210,6 @@ func (a *app) printReport(r *check.Report, f *verifyFlags) {
 
 func printLateness(w io.Writer, what string, l check.Lateness) {
 	fmt.Fprintf(w, "%s: p50 %d ms, p99 %d ms, max %d ms\n", what, l.P50, l.P99, l.Max)
-}
-
-// count is a number of things.
-func count(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s + " " + strings.TrimSuffix(what, " ")
 }
 
 // printCounts prints a map by its names.

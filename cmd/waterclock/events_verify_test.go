@@ -52,13 +52,15 @@ func TestRecordAndVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("events", "verify", "--from", bad).want(t, exitFailed, "C2 a ", "C10", "it is not there")
-	run("events", "verify", "--from", bad, "-o", "ndjson", "--jq", "select(.class)|.class").want(t, exitFailed, "C2", "C10")
+	run("events", "verify", "--from", bad, "-o", "ndjson", "--jq", "select(.class)|.class").want(t, exitFailed, "C2",
+		"C10")
 }
 
 // A recording with a hole says so, and keeps what is there.
 func TestRecordOverAGap(t *testing.T) {
 	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "history")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +81,8 @@ func TestRecordOverAGap(t *testing.T) {
 	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
-	record().want(t, exitLoss, "recorded 1 record", "waterclock.events/0: offsets 2 to 3 have expired", "records expired before they were recorded")
+	record().want(t, exitLoss, "recorded 1 record", "waterclock.events/0: offsets 2 to 3 have expired",
+		"records expired before they were recorded")
 	produce(1)
 	record().want(t, exitOK, "recorded 1 record")
 }

@@ -146,7 +146,8 @@ func headline(t map[string]any, now time.Time) string {
 	case next != "":
 		return fmt.Sprintf("%s fires next at %s%s", id, next, distance(next, now))
 	case state == "IN_FLIGHT":
-		return fmt.Sprintf("%s went out at %s and waits for its receipt; without one it goes out again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
+		return fmt.Sprintf("%s went out at %s and waits for its receipt; without one it goes out again", id,
+			or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	case state == "FIRED":
 		return fmt.Sprintf("%s has fired at %s, and will not again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	}
@@ -229,7 +230,8 @@ func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, err
 	}
 	r, err := calendar.Compile(calendar.Embedded(), calendar.Spec{
 		Recurrence: w.Recurrence, Start: or(start, w.Start), Zone: w.Zone,
-		Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: w.Count, DST: dst, Append: from, Limits: calendar.Limits{}.Preview(),
+		Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: w.Count, DST: dst, Append: from,
+		Limits: calendar.Limits{}.Preview(),
 	})
 	if err != nil {
 		return nil, worded(err)
@@ -237,7 +239,9 @@ func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, err
 	return r, nil
 }
 
-func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now time.Time, add func(about, format string, args ...any)) {
+func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now time.Time,
+	add func(about, format string, args ...any),
+) {
 	rule, err := compileWhen(w, w.Start, now.UnixMilli())
 	switch {
 	case err != nil: // a newer engine may know rules that we do not
@@ -262,13 +266,15 @@ func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now t
 		add("skipped", "left out by hand: %s", skipped)
 	}
 	if w.Calendars != nil {
-		add("calendars", "on a day listed in %s: %s", strings.Join(w.Calendars.Names, ", "), holidayWords[or(w.Calendars.On, calendar.OnSkip)])
+		add("calendars", "on a day listed in %s: %s", strings.Join(w.Calendars.Names, ", "),
+			holidayWords[or(w.Calendars.On, calendar.OnSkip)])
 	}
 	if w.Zone == "" || rule != nil && rule.ElapsedTime() {
 		return
 	}
 	add("zone", "clocks in %s%s", w.Zone, releaseWords(cell(t["tzdata"])))
-	add("dst", "a wall time that clocks skip %s; one that comes twice %s", gapWords[or(w.DST.Gap, "shift")], overlapWords[or(w.DST.Overlap, "first")])
+	add("dst", "a wall time that clocks skip %s; one that comes twice %s", gapWords[or(w.DST.Gap, "shift")],
+		overlapWords[or(w.DST.Overlap, "first")])
 }
 
 var (
@@ -277,7 +283,10 @@ var (
 		calendar.OnPrevious: "it moves to the business day before",
 	}
 	gapWords     = map[string]string{"shift": "fires later by the gap", "skip": "does not fire"}
-	overlapWords = map[string]string{"first": "fires at the first pass", "second": "fires at the second pass", "both": "fires at both passes"}
+	overlapWords = map[string]string{
+		"first": "fires at the first pass", "second": "fires at the second pass",
+		"both": "fires at both passes",
+	}
 	misfireWords = map[string]string{
 		"fire_all": "what was missed fires, all of it and in order", "fire_once": "of what was missed the latest fires, once",
 		"skip": "what was missed does not fire",

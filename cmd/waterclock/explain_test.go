@@ -36,19 +36,23 @@ func oneTrigger(t *testing.T, trigger, events string) string {
 }
 
 func TestExplain(t *testing.T) {
-	url := oneTrigger(t, `{"trigger_id":"pills","state":"PENDING","revision":3,"fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:12.345Z",
+	url := oneTrigger(t,
+		`{"trigger_id":"pills","state":"PENDING","revision":3,"fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:12.345Z",
 		"timezone":"America/New_York","tzdata":"2019a","recurrence":"RRULE:FREQ=MONTHLY;BYDAY=-1FR","start":"2026-11-20T09:00:00","exclude":["2026-12-25"],
 		"dst":{"gap":"skip","overlap":"both"},"jitter":"30s","misfire":"fire_all","expires_after":"1h","priority":"high","calendars":{"names":["us"],"on":"next_business_day"},
 		"live":[{"kind":"snoozed","occurrence":"x","at":"2099-11-20T14:30:00.000Z","attempt":1}],"skipped":["2027-01-29T09:00:00"]}`,
 		`{"type":"occurrence.misfired","trigger":"pills","count":3,"first":"a","last":"b","reason":"fire_all","occurred_at":"2026-11-20T14:00:00.000Z"}`)
 	cli(t, nil, "", "explain", "pills", "--url", url).want(t, exitOK,
 		"pills fires next at 2099-11-20T14:00:12.345Z, in ", " days",
-		"every month on the last Friday at 09:00, New York time   (RRULE:FREQ=MONTHLY;BYDAY=-1FR)", "counts from 2026-11-20T09:00:00",
+		"every month on the last Friday at 09:00, New York time   (RRULE:FREQ=MONTHLY;BYDAY=-1FR)",
+		"counts from 2026-11-20T09:00:00",
 		"not on 2026-12-25", "left out by hand", "on a day listed in us: it moves to the next business day",
 		"by tz release 2019a (the words here are by", "does not fire; one that comes twice fires at both passes",
-		"this one 12.345s", "high: among what is due at the same time it goes first", "all of it and in order (fire_all)", "over 1h late",
+		"this one 12.345s", "high: among what is due at the same time it goes first", "all of it and in order (fire_all)",
+		"over 1h late",
 		"x is snoozed; its timer goes at", "2026-11-20T09:00:00[America/New_York]", "missed 3, from a to b")
-	cli(t, nil, "", "explain", "pills", "--url", url, "-o", "json", "--jq", `.why[0].about, .occurrences[0].occurrence, .events[0].count`).
+	cli(t, nil, "", "explain", "pills", "--url", url, "-o", "json", "--jq",
+		`.why[0].about, .occurrences[0].occurrence, .events[0].count`).
 		want(t, exitOK, "rule\n2026-11-20T09:00:00\n3")
 	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
 }
@@ -63,17 +67,29 @@ func TestExplainSnoozed(t *testing.T) {
 			"pending", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
 			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the broker appended the command", "  delay ",
 		},
-		{"fired", `{"trigger_id":"k","state":"FIRED","delay":"3h","fire_at":"2099-11-20T14:00:00Z"}`, events, "until 2099-11-20T14:00:00.000Z", "  delay "},
-		{"an instant", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "before that: 2099-11-20T15:00:00.000Z", "  fire_at "},
 		{
-			"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"fired", `{"trigger_id":"k","state":"FIRED","delay":"3h","fire_at":"2099-11-20T14:00:00Z"}`, events,
+			"until 2099-11-20T14:00:00.000Z", "  delay ",
+		},
+		{
+			"an instant", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"before that: 2099-11-20T15:00:00.000Z", "  fire_at ",
+		},
+		{
+			"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`,
+			events,
 			"2099-11-20T13:00:00.000Z  snoozed until 2099-11-20T14:00:00.000Z", "  delay ",
 		},
 		{
 			"rescheduled since", `{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
-			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`, "delay      1h after the broker", "  snoozed ",
+			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`,
+			"delay      1h after the broker", "  snoozed ",
 		},
-		{"a series, which goes on", `{"trigger_id":"k","state":"PENDING","recurrence":"every:1h","fire_at":"2099-11-20T14:00:00.000Z"}`, events, "every hour", "  snoozed    at"},
+		{
+			"a series, which goes on",
+			`{"trigger_id":"k","state":"PENDING","recurrence":"every:1h","fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"every hour", "  snoozed    at",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := cli(t, nil, "", "explain", "k", "--url", oneTrigger(t, row.trigger, row.events))
@@ -86,8 +102,10 @@ func TestExplainSnoozed(t *testing.T) {
 
 func TestOccurrences(t *testing.T) {
 	url := oneTrigger(t, "{}", "")
-	cli(t, nil, "", "occurrences", "pills", "-n", "1", "--url", url).want(t, exitOK, "2026-11-20T14:00:00.000Z", "2026-11-20T09:00:00[America/New_York]")
-	cli(t, nil, "", "occurrences", "pills", "--url", url, "-o", "ndjson", "--jq", ".occurrence").want(t, exitOK, "2026-11-20T09:00:00\n")
+	cli(t, nil, "", "occurrences", "pills", "-n", "1", "--url", url).want(t, exitOK, "2026-11-20T14:00:00.000Z",
+		"2026-11-20T09:00:00[America/New_York]")
+	cli(t, nil, "", "occurrences", "pills", "--url", url, "-o", "ndjson", "--jq", ".occurrence").want(t, exitOK,
+		"2026-11-20T09:00:00\n")
 }
 
 func TestExplainOthers(t *testing.T) {
@@ -103,13 +121,19 @@ func TestExplainOthers(t *testing.T) {
 			"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
 			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"},
 		},
-		{"paused", `{"trigger_id":"k","state":"PAUSED","recurrence":"every:15m","note":"on holiday"}`, []string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`}},
+		{
+			"paused", `{"trigger_id":"k","state":"PAUSED","recurrence":"every:15m","note":"on holiday"}`,
+			[]string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`},
+		},
 		{
 			"in flight", `{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
 			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"},
 		},
 		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`, []string{"k is CANCELLED and will not fire"}},
-		{"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`, []string{"rule       moon:full ("}},
+		{
+			"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`,
+			[]string{"rule       moon:full ("},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := cli(t, nil, "", "explain", "k", "--url", oneTrigger(t, row.trigger, ""))
@@ -123,10 +147,19 @@ func TestExplainOthers(t *testing.T) {
 
 func TestEventsInWords(t *testing.T) {
 	for _, row := range []struct{ event, want string }{
-		{`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`, "fired 2026-11-20T09:00:00, 3ms late"},
-		{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`, "fired o, 1m30s late (misfire)"},
+		{
+			`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`,
+			"fired 2026-11-20T09:00:00, 3ms late",
+		},
+		{
+			`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`,
+			"fired o, 1m30s late (misfire)",
+		},
 		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
-		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`, "moved from a to b (user)"},
+		{
+			`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`,
+			"moved from a to b (user)",
+		},
 		{
 			`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
 			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)",
@@ -135,7 +168,10 @@ func TestEventsInWords(t *testing.T) {
 			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
 			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)",
 		},
-		{`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`, "did not fire o: the misfire policy skips what was missed (misfire)"},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`,
+			"did not fire o: the misfire policy skips what was missed (misfire)",
+		},
 		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
 		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
 		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},

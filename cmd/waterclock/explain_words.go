@@ -15,7 +15,8 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 		add("jitter", "%s", jitterWords(t, jitter))
 	}
 	if p := cell(t["priority"]); p != "" && p != "normal" {
-		add("priority", "%s: among what is due at the same time it goes %s", p, map[string]string{"high": "first", "low": "last"}[p])
+		add("priority", "%s: among what is due at the same time it goes %s", p,
+			map[string]string{"high": "first", "low": "last"}[p])
 	}
 	if words := misfireWords[cell(t["misfire"])]; words != "" {
 		add("misfire", "after an outage or a pause %s (%s)", words, cell(t["misfire"]))
@@ -26,7 +27,8 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 	live, _ := t["live"].([]any)
 	for _, l := range live {
 		if o, ok := l.(map[string]any); ok {
-			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]), strings.ReplaceAll(cell(o["kind"]), "_", " "), cell(o["at"]))
+			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]), strings.ReplaceAll(cell(o["kind"]), "_", " "),
+				cell(o["at"]))
 		}
 	}
 }
@@ -38,7 +40,8 @@ func jitterWords(t map[string]any, window string) string {
 	if errors.Join(err1, err2) != nil || next.Before(nominal) {
 		return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence", window)
 	}
-	return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence: this one %s", window, next.Sub(nominal))
+	return fmt.Sprintf("up to %s later than the rule, by a hash of key and occurrence: this one %s", window,
+		next.Sub(nominal))
 }
 
 const delayWords = "%s after the broker appended the command"
@@ -89,20 +92,25 @@ func inWords(e *topics.Event) string {
 	}
 	switch trigger.FactType(e.Type) {
 	case trigger.OccurrenceFired:
-		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond, bracket(e.Reason)), " ")
+		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
+			bracket(e.Reason)), " ")
 	case trigger.Misfired:
-		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1), or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
+		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1),
+			or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
 	case trigger.Snoozed:
 		return fmt.Sprintf("snoozed until %s", e.ScheduledAt)
 	case trigger.OccurrenceExpired:
 		return fmt.Sprintf("did not fire %s: %s", e.Occurrence, whyExpired(e))
 	case trigger.Rescheduled:
 		if e.PreviousTZData != "" && e.PreviousTZData != e.TZData {
-			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt, e.PreviousTZData, e.TZData)
+			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt,
+				e.PreviousTZData, e.TZData)
 		}
-		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt, bracket(e.Reason)), " ")
+		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt,
+			bracket(e.Reason)), " ")
 	case trigger.Registered, trigger.Replaced:
-		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt), or(e.Source, "somebody"))
+		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt),
+			or(e.Source, "somebody"))
 	}
 	words := e.Type
 	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {

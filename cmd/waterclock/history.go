@@ -35,8 +35,9 @@ With cassandra.hosts they are another keyspace (--keyspace); without, a
 directory (--dir). What is in use is only read: to switch over, set
 cassandra.keyspace and restart. A rebuild that was interrupted may be run again
 into the same tables. The exit code is 1 if they differ.`,
-		Example: "  waterclock history rebuild --keyspace waterclock_2 --config waterclock.yaml\n  waterclock history rebuild --dir ./history-2",
-		Args:    cobra.NoArgs,
+		Example: "  waterclock history rebuild --keyspace waterclock_2 --config waterclock.yaml\n" +
+			"  waterclock history rebuild --dir ./history-2",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)
 			if err != nil {
@@ -46,7 +47,8 @@ into the same tables. The exit code is 1 if they differ.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.keyspace, "keyspace", "", "fresh `keyspace` (default cassandra.keyspace with _rebuild)")
-	cmd.Flags().StringVar(&f.dir, "dir", "", "fresh `directory`, where there is no Cassandra (default history-rebuild in the data directory)")
+	cmd.Flags().StringVar(&f.dir, "dir", "",
+		"fresh `directory`, where there is no Cassandra (default history-rebuild in the data directory)")
 	cmd.Flags().BoolVar(&f.noCompare, "no-compare", false, "replay only")
 	a.flags.Bind(cmd.Flags(), "cassandra.hosts", "cassandra.keyspace")
 	return cmd
@@ -89,7 +91,10 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 }
 
 func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
-	answer := map[string]any{"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison, "seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables}
+	answer := map[string]any{
+		"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison,
+		"seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables,
+	}
 	if !r.Since.IsZero() {
 		answer["since"] = r.Since.UTC().Format(time.RFC3339)
 	}
@@ -101,7 +106,8 @@ func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
 		return err
 	}
 	if !r.Same() {
-		return failf("the fresh tables differ from those in use: those in use lost something, or hold what the log no longer has")
+		return failf("the fresh tables differ from those in use: those in use lost something, " +
+			"or hold what the log no longer has")
 	}
 	return nil
 }
@@ -142,7 +148,8 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	switch _, err := os.Stat(live); {
 	case f.noCompare:
 	case err != nil:
-		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data directory", live)
+		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data directory",
+			live)
 	default:
 		h, err := openUnswept(c, live)
 		if err != nil {

@@ -28,14 +28,19 @@ func appendEvents(t *testing.T, brokers, key string, from, n int) {
 	for i := from; i < from+n; i++ {
 		at := began.Add(time.Duration(i) * time.Second)
 		e := topics.Event{
-			EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default", Revision: int64(i + 1),
-			Seq: int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(), State: "PENDING",
+			EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default",
+			Revision: int64(i + 1),
+			Seq:      int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(),
+			State: "PENDING",
 		}
 		value, err := json.Marshal(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "waterclock.events", Key: []byte(key), Value: value}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{
+			Topic: "waterclock.events", Key: []byte(key),
+			Value: value,
+		}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,9 +76,12 @@ func TestHistoryRebuild(t *testing.T) {
 func TestHistoryUsage(t *testing.T) {
 	cli(t, nil, "", "history", "migrate").want(t, exitUsage, "cassandra.hosts")
 	brokers := cluster(t)
-	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--keyspace", "x").want(t, exitUsage, "--keyspace needs cassandra.hosts")
-	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir", "x").want(t, exitUsage, "--dir is for histories without Cassandra")
-	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--keyspace", "waterclock").want(t, exitUsage, "is in use")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--keyspace", "x").want(t, exitUsage,
+		"--keyspace needs cassandra.hosts")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir", "x").want(t,
+		exitUsage, "--dir is for histories without Cassandra")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--keyspace",
+		"waterclock").want(t, exitUsage, "is in use")
 	cli(t, nil, "", "history", "rebuild", "--brokers", nobody(t)).want(t, exitFailed, "no broker answers")
 }
 

@@ -24,11 +24,15 @@ var notJSON = map[string]string{
 // jsonArgs are arguments of every other verb, in an order that makes sense.
 // DIR is a directory of the test's own.
 var jsonArgs = []string{
-	"schedule k --in 1h --channel orders --tag team=seats", "schedule w --in 100ms --channel orders --wait", "schedule r --every every:1h",
+	"schedule k --in 1h --channel orders --tag team=seats", "schedule w --in 100ms --channel orders --wait",
+	"schedule r --every every:1h",
 	"schedule old --in 1ms --channel orders", "get k", "list", "explain k", "occurrences k", "watch k",
-	"reschedule k --in 2h", "snooze k --for 3h", "pause k", "resume k", "run k", "skip r", "rezone z --tz Asia/Tokyo", "ack k", "cancel k", "erase k",
-	"apply -f DIR/triggers.yaml", "diff -f DIR/triggers.yaml", "preview --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin",
-	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history", "due tail orders --from-beginning -n 1",
+	"reschedule k --in 2h", "snooze k --for 3h", "pause k", "resume k", "run k", "skip r", "rezone z --tz Asia/Tokyo",
+	"ack k", "cancel k", "erase k",
+	"apply -f DIR/triggers.yaml", "diff -f DIR/triggers.yaml",
+	"preview --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin",
+	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history",
+	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"tzdata status", "tzdata apply embedded --dry-run", "history rebuild --no-compare --dir DIR/fresh",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
@@ -40,13 +44,17 @@ var jsonArgs = []string{
 func TestEveryVerbSpeaksJSON(t *testing.T) {
 	kafka, url := startDev(t)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"triggers.yaml": "- {id: a, delay: 7h}\n", "us.json": `{"dates":["2030-07-04"]}`} {
+	for name, text := range map[string]string{
+		"triggers.yaml": "- {id: a, delay: 7h}\n",
+		"us.json":       `{"dates":["2030-07-04"]}`,
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	global := []string{"--brokers", kafka, "--data-dir", filepath.Join(dir, "data"), "-o", "json"}
-	cli(t, nil, "", append(global, "schedule", "z", "--at", "2030-01-01T09:00", "--tz", "Europe/Berlin")...).want(t, exitOK)
+	cli(t, nil, "", append(global, "schedule", "z", "--at", "2030-01-01T09:00", "--tz", "Europe/Berlin")...).want(t,
+		exitOK)
 	left := leaves(newRoot(newApp(stdio{})), nil)
 	for _, line := range jsonArgs {
 		args := strings.Fields(strings.ReplaceAll(line, "DIR", dir))
@@ -83,7 +91,8 @@ func speaksJSON(t *testing.T, global, args []string) {
 	if args[0] == "watch" || strings.Contains(strings.Join(args, " "), "--wait") {
 		return
 	}
-	if f := timed(t, append(global[:len(global):len(global)], append([]string{"--jq", `"it is " + type`}, args...)...)); !strings.HasPrefix(f.out, "it is ") {
+	if f := timed(t, append(global[:len(global):len(global)],
+		append([]string{"--jq", `"it is " + type`}, args...)...)); !strings.HasPrefix(f.out, "it is ") {
 		t.Errorf("%v --jq: %d\nout: %s\nerr: %s", args, f.code, f.out, f.err)
 	}
 }

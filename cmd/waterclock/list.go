@@ -39,7 +39,8 @@ func newList(a *app) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.state, "state", "", "only in this state: pending, paused, in_flight, fired, failed, cancelled, expired")
+	fs.StringVar(&f.state, "state", "",
+		"only in this state: pending, paused, in_flight, fired, failed, cancelled, expired")
 	fs.StringVar(&f.user, "user", "", "only of this user")
 	fs.StringVar(&f.channel, "channel", "", "only of this channel")
 	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name=value`; may be repeated")
@@ -100,7 +101,10 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 		if next == "" {
 			next = cell(t["fire_at"])
 		}
-		return []string{cell(t["trigger_id"]), cell(t["state"]), next, cell(t["channel"]), cell(t["user_id"]), cell(t["recurrence"])}
+		return []string{
+			cell(t["trigger_id"]), cell(t["state"]), next, cell(t["channel"]), cell(t["user_id"]),
+			cell(t["recurrence"]),
+		}
 	})
 }
 

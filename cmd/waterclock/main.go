@@ -2,10 +2,10 @@
 // and the command line that people and scripts use.
 //
 // A file has the name of its verb, or of its family of verbs. root.go lists
-// them; app.go holds what they share. What a server is made of is in
-// internal/node. A verb returns its result through app.out, so that -o and --jq
-// work everywhere, and its failure as an error whose exit code errors.go
-// decides.
+// them, app*.go is what they share. What a server is made of is in internal/node,
+// and what bench measures in internal/loadtest. A verb returns its result through
+// app.out, so that -o and --jq work everywhere, and its failure as an error whose
+// exit code app_errors.go decides.
 package main
 
 import (

@@ -10,7 +10,10 @@ import (
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	cli(t, nil, "", "man", dir).want(t, exitOK)
-	for _, page := range []string{"waterclock.1", "waterclock-schedule.1", "waterclock-calendar-put.1", "waterclock-completion-bash.1"} {
+	for _, page := range []string{
+		"waterclock.1", "waterclock-schedule.1", "waterclock-calendar-put.1",
+		"waterclock-completion-bash.1",
+	} {
 		b, err := os.ReadFile(filepath.Join(dir, page))
 		if err != nil || !strings.Contains(string(b), ".TH") || !strings.Contains(string(b), "--brokers") {
 			t.Errorf("%s: %v, %d bytes", page, err, len(b))

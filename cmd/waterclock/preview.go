@@ -53,9 +53,11 @@ func newPreview(a *app) *cobra.Command {
 	f.when.bind(cmd)
 	cmd.Flags().StringVar(&f.after, "after", "", "only after this `time` (default now)")
 	cmd.Flags().IntVarP(&f.n, "number", "n", 10, fmt.Sprintf("how many, at most %d", calendar.PreviewMaxN))
-	cmd.Flags().StringVar(&f.month, "month", "", "draw a calendar of this `month`, 2026-11, with the days marked on which it fires")
+	cmd.Flags().StringVar(&f.month, "month", "",
+		"draw a calendar of this `month`, 2026-11, with the days marked on which it fires")
 	cmd.Flags().StringVar(&f.year, "year", "", "draw the calendar of a `year`")
-	cmd.Flags().BoolVar(&f.jsonl, "jsonl", false, "read bodies of POST /v1/preview from standard input, a line each; answer a line each")
+	cmd.Flags().BoolVar(&f.jsonl, "jsonl", false,
+		"read bodies of POST /v1/preview from standard input, a line each; answer a line each")
 	return cmd
 }
 

@@ -11,8 +11,10 @@ import (
 )
 
 func TestPreview(t *testing.T) {
-	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "--start", "2026-03-07T02:30", "--tz", "America/New_York", "-n", "3",
-		"--after", "2026-03-01T00:00:00Z").want(t, exitOK, "every day at 02:30, New York time\n\nLOCAL                OFFSET  UTC                   NOTE\n",
+	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "--start", "2026-03-07T02:30", "--tz", "America/New_York", "-n",
+		"3",
+		"--after", "2026-03-01T00:00:00Z").want(t, exitOK,
+		"every day at 02:30, New York time\n\nLOCAL                OFFSET  UTC                   NOTE\n",
 		"2026-03-08T03:30:00  -04:00  2026-03-08T07:30:00Z  gap: shifted 1h\n")
 	cli(t, nil, "", "preview", "--every", "FREQ=DALY").want(t, exitUsage, "invalid_rule: recurrence:")
 	for _, bad := range [][]string{
@@ -31,17 +33,24 @@ func TestPreview(t *testing.T) {
 	cli(t, nil, "", "preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30").want(t, exitUsage, "no_occurrences")
 	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "-n", "10000", "-o", "ndjson").want(t, exitOK)
 	cli(t, nil, "", "preview", "--help").want(t, exitOK, "at most 10000")
-	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start", "2019-01-01T00:00:00Z").want(t, exitOK, "does not fire any more")
+	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start", "2019-01-01T00:00:00Z").want(t,
+		exitOK, "does not fire any more")
 	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
 }
 
 // What dst.gap "skip" leaves out is told, in the table and in the pictures.
 func TestPreviewLeftOut(t *testing.T) {
-	rule := []string{"preview", "--every", "FREQ=DAILY", "--start", "2026-03-01T02:30", "--tz", "America/New_York", "--dst-gap", "skip"}
+	rule := []string{
+		"preview", "--every", "FREQ=DAILY", "--start", "2026-03-01T02:30", "--tz", "America/New_York",
+		"--dst-gap", "skip",
+	}
 	with := func(more ...string) result { return cli(t, nil, "", append(slices.Clone(rule), more...)...) }
-	with("--after", "2026-03-07T00:00:00Z", "-n", "2").want(t, exitOK, "2026-03-08T02:30:00", "gap: skipped, clocks jump from 02:00 to 03:00")
-	with("--month", "2026-03").want(t, exitOK, "[ 7]  8!\n[ 9]", "Su 2026-03-08  02:30 (gap: skipped, clocks jump from 02:00 to 03:00)\n")
-	with("--year", "2026").want(t, exitOK, "[ 7]  8!", "it fires on 305 days of 2026, and DST leaves it out on 1 day, marked !")
+	with("--after", "2026-03-07T00:00:00Z", "-n", "2").want(t, exitOK, "2026-03-08T02:30:00",
+		"gap: skipped, clocks jump from 02:00 to 03:00")
+	with("--month", "2026-03").want(t, exitOK, "[ 7]  8!\n[ 9]",
+		"Su 2026-03-08  02:30 (gap: skipped, clocks jump from 02:00 to 03:00)\n")
+	with("--year", "2026").want(t, exitOK, "[ 7]  8!",
+		"it fires on 305 days of 2026, and DST leaves it out on 1 day, marked !")
 	for _, format := range []string{"json", "ndjson"} {
 		if r := with("--after", "2026-03-07T00:00:00Z", "-o", format); strings.Contains(r.out, "skipped") {
 			t.Errorf("-o %s has more than the contract's occurrences: %s", format, r.out)
@@ -100,7 +109,8 @@ func TestPreviewLinesWithCalendars(t *testing.T) {
 			t.Errorf("by %v: %s", door, r.out)
 		}
 	}
-	cli(t, nil, question("office"), "preview", "--jsonl").want(t, exitOK, `{"id":1,"type":"urn:waterclock:problem:unsupported"`, `"status":422`, "with --brokers or --url")
+	cli(t, nil, question("office"), "preview", "--jsonl").want(t, exitOK,
+		`{"id":1,"type":"urn:waterclock:problem:unsupported"`, `"status":422`, "with --brokers or --url")
 	cli(t, nil, both+`{"delay":"1s"}`, "preview", "--jsonl", "--url", "http://"+nobody(t)).want(t, exitOK,
 		`{"id":1,"type":"urn:waterclock:problem:unavailable","title":"Service Unavailable","status":503,"code":"unavailable","field":"calendars","detail":"no API answers`, `{"occurrences":[`)
 }
@@ -132,7 +142,10 @@ func TestPreviewConversation(t *testing.T) {
 }
 
 func FuzzPreviewLine(f *testing.F) {
-	for _, seed := range []string{"{}\n", "\n\n", "x", `{"delay":"1s"}` + "\n" + `{"delay":`, `{"id":[1,{}],"n":1e9,"fire_at":1}`} {
+	for _, seed := range []string{
+		"{}\n", "\n\n", "x", `{"delay":"1s"}` + "\n" + `{"delay":`,
+		`{"id":[1,{}],"n":1e9,"fire_at":1}`,
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, questions string) {

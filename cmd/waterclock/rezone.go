@@ -8,12 +8,13 @@ import (
 
 func newRezone(a *app) *cobra.Command {
 	var zone string
-	cmd := a.verb(trigger.OpRezone, "rezone", "Move local-time triggers to another zone, wall times kept", &commandFlags{}, func() (map[string]any, error) {
-		if zone == "" {
-			return nil, usagef("say where to, with --tz: such as Europe/Berlin")
-		}
-		return map[string]any{"timezone": zone}, nil
-	})
+	cmd := a.verb(trigger.OpRezone, "rezone", "Move local-time triggers to another zone, wall times kept",
+		&commandFlags{}, func() (map[string]any, error) {
+			if zone == "" {
+				return nil, usagef("say where to, with --tz: such as Europe/Berlin")
+			}
+			return map[string]any{"timezone": zone}, nil
+		})
 	cmd.Flags().StringVar(&zone, "tz", "", "IANA `zone`: Europe/Berlin")
 	return cmd
 }

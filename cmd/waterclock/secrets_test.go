@@ -33,7 +33,10 @@ func devInProcess(t *testing.T, env []string, args ...string) *devWorld {
 	w := &devWorld{t: t, out: &logtest.Buffer{}, log: &logtest.Buffer{}}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan int, 1)
-	args = append([]string{"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0"}, args...)
+	args = append([]string{
+		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0",
+		"--kafka-listen", "127.0.0.1:0",
+	}, args...)
 	go func() {
 		done <- run(ctx, args, stdio{in: strings.NewReader(""), out: w.out, err: w.log, env: env})
 	}()
@@ -80,7 +83,8 @@ func (w *devWorld) call(method, path, body string, header ...string) (int, strin
 
 func (w *devWorld) client(opts ...kgo.Opt) *kgo.Client {
 	w.t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.kafka), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.kafka), kgo.RecordPartitioner(kgo.ManualPartitioner())},
+		opts...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -91,7 +95,10 @@ func (w *devWorld) client(opts ...kgo.Opt) *kgo.Client {
 // send appends a record to commands as any Kafka client would.
 func (w *devWorld) send(key, value string, headers ...string) {
 	w.t.Helper()
-	r := &kgo.Record{Topic: "waterclock.commands", Partition: topics.Partition([]byte(key), 4), Key: []byte(key), Value: []byte(value)}
+	r := &kgo.Record{
+		Topic: "waterclock.commands", Partition: topics.Partition([]byte(key), 4), Key: []byte(key),
+		Value: []byte(value),
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
 	}
@@ -103,7 +110,8 @@ func (w *devWorld) send(key, value string, headers ...string) {
 // due reads the next due event of a channel.
 func (w *devWorld) due(channel string, n int) []*kgo.Record {
 	w.t.Helper()
-	cl := w.client(kgo.ConsumeTopics("waterclock.due."+channel), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(50*time.Millisecond))
+	cl := w.client(kgo.ConsumeTopics("waterclock.due."+channel), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(50*time.Millisecond))
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	var got []*kgo.Record
@@ -132,7 +140,8 @@ func TestTraceReachesACollector(t *testing.T) {
 	w := devInProcess(t, []string{"WATERCLOCK_TRACING_EXPORTER=otlp"}, "--tracing-endpoint", c.URL)
 	const over = "0af7651916cd43dd8448eb211c80319c"
 	const raw = "1bf7651916cd43dd8448eb211c80319c"
-	if status, body := w.call("PUT", "/v1/triggers/http", `{"delay":"300ms","channel":"orders"}`, "Traceparent", "00-"+over+"-b7ad6b7169203331-01"); status != http.StatusCreated {
+	if status, body := w.call("PUT", "/v1/triggers/http", `{"delay":"300ms","channel":"orders"}`, "Traceparent",
+		"00-"+over+"-b7ad6b7169203331-01"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
 	w.send("raw", `{"op":"register","delay":"300ms","channel":"orders"}`, "traceparent", "00-"+raw+"-b7ad6b7169203331-01")
@@ -152,10 +161,13 @@ func TestTraceReachesACollector(t *testing.T) {
 		}
 		return names
 	}
-	if got, want := fmt.Sprint(path("http")), "[send waterclock.due.orders send waterclock.commands PUT /v1/triggers/{id}]"; got != want || !strings.HasPrefix(carried["http"], "00-"+over) {
+	if got, want := fmt.Sprint(path("http")),
+		"[send waterclock.due.orders send waterclock.commands PUT /v1/triggers/{id}]"; got != want ||
+		!strings.HasPrefix(carried["http"], "00-"+over) {
 		t.Errorf("over HTTP %s in %s, want %s", got, carried["http"], want)
 	}
-	if got, want := fmt.Sprint(path("raw")), "[send waterclock.due.orders]"; got != want || !strings.HasPrefix(carried["raw"], "00-"+raw) {
+	if got, want := fmt.Sprint(path("raw")), "[send waterclock.due.orders]"; got != want ||
+		!strings.HasPrefix(carried["raw"], "00-"+raw) {
 		t.Errorf("over Kafka %s in %s, want %s", got, carried["raw"], want)
 	}
 	decided := map[string]string{}
@@ -183,22 +195,36 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := devInProcess(t, []string{
-		"WATERCLOCK_LOG_LEVEL=debug", "WATERCLOCK_LOG_REQUESTS=true", "WATERCLOCK_AUTH_KEYS_FILE=" + keys, "WATERCLOCK_WEBHOOK_SECRET=marked-webhook-secret",
-		"WATERCLOCK_INTERNAL_SECRET=marked-internal-secret", "WATERCLOCK_POSTGRES_URL=postgres://u:marked-password@127.0.0.1/x", "WATERCLOCK_API_KEY=marked-own-key",
+		"WATERCLOCK_LOG_LEVEL=debug", "WATERCLOCK_LOG_REQUESTS=true", "WATERCLOCK_AUTH_KEYS_FILE=" + keys,
+		"WATERCLOCK_WEBHOOK_SECRET=marked-webhook-secret",
+		"WATERCLOCK_INTERNAL_SECRET=marked-internal-secret",
+		"WATERCLOCK_POSTGRES_URL=postgres://u:marked-password@127.0.0.1/x", "WATERCLOCK_API_KEY=marked-own-key",
 		"WATERCLOCK_AUTH_OIDC_ISSUER=http://127.0.0.1:1", "WATERCLOCK_AUTH_OIDC_AUDIENCE=a",
 		"WATERCLOCK_TRACING_EXPORTER=otlp", "WATERCLOCK_TRACING_ENDPOINT=" + c.URL,
 	})
-	auth := []string{"Authorization", "Bearer " + key(1), "X-Marked", "marked-header", "Cookie", "marked-cookie", "Baggage", "k=marked-baggage", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	auth := []string{
+		"Authorization", "Bearer " + key(1), "X-Marked", "marked-header", "Cookie", "marked-cookie",
+		"Baggage", "k=marked-baggage", "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	}
 	content := `"payload":{"x":"marked-payload"},"user_id":"marked-user","headers":{"x":"marked-user-header"},"tags":{"a":"marked-tag"}`
 	for _, r := range []struct{ method, path, body string }{
 		{"PUT", "/v1/triggers/a", `{"delay":"200ms",` + content + `}`},
-		{"PUT", "/v1/triggers/b", `{"delay":"1h",` + content + `,"channel":"webhook","callback":{"url":"https://hooks.example/marked-callback?k=marked-callback-key"}}`},
+		{
+			"PUT", "/v1/triggers/b",
+			`{"delay":"1h",` + content + `,"channel":"webhook","callback":{"url":"https://hooks.example/marked-callback?k=marked-callback-key"}}`,
+		},
 		{"PUT", "/v1/triggers/c", `{"delay":"1h","payload":"marked-payload`},
 		{"PUT", "/v1/triggers/c", `{"dealy":"marked-value",` + content + `}`},
 		{"PUT", "/v1/triggers/c", `{"delay":"1h","callback":{"url":"https://marked-user:marked-password@x/"}}`},
 		{"PATCH", "/v1/triggers/b", `{"payload":"marked-payload"}`},
-		{"POST", "/v1/triggers:batch", `{"id":"d","delay":"1h",` + content + "}\n{\"id\":\"e\",\"marked-name\":1}\n{\"marked"},
-		{"POST", "/v1/triggers", `{"callbackUrl":"https://hooks.example/marked-callback","payload":"marked-payload","delaySeconds":60}`},
+		{
+			"POST", "/v1/triggers:batch",
+			`{"id":"d","delay":"1h",` + content + "}\n{\"id\":\"e\",\"marked-name\":1}\n{\"marked",
+		},
+		{
+			"POST", "/v1/triggers",
+			`{"callbackUrl":"https://hooks.example/marked-callback","payload":"marked-payload","delaySeconds":60}`,
+		},
 		{"GET", "/v1/triggers?user_id=marked-user&tag=a:marked-tag", ""},
 		{"GET", "/v1/triggers?marked-name=marked-value", ""},
 		{"GET", "/v1/triggers?cursor=marked-cursor", ""},
@@ -207,8 +233,12 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 	} {
 		w.call(r.method, r.path, r.body, auth...)
 	}
-	for _, credential := range []string{"marked-token", "marked.jwt.token", "eyJhbGciOiJSUzI1NiJ9.eyJtYXJrZWQiOiJtYXJrZWQtY2xhaW0ifQ.bWFya2Vk", key(3)} {
-		if status, _ := w.call("GET", "/v1/triggers/a", "", "Authorization", "Bearer "+credential, "X-API-Key", "marked-other-key"); status < 400 {
+	for _, credential := range []string{
+		"marked-token", "marked.jwt.token",
+		"eyJhbGciOiJSUzI1NiJ9.eyJtYXJrZWQiOiJtYXJrZWQtY2xhaW0ifQ.bWFya2Vk", key(3),
+	} {
+		if status, _ := w.call("GET", "/v1/triggers/a", "", "Authorization", "Bearer "+credential, "X-API-Key",
+			"marked-other-key"); status < 400 {
 			t.Errorf("%s is let in", credential)
 		}
 	}

@@ -34,11 +34,16 @@ you like: partitions are shared among those with the engine role.`,
 			if err != nil {
 				return &failure{Exit: exitUsage, Msg: "--accept-gap", Err: err}
 			}
-			return node.Serve(ctx, node.Options{Config: c, Logger: a.log(c), Version: buildVersion(), AcceptGaps: gaps, TakeOver: takeOver})
+			return node.Serve(ctx, node.Options{
+				Config: c, Logger: a.log(c), Version: buildVersion(), AcceptGaps: gaps,
+				TakeOver: takeOver,
+			})
 		},
 	}
-	cmd.Flags().StringVar(&acceptGap, "accept-gap", "", "let a refused partition go on although commands were lost: PARTITION:OFFSET, as its message says")
-	cmd.Flags().StringVar(&takeOver, "take-over", "", "take the topics over from another consumer group, for good: its nodes are fenced")
+	cmd.Flags().StringVar(&acceptGap, "accept-gap", "",
+		"let a refused partition go on although commands were lost: PARTITION:OFFSET, as its message says")
+	cmd.Flags().StringVar(&takeOver, "take-over", "",
+		"take the topics over from another consumer group, for good: its nodes are fenced")
 	a.flags.BindAll(cmd.Flags())
 	return cmd
 }

@@ -73,7 +73,8 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "live a seed that fails so many times more, and tell how often it fails")
-	fs.BoolVar(&f.shrink, "shrink", false, "look for a smaller life that fails, too: fewer faults, triggers, days, partitions")
+	fs.BoolVar(&f.shrink, "shrink", false,
+		"look for a smaller life that fails, too: fewer faults, triggers, days, partitions")
 	fs.BoolVar(&f.story, "story", false, "print what was done to whom for lives that passed, too")
 	fs.BoolVar(&f.serve, "serve", false, "live one plan, for the process that started this one")
 	_ = fs.MarkHidden("serve")
@@ -121,7 +122,8 @@ func (a *app) listFaults() error {
 	for _, f := range sim.Faults {
 		items = append(items, row{f.Name, f.Means})
 	}
-	return a.out.list(items, []string{"FAULT", "WHAT HAPPENS"}, func(i int) []string { return []string{sim.Faults[i].Name, sim.Faults[i].Means} })
+	return a.out.list(items, []string{"FAULT", "WHAT HAPPENS"},
+		func(i int) []string { return []string{sim.Faults[i].Name, sim.Faults[i].Means} })
 }
 
 func (f *simFlags) check() error {

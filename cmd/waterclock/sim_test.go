@@ -28,7 +28,8 @@ func TestSim(t *testing.T) {
 	if s.Seed != 3 || s.Seeds != 3 || s.Failed != 0 || s.Fired == 0 || s.Faults["kill"] == 0 || len(s.Lives) != 0 {
 		t.Errorf("%+v", s)
 	}
-	cli(t, nil, "", append(small, "--story")...).want(t, exitOK, "waterclock sim --seed 1 --days 0.01 --partitions 1", ": kill", "1 seed, 0 failed")
+	cli(t, nil, "", append(small, "--story")...).want(t, exitOK, "waterclock sim --seed 1 --days 0.01 --partitions 1",
+		": kill", "1 seed, 0 failed")
 }
 
 func TestSimFlags(t *testing.T) {
@@ -49,7 +50,8 @@ func TestSimFlags(t *testing.T) {
 // at which rate, and the smaller life.
 func TestTaleOfALife(t *testing.T) {
 	l := &simLife{
-		Command: "waterclock sim --seed 1", Story: []string{"then  a: kill"}, Violations: []string{"it broke\n  and how"}, Repeated: 10, Failed: 3,
+		Command: "waterclock sim --seed 1", Story: []string{"then  a: kill"}, Violations: []string{"it broke\n  and how"},
+		Repeated: 10, Failed: 3,
 		Smaller: &simLife{Command: "waterclock sim --seed 1 --faults kill"},
 	}
 	want := "waterclock sim --seed 1|  then  a: kill|  it broke|    and how|  it fails 3 times of 10|A smaller life that fails:|waterclock sim --seed 1 --faults kill"

@@ -8,15 +8,16 @@ import (
 
 func newSnooze(a *app) *cobra.Command {
 	var duration, until string
-	cmd := a.verb(trigger.OpSnooze, "snooze", "Move a one-shot, or fire a recurring one once more later", &commandFlags{}, func() (map[string]any, error) {
-		if (duration == "") == (until == "") {
-			return nil, usagef("say how long, with either --for or --until")
-		}
-		out := map[string]any{}
-		put(out, "for", duration)
-		put(out, "until", until)
-		return out, nil
-	})
+	cmd := a.verb(trigger.OpSnooze, "snooze", "Move a one-shot, or fire a recurring one once more later", &commandFlags{},
+		func() (map[string]any, error) {
+			if (duration == "") == (until == "") {
+				return nil, usagef("say how long, with either --for or --until")
+			}
+			out := map[string]any{}
+			put(out, "for", duration)
+			put(out, "until", until)
+			return out, nil
+		})
 	cmd.Flags().StringVar(&duration, "for", "", "`duration` from now: 10m")
 	cmd.Flags().StringVar(&until, "until", "", "`time`: an instant, or a wall time in the trigger's zone")
 	return cmd

@@ -39,7 +39,10 @@ func TestListFeedsDiff(t *testing.T) {
 func TestSnoozeShowsItsOwnTime(t *testing.T) {
 	kafka, url := startDev(t)
 	for door, at := range map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}} {
-		cli(t, nil, "", append([]string{"schedule", door, "--every", "FREQ=DAILY", "--start", "2030-01-02T09:00", "--tz", "Europe/Berlin"}, at...)...).want(t, exitOK, "2030-01-02T09:00:00[Europe/Berlin]")
+		cli(t, nil, "", append([]string{
+			"schedule", door, "--every", "FREQ=DAILY", "--start", "2030-01-02T09:00", "--tz",
+			"Europe/Berlin",
+		}, at...)...).want(t, exitOK, "2030-01-02T09:00:00[Europe/Berlin]")
 		r := cli(t, nil, "", append([]string{"snooze", door, "--until", "2030-01-01T10:00:00Z"}, at...)...)
 		if r.want(t, exitOK, "2030-01-01T10:00:00.000Z"); strings.Contains(r.out, "Europe/Berlin") {
 			t.Errorf("over %s: %s", door, r.out)
@@ -54,7 +57,8 @@ func TestWatchEnds(t *testing.T) {
 	begun := time.Now()
 	r := cli(t, nil, "", "watch", "w", "--url", url)
 	r.want(t, exitOK, "occurrence.fired")
-	if took := time.Since(begun); took > time.Minute || !strings.Contains(r.err, "w is FIRED: nothing more happens to it") {
+	if took := time.Since(begun); took > time.Minute ||
+		!strings.Contains(r.err, "w is FIRED: nothing more happens to it") {
 		t.Errorf("after %v: %s", took, r.err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 func newTopics(a *app) *cobra.Command {
-	return parent("topics", "Compare the topics with what they must be, or make them so", newTopicsPlan(a), newTopicsApply(a))
+	return parent("topics", "Compare the topics with what they must be, or make them so", newTopicsPlan(a),
+		newTopicsApply(a))
 }
 
 func newTopicsPlan(a *app) *cobra.Command {
@@ -27,16 +28,17 @@ func newTopicsPlan(a *app) *cobra.Command {
 			if f.only {
 				return a.printACLs(f)
 			}
-			return a.withPlan(cmd.Context(), func(_ *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
-				acls, err := f.acls(c, channels)
-				if err != nil {
-					return err
-				}
-				if err := a.printPlanAndACLs(c, plan, acls); err != nil {
-					return err
-				}
-				return refusal(plan)
-			})
+			return a.withPlan(cmd.Context(),
+				func(_ *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
+					acls, err := f.acls(c, channels)
+					if err != nil {
+						return err
+					}
+					if err := a.printPlanAndACLs(c, plan, acls); err != nil {
+						return err
+					}
+					return refusal(plan)
+				})
 		},
 	}
 	f.bind(cmd)
@@ -49,15 +51,16 @@ func newTopicsApply(a *app) *cobra.Command {
 		Short: "Create missing topics and correct settings; never touches partitions or loses data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withPlan(cmd.Context(), func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
-				if err := refusal(plan); err != nil {
-					return err
-				}
-				if err := kafkaconn.Apply(cmd.Context(), cl, kafkaconn.Wanted(c, channels...), plan); err != nil {
-					return err
-				}
-				return a.printPlan(plan)
-			})
+			return a.withPlan(cmd.Context(),
+				func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error {
+					if err := refusal(plan); err != nil {
+						return err
+					}
+					if err := kafkaconn.Apply(cmd.Context(), cl, kafkaconn.Wanted(c, channels...), plan); err != nil {
+						return err
+					}
+					return a.printPlan(plan)
+				})
 		},
 	}
 }
@@ -72,7 +75,9 @@ func refusal(plan []topics.Change) error {
 
 // withPlan compares the settings with the brokers; channels are those created
 // by use.
-func (a *app) withPlan(ctx context.Context, do func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error) error {
+func (a *app) withPlan(ctx context.Context,
+	do func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error,
+) error {
 	c, err := a.config(false)
 	if err != nil {
 		return err

@@ -21,8 +21,10 @@ type aclFlags struct {
 func (f *aclFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&f.only, "acls", false, "only the ACLs; asks no broker")
-	fs.StringArrayVar(&f.channels, "channel", nil, "a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
-	fs.StringArrayVar(&f.principals, "principal", nil, "who a role is, `role=User:name`: engine, producer, analyst or channel:NAME; may be repeated")
+	fs.StringArrayVar(&f.channels, "channel", nil,
+		"a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
+	fs.StringArrayVar(&f.principals, "principal", nil,
+		"who a role is, `role=User:name`: engine, producer, analyst or channel:NAME; may be repeated")
 }
 
 // acls are those of the settings, for the channels in use too.
@@ -45,7 +47,10 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 			return nil, usagef("--channel %s: a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit", name)
 		}
 		ch := c.Channel(name)
-		team := topics.ChannelACL{Name: name, Topics: []string{ch.Topic}, Receipts: ch.Receipts, Team: who[topics.RoleChannel+name]}
+		team := topics.ChannelACL{
+			Name: name, Topics: []string{ch.Topic}, Receipts: ch.Receipts,
+			Team: who[topics.RoleChannel+name],
+		}
 		if ch.HighLane {
 			team.Topics = append(team.Topics, topics.HighLane(ch.Topic))
 		}
@@ -111,7 +116,8 @@ func (a *app) printPlanAndACLs(c *config.Config, plan []topics.Change, acls []to
 // printACLScript prints what can be saved and run by sh.
 func (a *app) printACLScript(c *config.Config, acls []topics.ACL) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "acl() { kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add \"$@\"; }\n", shellWord(c.Brokers[0]))
+	fmt.Fprintf(&b, "acl() { kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add \"$@\"; }\n",
+		shellWord(c.Brokers[0]))
 	role := ""
 	for i := range acls {
 		if acls[i].Role != role {

@@ -20,17 +20,30 @@ func TestPlanACLs(t *testing.T) {
 		not  string
 	}{
 		{"as it comes", nil, []string{
-			"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed", "--transactional-id waterclock-",
-			"User:producer --operation Write --operation Describe --topic waterclock.commands", "User:default --operation Read --operation Describe --topic waterclock.due.default",
+			"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed",
+			"--transactional-id waterclock-",
+			"User:producer --operation Write --operation Describe --topic waterclock.commands",
+			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
 		}, "--topic waterclock.receipts"},
-		{"prefix and group", []string{"--set", "topics.prefix=x.", "--set", "group=g"}, []string{"--topic x. ", "--group g ", "--transactional-id g-", "User:g "}, "waterclock."},
+		{
+			"prefix and group",
+			[]string{"--set", "topics.prefix=x.", "--set", "group=g"},
+			[]string{"--topic x. ", "--group g ", "--transactional-id g-", "User:g "},
+			"waterclock.",
+		},
 		{"topics made by somebody else", []string{"--set", "topics.manage=false"}, nil, "--operation Create"},
-		{"the user that logs in", []string{"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=eng", "--set", "kafka.sasl.password=x", "--set", "kafka.tls.enabled=true"}, []string{"User:eng "}, "User:waterclock"},
+		{"the user that logs in", []string{
+			"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=eng", "--set",
+			"kafka.sasl.password=x", "--set", "kafka.tls.enabled=true",
+		}, []string{"User:eng "}, "User:waterclock"},
 		{
 			"named",
 			[]string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
-			[]string{"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'", "User:o --operation Read --operation Describe --topic waterclock.due.orders"},
+			[]string{
+				"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'",
+				"User:o --operation Read --operation Describe --topic waterclock.due.orders",
+			},
 			"User:producer",
 		},
 		{
@@ -64,5 +77,6 @@ func TestPlanHasACLs(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &both); err != nil || len(both.Changes) != 0 || len(both.ACLs) < 10 {
 		t.Errorf("%v: %s%s", err, r.out, r.err)
 	}
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be", "acl --allow-principal User:waterclock")
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be",
+		"acl --allow-principal User:waterclock")
 }

@@ -17,7 +17,8 @@ import (
 )
 
 func newTZData(a *app) *cobra.Command {
-	return parent("tzdata", "See or change the time zone database that triggers are planned by", newTZDataStatus(a), newTZDataApply(a))
+	return parent("tzdata", "See or change the time zone database that triggers are planned by", newTZDataStatus(a),
+		newTZDataApply(a))
 }
 
 // release is one tz database.
@@ -62,9 +63,17 @@ func newTZDataStatus(a *app) *cobra.Command {
 func statusRows(active *release, own release) [][2]string {
 	rows := [][2]string{{"active", "none applied: each engine uses the release it carries"}}
 	if active != nil {
-		rows = [][2]string{{"active", active.Label}, {"since", active.Since}, {"sha256", active.ID}, {"zones", strconv.Itoa(active.Zones)}}
+		rows = [][2]string{
+			{"active", active.Label},
+			{"since", active.Since},
+			{"sha256", active.ID},
+			{"zones", strconv.Itoa(active.Zones)},
+		}
 		if len(active.Carried) > 0 {
-			rows = append(rows, [2]string{"carried over", strings.Join(active.Carried, ", ") + ": as in the release before, for this one lacks them"})
+			rows = append(rows, [2]string{
+				"carried over",
+				strings.Join(active.Carried, ", ") + ": as in the release before, for this one lacks them",
+			})
 		}
 	}
 	rows = append(rows, [2]string{"this binary", own.Label}, [2]string{"its sha256", own.ID})
@@ -133,10 +142,12 @@ without its zone, and status names them.`,
 			return a.applyTZData(cmd.Context(), c, f, topics.TZData{Label: label, Zip: blob})
 		},
 	}
-	cmd.Flags().StringVar(&f.label, "label", "", "IANA's `name` of the release: 2026b; needed for a FILE, which does not say it")
+	cmd.Flags().StringVar(&f.label, "label", "",
+		"IANA's `name` of the release: 2026b; needed for a FILE, which does not say it")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would change, and write nothing")
 	cmd.Flags().BoolVar(&f.count, "count", true, "with --dry-run: read all triggers and count those that might move")
-	cmd.Flags().BoolVar(&f.force, "force", false, "even if zones are missing, which keep their rules, or over 60 change: that looks like a broken file")
+	cmd.Flags().BoolVar(&f.force, "force", false,
+		"even if zones are missing, which keep their rules, or over 60 change: that looks like a broken file")
 	return cmd
 }
 
@@ -190,7 +201,8 @@ func (a *app) applyTZData(ctx context.Context, c *config.Config, f *tzApplyFlags
 		if err := a.writeSetting(ctx, c, rec); err != nil {
 			return err
 		}
-		a.note("written; each partition applies it where it reads it, and tells of each trigger it moves (waterclock events tail --type trigger.rescheduled)")
+		a.note("written; each partition applies it where it reads it, and tells of each trigger it moves " +
+			"(waterclock events tail --type trigger.rescheduled)")
 	}
 	return a.printTransition(ctx, c, t, false)
 }

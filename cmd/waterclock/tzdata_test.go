@@ -18,7 +18,8 @@ import (
 func TestEmbeddedZipIsTheCalendars(t *testing.T) {
 	sum := sha256.Sum256(calendar.EmbeddedZip())
 	if got, want := hex.EncodeToString(sum[:]), calendar.Embedded().ID(); got != want {
-		t.Errorf("tzdata_zoneinfo.zip has SHA-256 %s, package calendar's release %s: copy calendar/tzdata/zoneinfo.zip here", got, want)
+		t.Errorf("tzdata_zoneinfo.zip has SHA-256 %s, package calendar's release %s: copy calendar/tzdata/zoneinfo.zip here",
+			got, want)
 	}
 }
 
@@ -86,20 +87,24 @@ func TestTZData(t *testing.T) {
 	stand(t, brokers, "elsewhere", trigger.Pending, specFrom(t, c, `{"recurrence":"FREQ=DAILY","timezone":"Asia/Tokyo"}`))
 	next := otherRelease(t, map[string]string{"Europe/Berlin": "Europe/London"})
 	run("apply", next).want(t, exitUsage, "--label is missing")
-	run("apply", next, "--label", "2099a", "--dry-run").want(t, exitOK, "1 zone differ", "at most 1 trigger would move", "Europe/Berlin")
+	run("apply", next, "--label", "2099a", "--dry-run").want(t, exitOK, "1 zone differ", "at most 1 trigger would move",
+		"Europe/Berlin")
 	run("apply", next, "--label", "2099a", "--dry-run", "-o", "json", "--jq", ".triggers").want(t, exitOK, "1")
 	run("apply", next, "--label", "2099a").want(t, exitOK, "written")
 	run("status", "-o", "json", "--jq", `.active.label+" "+(.same|tostring)`).want(t, exitOK, "2099a false")
 
 	lacks := otherRelease(t, map[string]string{"Europe/Berlin": ""})
 	run("apply", lacks, "--label", "2099b").want(t, exitLoss, "lacks 1 zone (Europe/Berlin)", "--force")
-	run("apply", lacks, "--label", "2099b", "--dry-run").want(t, exitOK, "at most 0 triggers would move", "lacks the zone of 1 trigger", "removed")
-	run("apply", lacks, "--label", "2099b", "--dry-run", "--force").want(t, exitOK, "lacks the zone of 1 trigger", "carried over")
+	run("apply", lacks, "--label", "2099b", "--dry-run").want(t, exitOK, "at most 0 triggers would move",
+		"lacks the zone of 1 trigger", "removed")
+	run("apply", lacks, "--label", "2099b", "--dry-run", "--force").want(t, exitOK, "lacks the zone of 1 trigger",
+		"carried over")
 	run("apply", lacks, "--label", "2099b", "--force").want(t, exitOK, "written", "Europe/Berlin", "carried over")
 	run("apply", lacks, "--label", "2099b", "--force").want(t, exitOK, "active already")
 	run("status").want(t, exitOK, "2099b", "carried over", "Europe/Berlin")
 	run("status", "-o", "json", "--jq", `.active.carried|join(" ")`).want(t, exitOK, "Europe/Berlin")
-	run("apply", next, "--label", "2099c", "--dry-run").want(t, exitOK, "no clock changes") // Berlin's rules are those of 2099a
+	// Berlin's rules are those of 2099a
+	run("apply", next, "--label", "2099c", "--dry-run").want(t, exitOK, "no clock changes")
 	bad := filepath.Join(t.TempDir(), "x.zip")
 	if err := os.WriteFile(bad, []byte("no zip"), 0o600); err != nil {
 		t.Fatal(err)
@@ -114,5 +119,6 @@ func TestTooManyZonesChange(t *testing.T) {
 	for _, name := range calendar.Embedded().Names()[:200] {
 		change[name] = "Asia/Tokyo"
 	}
-	cli(t, nil, "", "tzdata", "apply", otherRelease(t, change), "--label", "2099a", "--brokers", cluster(t)).want(t, exitConflict, "looks like a broken file")
+	cli(t, nil, "", "tzdata", "apply", otherRelease(t, change), "--label", "2099a", "--brokers", cluster(t)).want(t,
+		exitConflict, "looks like a broken file")
 }

@@ -95,10 +95,18 @@ func (t *transition) safe(force bool) error {
 	case force:
 		return nil
 	case len(lacked) > 0:
-		return &failure{Exit: exitLoss, Msg: fmt.Sprintf("release %s lacks %s (%s): triggers there could not be planned. Was it built without backward links? With --force they keep the rules they have",
-			t.To.Label, plural(len(lacked), "zone"), strings.Join(lacked[:min(5, len(lacked))], ", "))}
+		return &failure{
+			Exit: exitLoss,
+			Msg: fmt.Sprintf("release %s lacks %s (%s): triggers there could not be planned. "+
+				"Was it built without backward links? With --force they keep the rules they have",
+				t.To.Label, plural(len(lacked), "zone"), strings.Join(lacked[:min(5, len(lacked))], ", ")),
+		}
 	case moved > maxChanged:
-		return &failure{Exit: exitConflict, Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force", t.To.Label, moved)}
+		return &failure{
+			Exit: exitConflict,
+			Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force", t.To.Label,
+				moved),
+		}
 	}
 	return nil
 }

@@ -209,7 +209,8 @@ func (b *engineRun) raw(ctx context.Context) error {
 func (b *engineRun) command(i int) *kgo.Record {
 	key := "bench-" + b.run + "-" + strconv.Itoa(i)
 	return &kgo.Record{
-		Partition: topics.Partition([]byte(key), int32(b.cfg.Topics.Partitions)), Key: []byte(key), Value: b.payloads[i%len(b.payloads)],
+		Partition: topics.Partition([]byte(key), int32(b.cfg.Topics.Partitions)), Key: []byte(key),
+		Value:   b.payloads[i%len(b.payloads)],
 		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, b.due(i).UnixMilli(), 10)}},
 	}
 }

@@ -192,7 +192,8 @@ func (f *fairnessRun) after(kind, i int) time.Duration {
 func (f *fairnessRun) send(ctx context.Context, key string, due time.Time, channel, priority string, i int) {
 	f.sent++
 	f.produce.Produce(ctx, &kgo.Record{
-		Partition: topics.Partition([]byte(key), int32(f.cfg.Topics.Partitions)), Key: []byte(key), Value: f.payload[i%len(f.payload)],
+		Partition: topics.Partition([]byte(key), int32(f.cfg.Topics.Partitions)), Key: []byte(key),
+		Value: f.payload[i%len(f.payload)],
 		Headers: []kgo.RecordHeader{
 			{Key: "wc-fire-at", Value: strconv.AppendInt(nil, due.UnixMilli(), 10)},
 			{Key: "wc-channel", Value: []byte(channel)},
@@ -229,7 +230,9 @@ func (f *fairnessRun) count(ctx context.Context, cl *kgo.Client, herd int) (last
 }
 
 // readProbes takes the probes of a round and says how late each kind was.
-func (f *fairnessRun) readProbes(ctx context.Context, cl *kgo.Client, name string, due time.Time) (out [len(probeKinds)]ProbeLateness, err error) {
+func (f *fairnessRun) readProbes(
+	ctx context.Context, cl *kgo.Client, name string, due time.Time,
+) (out [len(probeKinds)]ProbeLateness, err error) {
 	var late [len(probeKinds)][]int64
 	want := len(probeKinds) * f.o.Probes
 	prefix := "other/" + f.run + "-" + name + "-"

@@ -133,7 +133,8 @@ func (b *httpRun) bare(ctx context.Context) (err error) {
 		}
 		return err
 	})
-	b.result.BareCPU = b.each(server, b.result.BarePerS) + float64((CPUTime()-cpu).Microseconds())/max(b.result.BarePerS*b.o.For.Seconds(), 1)
+	own := float64((CPUTime() - cpu).Microseconds()) / max(b.result.BarePerS*b.o.For.Seconds(), 1)
+	b.result.BareCPU = b.each(server, b.result.BarePerS) + own
 	return err
 }
 

@@ -56,7 +56,10 @@ func (b *httpRun) launch() (err error) {
 		return err
 	}
 	b.cfg.URL = "http://" + listen
-	args := []string{"--listen", listen, "--data-dir", b.dir, "--log-level", "error", "--limits-payload", b.cfg.Limits.Payload.String()}
+	args := []string{
+		"--listen", listen, "--data-dir", b.dir, "--log-level", "error",
+		"--limits-payload", b.cfg.Limits.Payload.String(),
+	}
 	if b.ownBroker {
 		kafka, err := freePort()
 		if err != nil {
@@ -67,7 +70,8 @@ func (b *httpRun) launch() (err error) {
 	} else {
 		b.cfg.Topics.Prefix = "waterclock-bench-" + b.id + "."
 		args = append([]string{
-			"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","), "--topics-prefix", b.cfg.Topics.Prefix,
+			"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","),
+			"--topics-prefix", b.cfg.Topics.Prefix,
 			"--group", b.cfg.Topics.Prefix + "engine", "--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions),
 		}, args...)
 	}
@@ -123,7 +127,8 @@ func (b *httpRun) serveBare(ctx context.Context) error {
 		return err
 	}
 	topic := b.cfg.Topic("bench-bare-" + b.id)
-	if b.bareKafka, err = kgo.NewClient(append(opts, kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0),
+	if b.bareKafka, err = kgo.NewClient(append(opts, kgo.DefaultProduceTopic(topic), kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		return err
 	}
@@ -142,7 +147,8 @@ func (b *httpRun) serveBare(ctx context.Context) error {
 			value, err := io.ReadAll(r.Body)
 			key := []byte(r.URL.Path)
 			if err == nil {
-				err = b.bareKafka.ProduceSync(r.Context(), &kgo.Record{Key: key, Value: value, Partition: topics.Partition(key, partitions)}).FirstErr()
+				err = b.bareKafka.ProduceSync(r.Context(),
+					&kgo.Record{Key: key, Value: value, Partition: topics.Partition(key, partitions)}).FirstErr()
 			}
 			if err != nil {
 				w.WriteHeader(http.StatusServiceUnavailable)

@@ -40,7 +40,8 @@ func payloadsOf(size int) [][]byte {
 func newProducer(e *node.Engine, c *config.Config) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}, e.Kafka()...)...)
 }
 

@@ -50,9 +50,10 @@ func armFailpoints(o *pipeline.Options) error {
 		}
 	}
 	if proxy := os.Getenv("FAILPOINTS_DIAL"); proxy != "" {
-		o.Kafka = append(slices.Clone(o.Kafka), kgo.Dialer(func(ctx context.Context, network, broker string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, behind(proxy, broker))
-		}))
+		o.Kafka = append(slices.Clone(o.Kafka),
+			kgo.Dialer(func(ctx context.Context, network, broker string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, behind(proxy, broker))
+			}))
 	}
 	dir := os.Getenv("FAILPOINTS_DIR")
 	if dir == "" {

@@ -38,7 +38,8 @@ func TestMayListen(t *testing.T) {
 			continue
 		}
 		var setting *SettingError
-		if !errors.As(err, &setting) || !strings.Contains(setting.Msg, "http.tls.cert") || !strings.Contains(setting.Msg, "http.tls_elsewhere") {
+		if !errors.As(err, &setting) || !strings.Contains(setting.Msg, "http.tls.cert") ||
+			!strings.Contains(setting.Msg, "http.tls_elsewhere") {
 			t.Errorf("%s: %v", row.name, err)
 		}
 	}
@@ -50,7 +51,9 @@ func TestURLOf(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, row := range []struct{ cert, address, want string }{
-		{"", "127.0.0.1:8080", "http://127.0.0.1:8080"}, {"c.pem", "127.0.0.1:8080", "https://127.0.0.1:8080"}, {"c.pem", "[::]:8080", "https://" + name + ":8080"},
+		{"", "127.0.0.1:8080", "http://127.0.0.1:8080"},
+		{"c.pem", "127.0.0.1:8080", "https://127.0.0.1:8080"},
+		{"c.pem", "[::]:8080", "https://" + name + ":8080"},
 	} {
 		if got := urlOf(&config.Config{HTTP: config.HTTP{Cert: row.cert}}, row.address); got != row.want {
 			t.Errorf("%s: %s, want %s", row.address, got, row.want)
@@ -60,7 +63,10 @@ func TestURLOf(t *testing.T) {
 
 // Keys that are none lock everybody out: somebody should say so.
 func TestKeysFileWithoutKeys(t *testing.T) {
-	for text, warned := range map[string]bool{"": true, "\n# none yet\n": true, "acme secret-of-acme-0123456789-0123456789\n": false} {
+	for text, warned := range map[string]bool{
+		"": true, "\n# none yet\n": true,
+		"acme secret-of-acme-0123456789-0123456789\n": false,
+	} {
 		file := filepath.Join(t.TempDir(), "keys")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -92,7 +98,8 @@ func TestAdmitChannels(t *testing.T) {
 		{"acme", `{"op":"snooze","for":"1m"}`, true},
 		{"acme", `{"op":"cancel"}`, true},
 	} {
-		c, err := topics.DecodeCommand(&topics.Record{Key: []byte(row.tenant + "/x"), Value: []byte(row.command)}, topics.Limits{}, nil)
+		c, err := topics.DecodeCommand(&topics.Record{Key: []byte(row.tenant + "/x"), Value: []byte(row.command)},
+			topics.Limits{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

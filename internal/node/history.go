@@ -50,8 +50,12 @@ func (n *node) runHistory(ctx context.Context) error {
 // historyReader lets the gateway read the projection.
 type historyReader struct{ h sinks.History }
 
-func (r historyReader) Events(ctx context.Context, tenant string, key trigger.Key, after gateway.EventCursor, limit int) ([]topics.Event, error) {
-	page, err := r.h.Events(ctx, sinks.EventQuery{Tenant: tenant, Trigger: string(key), After: sinks.EventCursor(after), Limit: limit})
+func (r historyReader) Events(
+	ctx context.Context, tenant string, key trigger.Key, after gateway.EventCursor, limit int,
+) ([]topics.Event, error) {
+	page, err := r.h.Events(ctx, sinks.EventQuery{
+		Tenant: tenant, Trigger: string(key), After: sinks.EventCursor(after), Limit: limit,
+	})
 	if err != nil {
 		return nil, err
 	}

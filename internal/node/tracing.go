@@ -13,7 +13,8 @@ func (n *node) openTracing() (err error) {
 	if t.Exporter != "otlp" {
 		return nil
 	}
-	n.tracing, err = tracing.New(context.Background(), tracing.Options{Endpoint: t.Endpoint, Ratio: t.Ratio, Version: n.opts.Version, Logger: n.log})
+	n.tracing, err = tracing.New(context.Background(),
+		tracing.Options{Endpoint: t.Endpoint, Ratio: t.Ratio, Version: n.opts.Version, Logger: n.log})
 	return err
 }
 

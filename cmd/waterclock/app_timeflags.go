@@ -37,7 +37,8 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.include, "include", nil, "an extra `date` or time; may be repeated")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "a `date` or time to leave out; may be repeated")
 	fs.StringSliceVar(&f.calendars, "calendars", nil, "`names` of holiday calendars, with commas between them")
-	fs.StringVar(&f.onHoliday, "on-holiday", "", "what becomes of a rule's date in them: skip (default), next_business_day or previous_business_day")
+	fs.StringVar(&f.onHoliday, "on-holiday", "",
+		"what becomes of a rule's date in them: skip (default), next_business_day or previous_business_day")
 	fs.StringVar(&f.gap, "dst-gap", "", "a wall time the clock skips: shift or skip")
 	fs.StringVar(&f.overlap, "dst-overlap", "", "a wall time that comes twice: first, second or both")
 }

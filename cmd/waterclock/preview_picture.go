@@ -199,7 +199,10 @@ func (p *picture) drawYear(w io.Writer, bold bool) {
 
 var (
 	weekdayNames = [7]string{"Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"}
-	monthNames   = [13]string{"", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+	monthNames   = [13]string{
+		"", "January", "February", "March", "April", "May", "June", "July", "August", "September",
+		"October", "November", "December",
+	}
 )
 
 // weekday is 0 for Monday. 1970-01-01 was a Thursday.

@@ -23,7 +23,10 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 	case "gone":
 		return []topics.Event{{Type: "cancel.too_late", Reason: "unknown"}}
 	case "fired":
-		return []topics.Event{{Type: "cancel.too_late", Reason: "fired", Occurrence: "o", DueTopic: "waterclock.due.x", DuePartition: ptr(int32(3))}}
+		return []topics.Event{{
+			Type: "cancel.too_late", Reason: "fired", Occurrence: "o", DueTopic: "waterclock.due.x",
+			DuePartition: ptr(int32(3)),
+		}}
 	case "rejected":
 		return []topics.Event{{Type: "command.rejected", Reason: "unknown_zone", Detail: "no such zone"}}
 	case "conflict":
@@ -48,7 +51,10 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 	case "forgotten":
 		return []topics.Event{{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"}}
 	case "cancelled":
-		return []topics.Event{{Type: "trigger.registered", Revision: 1, State: "PENDING"}, {Type: "trigger.cancelled", Source: "elsewhere"}}
+		return []topics.Event{
+			{Type: "trigger.registered", Revision: 1, State: "PENDING"},
+			{Type: "trigger.cancelled", Source: "elsewhere"},
+		}
 	}
 	return []topics.Event{
 		{Type: "trigger.registered", Source: "waterclock.commands/0/999", Revision: 77}, // another command's
@@ -65,28 +71,83 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"registered", []string{"schedule", "new", "--in", "7m"}, exitOK, []string{"trigger.registered", "PENDING", "2026-11-20T14:00:00.000Z"}},
+		{
+			"registered",
+			[]string{"schedule", "new", "--in", "7m"},
+			exitOK,
+			[]string{"trigger.registered", "PENDING", "2026-11-20T14:00:00.000Z"},
+		},
 		{"rejected", []string{"schedule", "rejected", "--in", "7m"}, exitUsage, []string{"unknown_zone: no such zone"}},
-		{"conflict", []string{"schedule", "conflict", "--in", "7m", "--if-revision", "3"}, exitConflict, []string{"revision is 4"}},
+		{
+			"conflict",
+			[]string{"schedule", "conflict", "--in", "7m", "--if-revision", "3"},
+			exitConflict,
+			[]string{"revision is 4"},
+		},
 		{"not found", []string{"pause", "none"}, exitNotFound, []string{"none: not_found"}},
-		{"a wait that would not wait", []string{"schedule", "new", "--in", "7m", "--wait", "--decision-timeout", "0"}, exitUsage, []string{"leave --decision-timeout away"}},
+		{
+			"a wait that would not wait",
+			[]string{"schedule", "new", "--in", "7m", "--wait", "--decision-timeout", "0"},
+			exitUsage,
+			[]string{"leave --decision-timeout away"},
+		},
 		{"cancel of nothing", []string{"cancel", "gone"}, exitNotFound, []string{"no such trigger"}},
 		{"cancel too late", []string{"cancel", "fired"}, exitConflict, []string{"waterclock.due.x, partition 3"}},
-		{"no engine", []string{"cancel", "silent", "--decision-timeout", "300ms"}, exitOK, []string{"command.accepted", "is one running?"}},
-		{"decided, and nothing told", []string{"ack", "nothing", "--decision-timeout", "10m"}, exitOK, []string{"nothing was in flight"}},
-		{"decided, and nothing told, as JSON", []string{"ack", "nothing", "--decision-timeout", "10m", "-o", "ndjson"}, exitOK, []string{`"op":"ack","decided":true,"source"`}},
-		{"a run, of which the firing will tell", []string{"run", "nothing", "--decision-timeout", "3s", "-o", "ndjson"}, exitOK, []string{`"op":"run_now","decided":true`}},
+		{
+			"no engine",
+			[]string{"cancel", "silent", "--decision-timeout", "300ms"},
+			exitOK,
+			[]string{"command.accepted", "is one running?"},
+		},
+		{
+			"decided, and nothing told",
+			[]string{"ack", "nothing", "--decision-timeout", "10m"},
+			exitOK,
+			[]string{"nothing was in flight"},
+		},
+		{
+			"decided, and nothing told, as JSON",
+			[]string{"ack", "nothing", "--decision-timeout", "10m", "-o", "ndjson"},
+			exitOK,
+			[]string{`"op":"ack","decided":true,"source"`},
+		},
+		{
+			"a run, of which the firing will tell",
+			[]string{"run", "nothing", "--decision-timeout", "3s", "-o", "ndjson"},
+			exitOK,
+			[]string{`"op":"run_now","decided":true`},
+		},
 		{"nobody waits", []string{"cancel", "silent", "--decision-timeout", "0"}, exitOK, []string{"command.accepted"}},
-		{"several, one of them refused", []string{"cancel", "new", "gone"}, exitNotFound, []string{"trigger.registered", "gone: there is no such trigger"}},
-		{"wait for the firing", []string{"schedule", "fires", "--in", "0", "--wait"}, exitOK, []string{"occurrence.fired", "the one", "2 ms"}},
-		{"wait for what has fired", []string{"schedule", "again", "--in", "0", "--wait"}, exitOK, []string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"}},
+		{
+			"several, one of them refused",
+			[]string{"cancel", "new", "gone"},
+			exitNotFound,
+			[]string{"trigger.registered", "gone: there is no such trigger"},
+		},
+		{
+			"wait for the firing",
+			[]string{"schedule", "fires", "--in", "0", "--wait"},
+			exitOK,
+			[]string{"occurrence.fired", "the one", "2 ms"},
+		},
+		{
+			"wait for what has fired",
+			[]string{"schedule", "again", "--in", "0", "--wait"},
+			exitOK,
+			[]string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"},
+		},
 		{
 			"wait for what has fired and is forgotten",
 			[]string{"schedule", "forgotten", "--in", "0", "--wait"},
 			exitConflict,
 			[]string{"has fired already, at 2020-11-20T14:00:00.000Z", "--idempotency-key"},
 		},
-		{"cancelled meanwhile", []string{"schedule", "cancelled", "--in", "1h", "--wait"}, exitConflict, []string{"did not fire: trigger.cancelled"}},
+		{
+			"cancelled meanwhile",
+			[]string{"schedule", "cancelled", "--in", "1h", "--wait"},
+			exitConflict,
+			[]string{"did not fire: trigger.cancelled"},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cli(t, nil, "", append(row.args, "--brokers", brokers)...).want(t, row.code, row.want...)
@@ -101,7 +162,8 @@ func TestInterruptedWait(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var errs saidThen // the note says that the wait begins
 	errs.do = stop
-	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
+	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers},
+		stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
 	if want := "new: no longer waited for; it stays scheduled"; code != exitFailed || !strings.Contains(errs.text, want) {
 		t.Errorf("exit code %d, want 1 and %q in %q", code, want, errs.text)
 	}
@@ -122,8 +184,10 @@ func (s *saidThen) Write(b []byte) (int, error) {
 // Over HTTP, too: the event if the history has it, else the reason.
 func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	f := newFakeAPI(t)
-	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired", "the one")
-	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1") // not what the series fired before
+	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired",
+		"the one")
+	// not what the series fired before
+	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
 	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED", FireAt: "2020-11-20T14:00:00.000Z"})
 	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {
@@ -143,7 +207,8 @@ func TestWithoutTopicState(t *testing.T) {
 		t.Fatal(err)
 	}
 	startEngine(t, brokers, decideByKey)
-	cli(t, nil, "", "schedule", "new", "--in", "7m", "--brokers", brokers, "--decision-timeout", "10m").want(t, exitOK, "trigger.registered", "2026-11-20T14:00:00.000Z")
+	cli(t, nil, "", "schedule", "new", "--in", "7m", "--brokers", brokers, "--decision-timeout", "10m").want(t, exitOK,
+		"trigger.registered", "2026-11-20T14:00:00.000Z")
 }
 
 func TestNoTopics(t *testing.T) {
@@ -154,7 +219,8 @@ func TestNoTopics(t *testing.T) {
 // The JSON spelling of every verb, as the contract has it.
 func TestCommandSpelling(t *testing.T) {
 	brokers := cluster(t)
-	e := startEngine(t, brokers, func(string, map[string]any) []topics.Event { return []topics.Event{{Type: "trigger.registered"}} })
+	e := startEngine(t, brokers,
+		func(string, map[string]any) []topics.Event { return []topics.Event{{Type: "trigger.registered"}} })
 	for _, row := range []struct {
 		name, stdin, want string
 		args              []string
@@ -164,30 +230,60 @@ func TestCommandSpelling(t *testing.T) {
 			[]string{"schedule", "k", "--in", "7m", "--channel", "orders", "--data", `{"holdId":"h"}`},
 		},
 		{
-			"local time", "", `{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
+			"local time", "",
+			`{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
 			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority", "high"},
 		},
 		{
-			"rule as it is", "", `{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
-			[]string{"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap", "skip"},
+			"rule as it is", "",
+			`{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
+			[]string{
+				"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap",
+				"skip",
+			},
 		},
-		{"five fields are cron", "", `{"op":"register","recurrence":"cron:0 9 * * 1-5"}`, []string{"schedule", "k", "--every", "0 9 * * 1-5"}},
-		{"a duration is every", "", `{"op":"register","recurrence":"every:15m"}`, []string{"schedule", "k", "--every", "15m"}},
-		{"a nickname is cron", "", `{"op":"register","recurrence":"cron:@daily"}`, []string{"schedule", "k", "--every", "@daily"}},
-		{"bytes from standard input", "\x00\x01", `{"op":"register","delay":"1s","payload_base64":"AAE="}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
-		{"JSON from standard input", ` [1.50] `, `{"op":"register","delay":"1s","payload":[1.50]}`, []string{"schedule", "k", "--in", "1s", "--data", "-"}},
+		{
+			"five fields are cron", "", `{"op":"register","recurrence":"cron:0 9 * * 1-5"}`,
+			[]string{"schedule", "k", "--every", "0 9 * * 1-5"},
+		},
+		{
+			"a duration is every", "", `{"op":"register","recurrence":"every:15m"}`,
+			[]string{"schedule", "k", "--every", "15m"},
+		},
+		{
+			"a nickname is cron", "", `{"op":"register","recurrence":"cron:@daily"}`,
+			[]string{"schedule", "k", "--every", "@daily"},
+		},
+		{
+			"bytes from standard input", "\x00\x01", `{"op":"register","delay":"1s","payload_base64":"AAE="}`,
+			[]string{"schedule", "k", "--in", "1s", "--data", "-"},
+		},
+		{
+			"JSON from standard input", ` [1.50] `, `{"op":"register","delay":"1s","payload":[1.50]}`,
+			[]string{"schedule", "k", "--in", "1s", "--data", "-"},
+		},
 		{
 			"callback", "", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
 			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"},
 		},
 		{
-			"tags and conditions", "", `{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
-			[]string{"schedule", "k", "--in", "1s", "--tag", "a=b=c", "--header", "h=v", "--if-absent", "--idempotency-key", "i"},
+			"tags and conditions", "",
+			`{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
+			[]string{
+				"schedule", "k", "--in", "1s", "--tag", "a=b=c", "--header", "h=v", "--if-absent", "--idempotency-key",
+				"i",
+			},
 		},
-		{"reschedule", "", `{"op":"reschedule","delay":"1h","if_revision":2}`, []string{"reschedule", "k", "--in", "1h", "--if-revision", "2"}},
+		{
+			"reschedule", "", `{"op":"reschedule","delay":"1h","if_revision":2}`,
+			[]string{"reschedule", "k", "--in", "1h", "--if-revision", "2"},
+		},
 		{"cancel", "", `{"op":"cancel"}`, []string{"cancel", "k"}},
 		{"snooze for", "", `{"op":"snooze","for":"10m"}`, []string{"snooze", "k", "--for", "10m"}},
-		{"snooze until", "", `{"op":"snooze","until":"2026-11-20T09:00"}`, []string{"snooze", "k", "--until", "2026-11-20T09:00"}},
+		{
+			"snooze until", "", `{"op":"snooze","until":"2026-11-20T09:00"}`,
+			[]string{"snooze", "k", "--until", "2026-11-20T09:00"},
+		},
 		{"skip", "", `{"op":"skip","occurrence":"2026-12-25"}`, []string{"skip", "k", "--occurrence", "2026-12-25"}},
 		{"pause", "", `{"op":"pause","note":"on holiday"}`, []string{"pause", "k", "--note", "on holiday"}},
 		{"resume", "", `{"op":"resume"}`, []string{"resume", "k"}},

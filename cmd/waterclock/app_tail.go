@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +32,11 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 // tail reads committed records of topics and gives each to show, which says
 // whether it counted. It ends after n that did, at the end with noFollow, or
 // when the user interrupts, which is no failure.
-func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags, show func(*kgo.Record) (bool, error)) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(time.Second))
+func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags,
+	show func(*kgo.Record) (bool, error),
+) error {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return err
 	}
@@ -99,7 +103,10 @@ func (f *tailFlags) span(ctx context.Context, admin *kadm.Client, topics []strin
 	if err != nil {
 		return nil, fmt.Errorf("find the end of %v: %w", topics, err)
 	}
-	s := &span{topics: topics, start: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{}, next: map[string]map[int32]int64{}}
+	s := &span{
+		topics: topics, start: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{},
+		next: map[string]map[int32]int64{},
+	}
 	found := false
 	for _, topic := range topics {
 		s.start[topic], s.end[topic], s.next[topic] = map[int32]kgo.Offset{}, map[int32]int64{}, map[int32]int64{}
@@ -139,4 +146,57 @@ func (s *span) done() bool {
 		}
 	}
 	return true
+}
+
+// readWhole gives visit every committed record of a topic, from its beginning
+// to where it ends now, in the order of each partition. what names it on the
+// progress bar; "" shows none.
+func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what string, visit func(*kgo.Record)) error {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	f := &tailFlags{fromBeginning: true, partition: -1}
+	s, err := f.span(ctx, kadm.NewClient(cl), []string{topic})
+	if err != nil {
+		return err
+	}
+	bar := a.progress(what, s.length())
+	defer bar.end()
+	return s.read(ctx, cl, func() { bar.set(s.length()) }, visit)
+}
+
+// read gives visit every committed record of the span, and calls step after
+// each fetch. The client keeps control records, which end transactions.
+func (s *span) read(ctx context.Context, cl *kgo.Client, step func(), visit func(*kgo.Record)) error {
+	cl.AddConsumePartitions(s.start)
+	for !s.done() {
+		fetches := cl.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := fetches.Err(); err != nil {
+			return fmt.Errorf("read %s: %w", strings.Join(s.topics, ", "), err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if s.passed(r); s.within(r) && !r.Attrs.IsControl() {
+				visit(r)
+			}
+		})
+		step()
+	}
+	return nil
+}
+
+// length is how many records, markers included, are still to be read, as far
+// as offsets tell.
+func (s *span) length() (n int64) {
+	for topic, ps := range s.end {
+		for p, end := range ps {
+			n += max(0, end-s.next[topic][p])
+		}
+	}
+	return n
 }

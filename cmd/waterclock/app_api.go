@@ -47,7 +47,9 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 
 // call sends a request with a JSON body, or none for nil. The error of a
 // status of 400 and above is the problem the API describes.
-func (a *api) call(ctx context.Context, method, path string, header http.Header, body any) (status int, answer []byte, err error) {
+func (a *api) call(ctx context.Context, method, path string, header http.Header, body any) (status int, answer []byte,
+	err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, a.within)
 	defer cancel()
 	resp, err := a.send(ctx, method, path, header, body)
@@ -120,13 +122,17 @@ func (a *api) explain(err error) error {
 			"no API answers at %s: start one with `waterclock dev`, or name yours with --url", a.base)}
 	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return failf("%s has a certificate of an authority that this machine does not trust: if it is yours, name its PEM file in SSL_CERT_FILE", a.base)
+		return failf("%s has a certificate of an authority that this machine does not trust: "+
+			"if it is yours, name its PEM file in SSL_CERT_FILE", a.base)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failf("%s has not answered within %s", a.base, a.within)
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
-		return &failure{Exit: exitFailed, Msg: a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers", Err: err}
+		return &failure{
+			Exit: exitFailed,
+			Msg:  a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers", Err: err,
+		}
 	}
 	return err
 }
@@ -141,7 +147,8 @@ func problem(resp *http.Response, body []byte) error {
 		p.Detail = p.Title
 	}
 	if resp.StatusCode == http.StatusUnauthorized {
-		p.Detail = strings.TrimPrefix(p.Detail+"; put your API key into WATERCLOCK_API_KEY, or into the settings file as api_key", "; ")
+		const advice = "; put your API key into WATERCLOCK_API_KEY, or into the settings file as api_key"
+		p.Detail = strings.TrimPrefix(p.Detail+advice, "; ")
 	}
 	if p.Code == "" {
 		p.Code = strings.ToLower(strings.ReplaceAll(http.StatusText(resp.StatusCode), " ", "_"))

@@ -123,7 +123,8 @@ func TestGet(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "get", "k", "--jq", ".revision").want(t, exitOK, "3")
 	cli(t, nil, "", "--url", f.URL, "get", "missing").want(t, exitNotFound, "missing: not_found: no such trigger")
 	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "does not answer like Waterclock's API")
-	cli(t, nil, "", "--url", f.URL, "get", "locked").want(t, exitFailed, "unauthenticated: no credential; put your API key into WATERCLOCK_API_KEY")
+	cli(t, nil, "", "--url", f.URL, "get", "locked").want(t, exitFailed,
+		"unauthenticated: no credential; put your API key into WATERCLOCK_API_KEY")
 	cli(t, nil, "", "--url", f.URL, "get", "broken").want(t, exitFailed, "internal_server_error")
 	cli(t, []string{"WATERCLOCK_API_KEY=secret"}, "", "--url", f.URL, "get", "acme/a b:c?d").want(t, exitOK)
 	if want := "GET /v1/triggers/acme%2Fa%20b%3Ac%3Fd Authorization=Bearer secret"; f.last() != want {
@@ -136,7 +137,8 @@ func TestPrivateAuthority(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	cli(t, nil, "", "--url", s.URL, "list").want(t, exitFailed, s.URL+" has a certificate of an authority", "SSL_CERT_FILE")
+	cli(t, nil, "", "--url", s.URL, "list").want(t, exitFailed, s.URL+" has a certificate of an authority",
+		"SSL_CERT_FILE")
 }
 
 func TestCompletionOfKeys(t *testing.T) {
@@ -157,7 +159,8 @@ func TestList(t *testing.T) {
 		t.Errorf("a trigger's name commands the terminal: %q", r.out)
 	}
 	cli(t, nil, "", "--url", f.URL, "list", "-n", "1", "-o", "ndjson").want(t, exitOK, `"trigger_id":"a"`, "more than 1")
-	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c=d", "--limit", "0").want(t, exitOK)
+	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c=d", "--limit", "0").want(t,
+		exitOK)
 	if want := "GET /v1/triggers?cursor=more&limit=500&state=pending&tag=a%3Ab&tag=c%3Ad"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
 	}
@@ -167,7 +170,8 @@ func TestWatch(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "watch", "k").want(t, exitFailed, "occurrence=the one", "ended the stream")
 	// A key that is not there is likelier mistyped than early.
-	cli(t, nil, "", "--url", f.URL, "watch", "missing").want(t, exitNotFound, "missing: not_found: no such trigger (--wait waits for it)")
+	cli(t, nil, "", "--url", f.URL, "watch", "missing").want(t, exitNotFound,
+		"missing: not_found: no such trigger (--wait waits for it)")
 	cli(t, nil, "", "--url", f.URL, "watch", "missing", "--wait").want(t, exitFailed, "ended the stream")
 	if want := "GET /v1/triggers/missing/events?follow=1"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
@@ -190,7 +194,12 @@ func TestCommandsOverHTTP(t *testing.T) {
 			exitOK,
 			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING",
 		},
-		{"cancel", []string{"cancel", "k", "--if-revision", "3"}, exitOK, `DELETE /v1/triggers/k If-Match="3"`, "revision  3"},
+		{
+			"cancel",
+			[]string{"cancel", "k", "--if-revision", "3"},
+			exitOK, `DELETE /v1/triggers/k If-Match="3"`,
+			"revision  3",
+		},
 		{
 			"reschedule takes the other time fields away",
 			[]string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"},
@@ -199,9 +208,19 @@ func TestCommandsOverHTTP(t *testing.T) {
 				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, "",
 		},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},
-		{"snooze", []string{"snooze", "k", "--for", "10m"}, exitOK, `POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, ""},
+		{
+			"snooze",
+			[]string{"snooze", "k", "--for", "10m"},
+			exitOK,
+			`POST /v1/triggers/k:snooze Content-Type=application/json {"for":"10m"}`, "",
+		},
 		{"missing", []string{"cancel", "k", "missing"}, exitNotFound, "", "missing: not_found: no such trigger"},
-		{"write and go", []string{"cancel", "slow", "--decision-timeout", "0"}, exitOK, "DELETE /v1/triggers/slow Prefer=respond-async", "command.accepted"},
+		{
+			"write and go",
+			[]string{"cancel", "slow", "--decision-timeout", "0"},
+			exitOK,
+			"DELETE /v1/triggers/slow Prefer=respond-async", "command.accepted",
+		},
 		{"late", []string{"cancel", "late"}, exitConflict, "", "already_fired"},
 		{"stale", []string{"cancel", "stale"}, exitConflict, "", "revision is 9"},
 		{"twice", []string{"schedule", "twice", "--in", "1s"}, exitConflict, "", "idempotency_conflict"},
@@ -232,8 +251,18 @@ func TestWhoIsAsked(t *testing.T) {
 		api  bool
 	}{
 		{"both by flag: Kafka", nil, []string{"--brokers", address, "--url", f.URL}, false},
-		{"the API by flag, brokers by environment", []string{"WATERCLOCK_BROKERS=" + address}, []string{"--url", f.URL}, true},
-		{"brokers by flag, the API by environment", []string{"WATERCLOCK_URL=" + f.URL}, []string{"--brokers", address}, false},
+		{
+			"the API by flag, brokers by environment",
+			[]string{"WATERCLOCK_BROKERS=" + address},
+			[]string{"--url", f.URL},
+			true,
+		},
+		{
+			"brokers by flag, the API by environment",
+			[]string{"WATERCLOCK_URL=" + f.URL},
+			[]string{"--brokers", address},
+			false,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			r := cli(t, row.env, "", append(row.args, "cancel", "k")...)

@@ -165,7 +165,8 @@ func (w *watcher) poll(ctx context.Context) error {
 			return
 		}
 		var e topics.Event
-		if w.passed = r.Offset + 1; !r.Attrs.IsControl() && json.Unmarshal(r.Value, &e) == nil { // what is no event answers nothing
+		// what is no event answers nothing
+		if w.passed = r.Offset + 1; !r.Attrs.IsControl() && json.Unmarshal(r.Value, &e) == nil {
 			w.buffered = append(w.buffered, e)
 		}
 	})

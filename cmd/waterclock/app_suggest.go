@@ -69,5 +69,7 @@ func (a *app) completeKey(cmd *cobra.Command, _ []string, begin string) ([]strin
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
 	known, _ := newAPI(c).keys(ctx) // no API: nothing to offer
-	return slices.DeleteFunc(known, func(key string) bool { return !strings.HasPrefix(key, begin) || clean(key) != key }), cobra.ShellCompDirectiveNoFileComp
+	return slices.DeleteFunc(known,
+			func(key string) bool { return !strings.HasPrefix(key, begin) || clean(key) != key }),
+		cobra.ShellCompDirectiveNoFileComp
 }

@@ -16,7 +16,8 @@ import (
 // produce appends records in one transaction, which it commits or aborts.
 func produce(t *testing.T, brokers string, commit bool, records ...*kgo.Record) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.TransactionalID(t.Name()), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.TransactionalID(t.Name()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,10 @@ func produce(t *testing.T, brokers string, commit bool, records ...*kgo.Record) 
 }
 
 func due(key, value string, headers ...string) *kgo.Record {
-	r := &kgo.Record{Topic: "waterclock.due.default", Partition: topics.Partition([]byte(key), 16), Key: []byte(key), Value: []byte(value)}
+	r := &kgo.Record{
+		Topic: "waterclock.due.default", Partition: topics.Partition([]byte(key), 16), Key: []byte(key),
+		Value: []byte(value),
+	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
 	}
@@ -54,9 +58,12 @@ func TestDueTail(t *testing.T) {
 	if strings.Contains(r.out, "aborted") {
 		t.Error("an aborted record was shown")
 	}
-	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--from-beginning", "-n", "3").want(t, exitOK, "bytes@x#0")
-	cli(t, nil, "", "--brokers", brokers, "due", "tail", "nowhere", "--no-follow").want(t, exitNotFound, "has no topic waterclock.due.nowhere yet")
-	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--partition", "99").want(t, exitNotFound, "no such partition")
+	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--from-beginning", "-n", "3").want(t, exitOK,
+		"bytes@x#0")
+	cli(t, nil, "", "--brokers", brokers, "due", "tail", "nowhere", "--no-follow").want(t, exitNotFound,
+		"has no topic waterclock.due.nowhere yet")
+	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--partition", "99").want(t, exitNotFound,
+		"no such partition")
 	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--no-follow").want(t, exitOK, "16 partitions")
 }
 
@@ -67,7 +74,8 @@ func TestDueTailWaitsForTheChannel(t *testing.T) {
 	var out bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(t.Context(), []string{"--brokers", brokers, "due", "tail", "late", "-n", "1"}, stdio{out: &out, err: says})
+		code <- run(t.Context(), []string{"--brokers", brokers, "due", "tail", "late", "-n", "1"},
+			stdio{out: &out, err: says})
 	}()
 	lines := bufio.NewScanner(notes)
 	if !lines.Scan() || !strings.Contains(lines.Text(), "waiting for the first trigger") {
@@ -86,14 +94,18 @@ func TestDueTailWaitsForTheChannel(t *testing.T) {
 func TestEventsTail(t *testing.T) {
 	brokers := cluster(t)
 	event := func(key, value string) *kgo.Record {
-		return &kgo.Record{Topic: "waterclock.events", Partition: topics.Partition([]byte(key), 16), Key: []byte(key), Value: []byte(value)}
+		return &kgo.Record{
+			Topic: "waterclock.events", Partition: topics.Partition([]byte(key), 16), Key: []byte(key),
+			Value: []byte(value),
+		}
 	}
 	produce(t, brokers, true,
 		event("a", `{"type":"trigger.registered","trigger":"a","revision":1,"from_the_future":true}`),
 		event("a", `{"type":"occurrence.fired","trigger":"a","lateness_ms":2}`),
 		event("b", `{"type":"occurrence.fired","trigger":"b"}`), event("b", `garbled`))
 	tail := []string{"--brokers", brokers, "events", "tail", "--from-beginning", "--no-follow"}
-	cli(t, nil, "", append(tail, "-o", "ndjson", "--trigger", "a", "--type", "trigger.*")...).want(t, exitOK, `"from_the_future":true`)
+	cli(t, nil, "", append(tail, "-o", "ndjson", "--trigger", "a", "--type", "trigger.*")...).want(t, exitOK,
+		`"from_the_future":true`)
 	r := cli(t, nil, "", append(tail, "--type", "occurrence.*", "--trigger", "a")...)
 	r.want(t, exitOK, "late=2ms")
 	if n := strings.Count(r.out, "\n"); n != 1 {
@@ -106,9 +118,12 @@ func TestEventsTail(t *testing.T) {
 func TestTopicsPlanAndApply(t *testing.T) {
 	brokers := cluster(t)
 	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be")
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan", "--set", "topics.partitions=4").want(t, exitConflict, "topics.partitions")
-	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=4").want(t, exitConflict, "topics.partitions")
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan", "-o", "ndjson", "--set", "channels.sms.retry=1s").want(t, exitOK,
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan", "--set", "topics.partitions=4").want(t, exitConflict,
+		"topics.partitions")
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=4").want(t, exitConflict,
+		"topics.partitions")
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan", "-o", "ndjson", "--set", "channels.sms.retry=1s").want(t,
+		exitOK,
 		`{"change":"create","topic":"waterclock.due.sms"}`, `{"change":"create","topic":"waterclock.due.sms.high"}`)
 	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "channels.sms.retry=1s").want(t, exitOK)
 	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be")

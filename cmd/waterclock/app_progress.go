@@ -26,8 +26,10 @@ func (a *app) progress(what string, total int64) *bar {
 	if what == "" || total <= 0 || !isTerminal(a.io.err) {
 		return b
 	}
-	b.shown = progressbar.NewOptions64(total, progressbar.OptionSetDescription(what), progressbar.OptionSetWriter(a.io.err),
-		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(barEvery))
+	b.shown = progressbar.NewOptions64(total, progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWriter(a.io.err),
+		progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+		progressbar.OptionThrottle(barEvery))
 	return b
 }
 
