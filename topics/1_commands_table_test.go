@@ -59,12 +59,12 @@ func TestKeptFieldsAreHashed(t *testing.T) {
 			t.Errorf("%s: kept %v, hashed %v", def.name, kept, def.hash != nil)
 		}
 	}
-	if !slices.IsSortedFunc(hashed, func(a, b field) int { return int(fieldTable[a].hashAt) - int(fieldTable[b].hashAt) }) {
+	if !slices.IsSortedFunc(hashed, func(a, b fieldHasher) int { return int(fieldTable[a.f].hashAt) - int(fieldTable[b.f].hashAt) }) {
 		t.Error("fields are hashed in another order than their numbers")
 	}
-	for i, f := range hashed[1:] {
-		if fieldTable[f].hashAt == fieldTable[hashed[i]].hashAt {
-			t.Errorf("%s is hashed under a number that another field has", fieldTable[f].name)
+	for i, h := range hashed[1:] {
+		if fieldTable[h.f].hashAt == fieldTable[hashed[i].f].hashAt {
+			t.Errorf("%s is hashed under a number that another field has", fieldTable[h.f].name)
 		}
 	}
 }
