@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -146,7 +145,7 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 
 // sendJSON writes v as the answer.
 func sendJSON(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
+	b, err := appendJSON(nil, v)
 	if err != nil {
 		return err
 	}

@@ -138,3 +138,17 @@ func BenchmarkPatch(b *testing.B) {
 		}
 	}
 }
+
+// A trigger as GET spells it.
+func BenchmarkTriggerJSON(b *testing.B) {
+	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, CreatedAt: 1_800_000_000_000, UpdatedAt: 1_800_000_000_000,
+		Series: trigger.Series{At: 1_900_000_000_000}}
+	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`), ContentType: "application/json",
+		Tags: []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m", Delay: 420_000_000_000}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := sendJSON(httptest.NewRecorder(), http.StatusOK, triggerJSON(st)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -18,6 +18,8 @@ type Triggers struct {
 	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short and have one"`
 }
 
+func (t Triggers) appendJSON(b []byte) ([]byte, error) { return appendPage(b, t.Items, t.NextCursor) }
+
 const (
 	defaultPage = 100
 	maxPage     = 1000

@@ -77,6 +77,7 @@ func describe(t *routeTable, open bool) ([]byte, error) {
 			return nil, err
 		}
 	}
+	describeRegister(types)
 	b, err := json.Marshal(api)
 	if err != nil {
 		return nil, err

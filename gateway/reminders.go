@@ -24,11 +24,23 @@ type ReminderAnswer struct {
 
 // Reminder is a trigger under its other names.
 type Reminder struct {
+	ReminderNames
+	*Trigger
+}
+
+// ReminderNames are those names.
+type ReminderNames struct {
 	ReminderID string          `json:"reminder_id"`
 	FireAtUTC  string          `json:"fire_at_utc,omitempty" format:"date-time"`
 	Title      json.RawMessage `json:"title,omitempty"`
 	Body       json.RawMessage `json:"body,omitempty"`
-	*Trigger
+}
+
+// MarshalJSON spells one object of both.
+func (m Reminder) MarshalJSON() ([]byte, error) { return m.appendJSON(nil) }
+
+func (m Reminder) appendJSON(b []byte) ([]byte, error) {
+	return appendJoined(b, &m.ReminderNames, m.Trigger)
 }
 
 // Reminders is a page of a list.
@@ -36,6 +48,8 @@ type Reminders struct {
 	Items      []Reminder `json:"items"`
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
+
+func (r Reminders) appendJSON(b []byte) ([]byte, error) { return appendPage(b, r.Items, r.NextCursor) }
 
 // ReminderAccepted is the answer to a write that is durable and not yet decided.
 type ReminderAccepted struct {
@@ -120,11 +134,8 @@ func (s *Server) getReminder(w http.ResponseWriter, r *request) error {
 
 func reminder(st *trigger.State) Reminder {
 	t := triggerJSON(st)
-	m := Reminder{ReminderID: t.TriggerID, FireAtUTC: t.NextFireAt, Trigger: t}
-	if m.FireAtUTC == "" {
-		m.FireAtUTC = t.FireAt
-	}
-	if fs, err := parseFields(t.Payload); err == nil {
+	m := Reminder{ReminderNames{ReminderID: t.TriggerID, FireAtUTC: cmp.Or(t.NextFireAt, instantText(st.Nominal()))}, t}
+	if fs, err := parseFields(st.Spec.Payload); err == nil {
 		m.Title, m.Body = json.RawMessage(fs.take("title")), json.RawMessage(fs.take("body"))
 	}
 	return m

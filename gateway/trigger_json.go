@@ -1,55 +1,41 @@
 package gateway
 
 import (
-	"encoding/base64"
+	"bytes"
 	"encoding/json"
-	"strconv"
-	"time"
+	"reflect"
+	"slices"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Trigger is a trigger as GET shows it.
+// Trigger is a trigger as GET shows it: where it stands, the fields of the register
+// that it came from (the table of topics), and how it has fired.
 type Trigger struct {
+	Standing
+	register []byte // an object
+	Firings
+}
+
+// Standing is where a trigger stands.
+type Standing struct {
 	TriggerID string `json:"trigger_id"`
 	Tenant    string `json:"tenant"`
 	State     string `json:"state" enum:"PENDING,PAUSED,IN_FLIGHT,FIRED,FAILED,CANCELLED,EXPIRED"`
 	Revision  int64  `json:"revision"`
 
-	Channel    string                `json:"channel"`
-	UserID     string                `json:"user_id,omitempty"`
-	FireAt     string                `json:"fire_at,omitempty" format:"date-time" doc:"Nominal instant of the next occurrence, or of the last one that fired"`
-	NextFireAt string                `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
-	LocalTime  string                `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
-	Timezone   string                `json:"timezone,omitempty"`
-	TZData     string                `json:"tzdata,omitempty" doc:"Release of the tz database the instant was resolved with"`
-	Delay      string                `json:"delay,omitempty" doc:"As registered"`
-	Recurrence string                `json:"recurrence,omitempty"`
-	Start      string                `json:"start,omitempty"`
-	Until      string                `json:"until,omitempty"`
-	Count      int                   `json:"count,omitempty"`
-	Include    []string              `json:"include,omitempty"`
-	Exclude    []string              `json:"exclude,omitempty"`
-	Skipped    []string              `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
-	DST        *topics.DSTJSON       `json:"dst,omitempty"`
-	Calendars  *topics.CalendarsJSON `json:"calendars,omitempty"`
+	NextFireAt string   `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
+	LocalTime  string   `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
+	TZData     string   `json:"tzdata,omitempty" doc:"Release of the tz database the instant was resolved with"`
+	Skipped    []string `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
+}
 
-	Payload       json.RawMessage      `json:"payload,omitempty" doc:"The payload, if it is JSON"`
-	PayloadBase64 string               `json:"payload_base64,omitempty" doc:"The payload, if it is not"`
-	TargetKey     string               `json:"target_key,omitempty"`
-	Headers       map[string]string    `json:"headers,omitempty"`
-	Tags          map[string]string    `json:"tags,omitempty"`
-	Priority      string               `json:"priority" enum:"high,normal,low"`
-	Jitter        string               `json:"jitter,omitempty"`
-	ExpiresAfter  string               `json:"expires_after,omitempty"`
-	Misfire       string               `json:"misfire" enum:"fire_all,fire_once,skip"`
-	FollowUser    bool                 `json:"follow_user,omitempty"`
-	Callback      *topics.CallbackJSON `json:"callback,omitempty"`
-	CorrelationID string               `json:"correlation_id,omitempty"`
-
+// Firings are how a trigger has fired, and what it waits for.
+type Firings struct {
 	Attempt     int        `json:"attempt" doc:"Of the occurrence in flight, else of the last one; 0 before the first"`
 	LastFiredAt string     `json:"last_fired_at,omitempty" format:"date-time"`
 	Live        []LiveJSON `json:"live,omitempty" doc:"Occurrences with a timer of their own"`
@@ -67,95 +53,232 @@ type LiveJSON struct {
 	Attempt    int    `json:"attempt"`
 }
 
-var liveKinds = [...]string{trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight: "in_flight", trigger.LiveRetry: "retry", trigger.LiveRunNow: "run_now"}
+var liveKinds = [...]string{
+	trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight: "in_flight", trigger.LiveRetry: "retry", trigger.LiveRunNow: "run_now",
+}
+
+// MarshalJSON spells one object of all three parts.
+func (t *Trigger) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
+
+func (t *Trigger) appendJSON(b []byte) ([]byte, error) {
+	return appendJoined(b, &t.Standing, rawObject(t.register), &t.Firings)
+}
+
+// appendJoined appends one object with the members of several, of which each has some.
+func appendJoined(b []byte, objects ...any) ([]byte, error) {
+	b = append(b, '{')
+	for _, o := range objects {
+		begin := len(b)
+		var err error
+		if b, err = appendJSON(b, o); err != nil {
+			return nil, err
+		}
+		copy(b[begin:], b[begin+1:]) // its braces
+		b = b[:len(b)-1]
+		b[len(b)-1] = ','
+	}
+	b[len(b)-1] = '}'
+	return b, nil
+}
+
+// appender spells itself. json.Marshal would read all of that once more, to compact it.
+type appender interface {
+	appendJSON(b []byte) ([]byte, error)
+}
+
+type rawObject []byte
+
+func (o rawObject) appendJSON(b []byte) ([]byte, error) { return append(b, o...), nil }
+
+func appendJSON(b []byte, v any) ([]byte, error) {
+	if a, ok := v.(appender); ok {
+		return a.appendJSON(b)
+	}
+	one, err := json.Marshal(v)
+	return append(b, one...), err
+}
+
+// appendPage appends a page of a list.
+func appendPage[T appender](b []byte, items []T, next string) (_ []byte, err error) {
+	b = append(b, `{"items":[`...)
+	for i := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = items[i].appendJSON(b); err != nil {
+			return nil, err
+		}
+	}
+	if b = append(b, ']'); next != "" {
+		b = append(b, `,"next_cursor":`...)
+		b, err = jsontext.AppendQuote(b, next)
+	}
+	return append(b, '}'), err
+}
 
 func triggerJSON(st *trigger.State) *Trigger {
-	t := &Trigger{
-		TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,
-		FireAt: instantText(st.Nominal()), NextFireAt: instantText(st.NextFire()), LocalTime: st.Series.Local,
-		TZData: st.Series.TZData, Skipped: st.Series.Skip, Note: st.Note,
-		CreatedAt: st.CreatedAt.String(), UpdatedAt: st.UpdatedAt.String(), ForgetAt: instantText(st.ForgetAt),
-	}
-	t.setWhen(st)
-	t.setContent(&st.Spec)
-	t.setFirings(st)
-	return t
-}
-
-func (t *Trigger) setWhen(st *trigger.State) {
-	w := &st.Spec.When
-	t.Timezone, t.Delay, t.Recurrence = w.Zone, w.DelayText, w.Recurrence
-	t.Until, t.Count, t.Include, t.Exclude = w.Until, w.Count, w.Include, w.Exclude
-	if w.DST != (trigger.DST{}) {
-		t.DST = &topics.DSTJSON{Gap: w.DST.Gap, Overlap: w.DST.Overlap}
-	}
-	if w.Calendars != nil {
-		t.Calendars = &topics.CalendarsJSON{Names: w.Calendars.Names, On: w.Calendars.On}
-	}
-	if t.Start = w.Start; st.Series.Start != "" {
-		t.Start = st.Series.Start
-	}
-	if t.Recurrence != "" && t.Timezone == "" {
-		t.Timezone = "UTC"
+	return &Trigger{
+		Standing: Standing{
+			TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,
+			NextFireAt: instantText(st.NextFire()), LocalTime: st.Series.Local, TZData: st.Series.TZData,
+			Skipped: st.Series.Skip,
+		},
+		register: registerJSON(st), Firings: firingsJSON(st),
 	}
 }
 
-func (t *Trigger) setContent(s *trigger.Spec) {
-	t.Channel, t.UserID, t.TargetKey, t.CorrelationID = s.Channel, s.UserID, s.TargetKey, s.CorrelationID
-	t.Jitter, t.ExpiresAfter = durationText(s.Jitter), durationText(s.Expires)
-	t.Priority, t.Misfire, t.FollowUser = s.Priority.String(), s.Misfire.String(), s.FollowUser
-	switch {
-	case len(s.Payload) == 0:
-	case jsontext.Value(s.Payload).IsValid(jsontext.AllowDuplicateNames(true)):
-		t.Payload = s.Payload
-	default:
-		t.PayloadBase64 = base64.StdEncoding.EncodeToString(s.Payload)
-	}
-	for _, tag := range s.Tags {
-		if t.Tags == nil {
-			t.Tags = map[string]string{}
+// registerJSON are the fields of a register that a trigger has. Some are shown as
+// they were planned, or although they are a default.
+func registerJSON(st *trigger.State) []byte {
+	hasPayload := false
+	b := append(make([]byte, 0, 256+len(st.Spec.Payload)*4/3), '{')
+	for i := range shownTable {
+		f := &shownTable[i]
+		if f.instead && hasPayload {
+			continue
 		}
-		t.Tags[tag.Key] = tag.Value
-	}
-	for _, h := range s.Headers {
-		if t.Headers == nil {
-			t.Headers = map[string]string{}
+		name := len(b)
+		b = append(b, f.quoted...)
+		value := len(b)
+		if f.text == nil {
+			b = f.Append(b, &st.Spec)
+		} else if text := f.text(st); text != "" {
+			b, _ = jsontext.AppendQuote(b, text)
 		}
-		t.Headers[h.Key] = string(h.Value)
+		if len(b) == value {
+			b = b[:name]
+			continue
+		}
+		hasPayload = hasPayload || f.Name == "payload"
+		b = append(b, ',')
 	}
-	if s.Callback != nil {
-		t.Callback = callbackJSON(s.Callback)
-	}
+	b[len(b)-1] = '}' // a trigger always has a channel
+	return asMarshaled(b)
 }
 
-func callbackJSON(c *trigger.Callback) *topics.CallbackJSON {
-	j := &topics.CallbackJSON{URL: c.URL, Timeout: topics.TextOrNumber(durationText(c.Timeout))}
-	if c.Retry != nil {
-		j.Retry = []topics.TextOrNumber{}
+// asMarshaled is JSON as json.Marshal spells it: compact, and safe in HTML. Most
+// triggers are spelled so already.
+func asMarshaled(b []byte) []byte {
+	if !slices.ContainsFunc(b, func(c byte) bool { return c <= ' ' || c == '<' || c == '>' || c == '&' || c == lineSeparator }) {
+		return b
 	}
-	for _, wait := range c.Retry {
-		j.Retry = append(j.Retry, topics.TextOrNumber(strconv.FormatInt(wait.Milliseconds(), 10)+"ms"))
+	var compact, escaped bytes.Buffer
+	if json.Compact(&compact, b) != nil {
+		return b
 	}
-	return j
+	json.HTMLEscape(&escaped, compact.Bytes())
+	return escaped.Bytes()
 }
 
-func (t *Trigger) setFirings(st *trigger.State) {
+// lineSeparator begins U+2028 and U+2029, which are escaped, too.
+const lineSeparator = 0xe2
+
+func firingsJSON(st *trigger.State) Firings {
+	f := Firings{Note: st.Note, CreatedAt: st.CreatedAt.String(), UpdatedAt: st.UpdatedAt.String(), ForgetAt: instantText(st.ForgetAt)}
 	if n := len(st.Done); n > 0 {
-		t.LastFiredAt, t.Attempt = st.Done[n-1].At.String(), 1
+		f.LastFiredAt, f.Attempt = st.Done[n-1].At.String(), 1
 	}
 	for i := range st.Live {
 		l := &st.Live[i]
 		if l.Kind == trigger.LiveInFlight || l.Kind == trigger.LiveRetry {
-			t.Attempt = l.Attempt
+			f.Attempt = l.Attempt
 		}
-		t.Live = append(t.Live, LiveJSON{liveKinds[l.Kind], l.Occurrence, l.Due.String(), l.Attempt})
+		f.Live = append(f.Live, LiveJSON{liveKinds[l.Kind], l.Occurrence, l.Due.String(), l.Attempt})
+	}
+	return f
+}
+
+// shownField is how GET shows a field of a register where that is not what the table
+// says of it.
+type shownField struct {
+	text   func(*trigger.State) string // "" shows nothing; nil: as the trigger keeps it
+	always bool                        // it is never absent
+	doc    string
+	format string
+	oneOf  []any
+	kind   reflect.Type // of an object or a list
+}
+
+var shown = map[string]shownField{
+	"channel": {always: true},
+	"delay":   {doc: "As registered"},
+	"fire_at": {doc: "Nominal instant of the next occurrence, or of the last one that fired", format: "date-time",
+		text: func(st *trigger.State) string { return instantText(st.Nominal()) }},
+	"timezone":  {text: shownZone},
+	"start":     {text: shownStart},
+	"include":   {kind: of[[]string]()},
+	"exclude":   {kind: of[[]string]()},
+	"dst":       {kind: of[topics.DSTJSON]()},
+	"calendars": {kind: of[topics.CalendarsJSON]()},
+
+	"payload":        {doc: "The payload, if it is JSON"},
+	"payload_base64": {doc: "The payload, if it is not"},
+	"headers":        {kind: of[map[string]string]()},
+	"tags":           {kind: of[map[string]string]()},
+	"priority": {always: true, oneOf: []any{"high", "normal", "low"},
+		text: func(st *trigger.State) string { return st.Spec.Priority.String() }},
+	"misfire": {always: true, oneOf: []any{"fire_all", "fire_once", "skip"},
+		text: func(st *trigger.State) string { return st.Spec.Misfire.String() }},
+	"callback": {kind: of[topics.CallbackJSON]()},
+}
+
+// shownTable are the fields that a trigger keeps, with how they are shown.
+var shownTable = func() (all []shownRow) {
+	for _, f := range registerTable {
+		if f.Kept {
+			all = append(all, shownRow{f, shown[f.Name], `"` + f.Name + `":`, f.Name == "payload_base64"})
+		}
+	}
+	return all
+}()
+
+type shownRow struct {
+	topics.Field
+	shownField
+	quoted  string // its name and a colon
+	instead bool   // of the payload, which one parse finds to be JSON or not
+}
+
+// shownZone is UTC for a rule that was given none.
+func shownZone(st *trigger.State) string {
+	if w := &st.Spec.When; w.Zone != "" || w.Recurrence == "" {
+		return w.Zone
+	}
+	return "UTC"
+}
+
+// shownStart is the start that a rule was planned from.
+func shownStart(st *trigger.State) string {
+	if st.Series.Start != "" {
+		return st.Series.Start
+	}
+	return st.Spec.When.Start
+}
+
+// describeRegister puts the fields of a register into the descriptions of what shows
+// them.
+func describeRegister(types huma.Registry) {
+	for _, name := range []string{"Trigger", "Reminder"} {
+		s := types.Map()[name]
+		var always []string
+		for i := range shownTable {
+			f := &shownTable[i]
+			s.Properties[f.Name] = f.schema(types)
+			if f.always {
+				always = append(always, f.Name)
+			}
+		}
+		s.Required = slices.Insert(s.Required, slices.Index(s.Required, "revision")+1, always...)
 	}
 }
 
-// durationText spells a duration as the contract reads it.
-func durationText(d time.Duration) string {
-	if d == 0 {
-		return ""
+func (f *shownRow) schema(types huma.Registry) *huma.Schema {
+	if f.kind != nil {
+		return types.Schema(f.kind, true, f.Name)
 	}
-	return topics.DurationText(d)
+	schema := &huma.Schema{Type: f.Type, Description: f.doc, Format: f.format, Enum: f.oneOf}
+	if f.Type == huma.TypeInteger {
+		schema.Format = "int64"
+	}
+	return schema
 }

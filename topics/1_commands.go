@@ -81,12 +81,11 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 		from = *origin
 	}
 	d := newDraft(l, from)
-	defer d.release()
 	op := d.read(rec)
 	c := &trigger.Command{Op: op, Key: key, From: from}
 	d.build(c)
-	if d.err != nil {
-		return nil, d.err
+	if fault := d.release(); fault != nil {
+		return nil, fault
 	}
 	return c, nil
 }
@@ -132,10 +131,12 @@ func newDraft(l Limits, from trigger.Origin) *draft {
 	return d
 }
 
-// release gives the draft back. What was built of it stays.
-func (d *draft) release() {
+// release gives the draft back, and returns its fault. What was built of it stays.
+func (d *draft) release() *trigger.Error {
+	fault := d.err
 	*d = draft{}
 	drafts.Put(d)
+	return fault
 }
 
 func (d *draft) refuse(code trigger.Code, field, msg string) {
@@ -181,8 +182,13 @@ func spelling(headers []trigger.Header) (spelled, cancelOnly bool) {
 	return spelled, spelled && cancelOnly
 }
 
+// hasPrefixFold is for prefixes that begin with a lower-case letter. Most names differ
+// in the first, or are spelled as the prefix is.
 func hasPrefixFold(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+	if len(s) < len(prefix) || s[0]|0x20 != prefix[0] {
+		return false
+	}
+	return s[:len(prefix)] == prefix || strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 // opByHeaders takes the record's value for the payload where the op has one;

@@ -57,8 +57,10 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	}
 	s := d.content()
 	s.When = d.when()
-	for _, f := range registerOnly {
-		fieldTable[f].read(d, s)
+	for i := range registerOnly {
+		if f := &registerOnly[i]; d.seen.has(f.f) {
+			f.read(d, s)
+		}
 	}
 	c.Spec, c.Patch, c.Zone = s, d.patch, d.idleZone(&s.When)
 	c.IdempotencyKey = d.string(fIdempotencyKey, maxText)
@@ -99,11 +101,16 @@ const (
 	DefaultChannel = "default"
 )
 
+// readUnseen are fields that have a default, or whose values stand elsewhere too.
+const readUnseen fieldSet = 1<<fChannel | 1<<fPriority | 1<<fPayload | 1<<fHeaders
+
 // content is the fields a register and a redrive share.
 func (d *draft) content() *trigger.Spec {
 	s := &trigger.Spec{TraceParent: d.traceParent}
-	for _, f := range contentFields {
-		fieldTable[f].read(d, s)
+	for i := range contentFields {
+		if f := &contentFields[i]; d.seen.has(f.f) || readUnseen.has(f.f) {
+			f.read(d, s)
+		}
 	}
 	return s
 }

@@ -18,13 +18,13 @@ import (
 // is the same as one that was left out.
 func contentHash(s *trigger.Spec) trigger.Hash {
 	h := contentBuffers.Get().(*content)
-	defer contentBuffers.Put(h)
 	h.b = append(h.b[:0], contentVersion...)
 	h.number(1, int64(s.When.Kind))
-	for _, f := range hashed {
-		fieldTable[f].hash(h, s)
+	for i := range hashed {
+		hashed[i].hash(h, s)
 	}
 	sum := sha256.Sum256(h.b)
+	contentBuffers.Put(h)
 	return trigger.Hash(sum[:16])
 }
 

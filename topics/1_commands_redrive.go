@@ -1,7 +1,7 @@
 package topics
 
 import (
-	"encoding/base64"
+	"slices"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -55,52 +55,51 @@ func (d *draft) instant(f field) trigger.Instant {
 	return m.instant
 }
 
-// RedriveCommand makes the redrive of a dead letter: the gateway and the
-// command line write its EncodeCommand under the trigger's key.
-func RedriveCommand(l *trigger.DeadLetter) *CommandJSON {
-	f, s := &l.Fire, l.Fire.Spec
-	c := &CommandJSON{
-		Op: trigger.OpRedrive.String(), DueID: f.ID(), Attempt: f.Attempt, Revision: f.Revision,
-		ScheduledAt: TextOrNumber(f.Nominal.String()), LocalTime: f.Local,
-		Channel: f.Channel, UserID: s.UserID, TargetKey: s.TargetKey, CorrelationID: s.CorrelationID,
+// RedriveCommand is the redrive of a dead letter: the value of a record under the
+// trigger's key. The table spells the content as it spells a trigger's, but for the
+// payload, which is base64 whatever it is.
+func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
+	f := &l.Fire
+	if _, err := trigger.ParseKey([]byte(f.Key)); err != nil {
+		return nil, err
 	}
-	if len(s.Payload) > 0 {
-		c.PayloadBase64 = base64.StdEncoding.EncodeToString(s.Payload)
-	}
-	if s.Priority != trigger.Normal {
-		c.Priority = s.Priority.String()
-	}
-	c.Headers = redriveHeaders(s)
-	for _, t := range s.Tags {
-		c.setTag(t)
-	}
-	if s.Callback != nil {
-		c.Callback = &CallbackJSON{URL: s.Callback.URL}
-		if s.Callback.Timeout > 0 {
-			c.Callback.Timeout = TextOrNumber(milliseconds(s.Callback.Timeout))
+	content := redriveContent(f)
+	list := []member{{fieldTable[fOp].name, appendString(nil, trigger.OpRedrive.String())}}
+	for i := range registerFields {
+		def := &fieldTable[registerFields[i].f]
+		switch {
+		case def.ops&ofRedrive == 0 || def.spell == nil, def.f == fPayload:
+		case def.f == fPayloadBase64:
+			list = append(list, member{def.name, spellBase64(nil, content.Payload)})
+		default:
+			list = append(list, member{def.name, def.spell(nil, content)})
 		}
 	}
-	return c
+	for _, m := range [...]struct {
+		f     field
+		value []byte
+	}{
+		{fDueID, spellText(nil, f.ID())}, {fAttempt, spellNumber(nil, int64(f.Attempt))}, {fRevision, spellNumber(nil, f.Revision)},
+		{fScheduledAt, spellText(nil, f.Nominal.String())}, {fLocalTime, spellText(nil, f.Local)},
+	} {
+		list = append(list, member{fieldTable[m.f].name, m.value})
+	}
+	return appendObject(nil, list...), nil
 }
 
-func (c *CommandJSON) setTag(t trigger.Tag) {
-	if c.Tags == nil {
-		c.Tags = make(map[string]string)
-	}
-	c.Tags[t.Key] = t.Value
-}
-
-// redriveHeaders is the user's headers as a JSON object: of one name the last.
-func redriveHeaders(s *trigger.Spec) map[string]string {
-	hs := make(map[string]string, len(s.Headers)+2)
-	for _, h := range s.Headers {
-		hs[h.Key] = string(h.Value)
-	}
+// redriveContent is what a due event was made of. Its content type and trace are
+// among the headers, and of a callback's retries none is left.
+func redriveContent(f *trigger.Fire) *trigger.Spec {
+	s := *f.Spec
+	s.Channel, s.Headers = f.Channel, slices.Clone(s.Headers)
 	if s.ContentType != "" {
-		hs[contentType] = s.ContentType
+		s.Headers = append(s.Headers, header(contentType, s.ContentType))
 	}
 	if s.TraceParent != "" {
-		hs[traceParent] = s.TraceParent
+		s.Headers = append(s.Headers, header(traceParent, s.TraceParent))
 	}
-	return hs
+	if c := s.Callback; c != nil {
+		s.Callback = &trigger.Callback{URL: c.URL, Timeout: c.Timeout}
+	}
+	return &s
 }

@@ -115,10 +115,17 @@ func spellPayload(b []byte, s *trigger.Spec) []byte {
 }
 
 func spellPayloadBase64(b []byte, s *trigger.Spec) []byte {
-	if len(s.Payload) == 0 || payloadIsJSON(s.Payload) {
+	if payloadIsJSON(s.Payload) {
 		return b
 	}
-	return append(base64.StdEncoding.AppendEncode(append(b, '"'), s.Payload), '"')
+	return spellBase64(b, s.Payload)
+}
+
+func spellBase64(b, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	return append(base64.StdEncoding.AppendEncode(append(b, '"'), v), '"')
 }
 
 func payloadIsJSON(payload []byte) bool {

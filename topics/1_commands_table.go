@@ -56,9 +56,9 @@ var (
 var (
 	fieldTable     [fieldCount]fieldDef
 	fieldsOf       [trigger.OpErase + 1]fieldSet // that mean something beside each op
-	contentFields  []field                       // that a register and a redrive share, in the order they are read
-	registerOnly   []field                       // read behind the when fields
-	hashed         []field                       // in the order they are hashed
+	contentFields  []fieldReader                 // that a register and a redrive share, in the order they are read
+	registerOnly   []fieldReader                 // read behind the when fields
+	hashed         []fieldHasher                 // in the order they are hashed
 	fieldsByName   map[field]map[string]field
 	fieldsByHeader map[string]field
 )
@@ -223,6 +223,17 @@ func commandFields() []fieldDef {
 	}
 }
 
+// fieldReader and fieldHasher are what the decoder needs of a row, close together.
+type fieldReader struct {
+	f    field
+	read func(d *draft, s *trigger.Spec)
+}
+
+type fieldHasher struct {
+	f    field
+	hash func(h *content, s *trigger.Spec)
+}
+
 func init() {
 	for _, row := range commandFields() {
 		fieldTable[row.f] = row
@@ -238,17 +249,17 @@ func deriveFields() {
 			fieldsOf[op].set(f, def.ops&(1<<op) != 0)
 		}
 		if def.hash != nil {
-			hashed = append(hashed, f)
+			hashed = append(hashed, fieldHasher{f, def.hash})
 		}
 		switch {
 		case def.read == nil:
 		case def.ops == ofRegister:
-			registerOnly = append(registerOnly, f)
+			registerOnly = append(registerOnly, fieldReader{f, def.read})
 		default:
-			contentFields = append(contentFields, f)
+			contentFields = append(contentFields, fieldReader{f, def.read})
 		}
 	}
-	slices.SortFunc(hashed, func(a, b field) int { return int(fieldTable[a].hashAt) - int(fieldTable[b].hashAt) })
+	slices.SortFunc(hashed, func(a, b fieldHasher) int { return int(fieldTable[a.f].hashAt) - int(fieldTable[b.f].hashAt) })
 	fieldsByName, fieldsByHeader = indexFields(), indexHeaders()
 }
 
@@ -258,6 +269,7 @@ type Field struct {
 	Doc  string // "" where the name says it
 	When bool   // it says when
 	Kept bool   // the trigger keeps it; else it is a condition of the register
+	Type string // how the trigger's is shown, as JSON Schema says; "" is an object, a list or a payload
 
 	Flag, Help string // of `waterclock schedule`; "" where it has none, or one of another kind
 	Bool       bool   // the flag has no value
@@ -296,6 +308,10 @@ func (def *fieldDef) addRegisterField() {
 	}
 	registerFields = append(registerFields, Field{
 		Name: def.name, Doc: def.doc, When: def.ops&ofWhen == ofWhen && def.ops != allOps, Kept: def.spell != nil,
-		Flag: def.flag, Help: def.help, Bool: def.kind == kindBool, f: def.f,
+		Type: def.kind.schemaType(), Flag: def.flag, Help: def.help, Bool: def.kind == kindBool, f: def.f,
 	})
+}
+
+func (k fieldKind) schemaType() string {
+	return [...]string{kindText: "string", kindTime: "string", kindNumber: "integer", kindBool: "boolean", kindPart: ""}[k]
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -59,12 +60,40 @@ func TestKeptFieldsAreHashed(t *testing.T) {
 			t.Errorf("%s: kept %v, hashed %v", def.name, kept, def.hash != nil)
 		}
 	}
-	if !slices.IsSortedFunc(hashed, func(a, b field) int { return int(fieldTable[a].hashAt) - int(fieldTable[b].hashAt) }) {
+	if !slices.IsSortedFunc(hashed, func(a, b fieldHasher) int { return int(fieldTable[a.f].hashAt) - int(fieldTable[b.f].hashAt) }) {
 		t.Error("fields are hashed in another order than their numbers")
 	}
-	for i, f := range hashed[1:] {
-		if fieldTable[f].hashAt == fieldTable[hashed[i]].hashAt {
-			t.Errorf("%s is hashed under a number that another field has", fieldTable[f].name)
+	for i, h := range hashed[1:] {
+		if fieldTable[h.f].hashAt == fieldTable[hashed[i].f].hashAt {
+			t.Errorf("%s is hashed under a number that another field has", fieldTable[h.f].name)
+		}
+	}
+}
+
+// Commands as the gateway, the command line and apply write them.
+func TestWrittenCommandsDecode(t *testing.T) {
+	for _, c := range []struct {
+		name, value string
+		ok          func(c *trigger.Command) bool
+	}{
+		{"register", `{"op":"register","delay":"7m","payload":{"a":"<b>"},"tags":{"a":"1"},"if_absent":true}`, func(c *trigger.Command) bool {
+			return string(c.Spec.Payload) == `{"a":"<b>"}` && c.IfAbsent && len(c.Spec.Tags) == 1
+		}},
+		{"recurrence", `{"op":"register","timezone":"Asia/Tokyo","recurrence":"FREQ=DAILY","start":"2026-11-20T09:00","count":3,` +
+			`"exclude":["2026-12-25"],"dst":{"gap":"skip"},"calendars":{"names":["jp"]}}`, func(c *trigger.Command) bool {
+			return c.Spec.When.Count == 3 && c.Spec.When.DST.Gap == "skip" && c.Spec.When.Calendars.On == "skip"
+		}},
+		{"callback", `{"op":"register","delay":"420","callback":{"url":"https://a.example","timeout":"5s","retry":[]}}`, func(c *trigger.Command) bool {
+			return c.Spec.Callback.Timeout == 5*time.Second && c.Spec.Callback.Retry != nil
+		}},
+		{"snooze", `{"op":"snooze","actor":"u_81","for":"10m"}`, func(c *trigger.Command) bool { return c.For == 10*time.Minute && c.Actor == "u_81" }},
+		{"cancel", `{"op":"cancel","if_revision":3}`, func(c *trigger.Command) bool { return c.IfRevision == 3 }},
+		{"pause", `{"op":"pause","note":"n"}`, func(c *trigger.Command) bool { return c.Note == "n" }},
+		{"skip", `{"op":"skip","occurrence":"2026-12-25"}`, func(c *trigger.Command) bool { return c.Occurrence == "2026-12-25" }},
+	} {
+		got, err := DecodeCommand(&Record{Key: []byte("k"), Value: []byte(c.value), Timestamp: appended}, Limits{}, nil)
+		if err != nil || !c.ok(got) {
+			t.Errorf("%s: %s became %+v, %v", c.name, c.value, got, err)
 		}
 	}
 }

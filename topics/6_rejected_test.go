@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -80,7 +79,7 @@ func TestDeadLetterSurvivesTheWire(t *testing.T) {
 func TestRedrive(t *testing.T) {
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
 	dead.Fire.Spec.Priority, dead.Fire.Spec.TraceParent = trigger.High, wholeTrace
-	value, err := EncodeCommand(dead.Fire.Key, RedriveCommand(dead))
+	value, err := RedriveCommand(dead)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,68 +102,12 @@ func TestRedrive(t *testing.T) {
 	if got.ID() != dead.Fire.ID() {
 		t.Errorf("ce_id %s became %s", dead.Fire.ID(), got.ID())
 	}
-	if _, err := Redrive(register(`"delay":"7m"`), Limits{}); err == nil {
-		t.Error("a register passed for a redrive")
-	}
-}
-
-func TestEncodedCommandsDecode(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		body CommandJSON
-		ok   func(c *trigger.Command) bool
-	}{
-		{"register", CommandJSON{Op: "register", Delay: "7m", Payload: []byte(`{"a":"<b>"}`), Tags: map[string]string{"a": "1"}, IfAbsent: true},
-			func(c *trigger.Command) bool {
-				return string(c.Spec.Payload) == `{"a":"<b>"}` && c.IfAbsent && len(c.Spec.Tags) == 1
-			}},
-		{"recurrence", CommandJSON{Op: "register", Recurrence: "FREQ=DAILY", Start: "2026-11-20T09:00", Timezone: "Asia/Tokyo", Count: 3, Exclude: []string{"2026-12-25"},
-			DST: &DSTJSON{Gap: "skip"}, Calendars: &CalendarsJSON{Names: []string{"jp"}}},
-			func(c *trigger.Command) bool {
-				return c.Spec.When.Count == 3 && c.Spec.When.DST.Gap == "skip" && c.Spec.When.Calendars.On == "skip"
-			}},
-		{"callback", CommandJSON{Op: "register", Delay: "420", Callback: &CallbackJSON{URL: "https://a.example", Timeout: "5s", Retry: []TextOrNumber{}}},
-			func(c *trigger.Command) bool {
-				return c.Spec.Callback.Timeout == 5*time.Second && c.Spec.Callback.Retry != nil
-			}},
-		{"snooze", CommandJSON{Op: "snooze", For: "10m", Actor: "u_81"}, func(c *trigger.Command) bool { return c.For == 10*time.Minute && c.Actor == "u_81" }},
-		{"cancel", CommandJSON{Op: "cancel", IfRevision: 3}, func(c *trigger.Command) bool { return c.IfRevision == 3 }},
-		{"pause", CommandJSON{Op: "pause", Note: "n"}, func(c *trigger.Command) bool { return c.Note == "n" }},
-		{"skip", CommandJSON{Op: "skip", Occurrence: "2026-12-25"}, func(c *trigger.Command) bool { return c.Occurrence == "2026-12-25" }},
-	} {
-		b, err := EncodeCommand("k", &c.body)
-		if err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		got, err := DecodeCommand(&Record{Key: []byte("k"), Value: b, Timestamp: appended}, Limits{}, nil)
-		if err != nil || !c.ok(got) {
-			t.Errorf("%s: %s became %+v, %v", c.name, b, got, err)
-		}
-	}
-	if _, err := EncodeCommand("default/k", &CommandJSON{Op: "cancel"}); err == nil {
+	dead.Fire.Key = "default/k"
+	if _, err := RedriveCommand(dead); err == nil {
 		t.Error("a bad key passed")
 	}
-	if _, err := EncodeCommand("k", &CommandJSON{Op: "register", Payload: []byte("{")}); err == nil {
-		t.Error("a payload that is no JSON passed")
-	}
-}
-
-// Every field of the contract can be written: CommandJSON and the decoder's
-// table name the same ones.
-func TestCommandJSONHasEveryField(t *testing.T) {
-	written := make(map[string]bool)
-	for f := range reflect.TypeFor[CommandJSON]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		written[name] = true
-		if _, ok := fieldsByName[fOp][name]; !ok {
-			t.Errorf("%s cannot be read", name)
-		}
-	}
-	for name := range fieldsByName[fOp] {
-		if !written[name] {
-			t.Errorf("%s cannot be written", name)
-		}
+	if _, err := Redrive(register(`"delay":"7m"`), Limits{}); err == nil {
+		t.Error("a register passed for a redrive")
 	}
 }
 

@@ -103,7 +103,7 @@ func goldens(t *testing.T) []golden {
 		t.Fatal(err)
 	}
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
-	redrive, err := EncodeCommand(dead.Fire.Key, RedriveCommand(dead))
+	redrive, err := RedriveCommand(dead)
 	if err != nil {
 		t.Fatal(err)
 	}
