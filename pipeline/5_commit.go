@@ -10,7 +10,6 @@ import (
 
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // commit makes the turn true: state and progress, the end of the transaction,
@@ -130,15 +129,6 @@ func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 		p.changes.SetMeta(recovery.MetaGuard, t.encodedGuard)
 	}
 	p.changes.SetMeta(recovery.MetaPosition, recovery.Number(last.Offset+1))
-	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.cursor())))
+	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.timers.cursor())))
 	return p.changes.Commit()
-}
-
-// cursor is the earliest due time that may still be in the due index.
-func (p *Partition) cursor() trigger.Instant {
-	cursor := p.hydrated.Due
-	if due, ok := p.earliest(); ok {
-		cursor = min(cursor, due)
-	}
-	return cursor
 }

@@ -34,9 +34,11 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id),
 		machine: o.Machine, dueTopics: o.due, store: warm, kept: kept, channels: map[string]bool{},
-		wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
+		timers: timers{
+			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
+			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
+		},
 		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
-		ready: fair.New(o.catchUpShare()),
 	}
 	p.machine.DuePartition, p.machine.DuePlace = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()

@@ -189,6 +189,6 @@ func (p *Partition) startWheel() error {
 	if err != nil {
 		return err
 	}
-	p.hydrated = statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
+	p.timers.store, p.timers.hydrated = p.store, statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
 	return p.hydrate()
 }
