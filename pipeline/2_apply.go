@@ -50,7 +50,7 @@ func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) er
 		return nil
 	}
 	t.commands++
-	if home, misplaced := p.home(r); misplaced {
+	if home, misplaced := homeOf(r, p.id, p.opts.Partitions); misplaced {
 		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
@@ -93,7 +93,7 @@ func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin,
 	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
 		return nil, false
 	}
-	source := p.mapKey(rec.Topic, f.Partition)
+	source := p.opts.mapKey(rec.Topic, f.Partition)
 	if f.Offset <= applied(t.progress.Applied, source) && !p.writtenAnew(t, source, f) {
 		return nil, true
 	}
@@ -248,7 +248,7 @@ func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) er
 	if r.Attrs.IsControl() {
 		return nil
 	}
-	if home, misplaced := p.home(r); misplaced {
+	if home, misplaced := homeOf(r, p.id, p.opts.Partitions); misplaced {
 		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)

@@ -55,7 +55,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
 		p.kept.Step(stepCompareClock)
-		if err := p.compareClock(ctx, last.Offset, acknowledged, wall); err != nil {
+		if err := p.clock.ask(ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
 	}
@@ -107,7 +107,7 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Record, err error) {
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
-	t.progress.Forwarded = p.owed()
+	t.progress.Forwarded = p.forward.owed()
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgressAs(nil, &t.progress, p.opts.writes()); err != nil {
 		return nil, err

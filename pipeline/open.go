@@ -38,7 +38,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
-		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
+		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
 	p.machine.DuePartition, p.machine.DuePlace = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
@@ -64,6 +64,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.kafka.sizes.all = p.dueTopics.Sizes
+	p.clock.kafka, p.clock.log, p.clock.state = p.kafka, p.log, p.state()
 	own, err := p.opts.Recovery().Topics(ctx, p.kafka.reader.Client())
 	if err != nil {
 		return err
@@ -196,5 +197,5 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	p.committed, p.stateNext = time.Now(), r.Offset+2
-	return nonce, p.compareClock(ctx, r.Offset, p.committed, p.opts.Now())
+	return nonce, p.clock.ask(ctx, r.Offset, p.committed, p.opts.Now())
 }

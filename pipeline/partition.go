@@ -33,21 +33,20 @@ type Partition struct {
 	scratch scratch           // memory of the turn under way
 	changes *statestore.Batch // what the turn does to the store; its memory too
 
-	progress   topics.Progress // as committed
-	guard      topics.Guard    // as committed
-	guarded    int64           // where that stands, or right behind it
-	taken      *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext  int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced  bool            // progress names us as owner
-	barrier    barrier.Barrier
-	controlAt  int64     // next offset to read of topic control
-	stood      time.Time // when an input was last suspected of standing still
-	forward    *forwarder
-	clock      clock
-	heldLogged time.Time       // when it was last said that clocks are too far apart
-	committed  time.Time       // when the last turn was
-	channels   map[string]bool // channels in use
-	unknown    unknowns        // keys that are remembered though nothing is known of them
+	progress  topics.Progress // as committed
+	guard     topics.Guard    // as committed
+	guarded   int64           // where that stands, or right behind it
+	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
+	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
+	announced bool            // progress names us as owner
+	barrier   barrier.Barrier
+	controlAt int64     // next offset to read of topic control
+	stood     time.Time // when an input was last suspected of standing still
+	forward   *forwarder
+	clock     brokerClock
+	committed time.Time       // when the last turn was
+	channels  map[string]bool // channels in use
+	unknown   unknowns        // keys that are remembered though nothing is known of them
 
 	oldest  trigger.Instant // when the oldest done record ends, as of looked
 	checked time.Time

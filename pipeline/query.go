@@ -215,7 +215,7 @@ func (v *view) fill(p *Partition) {
 // trimBelow is how far back a successor may have to read commands: to what is
 // not applied, or not yet forwarded.
 func (p *Partition) trimBelow() int64 {
-	_, from := p.unforwarded(p.opts.Names.Commands(), p.progress.NextCommand)
+	_, from := p.opts.unforwarded(p.progress.Forwarded, p.opts.Names.Commands(), p.progress.NextCommand)
 	return from
 }
 

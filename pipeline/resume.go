@@ -165,7 +165,7 @@ func (p *Partition) followFrom(topic string, next *int64, start, end int64) erro
 		}
 		*next = end
 	}
-	p.reforward(topic, start, *next)
+	p.forward.reforward(p.progress.Forwarded, topic, start, *next)
 	p.kafka.plan(topic, p.id, *next)
 	return nil
 }
