@@ -69,7 +69,7 @@ func (p *Partition) read(ctx context.Context, in *input, wait time.Duration) err
 // the barrier still lacks. Beyond it they get a turn of their own.
 const readOnFor = 5 * time.Millisecond
 
-// readOn asks the barrier, and reads on to the end it was told, so that what
+// readOn asks the barrier, and reads on to the end in its answer, so that what
 // is due goes in this turn. Were the question asked and the turn begun, newer
 // commands would be at the end by the next one, and it would go a turn later.
 func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
@@ -130,7 +130,7 @@ func (p *Partition) patience() time.Duration {
 }
 
 // mustBeat says that a turn is owed although nothing happened: the first of a
-// new owner, which tells others where to ask, the heartbeat of an idle
+// new owner, which says to others where to ask, the heartbeat of an idle
 // partition, a clock that must be compared, records to forget, or a note of what
 // was forwarded.
 func (p *Partition) mustBeat(now trigger.Instant) bool {

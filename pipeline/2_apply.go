@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// apply obeys commands and receipts in the order of their logs.
+// apply decides commands and receipts in the order of their logs.
 func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 	p.step(StepApply)
 	p.rejectStuck(ctx, t)
@@ -39,7 +39,7 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 	return nil
 }
 
-// applyCommand routes one record: skip, forward, reject or obey. Whatever it
+// applyCommand routes one record: skip, forward, reject or decide. Whatever it
 // is, the partition moves on.
 func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) error {
 	if r.Offset < t.progress.NextCommand {

@@ -78,7 +78,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
-		} else if !located { // what it tells says where it went, which is known only now
+		} else if !located { // its events say where it went, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const maxClockError = time.Second
 
 // clock says what time decides what is due. The append time of our own last
-// record on topic state (LogAppendTime) tells the broker's time, asked for at
+// record on topic state (LogAppendTime) is the broker's time, asked for at
 // most once a second after a commit; in between the monotonic clock carries it
 // on. A node whose own clock is further than a second from that
 // follows the broker's to within a second: a step forward fires nothing early,

@@ -23,7 +23,7 @@ import (
 //  1. open the store; begin an empty one if it is damaged
 //  2. InitProducerID: fences the old owner and aborts its transaction; end
 //     what Kafka has left open of it (package dangling)
-//  3. commit a nonce to topic state: whatever lies before it is settled, and
+//  3. commit a nonce to topic state: whatever lies before it is final, and
 //     the broker's time is known
 //  4. wipe the store if it is too old, or of another partition or topic
 //  5. read topic state from the stored position until the nonce

@@ -88,7 +88,7 @@ type turn struct {
 	encodedGuard []byte      // nil: it has not changed
 	firstState   *kgo.Record // first record of topic state
 
-	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
+	overQuota []string // limits that refused a register; reported, as what follows, when the turn is committed
 	lost      []lostRange
 	delivered []delivery
 	traced    traced
