@@ -94,12 +94,6 @@ type turn struct {
 	traced    traced
 }
 
-// delivery is what a receipt said became of a due event.
-type delivery struct {
-	channel string
-	outcome trigger.ReceiptOutcome
-}
-
 // turns turns until ctx ends or something fails; the caller opens again.
 func (p *Partition) turns(ctx context.Context) error {
 	for ctx.Err() == nil {
