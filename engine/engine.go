@@ -211,11 +211,13 @@ func (e *Engine) Unready() error {
 		switch {
 		case s.Ready:
 		case s.Held:
-			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
+			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, "+
+				"and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
 		case s.Refused != "":
 			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
 		case s.RestoreTotal > 0:
-			errs = append(errs, fmt.Errorf("partition %d: %s, %d of %d records", s.Partition, s.Doing, s.Restored, s.RestoreTotal))
+			errs = append(errs, fmt.Errorf("partition %d: %s, %d of %d records",
+				s.Partition, s.Doing, s.Restored, s.RestoreTotal))
 		default:
 			errs = append(errs, fmt.Errorf("partition %d: %s", s.Partition, s.Doing))
 		}

@@ -28,7 +28,9 @@ func (e *Engine) groupOptions() []kgo.Opt {
 			e.rejoined()
 			e.take(a[o.Names.Commands()])
 		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.release(r[o.Names.Commands()]) }),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) {
+			e.release(r[o.Names.Commands()])
+		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.lose(r[o.Names.Commands()]) }),
 	}, o.Kafka...)
 	if o.ServerAssigns {
@@ -47,7 +49,7 @@ func (e *Engine) measureLag(ctx context.Context) {
 	defer cancel()
 	ends, err := e.adm.ListEndOffsets(ctx, e.process.Names.Commands())
 	if err != nil {
-		return // the next second tells
+		return // the next second asks anew
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,7 +81,7 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []pipelin
 	defer cancel()
 	meta, err := kafkapart.Metadata(ctx, cl, topic.Topic)
 	if err != nil {
-		return // the next second tells
+		return // the next second asks anew
 	}
 	topic.TopicID = meta.TopicID
 	req := kmsg.NewPtrOffsetCommitRequest()
@@ -117,7 +119,8 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 	if e.process.InstanceID == "" {
 		return cl.CloseAllowingRebalance
 	}
-	asks, err := kgo.NewClient(append([]kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}, e.process.Kafka...)...)
+	opts := []kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}
+	asks, err := kgo.NewClient(append(opts, e.process.Kafka...)...)
 	if err != nil {
 		e.process.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
 		return cl.CloseAllowingRebalance

@@ -52,7 +52,10 @@ func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f
 }
 
 // ScanUser is Scan for the triggers of one user, by their next due time.
-func (e *Engine) ScanUser(ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor, f func(statestore.UserCursor, *trigger.State) bool) error {
+func (e *Engine) ScanUser(
+	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
+	f func(statestore.UserCursor, *trigger.State) bool,
+) error {
 	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
 		var bad error
 		err := sn.ScanUser(tenant, user, after, func(at statestore.UserCursor, value []byte) bool {

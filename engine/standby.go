@@ -107,7 +107,8 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 		return nil, g.Err
 	}
 	for _, m := range g.Members {
-		members = append(members, member{m.MemberID, slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()])), readsOfClient(m.ClientID)})
+		owns := slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()]))
+		members = append(members, member{m.MemberID, owns, readsOfClient(m.ClientID)})
 	}
 	return members, nil
 }

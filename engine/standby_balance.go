@@ -36,7 +36,9 @@ const (
 
 func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.Uint32) *warmBalancer {
 	b := kgo.CooperativeStickyBalancer()
-	return &warmBalancer{GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have, rounds: rounds}
+	return &warmBalancer{
+		GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have, rounds: rounds,
+	}
 }
 
 // JoinGroupMetadata adds what this member has.
@@ -59,7 +61,9 @@ func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 }
 
 // MemberBalancer is asked of the leader.
-func (w *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+func (w *warmBalancer) MemberBalancer(
+	members []kmsg.JoinGroupResponseMember,
+) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	b, err := kgo.NewConsumerBalancer(w, members)
 	if err != nil {
 		return nil, nil, err
@@ -104,7 +108,7 @@ func appendWarmth(b []byte, have map[int32]warmth) []byte {
 // readWarmth reads what follows the sticky balancer's own user data; nothing
 // of a member without it. It looks for the magic: of a member that joins for the
 // first time the sticky balancer leaves out the generation, so that its own data
-// cannot be told by reading it.
+// cannot be recognised by reading it.
 func readWarmth(userData []byte) map[int32]warmth {
 	out := readMember(userData)
 	delete(out, formatsAt)

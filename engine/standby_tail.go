@@ -116,7 +116,9 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 }
 
 // read takes one fetch into the store, and returns where topic state ends.
-func (e *Engine) read(ctx context.Context, r *recovery.Replica, cl *kgo.Client, end int64, now func() trigger.Instant) (int64, error) {
+func (e *Engine) read(
+	ctx context.Context, r *recovery.Replica, cl *kgo.Client, end int64, now func() trigger.Instant,
+) (int64, error) {
 	fs := cl.PollRecords(ctx, tailChunk)
 	if err := recovery.FetchFailed(ctx, fs); err != nil {
 		return 0, err
@@ -162,7 +164,8 @@ const newestTimeout = 20 * time.Second
 func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTimeout)
 	defer cancel()
-	answers, err := kafkapart.FindOffsets(ctx, e.cl, []string{e.process.Names.State()}, id, kafkapart.ReadUncommitted, kafkapart.NewestTimestamp)
+	state := []string{e.process.Names.State()}
+	answers, err := kafkapart.FindOffsets(ctx, e.cl, state, id, kafkapart.ReadUncommitted, kafkapart.NewestTimestamp)
 	if err != nil {
 		return 0, err
 	}

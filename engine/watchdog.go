@@ -18,8 +18,8 @@ var errHangs = errors.New("a partition hangs")
 // watchWarn is how often a partition that does not move is named in the log.
 const watchWarn = 30
 
-// watch seconds every second whether partitions move. It counts seconds, not time:
-// a process that was stopped has looked at nothing.
+// watch checks every second whether partitions move. It counts its checks, not
+// time: a process that was stopped has checked nothing.
 func (e *Engine) watch(ctx context.Context) {
 	type seen struct {
 		own     *ownership
@@ -49,7 +49,8 @@ func (e *Engine) watch(ctx context.Context) {
 func (e *Engine) judge(id int32, step pipeline.Step, seconds int) {
 	switch {
 	case step.Local() && time.Duration(seconds)*time.Second >= e.process.HangAfter:
-		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the disk well?", errHangs, id, step, seconds))
+		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the disk well?",
+			errHangs, id, step, seconds))
 	case seconds > 0 && seconds%watchWarn == 0 && step != pipeline.StepPoll:
 		e.process.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", seconds)
 	}

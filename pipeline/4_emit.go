@@ -42,9 +42,9 @@ func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 	for i, d := range rest {
 		if i+paced >= 0 {
-			p.paceTimer(d)
+			p.timers.pace(d)
 		} else {
-			p.ready.Push(d, t.now)
+			p.timers.ready.Push(d, t.now)
 		}
 	}
 }
@@ -62,11 +62,11 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
 	if d.Due > p.barrier.Receipts.Through() && e.state.WaitsForReceipt(tm) {
-		p.ready.Hold(d)
+		p.timers.ready.Hold(d)
 		return nil
 	}
 	if !paced && p.paces(e.state, tm, t.now) {
-		p.paceTimer(d)
+		p.timers.pace(d)
 		return nil
 	}
 	out := p.machine.Due(e.state, tm, t.now)
@@ -78,7 +78,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
-		} else if !located { // what it tells says where it went, which is known only now
+		} else if !located { // its events say where it went, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 // commit makes the turn true: state and progress, the end of the transaction,
@@ -56,7 +55,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
 		p.kept.Step(stepCompareClock)
-		if err := p.compareClock(ctx, last.Offset, acknowledged, wall); err != nil {
+		if err := p.clock.ask(ctx, last.Offset, acknowledged, wall); err != nil {
 			return err
 		}
 	}
@@ -108,7 +107,7 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Record, err error) {
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
-	t.progress.Forwarded = p.owed()
+	t.progress.Forwarded = p.forward.owed()
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgressAs(nil, &t.progress, p.opts.writes()); err != nil {
 		return nil, err
@@ -130,15 +129,6 @@ func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 		p.changes.SetMeta(recovery.MetaGuard, t.encodedGuard)
 	}
 	p.changes.SetMeta(recovery.MetaPosition, recovery.Number(last.Offset+1))
-	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.cursor())))
+	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.timers.cursor())))
 	return p.changes.Commit()
-}
-
-// cursor is the earliest due time that may still be in the due index.
-func (p *Partition) cursor() trigger.Instant {
-	cursor := p.hydrated.Due
-	if due, ok := p.earliest(); ok {
-		cursor = min(cursor, due)
-	}
-	return cursor
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 const maxClockError = time.Second
 
 // clock says what time decides what is due. The append time of our own last
-// record on topic state (LogAppendTime) tells the broker's time, asked for at
+// record on topic state (LogAppendTime) is the broker's time, asked for at
 // most once a second after a commit; in between the monotonic clock carries it
 // on. A node whose own clock is further than a second from that
 // follows the broker's to within a second: a step forward fires nothing early,
@@ -97,48 +98,58 @@ func (c *clock) doubtful(wall time.Time) bool {
 	return true
 }
 
-// compareClock reads when our record at offset was appended. An answer without
+// brokerClock asks the brokers for what clock goes by.
+type brokerClock struct {
+	clock
+	opts       *Process
+	kafka      *session
+	log        *slog.Logger
+	state      kafkapart.TopicPartition // our partition of topic state
+	heldLogged time.Time                // when it was last said in the log that clocks are too far apart
+}
+
+// ask reads when our record at offset was appended. An answer without
 // it (a leader just elected) changes nothing: the next turn asks again. The
 // newest stamp of the partition would not do: one append by a broker whose
 // clock was ahead would stand there until the clocks caught up.
-func (p *Partition) compareClock(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
-	at, ok, err := p.kafka.reader.AppendTime(ctx, p.state(), offset)
+func (c *brokerClock) ask(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
+	at, ok, err := c.kafka.reader.AppendTime(ctx, c.state, offset)
 	if err != nil {
 		return fmt.Errorf("compare clocks: %w", err)
 	}
 	switch {
 	case ok:
-		p.clock.compare(at, acknowledged, wall)
-	case p.clock.learned.IsZero():
-		p.clock.compare(wall, acknowledged, wall)
+		c.compare(at, acknowledged, wall)
+	case c.learned.IsZero():
+		c.compare(wall, acknowledged, wall)
 	}
-	p.askOthers(ctx)
+	c.askOthers(ctx)
 	return nil
 }
 
 // askOthers goes on firing if a second broker has the time of the first.
-func (p *Partition) askOthers(ctx context.Context) {
-	leader, _, err := p.kafka.cl.PartitionLeader(p.opts.Names.State(), p.id)
+func (c *brokerClock) askOthers(ctx context.Context) {
+	leader, _, err := c.kafka.cl.PartitionLeader(c.state.Topic, c.state.Partition)
 	if err != nil {
 		leader = -1
 	}
-	p.opts.clocks.note(leader, p.clock.offset)
-	if !p.clock.held {
-		p.heldLogged = time.Time{}
+	c.opts.clocks.note(leader, c.offset)
+	if !c.held {
+		c.heldLogged = time.Time{}
 		return
 	}
-	who, agrees := p.opts.clocks.agrees(leader, p.clock.offset, p.clock.limit)
-	if !agrees && p.clock.offset < 0 {
-		who, agrees = p.othersAsLate(ctx, leader)
+	who, agrees := c.opts.clocks.agrees(leader, c.offset, c.limit)
+	if !agrees && c.offset < 0 {
+		who, agrees = c.othersAsLate(ctx, leader)
 	}
 	if agrees {
-		p.clock.agree()
-		p.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset", p.clock.offset, "broker", leader, "agrees", who)
+		c.agree()
+		c.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset", c.offset, "broker", leader, "agrees", who)
 		return
 	}
-	if time.Since(p.heldLogged) >= clockWarnInterval {
-		p.heldLogged = time.Now()
-		p.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", p.clock.offset, "limit", p.clock.limit,
+	if time.Since(c.heldLogged) >= clockWarnInterval {
+		c.heldLogged = time.Now()
+		c.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", c.offset, "limit", c.limit,
 			"broker", leader, "advice", "set the wrong one right; or, if the broker is right, raise clock.max_offset")
 	}
 }
@@ -151,17 +162,17 @@ const othersWithin = 2 * time.Second
 
 // othersAsLate looks for a record that a leader on another broker has stamped
 // as late as ours: two brokers then say that it is that late.
-func (p *Partition) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
+func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
 	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
-	at := p.clock.estimate().Add(-p.clock.limit).UnixMilli()
-	for _, topic := range []string{p.opts.Names.State(), p.opts.Names.Commands(), p.opts.Names.Events()} {
-		for other := range p.opts.Partitions {
-			broker, _, err := p.kafka.cl.PartitionLeader(topic, other)
+	at := c.estimate().Add(-c.limit).UnixMilli()
+	for _, topic := range []string{c.opts.Names.State(), c.opts.Names.Commands(), c.opts.Names.Events()} {
+		for other := range c.opts.Partitions {
+			broker, _, err := c.kafka.cl.PartitionLeader(topic, other)
 			if err != nil || broker < 0 || broker == leader {
 				continue
 			}
-			answers, err := kafkapart.FindOffsets(ctx, p.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted, at)
+			answers, err := kafkapart.FindOffsets(ctx, c.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted, at)
 			if err == nil && answers[0].Offset >= 0 { // there is one, at or after at
 				return broker, true
 			}

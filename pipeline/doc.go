@@ -14,6 +14,20 @@
 //	4_emit     decide each again against the state, and make the due events
 //	5_commit   state, then progress, then EndTransaction; only then Pebble
 //
+// # Files
+//
+//	open.go           a partition is made ready: fence, nonce, restore.go, resume.go
+//	open_dangling.go  what the owner before us left open is ended (package dangling)
+//	partition.go      the turn; 1_poll to 5_commit are its stages
+//	2_apply_receipt   how a failed delivery is retried
+//	timers.go         what is due next: the wheel, and the queue of package fair
+//	read_barrier.go   the questions that package barrier wants answered
+//	forward*.go       records on the wrong partition go to the right one; outbox.go, claims.go
+//	guard.go          logs that lost their end, second writers, other groups
+//	unreadable.go     batches that nobody can read are passed over
+//	process.go kept.go  what partitions share; what is kept from one opening to the next
+//	query.go          what readers may see
+//
 // # What a crash does
 //
 //	before EndTransaction          the broker aborts; the turn never happened

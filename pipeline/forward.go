@@ -163,7 +163,7 @@ func (f *forwarder) done(key route, n int) {
 }
 
 // refuse gives the first record of a route up: its topic does not take it with
-// where it comes from. A turn tells.
+// where it comes from. A turn records that.
 func (f *forwarder) refuse(key route) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,7 +204,7 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 		case err == nil:
 		case !errors.Is(err, kerr.MessageTooLarge):
 			return i, fmt.Errorf("forward %s to %d: %w", key.topic, key.target, err)
-		case len(batch) > 1: // a broker may refuse a batch for its size: one by one tells
+		case len(batch) > 1: // a broker may refuse a batch for its size: one by one shows
 			return f.sendSingly(ctx, key, batch)
 		default:
 			return 0, err

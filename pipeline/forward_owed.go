@@ -16,11 +16,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// home is the partition that a record of ours belongs to, where that is another.
-func (p *Partition) home(r *kgo.Record) (partition int32, misplaced bool) {
-	return homeOf(r, p.id, p.opts.Partitions)
-}
-
+// homeOf is the partition that a record belongs to, where that is another.
 func homeOf(r *kgo.Record, on, partitions int32) (partition int32, misplaced bool) {
 	partition = topics.Partition(r.Key, partitions)
 	return partition, partition != on && len(r.Key) > 0
@@ -28,10 +24,9 @@ func homeOf(r *kgo.Record, on, partitions int32) (partition int32, misplaced boo
 
 // reforward notes what an earlier owner had read of a topic that begins at start
 // and is read on at next, but not yet seen acknowledged on its right partition.
-// The forwarder reads it again beside the turns.
-func (p *Partition) reforward(topic string, start, next int64) {
-	through, _ := p.unforwarded(topic, next)
-	f := p.forward
+// It is read from the log beside the turns.
+func (f *forwarder) reforward(forwarded map[int32]int64, topic string, start, next int64) {
+	through, _ := f.opts.unforwarded(forwarded, topic, next)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for target, last := range through {
@@ -43,10 +38,10 @@ func (p *Partition) reforward(topic string, start, next int64) {
 
 // unforwarded is the part of progress.Forwarded about one topic, and the
 // offset at which the first record still owed can be.
-func (p *Partition) unforwarded(topic string, next int64) (through map[int32]int64, from int64) {
+func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int64) (through map[int32]int64, from int64) {
 	through, from = map[int32]int64{}, next
-	for key, last := range p.progress.Forwarded {
-		t, target := p.fromKey(key)
+	for key, last := range forwarded {
+		t, target := o.fromKey(key)
 		if t == topic {
 			through[target] = last
 			from = min(from, last+1)
@@ -57,30 +52,29 @@ func (p *Partition) unforwarded(topic string, next int64) (through map[int32]int
 
 // Commands and receipts share the maps of progress: receipts have the keys
 // below zero.
-func (p *Partition) mapKey(topic string, partition int32) int32 {
-	if topic == p.opts.Names.Receipts() {
+func (o *Options) mapKey(topic string, partition int32) int32 {
+	if topic == o.Names.Receipts() {
 		return -1 - partition
 	}
 	return partition
 }
 
-func (p *Partition) fromKey(key int32) (topic string, partition int32) {
+func (o *Options) fromKey(key int32) (topic string, partition int32) {
 	if key < 0 {
-		return p.opts.Names.Receipts(), -1 - key
+		return o.Names.Receipts(), -1 - key
 	}
-	return p.opts.Names.Commands(), key
+	return o.Names.Commands(), key
 }
 
 // owed is what progress says of forwarding.
-func (p *Partition) owed() (owed map[int32]int64) {
-	f := p.forward
+func (f *forwarder) owed() (owed map[int32]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.out.owed(func(key route, before int64) {
 		if owed == nil {
 			owed = map[int32]int64{}
 		}
-		owed[p.mapKey(key.topic, key.target)] = before
+		owed[f.opts.mapKey(key.topic, key.target)] = before
 	})
 	return owed
 }
@@ -92,12 +86,11 @@ const forwardInterval = 5 * time.Second
 
 // forwardNoted says whether progress is to take note of what was forwarded.
 func (p *Partition) forwardNoted() bool {
-	return time.Since(p.committed) < forwardInterval || !p.hasStuck() && maps.Equal(p.owed(), p.progress.Forwarded)
+	return time.Since(p.committed) < forwardInterval || !p.forward.hasStuck() && maps.Equal(p.forward.owed(), p.progress.Forwarded)
 }
 
 // hasStuck says that a turn has something to put on record (rejectStuck).
-func (p *Partition) hasStuck() bool {
-	f := p.forward
+func (f *forwarder) hasStuck() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out.hasStuck()

@@ -29,7 +29,7 @@ func lastRead(r *kgo.Record) topics.LastRead {
 	return topics.LastRead{Offset: r.Offset, Epoch: r.LeaderEpoch, Sum: sumOf(r)}
 }
 
-// sumOf tells a record from another one at the same offset.
+// sumOf distinguishes a record from another one at the same offset.
 func sumOf(r *kgo.Record) uint64 {
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[0:], xxhash.Sum64(r.Key))
@@ -157,8 +157,8 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 }
 
 // lost says from which offset on a log is not the one that was read; -1 if it
-// is, or if nothing tells. A record that compaction or retention took tells
-// nothing by itself, the leader epochs may.
+// is, or if nothing shows it. A record that compaction or retention took shows
+// nothing by itself; the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64, error) {
 	if through, epoch := last.Through(); epoch >= 0 {
 		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
@@ -210,7 +210,7 @@ func (p *Partition) askGroup(ctx context.Context) error {
 			return err
 		}
 		if last == nil && from > start {
-			continue // a long transaction that was aborted, or an older version: restore tells, if need be
+			continue // a long transaction that was aborted, or an older version: restore finds out, if need be
 		}
 		if last == nil || last.Group == p.opts.Group || last.Group == "" {
 			return nil
@@ -274,8 +274,8 @@ func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 // state, under a transactional id that ours does not fence.
 var errSecondWriter = errors.New("somebody else writes to the partition's state")
 
-// errStateBack says that topic state lost turns of ours. To open the partition
-// again tells what the store has seen of them (sameState).
+// errStateBack says that topic state lost turns of ours. The next
+// opening finds what the store has seen of them (sameState).
 var errStateBack = errors.New("topic state lost its end")
 
 // checkAlone compares where the turn's records of topic state stand with where

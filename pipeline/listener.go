@@ -19,7 +19,7 @@ type Listener interface {
 	Restored(partition int32, records int64, took time.Duration)
 	DoneEvicted(n int)
 	Misfired(policy string, n int)
-	// Delivered tells what a receipt said became of a due event of a channel,
+	// Delivered is what a receipt said became of a due event of a channel,
 	// once the turn that took it is committed.
 	Delivered(channel string, outcome trigger.ReceiptOutcome)
 	// QuotaRejected names the limit of a tenant that refused a register, once

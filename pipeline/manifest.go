@@ -11,7 +11,7 @@ import (
 )
 
 // manifest is what a turn wrote, per topic: how many records, and a digest of
-// their keys and values in order. A checker can tell a torn transaction by it.
+// their keys and values in order. A checker can find a torn transaction by it.
 type manifest struct{ byTopic map[string]*tally }
 
 type tally struct {

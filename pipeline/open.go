@@ -23,7 +23,7 @@ import (
 //  1. open the store; begin an empty one if it is damaged
 //  2. InitProducerID: fences the old owner and aborts its transaction; end
 //     what Kafka has left open of it (package dangling)
-//  3. commit a nonce to topic state: whatever lies before it is settled, and
+//  3. commit a nonce to topic state: whatever lies before it is final, and
 //     the broker's time is known
 //  4. wipe the store if it is too old, or of another partition or topic
 //  5. read topic state from the stored position until the nonce
@@ -34,9 +34,11 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id),
 		machine: o.Machine, dueTopics: o.due, store: warm, kept: kept, channels: map[string]bool{},
-		wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
-		clock: clock{limit: o.MaxClockOffset}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
-		ready: fair.New(o.catchUpShare()),
+		timers: timers{
+			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
+			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
+		},
+		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
 	p.machine.DuePartition, p.machine.DuePlace = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
@@ -62,6 +64,7 @@ func (p *Partition) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.kafka.sizes.all = p.dueTopics.Sizes
+	p.clock.kafka, p.clock.log, p.clock.state = p.kafka, p.log, p.state()
 	own, err := p.opts.Recovery().Topics(ctx, p.kafka.reader.Client())
 	if err != nil {
 		return err
@@ -194,5 +197,5 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	p.committed, p.stateNext = time.Now(), r.Offset+2
-	return nonce, p.compareClock(ctx, r.Offset, p.committed, p.opts.Now())
+	return nonce, p.clock.ask(ctx, r.Offset, p.committed, p.opts.Now())
 }

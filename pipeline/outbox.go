@@ -248,7 +248,7 @@ func (o *outbox) done(key route, n int) {
 	}
 }
 
-// refuse takes the first of a route out, for a turn to tell that it was refused.
+// refuse takes the first of a route out, for a turn to record that it was refused.
 func (o *outbox) refuse(key route) {
 	b := o.routes[key]
 	b.refused = append(b.refused, b.queue[0])

@@ -11,12 +11,10 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/barrier"
-	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
-	"github.com/waterclock/waterclock/wheel"
 )
 
 // Partition turns the hand of one partition. One transactional producer, so
@@ -30,30 +28,25 @@ type Partition struct {
 	store   *statestore.Store
 	machine trigger.Machine
 
-	wheel    *wheel.Wheel
-	hydrated statestore.DueKey  // every timer up to here is in the wheel
-	ready    fair.Queue         // due, and waiting for its turn
-	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
-	leftTo   trigger.Instant    // none of those is due later
-	batch    batch
-	scratch  scratch           // memory of the turn under way
-	changes  *statestore.Batch // what the turn does to the store; its memory too
+	timers  timers // what is due next
+	batch   batch
+	scratch scratch           // memory of the turn under way
+	changes *statestore.Batch // what the turn does to the store; its memory too
 
-	progress   topics.Progress // as committed
-	guard      topics.Guard    // as committed
-	guarded    int64           // where that stands, or right behind it
-	taken      *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext  int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced  bool            // progress names us as owner
-	barrier    barrier.Barrier
-	controlAt  int64     // next offset to read of topic control
-	stood      time.Time // when an input was last suspected of standing still
-	forward    *forwarder
-	clock      clock
-	heldLogged time.Time       // when it was last said that clocks are too far apart
-	committed  time.Time       // when the last turn was
-	channels   map[string]bool // channels in use
-	unknown    unknowns        // keys that are remembered though nothing is known of them
+	progress  topics.Progress // as committed
+	guard     topics.Guard    // as committed
+	guarded   int64           // where that stands, or right behind it
+	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
+	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
+	announced bool            // progress names us as owner
+	barrier   barrier.Barrier
+	controlAt int64     // next offset to read of topic control
+	stood     time.Time // when an input was last suspected of standing still
+	forward   *forwarder
+	clock     brokerClock
+	committed time.Time       // when the last turn was
+	channels  map[string]bool // channels in use
+	unknown   unknowns        // keys that are remembered though nothing is known of them
 
 	oldest  trigger.Instant // when the oldest done record ends, as of looked
 	checked time.Time
@@ -95,16 +88,10 @@ type turn struct {
 	encodedGuard []byte      // nil: it has not changed
 	firstState   *kgo.Record // first record of topic state
 
-	overQuota []string // limits that refused a register; told, as what follows, when the turn is committed
+	overQuota []string // limits that refused a register; reported, as what follows, when the turn is committed
 	lost      []lostRange
 	delivered []delivery
 	traced    traced
-}
-
-// delivery is what a receipt said became of a due event.
-type delivery struct {
-	channel string
-	outcome trigger.ReceiptOutcome
 }
 
 // turns turns until ctx ends or something fails; the caller opens again.
@@ -216,7 +203,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 	timers := p.scratch.timersOf(out.State)
 	for _, tm := range timers {
 		if !contains(e.timers, tm) {
-			p.arm(e.key, tm, p.paces(out.State, tm, t.now))
+			p.timers.arm(e.key, tm, p.paces(out.State, tm, t.now))
 		}
 	}
 	e.timers = timers
@@ -229,20 +216,6 @@ func contains(timers []trigger.Timer, t trigger.Timer) bool {
 		}
 	}
 	return false
-}
-
-// arm puts a timer into the wheel if it lies in the part of the due index that
-// is there already; else hydrate brings it when its time comes near. paced
-// saves it the way through the wheel.
-func (p *Partition) arm(key trigger.Key, tm trigger.Timer, paced bool) {
-	ref := statestore.Ref(tm, key)
-	switch {
-	case tm.Due > p.hydrated.Due || (tm.Due == p.hydrated.Due && ref > p.hydrated.Ref):
-	case paced:
-		p.paceTimer(statestore.DueKey{Due: tm.Due, Ref: ref})
-	case !p.wheel.Add(int64(tm.Due), ref):
-		p.hydrated = statestore.DueKey{Due: min(p.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
-	}
 }
 
 // recordEvent writes a fact to topic events.

@@ -198,7 +198,7 @@ func (p *Partition) showPosition() {
 		close(p.view.changed)
 		p.view.changed = make(chan struct{})
 	}
-	p.view.next = p.nextDue()
+	p.view.next = p.timers.next()
 }
 
 func (v *view) fill(p *Partition) {
@@ -209,22 +209,14 @@ func (v *view) fill(p *Partition) {
 		ClockOffset: p.clock.offset, Held: p.clock.held, Ready: !p.clock.held,
 		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
 	}
-	v.next = p.nextDue()
+	v.next = p.timers.next()
 }
 
 // trimBelow is how far back a successor may have to read commands: to what is
 // not applied, or not yet forwarded.
 func (p *Partition) trimBelow() int64 {
-	_, from := p.unforwarded(p.opts.Names.Commands(), p.progress.NextCommand)
+	_, from := p.opts.unforwarded(p.progress.Forwarded, p.opts.Names.Commands(), p.progress.NextCommand)
 	return from
-}
-
-// nextDue is before or at the next timer: nothing due earlier has not fired.
-func (p *Partition) nextDue() trigger.Instant {
-	if due, ok := p.earliest(); ok {
-		return min(p.hydrated.Due, due)
-	}
-	return p.hydrated.Due
 }
 
 // ErrNotOwner sends a reader to whoever owns the partition now.

@@ -26,7 +26,7 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 			p.opts.Listener.BarrierHeld(p.id, time.Since(held))
 		}
 	}
-	p.ready.Release(b.Receipts.Through(), p.now())
+	p.timers.ready.Release(b.Receipts.Through(), p.now())
 	if !b.Commands.Reached() || !p.anyReady(p.now()) {
 		return 0, nil
 	}
@@ -35,8 +35,8 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 
 // demand is what wants to fire.
 func (p *Partition) demand() barrier.Demand {
-	due, ok := p.wheel.Next()
-	return barrier.Demand{InWheel: ok, Wheel: trigger.Instant(due), Ready: p.ready.Newest(), Held: p.ready.HeldNewest()}
+	due, ok := p.timers.wheel.Next()
+	return barrier.Demand{InWheel: ok, Wheel: trigger.Instant(due), Ready: p.timers.ready.Newest(), Held: p.timers.ready.HeldNewest()}
 }
 
 // answerBarrier asks Kafka one question of the barrier.

@@ -165,7 +165,7 @@ func (p *Partition) followFrom(topic string, next *int64, start, end int64) erro
 		}
 		*next = end
 	}
-	p.reforward(topic, start, *next)
+	p.forward.reforward(p.progress.Forwarded, topic, start, *next)
 	p.kafka.plan(topic, p.id, *next)
 	return nil
 }
@@ -189,6 +189,6 @@ func (p *Partition) startWheel() error {
 	if err != nil {
 		return err
 	}
-	p.hydrated = statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
+	p.timers.store, p.timers.hydrated = p.store, statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
 	return p.hydrate()
 }

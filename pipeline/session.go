@@ -125,7 +125,7 @@ func (s *session) follow(ctx context.Context) {
 }
 
 // followWithin is how long follow waits for metadata; without, it is kgo's
-// affair to tell of partitions that it does not find.
+// affair to report partitions that it does not find.
 const followWithin = time.Second
 
 func (s *session) knows(all map[string][]int32) bool {

@@ -51,7 +51,7 @@ func (s *sizes) of(topic string) int {
 	return n
 }
 
-// forKgo is of for the client's batches. It cannot be told of less than 512.
+// forKgo is of for the client's batches. It takes no less than 512.
 func (s *sizes) forKgo(topic string) int32 { return int32(max(s.of(topic), 512)) }
 
 // learnSizes asks what our own topics take, and refuses those that take too

@@ -17,7 +17,7 @@ type unknowns struct {
 
 type unknownKey struct {
 	key      trigger.Key
-	forgetAt trigger.Instant // tells it from a later record of the key
+	forgetAt trigger.Instant // distinguishes it from a later record of the key
 }
 
 // isUnknown says that e is the record of a key that nothing else was known of.

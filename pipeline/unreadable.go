@@ -123,7 +123,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 
 // resetInputs makes kgo read all inputs on from where they are. Each of them,
 // because moving one drops what was fetched of the others, and with it the word
-// that kgo has stopped at a batch of theirs: it would not be told again.
+// that kgo has stopped at a batch of theirs: kgo would not say it twice.
 func (p *Partition) resetInputs() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for topic, partitions := range p.kafka.planned {
@@ -135,7 +135,7 @@ func (p *Partition) resetInputs() {
 }
 
 // passInRange is passUnreadable for who looks back at a log: commands and
-// receipts were refused in their turn, and of settings the log tells.
+// receipts were refused in their turn, and what is wrong with settings is in the log.
 func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64, error) {
 	s := p.kafka.scan.suspects[at]
 	if s == nil || time.Now().Before(s.next) {
@@ -207,7 +207,7 @@ func (p *Partition) moveTo(topic string, offset int64) {
 }
 
 // standsFor is how long an input may bring nothing although the barrier waits
-// for it before its next batch is looked at: kgo says nothing of a batch that
+// for it before its next batch is scanned: kgo says nothing of a batch that
 // holds fewer records than it claims, and fetches it for ever.
 const standsFor = 5 * time.Second
 
@@ -237,7 +237,7 @@ func (in *input) pass(u *unreadable) {
 }
 
 // applyUnreadable moves the turn past a batch, and refuses it. Settings have
-// nobody who waits for an answer: the log tells of those.
+// nobody who waits for an answer: those are in the log.
 func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable) {
 	var next *int64
 	switch u.Topic {

@@ -108,7 +108,8 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 		}
 	}
 	if n < d.Partitions && !byKey {
-		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, or set partitioning: by_key for the channel", name, n, d.Partitions)
+		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, "+
+			"or set partitioning: by_key for the channel", name, n, d.Partitions)
 	}
 	if err := d.Sizes.Learn(ctx, SizesFor, name); err != nil {
 		d.Logger.Debug("what a topic takes is not known; going by Kafka's default", "topic", name, "error", err)
@@ -132,7 +133,8 @@ func (d *Topics) Count(name string) int32 {
 
 func (d *Topics) create(ctx context.Context, name string) (int32, error) {
 	if !d.Manage {
-		return 0, fmt.Errorf("topic %s does not exist, and topics.manage is off: create it with %d partitions", name, d.Partitions)
+		return 0, fmt.Errorf("topic %s does not exist, and topics.manage is off: create it with %d partitions",
+			name, d.Partitions)
 	}
 	spec := topics.DueTopic(name, d.Partitions, d.Replication)
 	configs := make(map[string]*string, len(spec.Configs))
@@ -222,7 +224,8 @@ func (d *Topics) All(ctx context.Context) ([]Topic, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, d.Kafka...)...) // what a client hears it keeps: 20 MB of 50,000 partitions
+	// A client of its own: what one hears it keeps, 20 MB of 50,000 partitions.
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, d.Kafka...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@
 // # Who is right
 //
 // Topic state is. The store is a cache of it and may be wiped at any moment; what
-// it says of itself is believed only as far as stale.go can tell.
+// it says of itself is believed only as far as stale.go can check it.
 //
 // # Promises
 //

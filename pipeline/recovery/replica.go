@@ -23,7 +23,9 @@ type Replica struct {
 	at       int64           // where it stands
 	Guard    topics.Guard    // likewise
 	began    reading         // of a store that was empty
-	since    trigger.Instant // by the brokers' clock: what was deleted before is known, what was deleted later can still be read
+	// since is by the brokers' clock: what was deleted before is known, what was
+	// deleted later can still be read.
+	since trigger.Instant
 
 	Nonce   []byte                 // nil: read on for ever
 	overlay map[trigger.Key][]byte // newest value in this chunk; nil: tombstone
@@ -103,7 +105,8 @@ func (r *Replica) Begin(ctx context.Context, asks *kgo.Client, now trigger.Insta
 	}
 	if r.Next == 0 || r.Next < start || r.Next > end {
 		if r.Next > 0 {
-			if err := r.Wipe(fmt.Sprintf("topic state is there from %d to %d, and the store had read to %d", start, end, r.Next)); err != nil {
+			why := fmt.Sprintf("topic state is there from %d to %d, and the store had read to %d", start, end, r.Next)
+			if err := r.Wipe(why); err != nil {
 				return 0, err
 			}
 		}

@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A failed delivery is retried here: the receipt of it arms the timer of the next
+// attempt (trigger/receive.go), and that comes out of the wheel as every other.
+
+// applyReceipt takes what a channel says became of a due event.
+func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) error {
+	if r.Offset < t.progress.NextReceipt {
+		return nil
+	}
+	t.progress.NextReceipt = r.Offset + 1
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	if home, misplaced := homeOf(r, p.id, p.opts.Partitions); misplaced {
+		return p.forwardOrRefuse(ctx, t, r, home)
+	}
+	rec := p.scratch.input(r)
+	if _, copied := p.origin(t, rec); copied {
+		return nil
+	}
+	t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+	receipt, err := topics.DecodeReceipt(rec)
+	if err != nil {
+		return p.refuse(ctx, t, rec, 0, asError(err), "")
+	}
+	e, err := p.load(t, receipt.Key)
+	if err != nil {
+		return err
+	}
+	in := receipt.Input()
+	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
+	out := p.machine.Receive(e.state, in, t.now)
+	p.applyDecision(ctx, t, e, &out)
+	if out.Delivered != "" {
+		t.delivered = append(t.delivered, delivery{out.Delivered, in.Outcome})
+	}
+	return nil
+}
+
+// delivery is what a receipt said became of a due event.
+type delivery struct {
+	channel string
+	outcome trigger.ReceiptOutcome
+}

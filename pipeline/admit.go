@@ -1,0 +1,55 @@
+package pipeline
+
+import (
+	"strconv"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func isDuplicate(out *trigger.Outcome) bool {
+	return len(out.Facts) == 1 && out.Facts[0].Type == trigger.Duplicate
+}
+
+// admit checks what only the engine knows: the record's size, channels and
+// limits. It judges what was decided, so that a repeat stays a duplicate and a
+// replacement is no addition, however full it is.
+func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.Outcome) *trigger.Error {
+	if out.Rejected != nil || !out.Changed {
+		return nil
+	}
+	if !addsNothing[cmd.Op] {
+		if err := p.tooLarge(out); err != nil {
+			return err
+		}
+	}
+	if cmd.Op != trigger.OpRegister || isDuplicate(out) {
+		return nil
+	}
+	known := alive(e.status())
+	if limit, err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
+		t.overQuota = append(t.overQuota, limit)
+		return err
+	}
+	if !known && p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
+		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " + strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
+	}
+	return p.admitChannel(t, cmd.Spec.Channel)
+}
+
+// maxChannels bounds the channels that auto_create makes (docs/SEMANTICS.md).
+const maxChannels = 100
+
+func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
+	if p.channels[name] || p.opts.Channels.Known(name) {
+		return nil
+	}
+	if !p.opts.Channels.AutoCreate() {
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "channel " + strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
+	}
+	if len(p.channels) >= maxChannels {
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "100 channels exist already; configure this one under channels." + name}
+	}
+	p.channels[name] = true
+	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)
+	return nil
+}

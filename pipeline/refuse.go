@@ -1,0 +1,52 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// refuse rejects a record that could not be decoded, or that a gateway has
+// refused already. op is 0 where it is not known.
+func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error, actor string) error {
+	about, refusal := topics.RefusedKey(rec.Key, refusal)
+	e := &entry{key: about}
+	if key, err := trigger.ParseKey(rec.Key); err == nil {
+		if e, err = p.load(t, key); err != nil {
+			return err
+		}
+	}
+	result(p.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
+	out := p.machine.Reject(e.state, refusal, actor)
+	p.applyDecision(ctx, t, e, &out)
+	p.reject(ctx, t, rec, refusal)
+	p.opts.Listener.Command(op.String(), string(refusal.Code))
+	p.answer(t, rec, e, &out)
+	return nil
+}
+
+// refuseStranger rejects a record of a trigger that this partition does not have.
+func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
+	about, refusal := topics.RefusedKey(rec.Key, refusal)
+	out := p.machine.Reject(nil, refusal, "")
+	e := &entry{key: about}
+	p.applyDecision(ctx, t, e, &out)
+	p.reject(ctx, t, rec, refusal)
+	p.opts.Listener.Command("", string(refusal.Code))
+	p.answer(t, rec, e, &out)
+}
+
+// reject writes the original bytes to topic rejected.
+func (p *Partition) reject(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
+	key, value, headers := topics.RejectedWithin(rec, refusal, p.most(p.opts.Names.Rejected()))
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+}
+
+func asError(err error) *trigger.Error {
+	if e, ok := err.(*trigger.Error); ok {
+		return e
+	}
+	return &trigger.Error{Code: trigger.CodeInvalid, Msg: err.Error()}
+}

@@ -1,0 +1,206 @@
+package pipeline
+
+import (
+	"math"
+	"time"
+
+	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/trigger"
+	"github.com/waterclock/waterclock/wheel"
+)
+
+// timers are what is due next of a partition. All of them are in the due index of
+// the store; the near ones are in the wheel, and what is due waits for its turn in
+// ready.
+type timers struct {
+	store        *statestore.Store
+	wheelEntries int // bound of what the wheel holds
+	pacedEntries int // of what waits for the pacer
+
+	wheel    *wheel.Wheel
+	hydrated statestore.DueKey  // every timer up to here is in the wheel
+	ready    fair.Queue         // due, and waiting for its turn
+	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
+	leftTo   trigger.Instant    // none of those is due later
+}
+
+// How the wheel is kept full: a chunk of the due index at a time, so that no
+// single look stalls the turn, and well ahead of the hand.
+const (
+	hydrateAhead = 2 * time.Minute
+	wheelEntries = 1 << 20
+)
+
+// pacedEntries bounds the timers that wait for the pacer in memory: 70 B each.
+// Those beyond it stay in the store until half of them have gone.
+const pacedEntries = 1 << 18
+
+// herdAhead is how long before its time a herd is put in order.
+const herdAhead = time.Second
+
+// everything sorts after every ref.
+const everything = "\xff"
+
+// chunk is how much of the due index one scan reads.
+func (ts *timers) chunk() int { return max(1, ts.wheelEntries/50) }
+
+// hydrate copies the near part of the due index into the wheel.
+func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
+	if ts.left != nil && ts.ready.Paced() <= ts.pacedEntries/2 {
+		if err := ts.hydrateLeft(); err != nil {
+			return false, err
+		}
+	}
+	if ts.wheel.Len()+ts.ready.Unpaced() >= ts.wheelEntries || ts.hydrated.Due > now+trigger.Instant(hydrateAhead.Milliseconds()) {
+		return false, nil
+	}
+	ts.wheel.Advance(min(int64(now), ts.handBefore()), func(int64, string) bool { return false })
+	end := ts.wheel.End() - 1
+	n := 0
+	stopped := false
+	err = ts.store.ScanDue(ts.hydrated, func(due trigger.Instant, ref string) bool {
+		if int64(due) > end || n == ts.chunk() {
+			stopped = n == ts.chunk()
+			return false
+		}
+		ts.wheel.Add(int64(due), ref)
+		ts.hydrated = statestore.DueKey{Due: due, Ref: ref}
+		n++
+		return true
+	})
+	if err != nil {
+		return false, err
+	}
+	if !stopped {
+		ts.hydrated = statestore.DueKey{Due: trigger.Instant(end), Ref: everything}
+	}
+	return true, nil
+}
+
+// pace lets a timer go at the pacer's rate. One that finds no room, and all
+// that are due after it, stay in the store until there is some.
+func (ts *timers) pace(d statestore.DueKey) {
+	if ts.left != nil && fair.Before(ts.left, &d) {
+		ts.leftTo = max(ts.leftTo, d.Due)
+		return
+	}
+	if ts.left == nil && ts.ready.Paced() >= ts.pacedEntries {
+		ts.left, ts.leftTo = &statestore.DueKey{Due: d.Due}, max(ts.leftTo, d.Due)
+		return
+	}
+	ts.ready.Pace(d)
+}
+
+// hydrateLeft reads a chunk of what found no room with the pacer. Only timers of
+// a series can be among them, and not only late ones: what an unhealthy topic has put
+// off is due anew. One that is read twice is stale when it goes for the second
+// time.
+func (ts *timers) hydrateLeft() error {
+	from, to, n := *ts.left, ts.leftTo, 0
+	ts.left = nil
+	return ts.store.ScanDue(from, func(due trigger.Instant, ref string) bool {
+		d := statestore.DueKey{Due: due, Ref: ref}
+		if due > to || fair.Before(&ts.hydrated, &d) {
+			return false
+		}
+		if n == ts.chunk() {
+			ts.left = &from
+			return false
+		}
+		if _, _, kind, _, ok := statestore.ParseRef(ref); ok && kind == trigger.TimerSeries {
+			ts.ready.PushOverdue(d)
+		}
+		from, n = d, n+1
+		return true
+	})
+}
+
+// handBefore is the newest time the wheel's hand can move to without passing
+// a timer that has not fired.
+func (ts *timers) handBefore() int64 {
+	if due, ok := ts.wheel.Next(); ok {
+		return due - 1
+	}
+	return math.MaxInt64
+}
+
+// advance moves the hand to a time, and makes ready what it passes.
+func (ts *timers) advance(to, now trigger.Instant) {
+	ts.wheel.Advance(int64(to), func(at int64, ref string) bool {
+		ts.ready.Push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, now)
+		return ts.ready.Unpaced() < ts.wheelEntries
+	})
+}
+
+// attention is when the timers next need some: one is due, the due index must be
+// scanned, or a herd put in order.
+func (ts *timers) attention(now trigger.Instant) trigger.Instant {
+	next := ts.hydrated.Due
+	if ts.wheel.Len() < ts.wheelEntries { // else the next scan waits for a timer to go
+		next -= trigger.Instant(hydrateAhead.Milliseconds())
+	}
+	if at, ok := ts.wake(now); ok {
+		next = min(next, at)
+	}
+	if herd, ok := ts.wheel.NextHerd(); ok {
+		next = min(next, trigger.Instant(herd-herdAhead.Milliseconds()))
+	}
+	return next
+}
+
+// arm puts a timer into the wheel if it lies in the part of the due index that
+// is there already; else hydrate brings it when its time comes near. paced
+// saves it the way through the wheel.
+func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
+	ref := statestore.Ref(tm, key)
+	switch {
+	case tm.Due > ts.hydrated.Due || (tm.Due == ts.hydrated.Due && ref > ts.hydrated.Ref):
+	case paced:
+		ts.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
+	case !ts.wheel.Add(int64(tm.Due), ref):
+		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
+	}
+}
+
+// earliest is the due time of the next timer to fire, in the wheel, already out
+// of it, or left in the store for want of room.
+func (ts *timers) earliest() (trigger.Instant, bool) {
+	due, ok := ts.wheel.Next()
+	next := trigger.Instant(due)
+	if first, some := ts.ready.First(); some && (!ok || first < next) {
+		next, ok = first, true
+	}
+	if ts.left != nil && (!ok || ts.left.Due < next) {
+		next, ok = ts.left.Due, true
+	}
+	return next, ok
+}
+
+// wake is when the next timer may go: earliest, but for those that go at the
+// pacer's rate.
+func (ts *timers) wake(now trigger.Instant) (trigger.Instant, bool) {
+	due, ok := ts.wheel.Next()
+	next := trigger.Instant(due)
+	if at, some := ts.ready.Wake(now); some && (!ok || at < next) {
+		return at, true
+	}
+	return next, ok
+}
+
+// next is before or at the next timer: nothing due earlier has not fired.
+func (ts *timers) next() trigger.Instant {
+	if due, ok := ts.earliest(); ok {
+		return min(ts.hydrated.Due, due)
+	}
+	return ts.hydrated.Due
+}
+
+// cursor is the earliest due time that may still be in the due index.
+func (ts *timers) cursor() trigger.Instant {
+	cursor := ts.hydrated.Due
+	if due, ok := ts.earliest(); ok {
+		cursor = min(cursor, due)
+	}
+	return cursor
+}
