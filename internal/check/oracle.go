@@ -214,18 +214,28 @@ func (s *series) setText(text string) (err error) {
 		if s.rule.hasUntil && s.rule.untilUTC {
 			s.untilAt = int64(s.rule.until)*1000 + 999
 		} else if s.rule.hasUntil {
-			s.untilWall, s.hasWall = s.rule.until, true
+			s.setUntil(s.rule.until, 999)
 		}
 	}
 	return err
+}
+
+// setUntil: a rule of real time ends at an instant, which is the later one of an
+// overlap, and in a gap moved by it; a rule of wall times at a wall time.
+func (s *series) setUntil(w wall, frac int64) {
+	if s.every > 0 || s.cron != nil && s.cron.live || s.rule != nil && s.rule.freq >= hourly {
+		s.untilAt = s.clock.resolve(w, "shift", "second")[0].at*1000 + frac
+		return
+	}
+	s.untilWall, s.hasWall = w, true
 }
 
 func (s *series) end(until string) error {
 	if until == "" {
 		return nil
 	}
-	if w, _, ok := localTime(until); ok {
-		s.untilWall, s.hasWall = w, true
+	if w, frac, ok := localTime(until); ok {
+		s.setUntil(w, frac)
 		return nil
 	}
 	at, ok := instantText(until)
