@@ -56,7 +56,9 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 		return false
 	}
 	a.listener.Audited(true)
-	args = append([]any{"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path}, args...)
+	args = append([]any{
+		"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path,
+	}, args...)
 	if n := a.dropped.Swap(0); n > 0 {
 		args = append(args, "dropped_before", n)
 	}
@@ -74,10 +76,13 @@ const anothersTrigger = "another tenant's trigger"
 // was tried for: that trigger must not change because somebody tried.
 func (a *auditor) trespass(r *request, err error) {
 	p, ok := err.(*problem.Problem)
-	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) || !a.audit(r.Request, r.who, anothersTrigger) {
+	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) ||
+		!a.audit(r.Request, r.who, anothersTrigger) {
 		return
 	}
-	refusal := topics.Refusal{Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " + r.route}
+	refusal := topics.Refusal{
+		Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " + r.route,
+	}
 	rec := refusal.Record(trespassKey(r.who.Tenant, p.TriggerID))
 	a.commands.sendRefusal(r.Context(), &rec, func(err error) {
 		if err != nil {

@@ -27,7 +27,9 @@ func producerOptions(o *Options) []kgo.Opt {
 		// What we gave up on must not arrive later, when the caller has
 		// repeated it under another id. Sent twice, a command is a duplicate.
 		kgo.AllowIdempotentProduceCancellation(),
-		kgo.RetryBackoffFn(func(tries int) time.Duration { return min(10*time.Millisecond<<min(tries, 6), 500*time.Millisecond) }),
+		kgo.RetryBackoffFn(func(tries int) time.Duration {
+			return min(10*time.Millisecond<<min(tries, 6), 500*time.Millisecond)
+		}),
 		kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.DisableClientMetrics(),
 	}, o.Kafka...)
@@ -98,7 +100,8 @@ func (l *commandLog) begin(c *command, r *kgo.Record) tracing.Span {
 		return tracing.Span{}
 	}
 	span := l.tracing.Begin(c.trace, "send "+r.Topic, tracing.Producer,
-		tracing.Text("messaging.system", "kafka"), tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", r.Topic),
+		tracing.Text("messaging.system", "kafka"), tracing.Text("messaging.operation.type", "send"),
+		tracing.Text("messaging.destination.name", r.Topic),
 		tracing.Text("waterclock.op", c.op.String()), tracing.Text("waterclock.trigger", string(c.key)))
 	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" })
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(span.Place().TraceParent())})
@@ -113,7 +116,8 @@ func sent(span tracing.Span, r *kgo.Record, err error) {
 	if err != nil {
 		span.Fail("not written")
 	} else {
-		span.Set(tracing.Number("messaging.destination.partition.id", int64(r.Partition)), tracing.Number("messaging.kafka.offset", r.Offset))
+		span.Set(tracing.Number("messaging.destination.partition.id", int64(r.Partition)),
+			tracing.Number("messaging.kafka.offset", r.Offset))
 	}
 	span.End()
 }

@@ -42,9 +42,12 @@ func (d *decider) decision(ctx context.Context, c *command, at location) (verdic
 // decisions asks the owner of a partition what it decided about commands. An
 // owner that is silent leaves some unanswered: they are durable.
 func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Question) {
-	if err := d.router.Decisions(ctx, partition, list); err != nil && ctx.Err() == nil && !peer.Moved(err) && !errors.Is(err, context.DeadlineExceeded) {
-		d.log.Warn("the decisions about durable commands are not known", "partition", partition, "commands", len(list), "error", err)
+	err := d.router.Decisions(ctx, partition, list)
+	if err == nil || ctx.Err() != nil || peer.Moved(err) || errors.Is(err, context.DeadlineExceeded) {
+		return
 	}
+	d.log.Warn("the decisions about durable commands are not known",
+		"partition", partition, "commands", len(list), "error", err)
 }
 
 // judge is the verdict about a command after decisions. One that has no answer
@@ -88,7 +91,8 @@ func (d *decider) guess(ctx context.Context, c *command) (verdict, error) {
 // errExists answers If-None-Match: * of what is there, be it the same (RFC 9110
 // 13.1.2). That a repeat is one is proved by an idempotency key alone.
 func errExists() *problem.Problem {
-	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent", "the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
+	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent",
+		"the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")
 }
 
 func rejected(e *trigger.Error, c *command) *problem.Problem {

@@ -39,7 +39,8 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
 	if fs.given("idempotency_key") {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "idempotency_key is for registering; a patch is made once under If-Match or if_revision")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key",
+			"idempotency_key is for registering; a patch is made once under If-Match or if_revision")
 	}
 	match, err := r.match()
 	if err != nil {
@@ -101,7 +102,8 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 	}
 	if len(patch) == 0 {
 		if revision != nil && string(revision) != strconv.FormatInt(st.Revision, 10) {
-			return nil, verdict{}, problem.New(http.StatusConflict, trigger.CodeConflict, "if_revision", "the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
+			return nil, verdict{}, problem.New(http.StatusConflict, trigger.CodeConflict, "if_revision",
+				"the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
 		}
 		return c, verdict{decided: true, state: st}, nil
 	}
@@ -115,7 +117,8 @@ func patchable(st *trigger.State) error {
 	case trigger.Pending, trigger.Paused:
 		return nil
 	case trigger.InFlight, trigger.Fired, trigger.Expired:
-		p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it is too late to change: the trigger is "+st.Status.String())
+		p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
+			"it is too late to change: the trigger is "+st.Status.String())
 		p.State = st.Status.String()
 		return p.About(st.Key.ID())
 	}

@@ -54,7 +54,8 @@ type LiveJSON struct {
 }
 
 var liveKinds = [...]string{
-	trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight: "in_flight", trigger.LiveRetry: "retry", trigger.LiveRunNow: "run_now",
+	trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight: "in_flight", trigger.LiveRetry: "retry",
+	trigger.LiveRunNow: "run_now",
 }
 
 // MarshalJSON spells one object of all three parts.
@@ -159,7 +160,7 @@ func registerJSON(st *trigger.State) []byte {
 // asMarshaled is JSON as json.Marshal spells it: compact, and safe in HTML. Most
 // triggers are spelled so already.
 func asMarshaled(b []byte) []byte {
-	if !slices.ContainsFunc(b, func(c byte) bool { return c <= ' ' || c == '<' || c == '>' || c == '&' || c == lineSeparator }) {
+	if !slices.ContainsFunc(b, spelledOtherwise) {
 		return b
 	}
 	var compact, escaped bytes.Buffer
@@ -170,11 +171,15 @@ func asMarshaled(b []byte) []byte {
 	return escaped.Bytes()
 }
 
-// lineSeparator begins U+2028 and U+2029, which are escaped, too.
-const lineSeparator = 0xe2
+// spelledOtherwise says that json.Marshal may leave out or escape a byte: white space,
+// what has a meaning in HTML, and 0xe2, which begins U+2028 and U+2029.
+func spelledOtherwise(c byte) bool { return c <= ' ' || c == '<' || c == '>' || c == '&' || c == 0xe2 }
 
 func firingsJSON(st *trigger.State) Firings {
-	f := Firings{Note: st.Note, CreatedAt: st.CreatedAt.String(), UpdatedAt: st.UpdatedAt.String(), ForgetAt: instantText(st.ForgetAt)}
+	f := Firings{
+		Note: st.Note, CreatedAt: st.CreatedAt.String(), UpdatedAt: st.UpdatedAt.String(),
+		ForgetAt: instantText(st.ForgetAt),
+	}
 	if n := len(st.Done); n > 0 {
 		f.LastFiredAt, f.Attempt = st.Done[n-1].At.String(), 1
 	}

@@ -79,7 +79,8 @@ func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
 		f     field
 		value []byte
 	}{
-		{fDueID, spellText(nil, f.ID())}, {fAttempt, spellNumber(nil, int64(f.Attempt))}, {fRevision, spellNumber(nil, f.Revision)},
+		{fDueID, spellText(nil, f.ID())}, {fAttempt, spellNumber(nil, int64(f.Attempt))},
+		{fRevision, spellNumber(nil, f.Revision)},
 		{fScheduledAt, spellText(nil, f.Nominal.String())}, {fLocalTime, spellText(nil, f.Local)},
 	} {
 		list = append(list, member{fieldTable[m.f].name, m.value})

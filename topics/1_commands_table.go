@@ -259,7 +259,9 @@ func deriveFields() {
 			contentFields = append(contentFields, fieldReader{f, def.read})
 		}
 	}
-	slices.SortFunc(hashed, func(a, b fieldHasher) int { return int(fieldTable[a.f].hashAt) - int(fieldTable[b.f].hashAt) })
+	slices.SortFunc(hashed, func(a, b fieldHasher) int {
+		return int(fieldTable[a.f].hashAt) - int(fieldTable[b.f].hashAt)
+	})
 	fieldsByName, fieldsByHeader = indexFields(), indexHeaders()
 }
 

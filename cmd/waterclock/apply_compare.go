@@ -41,7 +41,9 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 // compared are the fields that a trigger keeps, when first. A payload has two
 // spellings and is compared once.
 func compared() []topics.Field {
-	all := slices.DeleteFunc(topics.RegisterFields(), func(f topics.Field) bool { return !f.Kept || f.Name == "payload_base64" })
+	all := slices.DeleteFunc(topics.RegisterFields(), func(f topics.Field) bool {
+		return !f.Kept || f.Name == "payload_base64"
+	})
 	when := slices.DeleteFunc(slices.Clone(all), func(f topics.Field) bool { return !f.When })
 	return append(when, slices.DeleteFunc(all, func(f topics.Field) bool { return f.When })...)
 }

@@ -60,7 +60,8 @@ func (c *client) decisions(ctx context.Context, addr string, partition int32, li
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	q := url.Values{"key": {string(list[0].Key)}, "partition": {strconv.Itoa(int(partition))}, "offsets": {packOffsets(list)}}
+	q := url.Values{"key": {string(list[0].Key)}, "offsets": {packOffsets(list)}}
+	q.Set("partition", strconv.Itoa(int(partition)))
 	if end, ok := ctx.Deadline(); ok {
 		q.Set("within", (time.Until(end) - answerAhead).String())
 	}
@@ -119,7 +120,8 @@ func (c *client) askJSON(ctx context.Context, addr, what string, q url.Values, i
 func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
-		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner has no address that can be asked")
+		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err),
+			"the partition's owner has no address that can be asked")
 	}
 	req.Header.Set("Authorization", "Bearer "+sign(c.secret, req.URL.RequestURI(), time.Now()))
 	resp, err := c.http.Do(req)

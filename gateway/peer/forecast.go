@@ -32,7 +32,9 @@ const maxForecastOf = 10_080
 
 // forecast counts one partition from its owner. Recurrences are followed to
 // the end of the window; what is paused does not count.
-func forecast(ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
+func forecast(
+	ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable,
+) (Forecast, error) {
 	f := Forecast{Channels: map[string][]int{}}
 	if timetable != nil {
 		own := timetable().Fork() // its compiled rules serve the whole scan

@@ -27,7 +27,8 @@ type Owner interface {
 
 	// ScanUser calls f for the triggers of one user after a place, in the order
 	// of UserCursor, until f returns false.
-	ScanUser(ctx context.Context, partition int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error
+	ScanUser(ctx context.Context, partition int32, tenant, user string, after UserCursor,
+		f func(UserCursor, *trigger.State) bool) error
 
 	// Partitions is what every partition of this process says of itself.
 	Partitions() []PartitionStatus

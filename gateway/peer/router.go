@@ -222,7 +222,9 @@ func (r *Router) each(ctx context.Context, f func(context.Context, int32) error)
 
 // ask tries this process, then the owner that topic state names. While all say
 // that they are not the owner it asks again, for at most patience.
-func (r *Router) ask(ctx context.Context, partition int32, patience time.Duration, local func() error, remote func(addr string) error) error {
+func (r *Router) ask(
+	ctx context.Context, partition int32, patience time.Duration, local func() error, remote func(addr string) error,
+) error {
 	deadline := time.Now().Add(patience)
 	fresh := false
 	for {
