@@ -65,7 +65,7 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
-	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Place(), conditional: r.conditional}
+	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(), conditional: r.conditional}
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}

@@ -104,7 +104,7 @@ func (l *commandLog) begin(c *command, r *kgo.Record) tracing.Span {
 		tracing.Text("messaging.destination.name", r.Topic),
 		tracing.Text("waterclock.op", c.op.String()), tracing.Text("waterclock.trigger", string(c.key)))
 	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == "traceparent" })
-	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(span.Place().TraceParent())})
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte(span.Parent().TraceParent())})
 	return span
 }
 

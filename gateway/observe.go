@@ -131,7 +131,7 @@ func (o *observed) class(r *http.Request) string {
 // traceID is of the request's span, or where it is not recorded the caller's.
 func (o *observed) traceID(r *http.Request) string {
 	if o.span.Recording() {
-		return o.span.Place().TraceID()
+		return o.span.Parent().TraceID()
 	}
 	caller, _ := tracing.ParseParent(r.Header.Get("Traceparent"))
 	return caller.TraceID()

@@ -70,7 +70,7 @@ func TestPatchOfClocksKeepsAnInstant(t *testing.T) {
 			}
 			before := w.state("i").Series
 			a := w.must(http.StatusOK, "PATCH", "/v1/triggers/i", c.patch)
-			if got := w.state("i").Series; got.At != before.At || got.Told != before.Told {
+			if got := w.state("i").Series; got.At != before.At || got.MissedUntil != before.MissedUntil {
 				t.Errorf("planned %+v, then %+v", before, got)
 			}
 			if a.get(t, "revision") != c.revision || string(w.state("i").Spec.Payload) != "1" {

@@ -40,7 +40,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
-	p.machine.DuePartition, p.machine.DuePlace = id, p.dueLocation
+	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := p.open(ctx); err != nil {
 		p.Close()

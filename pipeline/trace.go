@@ -63,7 +63,7 @@ func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 	p.keep(t, span, parent)
 	if span.Recording() {
 		spec := *f.Spec // the trigger keeps its own
-		spec.TraceParent = span.Place().TraceParent()
+		spec.TraceParent = span.Parent().TraceParent()
 		f.Spec = &spec
 	}
 }
@@ -77,7 +77,7 @@ func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
 		t.traced.turn = p.opts.Tracing.Turn(because, "turn", p.pace.start, tracing.Number("waterclock.partition", int64(p.id)),
 			tracing.Number("waterclock.term", t.progress.Term), tracing.Number("waterclock.turn", t.progress.Seq))
 	}
-	span.Link(t.traced.turn.Place())
+	span.Link(t.traced.turn.Parent())
 	t.traced.spans = append(t.traced.spans, span)
 }
 

@@ -111,7 +111,7 @@ func (w *wire) series(n protowire.Number, s *trigger.Series) {
 	w.strs(7, s.Skip)
 	w.int(8, int64(s.Retry))
 	w.int(9, s.Jitter)
-	w.int(10, int64(s.Told))
+	w.int(10, int64(s.MissedUntil))
 	w.int(11, int64(s.RetryAt))
 	w.closeUnlessEmpty(start, mark)
 }

@@ -152,7 +152,7 @@ func decodeSeries(b []byte, s *trigger.Series) error {
 		case number | 9:
 			s.Jitter = int64(fv.v)
 		case number | 10:
-			s.Told = trigger.Instant(fv.v)
+			s.MissedUntil = trigger.Instant(fv.v)
 		case number | 11:
 			s.RetryAt = trigger.Instant(fv.v)
 		default:

@@ -287,7 +287,7 @@ func pbState(s *trigger.State) *statepb.State {
 		Note: s.Note, Trimmed: s.Trimmed,
 		Series: absentIfEmpty(&statepb.Series{At: int64(s.Series.At), Occurrence: s.Series.Occurrence, Local: s.Series.Local,
 			Start: s.Series.Start, After: int64(s.Series.After), Tzdata: s.Series.TZData, Skip: s.Series.Skip, Retry: int64(s.Series.Retry),
-			Jitter: s.Series.Jitter, Told: int64(s.Series.Told), RetryAt: int64(s.Series.RetryAt)}),
+			Jitter: s.Series.Jitter, MissedUntil: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt)}),
 	}
 	for _, l := range s.Live {
 		p := &statepb.Live{Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal), Local: l.Local, Due: int64(l.Due),

@@ -38,7 +38,7 @@ func goldenState() *trigger.State {
 			Expires: time.Hour, Misfire: trigger.FireAll, FollowUser: true, CorrelationID: "c-1", TraceParent: "00-4bf9-00f0-01",
 			Callback: &trigger.Callback{URL: "https://a.example/x", Timeout: 5 * time.Second, Retry: []time.Duration{10 * time.Second, 30 * time.Second}}},
 		Series: trigger.Series{At: 1_795_183_200_000, Occurrence: "2026-11-20T09:00:00~3-4711", Local: "2026-11-20T09:00:00[America/New_York]",
-			Start: "2026-11-20T09:00:00", After: 1_790_000_000_000, TZData: "2026a", Skip: []string{"2026-11-25"}, Jitter: 1200, Told: 1_780_000_000_000, Retry: 2, RetryAt: 1_795_183_260_000},
+			Start: "2026-11-20T09:00:00", After: 1_790_000_000_000, TZData: "2026a", Skip: []string{"2026-11-25"}, Jitter: 1200, MissedUntil: 1_780_000_000_000, Retry: 2, RetryAt: 1_795_183_260_000},
 		Live: []trigger.Live{
 			{Kind: trigger.LiveInFlight, Occurrence: "2026-11-18T09:00:00", Nominal: 1_795_010_400_000, Local: "2026-11-18T09:00:00[America/New_York]",
 				Due: 1_795_014_000_000, Step: 1, Attempt: 2, Revision: 2, Accepted: true, Was: &trigger.Spec{Channel: "push", Priority: trigger.Low}, EmitRetry: 1},

@@ -11,7 +11,7 @@ import (
 // rule. It returns the occurrence to fire now, or false.
 func (d *decision) catchUp() (Live, bool) {
 	s := d.s
-	if s.Series.At <= s.Series.Told { // a run already told, under fire_all
+	if s.Series.At <= s.Series.MissedUntil { // a run already told, under fire_all
 		return d.seriesOccurrence(), true
 	}
 	first := d.seriesOccurrence()
@@ -25,7 +25,7 @@ func (d *decision) catchUp() (Live, bool) {
 		d.moveTo(last)
 	case FireAll:
 		d.keepLatest(d.m.MaxCatchUp, count, first, last)
-		s.Series.Told = last.At
+		s.Series.MissedUntil = last.At
 	}
 	return d.seriesOccurrence(), true
 }

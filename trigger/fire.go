@@ -51,7 +51,7 @@ func (d *decision) seriesDue() {
 			d.deriveStatus()
 			return
 		}
-	case missed && s.Series.At > s.Series.Told:
+	case missed && s.Series.At > s.Series.MissedUntil:
 		d.misfired(1, s.Series.At, s.Series.At)
 		if s.Spec.Misfire == SkipMissed {
 			d.advance()

@@ -160,7 +160,7 @@ func (d *decision) advance() {
 // left out.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
-	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, Told: s.Series.Told}
+	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil}
 	skip := s.Series.Skip
 	r, err := d.rule()
 	for err == nil {
@@ -174,7 +174,7 @@ func (d *decision) planAfter(t Instant) {
 			t = o.At
 			continue
 		}
-		p.Start, p.TZData, p.After, p.Told, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.Told, skipsFrom(skip, end.After)
+		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.MissedUntil, skipsFrom(skip, end.After)
 		s.Series = p
 		return
 	}

@@ -109,7 +109,7 @@ func (d *decision) replace(c *Command) *Error {
 	}
 	before := s.Series
 	if c.Patch && series.At == before.At {
-		series.Told = before.Told
+		series.MissedUntil = before.MissedUntil
 	}
 	dropped := d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
 	if !c.Patch || s.Status != Paused {

@@ -59,7 +59,7 @@ func (d *decision) moveOneShot(c *Command, at Instant) {
 	if s.mayHaveFired(&moved) {
 		moved.Occurrence, moved.Jitter = offPlan(snoozePrefix, c, s.Life), 0
 	}
-	moved.After, moved.Told = s.Series.After, at
+	moved.After, moved.MissedUntil = s.Series.After, at
 	before := s.Series.At
 	s.Series = moved
 	s.Revision++

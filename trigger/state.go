@@ -87,7 +87,7 @@ type Series struct {
 	TZData     string  // release the instant was resolved with
 	Skip       []string
 	Jitter     int64   // ms added to At, by hash of key and occurrence
-	Told       Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
+	MissedUntil       Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
 	Retry      int     // failed attempts to emit the due record; with At 0, to plan (stranded)
 	RetryAt    Instant // after a failed attempt: when to try again
 }

@@ -20,13 +20,13 @@ type Machine struct {
 
 	// DuePlace says where a due event goes, if that depends on more than its
 	// channel. nil: to the channel's topic, on DuePartition.
-	DuePlace func(f *Fire) (topic string, partition int32)
+	DueTopicOf func(f *Fire) (topic string, partition int32)
 }
 
 // dueTopic is where a due event goes.
 func (m *Machine) dueTopic(f *Fire) (topic string, partition int32) {
-	if m.DuePlace != nil {
-		return m.DuePlace(f)
+	if m.DueTopicOf != nil {
+		return m.DueTopicOf(f)
 	}
 	return m.Channel(f.Channel).Topic, m.DuePartition
 }

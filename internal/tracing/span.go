@@ -72,8 +72,8 @@ func (t *Tracer) begin(parent Parent, name string, kind trace.SpanKind, opts []t
 // Recording says whether somebody will see the span.
 func (s Span) Recording() bool { return s.s != nil }
 
-// Place is the span as a parent of others; the zero one of a zero Span.
-func (s Span) Place() Parent {
+// Parent is the span as a parent of others; the zero one of a zero Span.
+func (s Span) Parent() Parent {
 	if s.s == nil {
 		return Parent{}
 	}

@@ -61,8 +61,8 @@ func TestSampling(t *testing.T) {
 		if s.Recording() != c.want {
 			t.Errorf("caller %q, ratio %v: recorded %v", c.caller, c.ratio, s.Recording())
 		}
-		if same := s.Place().TraceID() == parent(c.caller).TraceID(); c.want && same != (c.caller == foreign) {
-			t.Errorf("caller %q: trace %s", c.caller, s.Place().TraceID())
+		if same := s.Parent().TraceID() == parent(c.caller).TraceID(); c.want && same != (c.caller == foreign) {
+			t.Errorf("caller %q: trace %s", c.caller, s.Parent().TraceID())
 		}
 		if tr.Begin(parent(c.caller), "decide", tracing.Consumer).Recording() != (c.caller == foreign) {
 			t.Errorf("caller %q: what follows begins a trace, or follows none", c.caller)
@@ -71,7 +71,7 @@ func TestSampling(t *testing.T) {
 	tr, spans := tracingtest.Memory(t, 0)
 	turn := tr.Turn(parent(foreign), "turn", time.Now())
 	one := tr.Begin(parent(foreign), "decide", tracing.Consumer, tracing.Text("a", "b"))
-	one.Link(turn.Place())
+	one.Link(turn.Parent())
 	one.Fail("rejected")
 	one.End()
 	turn.End()
@@ -94,7 +94,7 @@ func TestOff(t *testing.T) {
 			s.Link(p)
 			s.Fail("")
 			s.End()
-			if s.Recording() || s.Place().TraceParent() != "" {
+			if s.Recording() || s.Parent().TraceParent() != "" {
 				t.Error("something is recorded")
 			}
 		}
