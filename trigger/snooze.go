@@ -51,7 +51,7 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 	return p.At, nil
 }
 
-// moveOneShot plans a one-shot for another instant. Told says that it cannot
+// moveOneShot plans a one-shot for another instant. MissedUntil says that it cannot
 // be missed: a snooze never misfires.
 func (d *decision) moveOneShot(c *Command, at Instant) {
 	s := d.s
