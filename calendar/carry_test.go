@@ -23,7 +23,8 @@ func TestCarryOver(t *testing.T) {
 		t.Errorf("the same releases give other bytes, %v", err)
 	}
 	got := load(t, whole, "got")
-	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(),
+		time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	for _, d := range Diff(load(t, blob, "2023c"), got, from, to) {
 		if d.Zone != "America/Coyhaique" || !d.Added {
 			t.Errorf("unlike 2023c: %+v", d)

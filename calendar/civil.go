@@ -105,7 +105,8 @@ func ParseWall(s string) (Wall, error) {
 	}
 	w, rest, ok := scanWall(s)
 	if !ok || rest != "" {
-		return 0, fail(CodeInvalid, "", "%s is not a local date-time; write 2026-11-20T09:00 or 2026-11-20T09:00:00", clip(s))
+		return 0, fail(CodeInvalid, "", "%s is not a local date-time; write 2026-11-20T09:00 or 2026-11-20T09:00:00",
+			clip(s))
 	}
 	return w, nil
 }

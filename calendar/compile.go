@@ -80,7 +80,8 @@ func (c *compiler) checkSizes() error {
 		return fail(CodeInvalid, "include", "include and exclude have %d entries; %d are allowed", n, c.limits.MaxDates)
 	}
 	if strings.TrimSpace(text) == "" && len(c.spec.Include) == 0 {
-		return fail(CodeInvalidRule, "recurrence", "is empty; write FREQ=DAILY, cron:0 9 * * *, every:15m, or give dates in include")
+		return fail(CodeInvalidRule, "recurrence",
+			"is empty; write FREQ=DAILY, cron:0 9 * * *, every:15m, or give dates in include")
 	}
 	return nil
 }
@@ -102,7 +103,8 @@ func (c *compiler) readStart() error {
 	c.start = w
 	switch w.kind {
 	case isDay:
-		return fail(CodeInvalid, "start", "%s is a date without a time; write %sT09:00", clip(c.spec.Start), c.spec.Start)
+		return fail(CodeInvalid, "start", "%s is a date without a time; write %sT09:00", clip(c.spec.Start),
+			c.spec.Start)
 	case isAt:
 		if w.at < -62_135_596_800_000 || w.at > maxInstant {
 			return fail(CodeInvalid, "start", "%s is outside the years 1 to 9999", clip(c.spec.Start))
@@ -147,9 +149,11 @@ func (c *compiler) readRule() error {
 	case strings.EqualFold(scheme, "RRULE") || strings.Contains(text, "="):
 		return c.readRRule(c.spec.Recurrence)
 	case strings.HasPrefix(text, "cron(") || strings.HasPrefix(text, "rate("): // EventBridge
-		return failAt(CodeInvalidRule, "recurrence", 0, "%s is no recurrence; write cron: and 5 fields, without year, or every:5m", clip(text))
+		return failAt(CodeInvalidRule, "recurrence", 0,
+			"%s is no recurrence; write cron: and 5 fields, without year, or every:5m", clip(text))
 	}
-	return fail(CodeInvalidRule, "recurrence", "%s is no recurrence; write FREQ=DAILY, cron:0 9 * * 1-5 or every:15m", clip(text))
+	return fail(CodeInvalidRule, "recurrence", "%s is no recurrence; write FREQ=DAILY, cron:0 9 * * 1-5 or every:15m",
+		clip(text))
 }
 
 func (c *compiler) readEvery(text string) error {
@@ -287,7 +291,8 @@ func (c *compiler) subDaily(written, p *recurRule) error {
 	base := floorDiv(c.at, 1000)
 	walls := &wallSet{days: newDaySet(p, c.phase), times: timesOf(p)}
 	c.r.kind = onGrid
-	c.r.grid = grid{base: base - floorMod(base+int64(c.r.zone.Offset(c.at)), window), step: step, window: window, walls: walls, pos: pos}
+	c.r.grid = grid{base: base - floorMod(base+int64(c.r.zone.Offset(c.at)), window), step: step, window: window,
+		walls: walls, pos: pos}
 	c.r.startAt = max(c.r.startAt, c.startInstant())
 	c.r.startWall = minInstant
 	return nil
@@ -309,10 +314,12 @@ func (c *compiler) takeCountAndUntil(p *recurRule) error {
 // what the tenant may not ask for.
 func (c *compiler) checkInterval(p *recurRule) error {
 	if int64(p.interval) > maxYear*366*secondsPerDay/p.freq.unit() {
-		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"], "INTERVAL=%d overflows: %s reaches past the year 9999", p.interval, p.freq)
+		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"],
+			"INTERVAL=%d overflows: %s reaches past the year 9999", p.interval, p.freq)
 	}
 	if p.interval > c.limits.MaxInterval {
-		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"], "INTERVAL=%d; at most %d is allowed", p.interval, c.limits.MaxInterval)
+		return failAt(CodeInvalidRule, "recurrence", p.at["INTERVAL"], "INTERVAL=%d; at most %d is allowed", p.interval,
+			c.limits.MaxInterval)
 	}
 	return nil
 }
@@ -325,7 +332,8 @@ func (c *compiler) readEnd() error {
 			return in("until", err)
 		}
 		if w.kind == isDay {
-			return fail(CodeInvalid, "until", "%s is a bare date; write %sT23:59:59 for all of that day", clip(c.spec.Until), c.spec.Until)
+			return fail(CodeInvalid, "until", "%s is a bare date; write %sT23:59:59 for all of that day",
+				clip(c.spec.Until), c.spec.Until)
 		}
 		c.until = w
 	}
@@ -337,7 +345,8 @@ func (c *compiler) readEnd() error {
 		return fail(CodeInvalidRule, "recurrence", "COUNT=%d; at most %d is allowed", c.count, c.limits.MaxCount)
 	}
 	if c.count > 0 && c.until.kind != isNothing {
-		return fail(CodeDisputedRule, "recurrence", "both a count and an until: RFC 5545 allows one of them; leave one out")
+		return fail(CodeDisputedRule, "recurrence",
+			"both a count and an until: RFC 5545 allows one of them; leave one out")
 	}
 	c.applyUntil()
 	return nil
@@ -376,7 +385,8 @@ func (c *compiler) checkLimits() error {
 			return err
 		}
 		if ok && o.At > c.spec.Append+int64(c.limits.HorizonYears)*31_557_600_000 {
-			return fail(CodeBeyondHorizon, "recurrence", "first fires in %s, over %d years ahead", utcString(o.At), c.limits.HorizonYears)
+			return fail(CodeBeyondHorizon, "recurrence", "first fires in %s, over %d years ahead", utcString(o.At),
+				c.limits.HorizonYears)
 		}
 	}
 	return nil

@@ -32,7 +32,8 @@ func (p *cronParser) badMacro(w cronWord) error {
 		known = append(known, k)
 	}
 	slices.Sort(known)
-	return p.bad(w.at, "%s is not known%s", clip(w.text), orElse(near.Hint(w.text, known), "; write "+strings.Join(known, ", ")))
+	return p.bad(w.at, "%s is not known%s", clip(w.text), orElse(near.Hint(w.text, known),
+		"; write "+strings.Join(known, ", ")))
 }
 
 // cronFieldLike tells a field of a longer dialect from the user or the
@@ -59,9 +60,11 @@ func (p *cronParser) badShape(f []cronWord) error {
 	case len(f) > 5 && (f[5].text[0] == '#' || !cronFieldLike.MatchString(f[5].text)):
 		return p.commandBehind(f, 5)
 	case len(f) > 5:
-		return p.bad(f[0].at, "cron has %d fields; write 5 (minute hour day month weekday), without seconds, year or command", len(f))
+		return p.bad(f[0].at,
+			"cron has %d fields; write 5 (minute hour day month weekday), without seconds, year or command", len(f))
 	}
-	return p.bad(f[0].at, "cron has %d fields; write 5: minute hour day-of-month month day-of-week, as in 0 9 * * 1-5", len(f))
+	return p.bad(f[0].at, "cron has %d fields; write 5: minute hour day-of-month month day-of-week, as in 0 9 * * 1-5",
+		len(f))
 }
 
 // commandBehind refuses a line of a crontab whose schedule has n words; a
@@ -75,7 +78,8 @@ func (p *cronParser) commandBehind(f []cronWord, n int) error {
 	for i := range words {
 		words[i] = f[i].text
 	}
-	return p.bad(f[n].at, "%s follows the schedule; write cron:%s, and what to do into payload", clip(p.text[f[n].at:]), strings.Join(words, " "))
+	return p.bad(f[n].at, "%s follows the schedule; write cron:%s, and what to do into payload", clip(p.text[f[n].at:]),
+		strings.Join(words, " "))
 }
 
 // forwards spells a range that runs backwards as two.

@@ -163,7 +163,8 @@ func (c *cronExpr) describe() string {
 	case minutes == 60 && hours == 24:
 		b.WriteString("every minute")
 	case hours == 24:
-		fmt.Fprintf(&b, "every hour at minute %s", join(bitList(c.times.minutes), func(m int) string { return fmt.Sprint(m) }))
+		fmt.Fprintf(&b, "every hour at minute %s", join(bitList(c.times.minutes),
+			func(m int) string { return fmt.Sprint(m) }))
 	default:
 		b.WriteString("at " + c.times.words())
 	}
@@ -215,8 +216,9 @@ func (f *cronWeekdays) words() (words []string) {
 }
 
 var (
-	monthWords = []string{"", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
-	dayWords   = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
+	monthWords = []string{"", "January", "February", "March", "April", "May", "June", "July", "August", "September",
+		"October", "November", "December"}
+	dayWords = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 )
 
 // ordinal says 1st, 2nd, last, 2nd to last.

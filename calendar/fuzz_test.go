@@ -14,11 +14,13 @@ func FuzzCompile(f *testing.F) {
 	for _, c := range timeCases(f) {
 		f.Add(c.Rule, c.Start, c.Zone)
 	}
-	for _, s := range []string{"cron:*/5 9-17 LW,15W * FRI#2,5L", "cron:@daily", "every:15m", "every:P1DT1H", "FREQ=DAILY;UNTIL=20261231", "RRULE:"} {
+	for _, s := range []string{"cron:*/5 9-17 LW,15W * FRI#2,5L", "cron:@daily", "every:15m", "every:P1DT1H",
+		"FREQ=DAILY;UNTIL=20261231", "RRULE:"} {
 		f.Add(s, "", "UTC")
 	}
 	f.Fuzz(func(t *testing.T, rule, start, zone string) {
-		r, err := Compile(Embedded(), Spec{Recurrence: rule, Start: start, Zone: zone, Append: now, Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{Recurrence: rule, Start: start, Zone: zone, Append: now,
+			Limits: Limits{}.Preview()})
 		if err != nil {
 			if e, ok := err.(*Error); !ok || e.Code == "" || e.Msg == "" {
 				t.Fatalf("%q: error %#v", rule, err)
@@ -45,7 +47,8 @@ func FuzzCompile(f *testing.F) {
 		if r.Describe() == "" || r.Period() < 0 {
 			t.Fatalf("%q: described %q, period %s", rule, r.Describe(), r.Period())
 		}
-		if _, err := Compile(Embedded(), Spec{Recurrence: rule, Start: r.Start(), Zone: zone, Append: now, Limits: Limits{}.Preview()}); err != nil && r.Start() != "" {
+		if _, err := Compile(Embedded(), Spec{Recurrence: rule, Start: r.Start(), Zone: zone, Append: now,
+			Limits: Limits{}.Preview()}); err != nil && r.Start() != "" {
 			t.Fatalf("%q: its own start %q: %v", rule, r.Start(), err)
 		}
 	})
@@ -53,7 +56,8 @@ func FuzzCompile(f *testing.F) {
 
 // FuzzTexts: the small parsers never panic, and what they read back agrees.
 func FuzzTexts(f *testing.F) {
-	for _, s := range []string{"7m", "PT7M", "P1DT2H", "1.5h", "2026-11-20T14:00:00Z", "2026-11-20T09:00:00.123-05:00", "1795183200123", "2026-11-20T09:00", "2026-12-25"} {
+	for _, s := range []string{"7m", "PT7M", "P1DT2H", "1.5h", "2026-11-20T14:00:00Z", "2026-11-20T09:00:00.123-05:00",
+		"1795183200123", "2026-11-20T09:00", "2026-12-25"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -81,7 +85,8 @@ func FuzzPreview(f *testing.F) {
 	for _, s := range []string{
 		`{"fire_at":"2026-03-08T02:30","timezone":"America/New_York","dst":{"gap":"skip"}}`,
 		`{"id":1,"recurrence":"FREQ=DAILY","start":"2026-11-01T01:30","include":["2027-01-01"],"exclude":["2026-12-25"],"until":"2028-01-01T00:00:00Z","n":3}`,
-		`{"delay":420,"after":1795183200}`, `{"recurrence":"cron:0 9 * * 1-5","count":3,"calendars":{"names":[],"on":"skip"}}`,
+		`{"delay":420,"after":1795183200}`,
+		`{"recurrence":"cron:0 9 * * 1-5","count":3,"calendars":{"names":[],"on":"skip"}}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -36,7 +36,9 @@ const (
 
 func (e *effort) spend(steps int) error {
 	if *e -= effort(steps); *e < 0 {
-		return fail(CodeInvalidRule, "recurrence", "takes too many steps to evaluate: its interval meets its times of day too seldom; write FREQ=DAILY with BYHOUR, or an INTERVAL that divides a day")
+		return fail(CodeInvalidRule, "recurrence",
+			"takes too many steps to evaluate: its interval meets its times of day too seldom; write FREQ=DAILY "+
+				"with BYHOUR, or an INTERVAL that divides a day")
 	}
 	return nil
 }
@@ -206,7 +208,8 @@ func (g *grid) leap(t, off int64) int64 {
 	best := int64(-1)
 	for want, ok := g.walls.times.first(), true; ok; want, ok = g.walls.times.next(want + 1) {
 		diff := floorMod(int64(want)-tod, secondsPerDay)
-		if x := firstInRange(floorMod(g.step, secondsPerDay), secondsPerDay, diff, diff); x >= 0 && (best < 0 || x < best) {
+		if x := firstInRange(floorMod(g.step, secondsPerDay), secondsPerDay, diff, diff); x >= 0 &&
+			(best < 0 || x < best) {
 			best = x
 		}
 	}

@@ -23,13 +23,15 @@ func TestNobodyElseResolvesLocalTime(t *testing.T) {
 		}
 		if d.IsDir() {
 			switch n := d.Name(); {
-			case n == "testdata", n == "node_modules", strings.HasSuffix(n, "test"), strings.HasPrefix(n, ".") && n != "..",
+			case n == "testdata", n == "node_modules", strings.HasSuffix(n, "test"), strings.HasPrefix(n, ".") &&
+				n != "..",
 				path == filepath.Join("..", "internal", "check"), path == filepath.Join("..", "internal", "sim"):
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == filepath.Join("..", "calendar", "zone.go") {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			path == filepath.Join("..", "calendar", "zone.go") {
 			return nil
 		}
 		files++

@@ -25,8 +25,10 @@ func codeOf(err error) Code {
 // A number that no int holds is refused like any other: it once became a
 // negative shift, which ended the process, and every one after it.
 func TestCronNumberOutOfInt(t *testing.T) {
-	for _, n := range []string{"9223372036854775808", "18446744073709551615", "18446744073709551617", strings.Repeat("9", 400)} {
-		for _, rule := range []string{"N 0 * * *", "0 N * * *", "0 0 N * *", "0 0 NW * *", "0 0 * N *", "0 0 * * N", "0 0 * * NL", "0 0 * * N#1", "0 0 * * 1#N", "0 0 1-N * *", "*/N 0 * * *"} {
+	for _, n := range []string{"9223372036854775808", "18446744073709551615", "18446744073709551617",
+		strings.Repeat("9", 400)} {
+		for _, rule := range []string{"N 0 * * *", "0 N * * *", "0 0 N * *", "0 0 NW * *", "0 0 * N *", "0 0 * * N",
+			"0 0 * * NL", "0 0 * * N#1", "0 0 * * 1#N", "0 0 1-N * *", "*/N 0 * * *"} {
 			rule = "cron:" + strings.ReplaceAll(rule, "N", n)
 			if _, err := Compile(Embedded(), Spec{Recurrence: rule}); codeOf(err) != CodeInvalidRule {
 				t.Errorf("%.60s: %v", rule, err)
@@ -89,9 +91,12 @@ func TestCostlyRulesAreBounded(t *testing.T) {
 // The bound on steps is for freaks: what people count to 100,000 passes.
 func TestPlainRulesCountFar(t *testing.T) {
 	for _, text := range []string{
-		"FREQ=HOURLY;BYHOUR=9", "FREQ=HOURLY;BYHOUR=9,10,11,12,13,14,15,16,17;BYDAY=MO,TU,WE,TH,FR", "FREQ=MINUTELY;INTERVAL=15;BYHOUR=9,10,11",
-		"FREQ=HOURLY;BYMINUTE=0,20,40;BYSETPOS=1,-1", "FREQ=MINUTELY;INTERVAL=7;BYDAY=SA,SU", "FREQ=SECONDLY;INTERVAL=90;BYHOUR=6",
-		"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "FREQ=DAILY", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR;BYHOUR=7,19;BYSETPOS=1,3,-1",
+		"FREQ=HOURLY;BYHOUR=9", "FREQ=HOURLY;BYHOUR=9,10,11,12,13,14,15,16,17;BYDAY=MO,TU,WE,TH,FR",
+		"FREQ=MINUTELY;INTERVAL=15;BYHOUR=9,10,11",
+		"FREQ=HOURLY;BYMINUTE=0,20,40;BYSETPOS=1,-1", "FREQ=MINUTELY;INTERVAL=7;BYDAY=SA,SU",
+		"FREQ=SECONDLY;INTERVAL=90;BYHOUR=6",
+		"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "FREQ=DAILY",
+		"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,FR;BYHOUR=7,19;BYSETPOS=1,3,-1",
 	} {
 		for _, zone := range []string{"UTC", "America/New_York"} {
 			r, err := Compile(Embedded(), Spec{Recurrence: text + ";COUNT=100000", Zone: zone, Append: now})
@@ -115,7 +120,8 @@ func TestPlainRulesCountFar(t *testing.T) {
 func TestCountOfPicks(t *testing.T) {
 	for _, rule := range []string{
 		"FREQ=MONTHLY;BYDAY=MO,TU;BYSETPOS=1,2,-1,9", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29,28;BYHOUR=1,5;BYSETPOS=3,-1",
-		"FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,WE;BYSETPOS=-2,1", "FREQ=DAILY;BYHOUR=1,2,3;BYSETPOS=2,-2,3", "FREQ=MONTHLY;BYMONTHDAY=31;BYSETPOS=1",
+		"FREQ=WEEKLY;INTERVAL=3;BYDAY=MO,WE;BYSETPOS=-2,1", "FREQ=DAILY;BYHOUR=1,2,3;BYSETPOS=2,-2,3",
+		"FREQ=MONTHLY;BYMONTHDAY=31;BYSETPOS=1",
 	} {
 		all, err := Compile(Embedded(), Spec{Recurrence: rule, Start: "2026-01-15T09:00"})
 		if err != nil {
@@ -151,7 +157,8 @@ func TestLongCalendarsAreBounded(t *testing.T) {
 	}
 	for _, on := range []string{OnNext, OnPrevious, OnSkip} {
 		begin := time.Now()
-		r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=DAILY", Append: now, Start: "2026-01-05T09:00", Calendars: &CalendarRule{On: on, Sets: sets}, Limits: Limits{HorizonYears: -1}})
+		r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=DAILY", Append: now, Start: "2026-01-05T09:00",
+			Calendars: &CalendarRule{On: on, Sets: sets}, Limits: Limits{HorizonYears: -1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +193,8 @@ func TestWeekendBeforeAWeekOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=MONTHLY;BYMONTHDAY=3", Start: "2026-09-03T09:00", Calendars: &CalendarRule{On: OnNext, Sets: []DateSet{set}}})
+	r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=MONTHLY;BYMONTHDAY=3", Start: "2026-09-03T09:00",
+		Calendars: &CalendarRule{On: OnNext, Sets: []DateSet{set}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func epoch(s string, n int) (int64, error) {
 	case 19:
 		unit = ", it looks like nanoseconds"
 	}
-	return 0, fail(CodeInvalid, "", "a number of %d digits is neither seconds (10 digits) nor milliseconds (13 digits) since 1970%s", len(s), unit)
+	return 0, fail(CodeInvalid, "",
+		"a number of %d digits is neither seconds (10 digits) nor milliseconds (13 digits) since 1970%s", len(s), unit)
 }
 
 // scanOffset reads Z, +01:00 or -0800, in seconds east.

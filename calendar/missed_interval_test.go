@@ -13,7 +13,8 @@ func TestMissedOnInterval(t *testing.T) {
 		s.Start, s.Zone, s.Limits = "2026-03-02T09:00:00", "Europe/Berlin", Limits{}.Preview()
 		r := mustCompile(t, s)
 		begin, _ := ParseInstant("2026-03-02T08:00:00Z")
-		for _, span := range [][2]int64{{-1, 0}, {-3600_000, -1}, {0, 419_999}, {0, 420_000}, {1, 5_400_000}, {0, 40_000_000}, {90_000_000, 95_000_000}} {
+		for _, span := range [][2]int64{{-1, 0}, {-3600_000, -1}, {0, 419_999}, {0, 420_000}, {1, 5_400_000},
+			{0, 40_000_000}, {90_000_000, 95_000_000}} {
 			after, until := begin+span[0], begin+span[1]
 			all, err := r.Between(after, until, 1000)
 			if err != nil {
@@ -22,7 +23,8 @@ func TestMissedOnInterval(t *testing.T) {
 			for _, most := range []int{3, 1000} {
 				n, first, last, err := r.Missed(after, until, most)
 				if err != nil || n != min(most, len(all)) || (n > 0 && (first != all[0] || last != all[len(all)-1])) {
-					t.Errorf("%s in (%d, %d]: %d from %v to %v, %v; want %d", s.Recurrence, span[0], span[1], n, first, last, err, len(all))
+					t.Errorf("%s in (%d, %d]: %d from %v to %v, %v; want %d", s.Recurrence, span[0], span[1], n, first,
+						last, err, len(all))
 				}
 			}
 		}

@@ -77,7 +77,8 @@ func ResolveAt(zs *Zones, wall, zone string, d DST) (Occurrence, error) {
 	}
 	var buf [2]Resolved
 	if z.resolve(w, d, &buf) == 0 {
-		return Occurrence{}, fail(CodeNoOccurrences, "fire_at", "%s is skipped in %s: clocks jump over it, and dst.gap is skip", w, zone)
+		return Occurrence{}, fail(CodeNoOccurrences, "fire_at",
+			"%s is skipped in %s: clocks jump over it, and dst.gap is skip", w, zone)
 	}
 	return Occurrence{At: buf[0].At, Local: w, Fold: buf[0].Fold, Note: buf[0].note()}, nil
 }

@@ -35,7 +35,8 @@ func (o gridOracle) instants(to int64) (out []int64) {
 			}
 		}
 		for i, t := range set {
-			if t >= o.start && t < to && (o.p.pos == nil || slices.Contains(o.p.pos, i+1) || slices.Contains(o.p.pos, i-len(set))) {
+			if t >= o.start && t < to && (o.p.pos == nil || slices.Contains(o.p.pos, i+1) ||
+				slices.Contains(o.p.pos, i-len(set))) {
 				out = append(out, t*1000)
 			}
 		}
@@ -69,7 +70,8 @@ func TestGridAgainstOracle(t *testing.T) {
 	for ran := 0; ran < *oracleRules/4; { // a second at a time is slow
 		text := randomRule(rnd, secondly, hourly)
 		p, err := parseRRule(text)
-		if err != nil || p.check() != nil || p.count > 0 || p.until.kind != isNothing || p.byYearDay != nil || p.byMonthDay != nil && rnd.IntN(4) > 0 {
+		if err != nil || p.check() != nil || p.count > 0 || p.until.kind != isNothing || p.byYearDay != nil ||
+			p.byMonthDay != nil && rnd.IntN(4) > 0 {
 			continue
 		}
 		ran++
@@ -77,14 +79,17 @@ func TestGridAgainstOracle(t *testing.T) {
 		start := z.ResolveFirst(nearChange(rnd, z)) - int64(rnd.IntN(2*86400))*1000
 		end := start/1000 + days*86400
 		want := gridOracle{p, z.loc, start / 1000}.instants(end)
-		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: utcString(start), Zone: z.name, Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: utcString(start), Zone: z.name,
+			Limits: Limits{}.Preview()})
 		if err != nil {
 			if len(want) > 0 {
-				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, utcString(start), z.name, err, utcString(want[0]))
+				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, utcString(start), z.name, err,
+					utcString(want[0]))
 			}
 			continue
 		}
-		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: %s from %s %s", seed, text, utcString(start), z.name), end*1000)
+		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: %s from %s %s", seed, text, utcString(start), z.name),
+			end*1000)
 	}
 }
 
@@ -103,14 +108,16 @@ func TestCronAgainstOracle(t *testing.T) {
 		from := z.ResolveFirst(nearChange(rnd, z)) - int64(rnd.IntN(days))*msPerDay
 		dst := randomDST(rnd)
 		want := cronOracle(c, z.loc, dst, from, from+days*msPerDay)
-		r, err := Compile(Embedded(), Spec{Recurrence: "cron:" + text, Zone: z.name, DST: dst, Append: from, Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{Recurrence: "cron:" + text, Zone: z.name, DST: dst, Append: from,
+			Limits: Limits{}.Preview()})
 		if err != nil {
 			if len(want) > 0 {
 				t.Errorf("seed %d: %s %s: %v, oracle has %s", seed, text, z.name, err, utcString(want[0]))
 			}
 			continue
 		}
-		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: cron:%s after %s %s %+v", seed, text, utcString(from), z.name, dst), from+(days-2)*msPerDay)
+		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: cron:%s after %s %s %+v", seed, text, utcString(from),
+			z.name, dst), from+(days-2)*msPerDay)
 	}
 }
 

@@ -19,11 +19,13 @@ func oracleDay(p *recurRule, d time.Time) bool {
 		return false
 	}
 	last := d.AddDate(0, 1, -d.Day()).Day()
-	if p.byMonthDay != nil && !slices.Contains(p.byMonthDay, d.Day()) && !slices.Contains(p.byMonthDay, d.Day()-last-1) {
+	if p.byMonthDay != nil && !slices.Contains(p.byMonthDay, d.Day()) &&
+		!slices.Contains(p.byMonthDay, d.Day()-last-1) {
 		return false
 	}
 	yearLen := time.Date(d.Year(), 12, 31, 0, 0, 0, 0, time.UTC).YearDay()
-	if p.byYearDay != nil && !slices.Contains(p.byYearDay, d.YearDay()) && !slices.Contains(p.byYearDay, d.YearDay()-yearLen-1) {
+	if p.byYearDay != nil && !slices.Contains(p.byYearDay, d.YearDay()) &&
+		!slices.Contains(p.byYearDay, d.YearDay()-yearLen-1) {
 		return false
 	}
 	if p.byWeekNo != nil {
@@ -234,7 +236,8 @@ func randomRule(rnd *rand.Rand, minFreq, maxFreq frequency) string {
 	case 0:
 		parts = append(parts, fmt.Sprint("COUNT=", 1+rnd.IntN(20)))
 	case 1:
-		w := Wall(time.Date(2005+rnd.IntN(8), time.Month(1+rnd.IntN(12)), 1+rnd.IntN(28), rnd.IntN(24), 0, 0, 0, time.UTC).UnixMilli())
+		w := Wall(time.Date(2005+rnd.IntN(8), time.Month(1+rnd.IntN(12)), 1+rnd.IntN(28), rnd.IntN(24), 0, 0, 0,
+			time.UTC).UnixMilli())
 		s := strings.NewReplacer("-", "", ":", "").Replace(w.String())
 		if rnd.IntN(2) == 0 {
 			s += "Z"
@@ -282,16 +285,19 @@ func TestAgainstOracle(t *testing.T) {
 		start, dst := nearChange(rnd, z), randomDST(rnd)
 		p.anchor(start)
 		want := oracleInstants(p, start, z.loc, dst, years)
-		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: start.String(), Zone: z.name, DST: dst, Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: start.String(), Zone: z.name, DST: dst,
+			Limits: Limits{}.Preview()})
 		if err != nil {
 			if len(want) > 0 {
-				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, start, z.name, err, utcString(want[0]))
+				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, start, z.name, err,
+					utcString(want[0]))
 			}
 			continue
 		}
 		ran++
 		end := int64(start) + int64(years-2)*365*msPerDay
-		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: %s from %s %s %+v", seed, text, start, z.name, dst), end)
+		compareWithOracle(t, rnd, r, want, fmt.Sprintf("seed %d: %s from %s %s %+v", seed, text, start, z.name, dst),
+			end)
 	}
 }
 
@@ -311,7 +317,8 @@ func compareWithOracle(t *testing.T, rnd *rand.Rand, r *Rule, want []int64, name
 		for i := from; i < min(len(want), from+12) && want[i] < end; i++ {
 			o, ok, err := r.Next(after)
 			if err != nil || !ok || o.At != want[i] {
-				t.Errorf("%s: after %s got %s %v %v, oracle %s", name, utcString(max(after, 0)), utcString(o.At), ok, err, utcString(want[i]))
+				t.Errorf("%s: after %s got %s %v %v, oracle %s", name, utcString(max(after, 0)), utcString(o.At), ok,
+					err, utcString(want[i]))
 				return
 			}
 			if at := r.zone.Wall(o.At); !o.Elapsed && o.Note == "" && at != o.Local {

@@ -35,7 +35,8 @@ func (r *Rule) CheckPeriod(least time.Duration) error {
 		return nil
 	}
 	if p := r.Period(); p > 0 && p < least {
-		return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s", shortDuration(p), shortDuration(least))
+		return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s",
+			shortDuration(p), shortDuration(least))
 	}
 	return nil
 }

@@ -104,7 +104,8 @@ func (q *PreviewRequest) answer(zs *Zones, now int64, resp *PreviewResponse) err
 	}
 	list, err := r.Between(after, maxInstant, q.N)
 	if n := len(list); n > 0 && r.countedTo != 0 && list[n-1].At > r.countedTo {
-		return fail(CodeInvalidRule, "recurrence", "COUNT overflows: no more than %d occurrences are counted; ask for an earlier after", countSteps)
+		return fail(CodeInvalidRule, "recurrence",
+			"COUNT overflows: no more than %d occurrences are counted; ask for an earlier after", countSteps)
 	}
 	for _, o := range list {
 		resp.add(r.zone, o)
@@ -172,7 +173,8 @@ func (q *PreviewRequest) checkFields() error {
 	has := func(f string) bool { return q.given[f] }
 	switch {
 	case has("timezone") && q.Timezone == "":
-		return fail(CodeUnknownZone, "timezone", "is empty; leave it out for UTC, or name a zone such as America/New_York")
+		return fail(CodeUnknownZone, "timezone",
+			"is empty; leave it out for UTC, or name a zone such as America/New_York")
 	case !has("delay") && !has("fire_at") && !has("recurrence") && !has("include"):
 		return fail(CodeConflictingTime, "recurrence", "one of fire_at, recurrence and delay is needed")
 	case has("delay") && (has("fire_at") || has("recurrence") || has("include")):

@@ -72,8 +72,14 @@ func init() { // a variable initialiser would refer to itself through the messag
 		{"BYMINUTE", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byMinute, v, 0, 59, false) }},
 		{"BYHOUR", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byHour, v, 0, 23, false) }},
 		{"BYDAY", readByDay},
-		{"BYMONTHDAY", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byMonthDay, v, 1, 31, true) }},
-		{"BYYEARDAY", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byYearDay, v, 1, 366, true) }},
+		{"BYMONTHDAY", func(r *recurRule, p *ruleParser, v string) error {
+			return p.list(&r.byMonthDay, v, 1, 31,
+				true)
+		}},
+		{"BYYEARDAY", func(r *recurRule, p *ruleParser, v string) error {
+			return p.list(&r.byYearDay, v, 1, 366,
+				true)
+		}},
 		{"BYWEEKNO", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byWeekNo, v, 1, 53, true) }},
 		{"BYMONTH", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.byMonth, v, 1, 12, false) }},
 		{"BYSETPOS", func(r *recurRule, p *ruleParser, v string) error { return p.list(&r.pos, v, 1, 366, true) }},
@@ -105,7 +111,8 @@ func parseRRule(text string) (*recurRule, error) {
 	}
 	body = strings.TrimRight(body, " \t\r\n")
 	if i := strings.IndexAny(body, "\r\n"); i >= 0 {
-		return nil, failAt(CodeInvalidRule, "recurrence", p.at+i, "has more than one line; put DTSTART into start, RDATE into include and EXDATE into exclude")
+		return nil, failAt(CodeInvalidRule, "recurrence", p.at+i,
+			"has more than one line; put DTSTART into start, RDATE into include and EXDATE into exclude")
 	}
 	if len(body) >= 7 && strings.EqualFold(body[:7], "EXRULE:") {
 		return nil, p.bad("is not supported; list the dates in exclude")
@@ -115,7 +122,8 @@ func parseRRule(text string) (*recurRule, error) {
 		return nil, err
 	}
 	if r.freq == 255 {
-		return nil, fail(CodeInvalidRule, "recurrence", "%s has no FREQ; write FREQ=DAILY, a cron: expression or every:15m", clip(text))
+		return nil, fail(CodeInvalidRule, "recurrence",
+			"%s has no FREQ; write FREQ=DAILY, a cron: expression or every:15m", clip(text))
 	}
 	return r, nil
 }
@@ -127,7 +135,8 @@ func (p *ruleParser) parts(r *recurRule, body string) error {
 		p.at = start
 		p.part = strings.ToUpper(strings.TrimSpace(name))
 		if !ok {
-			return failAt(CodeInvalidRule, "recurrence", p.at, "%s is no rule part; write NAME=VALUE, as in FREQ=DAILY;INTERVAL=2", clip(part))
+			return failAt(CodeInvalidRule, "recurrence", p.at,
+				"%s is no rule part; write NAME=VALUE, as in FREQ=DAILY;INTERVAL=2", clip(part))
 		}
 		i := slices.IndexFunc(ruleParts, func(k rulePart) bool { return k.name == p.part })
 		if i < 0 {
@@ -149,17 +158,21 @@ func (p *ruleParser) parts(r *recurRule, body string) error {
 func (p *ruleParser) unknownPart() error {
 	switch {
 	case p.part == "RSCALE" || p.part == "SKIP":
-		return failAt(CodeInvalidRule, "recurrence", p.at, "%s (RFC 7529) is not supported; for the last day of a month write BYMONTHDAY=-1", p.part)
+		return failAt(CodeInvalidRule, "recurrence", p.at,
+			"%s (RFC 7529) is not supported; for the last day of a month write BYMONTHDAY=-1", p.part)
 	case strings.HasPrefix(p.part, "DTSTART") || p.part == "TZID":
-		return failAt(CodeInvalidRule, "recurrence", p.at, "%s is no part of a rule; use the fields start and timezone", p.part)
+		return failAt(CodeInvalidRule, "recurrence", p.at, "%s is no part of a rule; use the fields start and timezone",
+			p.part)
 	case strings.HasPrefix(p.part, "RDATE") || strings.HasPrefix(p.part, "EXDATE"):
-		return failAt(CodeInvalidRule, "recurrence", p.at, "%s is no part of a rule; use the fields include and exclude", p.part)
+		return failAt(CodeInvalidRule, "recurrence", p.at,
+			"%s is no part of a rule; use the fields include and exclude", p.part)
 	}
 	known := make([]string, len(ruleParts))
 	for i, k := range ruleParts {
 		known[i] = k.name
 	}
-	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part), orElse(near.Hint(p.part, known), "; write one of "+strings.Join(known[:len(known)-1], ", ")))
+	return failAt(CodeInvalidRule, "recurrence", p.at, "%s is not a rule part%s", clip(p.part),
+		orElse(near.Hint(p.part, known), "; write one of "+strings.Join(known[:len(known)-1], ", ")))
 }
 
 func readFreq(r *recurRule, p *ruleParser, v string) error {
@@ -168,7 +181,8 @@ func readFreq(r *recurRule, p *ruleParser, v string) error {
 		if strings.ContainsAny(v, " ,") {
 			return p.bad("is %s; parts are separated by ;", clip(v))
 		}
-		return p.bad("is %s%s", clip(v), orElse(near.Hint(v, frequencyNames), "; write YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY"))
+		return p.bad("is %s%s", clip(v), orElse(near.Hint(v, frequencyNames),
+			"; write YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY or SECONDLY"))
 	}
 	r.freq = frequency(i)
 	return nil
@@ -244,7 +258,8 @@ func readWkst(r *recurRule, p *ruleParser, v string) error {
 }
 
 func readByEaster(_ *recurRule, p *ruleParser, _ string) error {
-	return failAt(CodeDisputedRule, "recurrence", p.at, "BYEASTER is in no standard and implementations differ; list the dates in include")
+	return failAt(CodeDisputedRule, "recurrence", p.at,
+		"BYEASTER is in no standard and implementations differ; list the dates in include")
 }
 
 // number reads a positive integer. Its bounds are the caller's limits.

@@ -19,7 +19,8 @@ func (r *recurRule) check() error {
 	case r.byYearDay != nil && (r.freq == daily || r.freq == weekly || r.freq == monthly):
 		return bad("BYYEARDAY", "BYYEARDAY cannot stand with FREQ=%s; write FREQ=YEARLY", r.freq)
 	case r.byMonthDay != nil && r.freq == weekly:
-		return bad("BYMONTHDAY", "BYMONTHDAY cannot stand with FREQ=WEEKLY; write FREQ=MONTHLY, or FREQ=DAILY with both")
+		return bad("BYMONTHDAY",
+			"BYMONTHDAY cannot stand with FREQ=WEEKLY; write FREQ=MONTHLY, or FREQ=DAILY with both")
 	case numbered && r.freq != monthly && r.freq != yearly:
 		return bad("BYDAY", "BYDAY with a number (2MO) needs FREQ=MONTHLY or YEARLY, not %s", r.freq)
 	case numbered && r.byWeekNo != nil:
@@ -45,9 +46,13 @@ func (r *recurRule) disputed() error {
 	case r.count > 0 && r.until.kind != isNothing:
 		return bad("UNTIL", "both COUNT and UNTIL: RFC 5545 allows one of them; leave one out")
 	case r.freq == yearly && r.byMonthDay != nil && r.byMonth == nil:
-		return bad("BYMONTHDAY", "YEARLY with BYMONTHDAY but no BYMONTH means every month to some and the start's month to others; add BYMONTH, or write FREQ=MONTHLY")
+		return bad("BYMONTHDAY",
+			"YEARLY with BYMONTHDAY but no BYMONTH means every month to some and the start's month to others; add "+
+				"BYMONTH, or write FREQ=MONTHLY")
 	case r.freq == yearly && r.byWeekNo != nil && r.interval > 1:
-		return bad("INTERVAL", "BYWEEKNO with INTERVAL over 1: whether the week's year or the calendar year counts is disputed; drop INTERVAL, or use FREQ=WEEKLY;INTERVAL=52")
+		return bad("INTERVAL",
+			"BYWEEKNO with INTERVAL over 1: whether the week's year or the calendar year counts is disputed; drop "+
+				"INTERVAL, or use FREQ=WEEKLY;INTERVAL=52")
 	case r.freq == yearly && r.byWeekNo != nil && r.byMonth != nil:
 		return bad("BYMONTH", "BYWEEKNO with BYMONTH is read in two ways; leave BYMONTH out, or use BYMONTH with BYDAY")
 	}

@@ -145,7 +145,8 @@ func newHolidays(c *CalendarRule) (*holidays, error) {
 	}
 	known := []string{OnSkip, OnNext, OnPrevious}
 	if !slices.Contains(known, c.On) {
-		return nil, fail(CodeInvalid, "calendars", "on is %s%s; write skip, next_business_day or previous_business_day", clip(c.On), near.Hint(c.On, known))
+		return nil, fail(CodeInvalid, "calendars", "on is %s%s; write skip, next_business_day or previous_business_day",
+			clip(c.On), near.Hint(c.On, known))
 	}
 	h := &holidays{on: c.On}
 	all := slices.Concat(c.Sets...)

@@ -5,7 +5,8 @@ package calendar
 func (c *compiler) fixStart() error {
 	r := c.r
 	if h := r.holidays; h != nil && h.on != OnSkip && (r.kind == onGrid || r.kind == onInterval) {
-		return fail(CodeInvalid, "calendars", "%s moves whole days; with a rule that fires on elapsed time write skip", h.on)
+		return fail(CodeInvalid, "calendars", "%s moves whole days; with a rule that fires on elapsed time write skip",
+			h.on)
 	}
 	switch r.kind {
 	case onWalls:
@@ -78,7 +79,8 @@ func (c *compiler) fixFirstInstant() error {
 }
 
 func (c *compiler) never() error {
-	return fail(CodeNoOccurrences, "recurrence", "%s never fires: nothing matches in 400 years", clip(c.spec.Recurrence))
+	return fail(CodeNoOccurrences, "recurrence", "%s never fires: nothing matches in 400 years",
+		clip(c.spec.Recurrence))
 }
 
 // fixCount turns COUNT into the last candidate. For wall times that is a

@@ -56,7 +56,8 @@ func (t timeSet) first() int {
 func (t timeSet) at(k int) int {
 	perMinute := popcount(t.seconds)
 	perHour := perMinute * popcount(t.minutes)
-	return selectBit(t.hours, k/perHour)*3600 + selectBit(t.minutes, k%perHour/perMinute)*60 + selectBit(t.seconds, k%perMinute)
+	return selectBit(t.hours, k/perHour)*3600 + selectBit(t.minutes, k%perHour/perMinute)*60 +
+		selectBit(t.seconds, k%perMinute)
 }
 
 // spread returns the least distance between two times of one day, 0 if there

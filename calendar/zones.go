@@ -107,13 +107,18 @@ func (z *Zones) Lookup(name string) (*Zone, error) {
 func (z *Zones) unknown(name string) *Error {
 	switch {
 	case name == "":
-		return fail(CodeUnknownZone, "timezone", "is empty; leave it out for UTC, or name a zone such as America/New_York")
+		return fail(CodeUnknownZone, "timezone",
+			"is empty; leave it out for UTC, or name a zone such as America/New_York")
 	case name == "Local" || name == "localtime":
-		return fail(CodeUnknownZone, "timezone", "%s differs from machine to machine; name a zone such as America/New_York", clip(name))
+		return fail(CodeUnknownZone, "timezone",
+			"%s differs from machine to machine; name a zone such as America/New_York", clip(name))
 	case resemblesOffset(name):
-		return fail(CodeUnknownZone, "timezone", "%s is an offset, not a zone: it cannot know when clocks change; name a zone such as America/New_York", clip(name))
+		return fail(CodeUnknownZone, "timezone",
+			"%s is an offset, not a zone: it cannot know when clocks change; name a zone such as America/New_York",
+			clip(name))
 	}
-	return fail(CodeUnknownZone, "timezone", "%s is not an IANA zone of tz database %s%s", clip(name), z.release, z.suggest(name))
+	return fail(CodeUnknownZone, "timezone", "%s is not an IANA zone of tz database %s%s", clip(name), z.release,
+		z.suggest(name))
 }
 
 // suggest finds the zone somebody probably meant. A city is typed more often

@@ -77,7 +77,8 @@ func (e *Engine) Run(ctx context.Context) error {
 		for pctx.Err() == nil { // drives the group; its partitions are paused
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
-					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group, "error", fe.Err)
+					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group,
+						"error", fe.Err)
 					wait.For(pctx, time.Second)
 				}
 			}

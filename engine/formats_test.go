@@ -14,7 +14,8 @@ import (
 // TestMembersSayWhatTheyRead: what a member puts into its join is what others
 // read of it; one of a version that says nothing reads the oldest format.
 func TestMembersSayWhatTheyRead(t *testing.T) {
-	ours := newWarmBalancer("commands", func() map[int32]warmth { return map[int32]warmth{3: onDisk} }, new(atomic.Uint32))
+	ours := newWarmBalancer("commands", func() map[int32]warmth { return map[int32]warmth{3: onDisk} },
+		new(atomic.Uint32))
 	for _, c := range []struct {
 		name     string
 		balancer kgo.GroupBalancer
@@ -39,7 +40,8 @@ func TestMembersSayWhatTheyRead(t *testing.T) {
 	if have := readWarmth(nil); len(have) != 0 {
 		t.Errorf("nothing says %v", have)
 	}
-	for id, want := range map[string]topics.Format{"kgo": topics.Oldest, "": topics.Oldest, "waterclock;reads=5": 5, "waterclock;reads=x": topics.Oldest, readsInClientID(): topics.Newest} {
+	for id, want := range map[string]topics.Format{"kgo": topics.Oldest, "": topics.Oldest, "waterclock;reads=5": 5,
+		"waterclock;reads=x": topics.Oldest, readsInClientID(): topics.Newest} {
 		if got := readsOfClient(id); got != want {
 			t.Errorf("client id %q reads %d, want %d", id, got, want)
 		}

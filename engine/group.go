@@ -31,10 +31,14 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) {
 			e.release(r[o.Names.Commands()])
 		}),
-		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, r map[string][]int32) { e.lose(r[o.Names.Commands()]) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client,
+			r map[string][]int32) {
+			e.lose(r[o.Names.Commands()])
+		}),
 	}, o.Kafka...)
 	if o.ServerAssigns {
-		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()), kgo.ClientID(readsInClientID()))
+		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()),
+			kgo.ClientID(readsInClientID()))
 	}
 	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth, &e.rounds)))
 	if o.InstanceID != "" {

@@ -15,7 +15,8 @@ import (
 // its owner, in agreement between members; and the partitions of each owner are
 // spread so that its end would leave the group in balance.
 func TestStandbyFor(t *testing.T) {
-	for _, c := range []struct{ members, partitions, copies int }{{2, 4, 1}, {3, 16, 1}, {3, 16, 2}, {5, 64, 1}, {3, 1, 1}, {1, 4, 1}, {4, 12, 3}, {3, 12, 9}} {
+	for _, c := range []struct{ members, partitions, copies int }{{2, 4, 1}, {3, 16, 1}, {3, 16, 2}, {5, 64, 1},
+		{3, 1, 1}, {1, 4, 1}, {4, 12, 3}, {3, 12, 9}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			var members []member
 			for i := range c.members {
@@ -47,7 +48,8 @@ func TestStandbyFor(t *testing.T) {
 			share := (c.partitions + c.members - 2) / (c.members - 1)
 			for at, n := range moved {
 				if after := len(members[at[1]].owns) + n; after > share {
-					t.Errorf("without %s, %s would own %d partitions of at most %d", members[at[0]].name, members[at[1]].name, after, share)
+					t.Errorf("without %s, %s would own %d partitions of at most %d", members[at[0]].name,
+						members[at[1]].name, after, share)
 				}
 			}
 		})
@@ -61,7 +63,8 @@ func planWith(t *testing.T, partitions int32, members ...member) map[string][]in
 	return planHaving(t, partitions, have, members...)
 }
 
-func planHaving(t *testing.T, partitions int32, have map[string]map[int32]warmth, members ...member) map[string][]int32 {
+func planHaving(t *testing.T, partitions int32, have map[string]map[int32]warmth,
+	members ...member) map[string][]int32 {
 	t.Helper()
 	const topic = "commands"
 	var joins []kmsg.JoinGroupResponseMember
@@ -119,7 +122,8 @@ func TestBalanceGivesBack(t *testing.T) {
 	if len(plan["b"]) != 0 {
 		t.Fatalf("b was given %v that others have not given up", plan["b"])
 	}
-	plan = planHaving(t, 9, have, member{name: "a", owns: plan["a"]}, member{name: "b", owns: nil}, member{name: "c", owns: plan["c"]})
+	plan = planHaving(t, 9, have, member{name: "a", owns: plan["a"]}, member{name: "b", owns: nil},
+		member{name: "c", owns: plan["c"]})
 	if want := []int32{1, 4, 7}; !slices.Equal(plan["b"], want) {
 		t.Errorf("b was given %v, has %v on disk; a %v, c %v", plan["b"], want, plan["a"], plan["c"])
 	}
@@ -181,7 +185,8 @@ func TestWarmthBehindUserData(t *testing.T) {
 	have := map[int32]warmth{0: standby, 7: onDisk, 70_000: standby}
 	var m kmsg.ConsumerMemberMetadata
 	ours := newWarmBalancer("t", func() map[int32]warmth { return have }, new(atomic.Uint32))
-	for generation, owns := range map[int32]map[string][]int32{-1: nil, 0: {}, 5: {"t": {1, 2}}} { // -1: it joins for the first time
+	// -1: it joins for the first time
+	for generation, owns := range map[int32]map[string][]int32{-1: nil, 0: {}, 5: {"t": {1, 2}}} {
 		if err := m.ReadFrom(ours.JoinGroupMetadata([]string{"t"}, owns, generation)); err != nil {
 			t.Fatal(err)
 		}

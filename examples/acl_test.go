@@ -50,7 +50,8 @@ func TestACLGuide(t *testing.T) {
 	settings := []string{
 		"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
 		"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
-		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set", "kafka.sasl.password=engine-secret",
+		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set",
+		"kafka.sasl.password=engine-secret",
 	}
 	run := func(args ...string) (string, error) {
 		out, err := d.command(t, d.bin, append(args, settings...)...).CombinedOutput()
@@ -67,13 +68,15 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err != nil {
 		t.Fatalf("topics apply: %v\n%s", err, out)
 	}
-	serve := exec.Command(d.bin, append([]string{"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "data")}, settings...)...)
+	serve := exec.Command(d.bin, append([]string{"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0",
+		"--data-dir", filepath.Join(t.TempDir(), "data")}, settings...)...)
 	serve.Env, serve.Stderr = clean(), os.Stderr
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = serve.Process.Signal(syscall.SIGTERM); _ = serve.Wait() })
-	if out, err := run("schedule", "a", "--in", "1s", "--channel", "kitchen", "--decision-timeout", "40s", "--wait", "-o", "ndjson"); err != nil || !strings.Contains(out, "occurrence.fired") {
+	if out, err := run("schedule", "a", "--in", "1s", "--channel", "kitchen", "--decision-timeout", "40s", "--wait",
+		"-o", "ndjson"); err != nil || !strings.Contains(out, "occurrence.fired") {
 		t.Fatalf("schedule: %v\n%s", err, out)
 	}
 	if out, _ := run("doctor"); strings.Contains(out, "AUTHORIZATION") || !strings.Contains(out, "retry pause") {
@@ -111,7 +114,8 @@ func playRoles(t *testing.T, k *services.KafkaCluster) {
 		{analyst, "waterclock.commands"},
 	} {
 		// Who may write nothing at all is refused before a topic is looked at.
-		if err := c.who.try(c.topic, "k", "v"); !errors.Is(err, kerr.TopicAuthorizationFailed) && !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		if err := c.who.try(c.topic, "k", "v"); !errors.Is(err, kerr.TopicAuthorizationFailed) &&
+			!errors.Is(err, kerr.ClusterAuthorizationFailed) {
 			t.Errorf("%s writes %s: %v", c.who.name, c.topic, err)
 		}
 	}

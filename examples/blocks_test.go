@@ -51,7 +51,8 @@ func one(t *testing.T, where string, block []string, run func(*testing.T, []stri
 	t.Run(where[strings.LastIndexByte(where, '/')+1:], func(t *testing.T) {
 		got = run(t, block)
 		if want := strings.Join(block, "\n"); !*update && strings.Join(got, "\n") != want {
-			t.Errorf("%s says\n%s\nand the code says\n%s\n(go test ./examples -update writes it)", where, want, strings.Join(got, "\n"))
+			t.Errorf("%s says\n%s\nand the code says\n%s\n(go test ./examples -update writes it)", where, want,
+				strings.Join(got, "\n"))
 		}
 	})
 	return got

@@ -82,7 +82,8 @@ func (m *member) write(topic, key, value string) {
 func (m *member) first(topic string) *kgo.Record {
 	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
 	defer cancel()
-	cl := m.client(kgo.ConsumerGroup(m.name+"-1"), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	cl := m.client(kgo.ConsumerGroup(m.name+"-1"), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	for {
 		fetches := cl.PollFetches(ctx)

@@ -57,7 +57,8 @@ func anchors(t *testing.T, path string) (out []string) {
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for _, line := range strings.Split(read(t, path), "\n") {
 		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
-			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""), " ", "-"))
+			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""),
+				" ", "-"))
 		}
 	}
 	return out
@@ -71,7 +72,8 @@ func TestMetricNames(t *testing.T) {
 	if len(exported) < 10 {
 		t.Fatalf("only %d metrics are exported: %v", len(exported), exported)
 	}
-	for _, file := range []string{"metrics.md", "alerts.yml", "grafana-dashboard.json", "runbook.md", "running.md", "sizing.md", "history.md"} {
+	for _, file := range []string{"metrics.md", "alerts.yml", "grafana-dashboard.json", "runbook.md", "running.md",
+		"sizing.md", "history.md"} {
 		for _, name := range namesIn(read(t, operations+file)) {
 			if !slices.Contains(exported, name) {
 				t.Errorf("%s speaks of %s, which nothing exports", file, name)
@@ -143,7 +145,8 @@ func TestAlertsAndDashboard(t *testing.T) {
 		t.Error("no alerts")
 	}
 	var dashboard struct{ Panels []map[string]any }
-	if err := json.Unmarshal([]byte(read(t, operations+"grafana-dashboard.json")), &dashboard); err != nil || len(dashboard.Panels) == 0 {
+	if err := json.Unmarshal([]byte(read(t, operations+"grafana-dashboard.json")), &dashboard); err != nil ||
+		len(dashboard.Panels) == 0 {
 		t.Errorf("the dashboard has %d panels: %v", len(dashboard.Panels), err)
 	}
 }

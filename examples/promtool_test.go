@@ -23,7 +23,8 @@ func TestPromtool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{operations + "alerts.yml", queries} {
-		if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", file).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules",
+			file).CombinedOutput(); err != nil {
 			t.Errorf("promtool check rules %s: %v\n%s", file, err, out)
 		}
 	}
@@ -41,7 +42,8 @@ func dashboardRules(t *testing.T) []byte {
 	var rules []rule
 	for _, p := range dashboard.Panels {
 		for _, q := range p.Targets {
-			rules = append(rules, rule{fmt.Sprintf("query%d", len(rules)), strings.ReplaceAll(q.Expr, "$__rate_interval", "1m")})
+			rules = append(rules, rule{fmt.Sprintf("query%d", len(rules)),
+				strings.ReplaceAll(q.Expr, "$__rate_interval", "1m")})
 		}
 	}
 	if len(rules) < 20 {

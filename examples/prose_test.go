@@ -30,7 +30,8 @@ func markdown(t *testing.T) map[string]string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || path == "../bench/results" || path == "../bin"):
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || path == "../bench/results" ||
+			path == "../bin"):
 			return filepath.SkipDir
 		case filepath.Ext(path) == ".md" && path != "../bench/HISTORY.md":
 			out[path] = read(t, path)

@@ -29,7 +29,8 @@ func TestTasks(t *testing.T) {
 				t.Fatalf("only %d blocks", len(blocks))
 			}
 			// All languages meet the same server: each has names of its own.
-			own := strings.NewReplacer("hold-8c4", "hold-"+language.kind[len(language.kind)-2:], "pills-u81", "pills-"+language.kind[len(language.kind)-2:],
+			own := strings.NewReplacer("hold-8c4", "hold-"+language.kind[len(language.kind)-2:], "pills-u81",
+				"pills-"+language.kind[len(language.kind)-2:],
 				"u_81", "u_"+language.kind[len(language.kind)-2:], "http://127.0.0.1:8080", d.url)
 			out, err := language.run(t, d, own.Replace(strings.Join(blocks, "\n"))).CombinedOutput()
 			if err != nil {
@@ -90,7 +91,9 @@ func python(t *testing.T, d *dev, program string) *exec.Cmd {
 // main's body.
 func goProgram(t *testing.T, d *dev, program string) *exec.Cmd {
 	declared, body, _ := strings.Cut(program, "\n}\n")
-	text := fmt.Sprintf("package main\n\nimport (\n\t\"encoding/json\"\n\t\"fmt\"\n\t\"log\"\n\t\"net/http\"\n\t\"strings\"\n)\n\n%s\n}\n\nfunc main() {\n%s}\n", declared, body)
+	text := fmt.Sprintf("package main\n\nimport "+
+		"(\n\t\"encoding/json\"\n\t\"fmt\"\n\t\"log\"\n\t\"net/http\"\n\t\"strings\"\n)\n\n%s\n}\n\nfunc main() "+
+		"{\n%s}\n", declared, body)
 	file := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

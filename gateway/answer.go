@@ -39,9 +39,11 @@ func (s *Server) withinRate(r *request, c *command) error {
 
 func notWritten(err error) *problem.Problem {
 	if errors.Is(err, kerr.MessageTooLarge) {
-		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the command is larger than what Kafka takes as one record")
+		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
+			"the command is larger than what Kafka takes as one record")
 	}
-	return problem.Unavailable(err, "Kafka has not acknowledged the command; repeat it under the same id, which is safe")
+	return problem.Unavailable(err,
+		"Kafka has not acknowledged the command; repeat it under the same id, which is safe")
 }
 
 func wantsAsync(r *http.Request) bool {
@@ -56,7 +58,8 @@ func wantsAsync(r *http.Request) bool {
 // howItEnded adds to a problem about a trigger that is not there any more how it
 // ended.
 func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
-	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() && peer.Shown.Has(st.Status) {
+	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() &&
+		peer.Shown.Has(st.Status) {
 		p.State = st.Status.String()
 		p.Detail = "the trigger has ended: it is " + p.State
 	}
@@ -135,7 +138,8 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 	if st == nil || st.Status == trigger.Unknown || st.Status == trigger.Erased {
 		return problem.NotFound(c.id)
 	}
-	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "", "it has fired: nothing is left to cancel").About(c.id)
+	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
+		"it has fired: nothing is left to cancel").About(c.id)
 	p.State = st.Status.String()
 	if n := len(st.Done); n > 0 {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic

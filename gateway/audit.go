@@ -57,7 +57,8 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 	}
 	a.listener.Audited(true)
 	args = append([]any{
-		"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path", r.URL.Path,
+		"event", what, "tenant", who.Tenant, "actor", who.Name, "remote", r.RemoteAddr, "method", r.Method, "path",
+		r.URL.Path,
 	}, args...)
 	if n := a.dropped.Swap(0); n > 0 {
 		args = append(args, "dropped_before", n)
@@ -81,7 +82,8 @@ func (a *auditor) trespass(r *request, err error) {
 		return
 	}
 	refusal := topics.Refusal{
-		Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " + r.route,
+		Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " +
+			r.route,
 	}
 	rec := refusal.Record(trespassKey(r.who.Tenant, p.TriggerID))
 	a.commands.sendRefusal(r.Context(), &rec, func(err error) {

@@ -19,7 +19,8 @@ import (
 func TestTrespassIsAudited(t *testing.T) {
 	h, log := &heard{}, &logtest.Buffer{}
 	w := newWorld(t, func(o *Options) {
-		o.Auth, o.Listener, o.Tenants, o.Logger = testKeys(t), h, []string{"green"}, slog.New(slog.NewTextHandler(log, nil))
+		o.Auth, o.Listener, o.Tenants, o.Logger = testKeys(t), h, []string{"green"},
+			slog.New(slog.NewTextHandler(log, nil))
 	})
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyA)
 	before := *w.state("acme/t")
@@ -32,7 +33,8 @@ func TestTrespassIsAudited(t *testing.T) {
 		{keyD, "POST", "/v1/triggers/acme%2Ft:run", "", "default/acme/t/", "POST /v1/triggers/{id}:run"},
 		{keyD, "GET", "/v1/triggers/acme%2Ft/events", "", "default/acme/t/", "GET /v1/triggers/{id}/events"},
 		{keyD, "DELETE", "/api/reminders/acme%2Ft", "", "default/acme/t/", "DELETE /api/reminders/{id}"},
-		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t/", "POST /v1/triggers:batch"},
+		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t/",
+			"POST /v1/triggers:batch"},
 		{keyB, "GET", "/v1/triggers/acme%2Ft", "", "blue/acme/t/", "GET /v1/triggers/{id}"},
 		{keyB, "GET", "/v1/triggers/green%2Ft", "", "blue/green/t/", "GET /v1/triggers/{id}"},
 		{keyB, "GET", "/v1/triggers/default%2Ft", "", "blue/default/t/", "GET /v1/triggers/{id}"},
@@ -47,7 +49,9 @@ func TestTrespassIsAudited(t *testing.T) {
 			rec.Headers = append(rec.Headers, trigger.Header{Key: x.Key, Value: x.Value})
 		}
 		got, ok := topics.Refused(&rec)
-		if !ok || string(r.Key) != c.want || got.Code != trigger.CodeNotFound || got.Detail != "another tenant's trigger: "+c.detail || got.Actor == "" || r.Partition != topics.Partition(r.Key, testPartitions) {
+		if !ok || string(r.Key) != c.want || got.Code != trigger.CodeNotFound ||
+			got.Detail != "another tenant's trigger: "+c.detail || got.Actor == "" ||
+			r.Partition != topics.Partition(r.Key, testPartitions) {
 			t.Errorf("%s %s is told as %s %+v, %v", c.method, c.path, r.Key, got, ok)
 		}
 	}
@@ -61,7 +65,8 @@ func TestTrespassIsAudited(t *testing.T) {
 	if after := w.state("acme/t"); after.Seq != before.Seq || after.Revision != before.Revision {
 		t.Errorf("touched: %+v", after)
 	}
-	if text := log.String(); strings.Count(text, `event="another tenant's trigger"`) != recorded || !strings.Contains(text, "tenant=blue") || strings.Contains(text, keyB) {
+	if text := log.String(); strings.Count(text, `event="another tenant's trigger"`) != recorded ||
+		!strings.Contains(text, "tenant=blue") || strings.Contains(text, keyB) {
 		t.Errorf("the log says %s", text)
 	}
 }
@@ -103,14 +108,16 @@ func TestTrespassNamesNoTenant(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
 	records := w.commandTail()
 	for _, key := range []string{keyB, keyD} {
-		for _, id := range []string{"acme%2Ft", "acme%2F", "acme%2F%2Ft", "acme%2Ft%01", "acme%2F" + strings.Repeat("%C3%A4", 90)} {
+		for _, id := range []string{"acme%2Ft", "acme%2F", "acme%2F%2Ft", "acme%2Ft%01", "acme%2F" +
+			strings.Repeat("%C3%A4", 90)} {
 			w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id, "", "Authorization", "Bearer "+key)
 			r := records.next(t)
 			if _, err := trigger.ParseKey(r.Key); err == nil || len(r.Key) > trigger.MaxKeyBytes || !utf8.Valid(r.Key) {
 				t.Errorf("%s is on record under %q, which may be a trigger", id, r.Key)
 			}
 			log.mu.Lock()
-			log.all = append(log.all, event(string(r.Key), int64(len(log.all)), 0, "command.rejected")) // as the engine tells it
+			// as the engine tells it
+			log.all = append(log.all, event(string(r.Key), int64(len(log.all)), 0, "command.rejected"))
 			log.mu.Unlock()
 		}
 	}
@@ -118,7 +125,8 @@ func TestTrespassNamesNoTenant(t *testing.T) {
 	if r := records.next(t); string(r.Key) != "default/" {
 		t.Errorf("on record under %q", r.Key)
 	}
-	for _, id := range []string{"acme%2Ft", "nobody%2Ft", "acme%2Ft%2F", "default%2Facme%2Ft%2F", "blue%2Facme%2Ft%2F"} {
+	for _, id := range []string{"acme%2Ft", "nobody%2Ft", "acme%2Ft%2F", "default%2Facme%2Ft%2F",
+		"blue%2Facme%2Ft%2F"} {
 		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyB)
 		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyD)
 	}
@@ -129,7 +137,9 @@ func TestTrespassNamesNoTenant(t *testing.T) {
 func TestTrespassInABatch(t *testing.T) {
 	h := &heard{}
 	w := newWorld(t, func(o *Options) { o.Auth, o.Listener = testKeys(t), h })
-	w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`+"\n"+`{"id":"acme/t","op":"pause"}`+"\n"+`{"id":"nobody/t","op":"pause"}`, "Authorization", "Bearer "+keyB)
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		`{"id":"acme/t","op":"cancel"}`+"\n"+`{"id":"acme/t","op":"pause"}`+"\n"+`{"id":"nobody/t","op":"pause"}`,
+		"Authorization", "Bearer "+keyB)
 	if h.audited[true] != 2 {
 		t.Errorf("%d attempts on record, want 2", h.audited[true])
 	}

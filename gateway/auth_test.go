@@ -43,7 +43,8 @@ func TestRoles(t *testing.T) {
 	}{
 		{"nobody", "", "GET", "/v1/triggers", "", 401},
 		{"wrong key", keyA + "x", "GET", "/v1/triggers", "", 401},
-		{"its hash is no key", func() string { s := sha256.Sum256([]byte(keyA)); return hex.EncodeToString(s[:]) }(), "GET", "/v1/triggers", "", 401},
+		{"its hash is no key", func() string { s := sha256.Sum256([]byte(keyA)); return hex.EncodeToString(s[:]) }(),
+			"GET", "/v1/triggers", "", 401},
 		{"writer writes", keyA, "PUT", "/v1/triggers/r", at(""), 201},
 		{"reader reads", keyR, "GET", "/v1/triggers/r", "", 200},
 		{"reader previews", keyR, "POST", "/v1/preview", `{"delay":"1m"}`, 200},
@@ -75,7 +76,8 @@ func TestCursorsAreATenants(t *testing.T) {
 	for _, id := range []string{"a", "b"} {
 		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(""), "Authorization", "Bearer "+keyA)
 	}
-	cursor := w.must(http.StatusOK, "GET", "/v1/triggers?limit=1", "", "Authorization", "Bearer "+keyA).get(t, "next_cursor")
+	cursor := w.must(http.StatusOK, "GET", "/v1/triggers?limit=1", "", "Authorization", "Bearer "+keyA).get(t,
+		"next_cursor")
 	w.must(http.StatusOK, "GET", "/v1/triggers?limit=1&cursor="+cursor, "", "Authorization", "Bearer "+keyA)
 	w.must(http.StatusBadRequest, "GET", "/v1/triggers?limit=1&cursor="+cursor, "", "Authorization", "Bearer "+keyB)
 }
@@ -103,13 +105,15 @@ func TestRateLimit(t *testing.T) {
 		}
 	}
 	a := put(keyA)
-	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.get(t, "code") != "quota_exceeded" || met != "rate" {
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" ||
+		a.get(t, "code") != "quota_exceeded" || met != "rate" {
 		t.Errorf("third: %d %s, limit %q", a.status, a.body, met)
 	}
 	if a := put(keyB); a.status != http.StatusCreated {
 		t.Errorf("another tenant: %d", a.status)
 	}
-	if b := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"y","delay":"1m"}`, "Authorization", "Bearer "+keyA); b.get(t, "status") != "429" {
+	if b := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"y","delay":"1m"}`, "Authorization",
+		"Bearer "+keyA); b.get(t, "status") != "429" {
 		t.Errorf("batch: %s", b.body)
 	}
 	now = now.Add(time.Second)

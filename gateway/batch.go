@@ -73,7 +73,8 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 	plain.span = tracing.Span{}
 	plain.Request = r.Clone(r.Context())
 	plain.Header = http.Header{}
-	b := &batchOf{s: s, r: &plain, async: wantsAsync(r.Request), window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines))}
+	b := &batchOf{s: s, r: &plain, async: wantsAsync(r.Request),
+		window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines))}
 	lines := bufio.NewReaderSize(from, int(s.maxBody()))
 	n, taken := 0, 0
 	for {
@@ -81,18 +82,23 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 		_, large := errors.AsType[*http.MaxBytesError](err)
 		switch n++; {
 		case large:
-			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", "the batch is too large; this line and what follows was not read: send it as several"))
+			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
+				"the batch is too large; this line and what follows was not read: send it as several"))
 			return b.chunks, nil
 		case errors.Is(err, bufio.ErrBufferFull):
-			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
+			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
+				fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
 			return b.chunks, nil
 		case err != nil && err != io.EOF:
 			b.seal()
-			return nil, problem.Malformed("the body ended before it was complete; the lines read were obeyed, and repeating them under their ids is safe")
+			return nil,
+				problem.Malformed("the body ended before it was complete; the lines read were obeyed, and " +
+					"repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			if taken++; taken > maxBatch {
-				b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
+				b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
+					fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
 				return b.chunks, nil
 			}
 			b.take(text, n)
@@ -123,7 +129,9 @@ type BatchAnswer struct {
 // trigger id names.
 func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
-		return nil, problem.Malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around or between them")
+		return nil,
+			problem.Malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around " +
+				"or between them")
 	}
 	fs, err := parseFields(b)
 	if err != nil {
@@ -146,14 +154,17 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {
-		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op", problem.Quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, run_now or rezone")
+		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op",
+			problem.Quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, "+
+				"run_now or rezone")
 	}
 	target, err := fs.takeText("id")
 	if err != nil {
 		return nil, err
 	}
 	if target == "" {
-		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", name+" needs the id of a trigger")
+		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id",
+			name+" needs the id of a trigger")
 	}
 	return s.command(r, op, target, fs)
 }

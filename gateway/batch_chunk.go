@@ -161,7 +161,8 @@ func (c *chunk) decide(ctx context.Context, s *Server, locations []location, dec
 	index := map[int32][]int{} // the line of each asked
 	for i := range c.lines {
 		if at := locations[i]; c.lines[i].command != nil && at.err == nil {
-			lists[at.partition] = append(lists[at.partition], peer.Question{Key: c.lines[i].command.key, Offset: at.offset})
+			lists[at.partition] = append(lists[at.partition],
+				peer.Question{Key: c.lines[i].command.key, Offset: at.offset})
 			index[at.partition] = append(index[at.partition], i)
 		}
 	}

@@ -27,7 +27,8 @@ func BenchmarkRegister(b *testing.B) {
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				req, _ := http.NewRequest("PUT", fmt.Sprintf("%s/v1/triggers/t%d", base, n.Add(1)), bytes.NewReader(body))
+				req, _ := http.NewRequest("PUT", fmt.Sprintf("%s/v1/triggers/t%d", base, n.Add(1)),
+					bytes.NewReader(body))
 				resp, err := client.Do(req)
 				if err != nil {
 					b.Error(err)
@@ -45,14 +46,16 @@ func BenchmarkRegister(b *testing.B) {
 	w := newWorld(b, nil)
 	b.Run("through=gateway", func(b *testing.B) { post(b, w.url) })
 	b.Run("through=bare", func(b *testing.B) {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ProducerLinger(0), kgo.DefaultProduceTopic(topics.Names{}.Commands()))
+		cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ProducerLinger(0),
+			kgo.DefaultProduceTopic(topics.Names{}.Commands()))
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer cl.Close()
 		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			value, _ := io.ReadAll(r.Body)
-			if err := cl.ProduceSync(r.Context(), &kgo.Record{Key: []byte(r.URL.Path), Value: value}).FirstErr(); err != nil {
+			if err := cl.ProduceSync(r.Context(), &kgo.Record{Key: []byte(r.URL.Path), Value: value}).
+				FirstErr(); err != nil {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return
 			}
@@ -71,7 +74,9 @@ func BenchmarkBatch(b *testing.B) {
 		var body bytes.Buffer
 		for range maxBatch {
 			registers++
-			fmt.Fprintf(&body, `{"id":"b%d","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`+"\n", registers)
+			fmt.Fprintf(&body,
+				`{"id":"b%d","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`+"\n",
+				registers)
 		}
 		resp, err := http.Post(w.url+"/v1/triggers:batch", "application/x-ndjson", &body)
 		if err != nil {
@@ -90,7 +95,8 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkLine(b *testing.B) {
 	w := newWorld(b, nil)
 	line := []byte(`{"id":"b1","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`)
-	r := &request{Request: httptest.NewRequest("POST", "/", nil), who: auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer}}
+	r := &request{Request: httptest.NewRequest("POST", "/", nil),
+		who: auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer}}
 	b.ReportAllocs()
 	for b.Loop() {
 		var id string
@@ -105,7 +111,8 @@ func BenchmarkLine(b *testing.B) {
 // One GET of a trigger, HTTP and all.
 func BenchmarkGet(b *testing.B) {
 	w := newWorld(b, nil)
-	if a := w.call("PUT", "/v1/triggers/g", `{"delay":"1000d","payload":{"holdId":"h_8c4"}}`); a.status != http.StatusCreated {
+	if a := w.call("PUT", "/v1/triggers/g",
+		`{"delay":"1000d","payload":{"holdId":"h_8c4"}}`); a.status != http.StatusCreated {
 		b.Fatal(a.body)
 	}
 	for b.Loop() {
@@ -121,8 +128,10 @@ func BenchmarkGet(b *testing.B) {
 // A patch up to the fields of its command: what the trigger has, merged.
 func BenchmarkPatch(b *testing.B) {
 	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, Series: trigger.Series{At: 1_900_000_000_000}}
-	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`), ContentType: "application/json",
-		Tags: []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m", Delay: 420_000_000_000}}
+	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
+		ContentType: "application/json",
+		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m",
+			Delay: 420_000_000_000}}
 	body := []byte(`{"payload":{"seat":"14C"},"priority":"low"}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -141,10 +150,13 @@ func BenchmarkPatch(b *testing.B) {
 
 // A trigger as GET spells it.
 func BenchmarkTriggerJSON(b *testing.B) {
-	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, CreatedAt: 1_800_000_000_000, UpdatedAt: 1_800_000_000_000,
-		Series: trigger.Series{At: 1_900_000_000_000}}
-	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`), ContentType: "application/json",
-		Tags: []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m", Delay: 420_000_000_000}}
+	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, CreatedAt: 1_800_000_000_000,
+		UpdatedAt: 1_800_000_000_000,
+		Series:    trigger.Series{At: 1_900_000_000_000}}
+	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
+		ContentType: "application/json",
+		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m",
+			Delay: 420_000_000_000}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := sendJSON(httptest.NewRecorder(), http.StatusOK, triggerJSON(st)); err != nil {

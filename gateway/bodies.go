@@ -44,7 +44,8 @@ func (Register) Schema(huma.Registry) *huma.Schema {
 }
 
 func (Patch) Schema(huma.Registry) *huma.Schema {
-	return commandSchema(slices.DeleteFunc(registerFields(), func(name string) bool { return name == "idempotency_key" }))
+	return commandSchema(slices.DeleteFunc(registerFields(),
+		func(name string) bool { return name == "idempotency_key" }))
 }
 
 func (ReminderBody) Schema(huma.Registry) *huma.Schema {
@@ -52,7 +53,8 @@ func (ReminderBody) Schema(huma.Registry) *huma.Schema {
 }
 
 func (ReminderPatch) Schema(huma.Registry) *huma.Schema {
-	return commandSchema(slices.DeleteFunc(registerFields("title", "body", "skip"), func(name string) bool { return name == "idempotency_key" }))
+	return commandSchema(slices.DeleteFunc(registerFields("title", "body", "skip"),
+		func(name string) bool { return name == "idempotency_key" }))
 }
 
 func (RegisterOrShort) Schema(r huma.Registry) *huma.Schema {

@@ -30,7 +30,8 @@ func encoded(w http.ResponseWriter, r *request) error {
 	for _, coding := range r.Header.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
 			w.Header().Set("Accept-Encoding", "identity") // RFC 9110 15.5.16
-			return problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "", "send the body as it is, without Content-Encoding")
+			return problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "",
+				"send the body as it is, without Content-Encoding")
 		}
 	}
 	return nil
@@ -41,12 +42,15 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	if err := encoded(w, r); err != nil {
 		return nil, err
 	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && strings.HasPrefix(kind, "multipart/") {
-		return nil, problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "", "send one JSON object, as application/json")
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil &&
+		strings.HasPrefix(kind, "multipart/") {
+		return nil, problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "",
+			"send one JSON object, as application/json")
 	}
 	b, err := readAll(http.MaxBytesReader(w, r.Body, s.maxBody()), r.ContentLength, s.maxBody())
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf("the body has over %d bytes", s.maxBody()))
+		return nil, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
+			fmt.Sprintf("the body has over %d bytes", s.maxBody()))
 	}
 	if err != nil {
 		return nil, problem.Malformed("the body ended before it was complete")
@@ -118,13 +122,15 @@ func parseFields(b []byte) (fields, error) {
 		name := string(text)
 		if value, err = dec.ReadValue(); err == nil {
 			if fs.has(name) {
-				return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, problem.Quoted(name)+" is given twice")
+				return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name,
+					problem.Quoted(name)+" is given twice")
 			}
 			end := int(dec.InputOffset())
 			fs = append(fs, field{name, b[end-len(value) : end : end]})
 		}
 		if len(fs) > maxFields {
-			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "", fmt.Sprintf("the object has over %d fields", maxFields))
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "",
+				fmt.Sprintf("the object has over %d fields", maxFields))
 		}
 	}
 	if err == nil {
@@ -200,7 +206,8 @@ func (fs *fields) takeText(name string) (string, error) {
 	}
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err == nil && len(text) == 0 {
-		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" is empty: leave it out")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name,
+			name+" is empty: leave it out")
 	}
 	return string(text), err
 }

@@ -19,11 +19,14 @@ import (
 
 // goodWrites are a call of each route that writes a command, to be obeyed at once.
 var goodWrites = map[string]string{
-	"POST /v1/triggers": at(""), "PUT /v1/triggers/{id}": at(`,"payload":1`), "PATCH /v1/triggers/{id}": `{"payload":2}`, "DELETE /v1/triggers/{id}": "",
+	"POST /v1/triggers": at(""), "PUT /v1/triggers/{id}": at(`,"payload":1`),
+	"PATCH /v1/triggers/{id}": `{"payload":2}`, "DELETE /v1/triggers/{id}": "",
 	"POST /v1/triggers:batch":       `{"id":"x","op":"pause"}`,
-	"POST /v1/triggers/{id}:snooze": `{"for":"1m"}`, "POST /v1/triggers/{id}:skip": "", "POST /v1/triggers/{id}:pause": "", "POST /v1/triggers/{id}:resume": "",
+	"POST /v1/triggers/{id}:snooze": `{"for":"1m"}`, "POST /v1/triggers/{id}:skip": "",
+	"POST /v1/triggers/{id}:pause": "", "POST /v1/triggers/{id}:resume": "",
 	"POST /v1/triggers/{id}:run": "", "POST /v1/triggers/{id}:rezone": `{"timezone":"UTC"}`,
-	"POST /api/reminders": at(`,"title":"a"`), "PATCH /api/reminders/{id}": `{"title":"a"}`, "DELETE /api/reminders/{id}": "", "POST /api/reminders/{id}/snooze": `{"minutes":1}`,
+	"POST /api/reminders": at(`,"title":"a"`), "PATCH /api/reminders/{id}": `{"title":"a"}`,
+	"DELETE /api/reminders/{id}": "", "POST /api/reminders/{id}/snooze": `{"minutes":1}`,
 }
 
 // everyWrite makes one good call of every route that writes a command.
@@ -49,7 +52,8 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", `{"recurrence":"FREQ=DAILY","timezone":"UTC"}`)
 	w.engine.freeze()
 	w.everyWrite(t, func(name string, a answer) {
-		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted || batch && !strings.Contains(a.body, `"status":202`) {
+		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted || batch &&
+			!strings.Contains(a.body, `"status":202`) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 		if got := a.header.Get("Preference-Applied"); got != "" {
@@ -58,7 +62,8 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 	})
 	before := *w.state(idKey("x"))
 	w.engine.thaw()
-	for deadline := time.Now().Add(10 * time.Second); w.state(idKey("x")).Seq < before.Seq+5; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); w.state(idKey("x")).
+		Seq < before.Seq+5; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("what was answered 202 was not obeyed")
 		}
@@ -71,7 +76,8 @@ func TestEveryWriteAppliesThePreference(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", `{"recurrence":"FREQ=DAILY","timezone":"UTC"}`)
 	w.engine.freeze()
 	w.everyWrite(t, func(name string, a answer) {
-		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted || a.header.Get("Preference-Applied") != "respond-async" {
+		if batch := strings.HasSuffix(name, ":batch"); !batch && a.status != http.StatusAccepted ||
+			a.header.Get("Preference-Applied") != "respond-async" {
 			t.Errorf("%s: %d, applied %q", name, a.status, a.header.Get("Preference-Applied"))
 		}
 	}, "Prefer", "respond-async")
@@ -89,7 +95,8 @@ func TestEveryWriteWithKafkaAway(t *testing.T) {
 			}
 			return
 		}
-		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.get(t, "trigger_id") == "" {
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" ||
+			a.get(t, "trigger_id") == "" {
 			t.Errorf("%s: %d %s, Retry-After %q", name, a.status, a.body, a.header.Get("Retry-After"))
 		}
 	})
@@ -148,7 +155,8 @@ func TestSlowCallers(t *testing.T) {
 	}
 	slow := dial()
 	fmt.Fprint(slow, "PUT /v1/triggers/drop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400\r\n\r\n{\"delay\":")
-	if resp, err := http.ReadResponse(bufio.NewReader(slow), nil); err == nil && resp.StatusCode != http.StatusBadRequest {
+	if resp, err := http.ReadResponse(bufio.NewReader(slow), nil); err == nil &&
+		resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a slow body: %s", resp.Status)
 	}
 	if _, err := io.ReadAll(slow); err != nil {
@@ -181,10 +189,12 @@ func TestJSONAtItsBounds(t *testing.T) {
 		}
 		return b.String() + "}"
 	}
-	if a := w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", many(maxFields)); a.get(t, "code") != "unknown_field" {
+	if a := w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", many(maxFields)); a.get(t,
+		"code") != "unknown_field" {
 		t.Errorf("%d fields: %s", maxFields, a.body)
 	}
-	if a := w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", many(maxFields+1)); a.get(t, "code") != "invalid" {
+	if a := w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", many(maxFields+1)); a.get(t,
+		"code") != "invalid" {
 		t.Errorf("%d fields: %s", maxFields+1, a.body)
 	}
 	limit := int(w.server.maxBody())

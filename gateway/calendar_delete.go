@@ -133,7 +133,8 @@ func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
 // calendarInUse says who names the calendar. Other tenants' triggers are counted
 // only.
 func calendarInUse(u *peer.CalendarUse) *problem.Problem {
-	p := problem.New(http.StatusConflict, trigger.CodeConflict, "name", usersOf(u)+": cancel them, or register them without it")
+	p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",
+		usersOf(u)+": cancel them, or register them without it")
 	p.Triggers, p.TriggerCount = u.IDs, u.Triggers
 	return p
 }

@@ -98,7 +98,8 @@ func TestDeleteCalendarPutsBack(t *testing.T) {
 		a.get(t, "triggers") != `["late"]` {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us",
+		""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
 		t.Errorf("it was not put back: %s", a.body)
 	}
 }
@@ -130,7 +131,8 @@ func TestDeleteCalendarInACluster(t *testing.T) {
 		t.Fatal(a.body)
 	}
 	for i := range 8 {
-		if a := w.callAt(urls[i%3], "PUT", fmt.Sprintf("/v1/triggers/t%d", i), namesUS); a.status != http.StatusCreated {
+		if a := w.callAt(urls[i%3], "PUT", fmt.Sprintf("/v1/triggers/t%d", i),
+			namesUS); a.status != http.StatusCreated {
 			t.Fatal(a.body)
 		}
 	}

@@ -95,7 +95,8 @@ func (s *Server) calendars(ctx context.Context, only string) (map[string]*topics
 			return nil
 		}
 		delete(all, name)
-		if set, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value}); err == nil && set.Calendar != nil {
+		if set, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value}); err == nil &&
+			set.Calendar != nil {
 			all[name] = set.Calendar
 		}
 		return nil
@@ -116,17 +117,21 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	c := topics.Calendar{Name: r.names["name"]}
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
-			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name, problem.Quoted(f.name)+" is no field: a calendar has dates")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
+				problem.Quoted(f.name)+" is no field: a calendar has dates")
 		}
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates", "dates is a list of dates such as 2026-12-25")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates",
+			"dates is a list of dates such as 2026-12-25")
 	}
 	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "the name in the body is not the one in the path")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
+			"the name in the body is not the one in the path")
 	}
 	if !topics.ValidName(c.Name) {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name", "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
+			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
 	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {

@@ -49,7 +49,8 @@ func (s share) Scan(ctx context.Context, p int32, after trigger.Key, f func(*tri
 	return s.engine.Scan(ctx, p, after, f)
 }
 
-func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
+func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after peer.UserCursor,
+	f func(peer.UserCursor, *trigger.State) bool) error {
 	if !s.owns(p) {
 		return peer.ErrNoOwner
 	}
@@ -64,7 +65,8 @@ func (s share) Partitions() []peer.PartitionStatus {
 // transaction, behind other records.
 func (w *world) announce(partition int32, addr string, term int64) {
 	w.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(fmt.Sprintf("t-%d", partition)))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(fmt.Sprintf("t-%d", partition)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -81,7 +83,8 @@ func (w *world) announce(partition int32, addr string, term int64) {
 			w.t.Fatal(err)
 		}
 		topic := topics.Names{}.State()
-		records := []*kgo.Record{{Topic: topic, Partition: partition, Key: []byte("x"), Value: []byte("y")}, {Topic: topic, Partition: partition, Key: topics.KeyProgress, Value: value}}
+		records := []*kgo.Record{{Topic: topic, Partition: partition, Key: []byte("x"), Value: []byte("y")},
+			{Topic: topic, Partition: partition, Key: topics.KeyProgress, Value: value}}
 		if err := cl.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 			w.t.Fatal(err)
 		}
@@ -127,11 +130,13 @@ func TestAnyInstanceAnswers(t *testing.T) {
 	w, urls, _ := newCluster(t)
 	for i := range 12 {
 		id, through := fmt.Sprintf("k%02d", i), urls[i%3]
-		if a := w.callAt(through, "PUT", "/v1/triggers/"+id, at(`,"user_id":"u","tags":{"n":"`+fmt.Sprint(i%2)+`"}`)); a.status != http.StatusCreated {
+		if a := w.callAt(through, "PUT", "/v1/triggers/"+id,
+			at(`,"user_id":"u","tags":{"n":"`+fmt.Sprint(i%2)+`"}`)); a.status != http.StatusCreated {
 			t.Fatalf("register %s: %d %s", id, a.status, a.body)
 		}
 		for _, u := range urls {
-			if a := w.callAt(u, "GET", "/v1/triggers/"+id, ""); a.status != http.StatusOK || a.get(t, "trigger_id") != id {
+			if a := w.callAt(u, "GET", "/v1/triggers/"+id, ""); a.status != http.StatusOK ||
+				a.get(t, "trigger_id") != id {
 				t.Fatalf("read %s: %d %s", id, a.status, a.body)
 			}
 			if a := w.callAt(u, "PUT", "/v1/triggers/"+id, at(`,"if_absent":true`)); a.status != http.StatusConflict {
@@ -146,7 +151,8 @@ func TestAnyInstanceAnswers(t *testing.T) {
 		for _, q := range []string{"limit=5", "limit=5&user_id=u", "tag=n:1"} {
 			var bodies []string
 			for cursor := ""; ; {
-				a := w.callAt(urls[(i+len(bodies))%3], "GET", "/v1/triggers?"+q+cursor, "") // cursors hold at any instance
+				// cursors hold at any instance
+				a := w.callAt(urls[(i+len(bodies))%3], "GET", "/v1/triggers?"+q+cursor, "")
 				if a.status != http.StatusOK {
 					t.Fatalf("list: %d %s", a.status, a.body)
 				}
@@ -156,7 +162,8 @@ func TestAnyInstanceAnswers(t *testing.T) {
 				}
 				cursor = "&cursor=" + url.QueryEscape(a.get(t, "next_cursor"))
 			}
-			if n := strings.Count(strings.Join(bodies, ""), `"trigger_id"`); n != map[bool]int{true: 6, false: 12}[strings.HasPrefix(q, "tag")] {
+			if n := strings.Count(strings.Join(bodies, ""), `"trigger_id"`); n != map[bool]int{true: 6,
+				false: 12}[strings.HasPrefix(q, "tag")] {
 				t.Errorf("instance %d, %s: %d items", i, q, n)
 			}
 		}
@@ -184,7 +191,8 @@ func TestPartitionsMove(t *testing.T) {
 	w.engine.set(func() { w.engine.foreign[p] = true }) // nobody, for now
 	began := time.Now()
 	a := w.callAt(urls[2], "GET", "/v1/triggers/"+id, "")
-	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.get(t, "code") != "not_owner" {
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" ||
+		a.get(t, "code") != "not_owner" {
 		t.Errorf("without an owner: %d %s", a.status, a.body)
 	}
 	if waited := time.Since(began); waited < peer.Patience {
@@ -216,15 +224,20 @@ func TestOwnerThatIsGone(t *testing.T) {
 			for p := range int32(testPartitions) {
 				w.announce(p, strings.TrimPrefix(base, "http://"), 5)
 			}
-			_, u := w.gateway(nil, func(o *Options) { o.PeerSecret, o.AnswerWithin = []byte(secret), 200*time.Millisecond })
+			_, u := w.gateway(nil, func(o *Options) {
+				o.PeerSecret, o.AnswerWithin = []byte(secret),
+					200*time.Millisecond
+			})
 			for _, c := range []struct {
 				method, path, body, ifMatch string
 				want                        int
 			}{
-				{"GET", "/v1/triggers/x", "", "", 503}, {"GET", "/v1/triggers", "", "", 503}, {"PATCH", "/v1/triggers/x", `{"payload":1}`, "", 503},
+				{"GET", "/v1/triggers/x", "", "", 503}, {"GET", "/v1/triggers", "", "", 503},
+				{"PATCH", "/v1/triggers/x", `{"payload":1}`, "", 503},
 				{"PUT", "/v1/triggers/x", at(""), "*", 503}, {"PUT", "/v1/triggers/x", at(""), "", 202},
 			} {
-				a := w.callAt(u, c.method, c.path, c.body, map[bool]string{true: "If-Match"}[c.ifMatch != ""], c.ifMatch)
+				a := w.callAt(u, c.method, c.path, c.body, map[bool]string{true: "If-Match"}[c.ifMatch != ""],
+					c.ifMatch)
 				if a.status != c.want || c.want == http.StatusServiceUnavailable && a.header.Get("Retry-After") == "" {
 					t.Errorf("%s %s: %d %s", c.method, c.path, a.status, a.body)
 				}

@@ -57,7 +57,8 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	}
 	for i := range fs {
 		if instead, ok := notHere[fs[i].name]; ok {
-			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name, problem.Quoted(fs[i].name)+" is no field here: "+instead)
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name,
+				problem.Quoted(fs[i].name)+" is no field here: "+instead)
 		}
 	}
 	all := append(make(fields, 0, len(fs)+2), field{"op", []byte(strconv.Quote(op.String()))})
@@ -65,7 +66,8 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
-	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(), conditional: r.conditional}
+	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(),
+		conditional: r.conditional}
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
@@ -146,7 +148,8 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 	case key == "":
 		key = field
 	case field != "" && field != key:
-		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key", "the field and the header Idempotency-Key differ")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "idempotency_key",
+			"the field and the header Idempotency-Key differ")
 	}
 	if key != "" {
 		fs.set("idempotency_key", key)
@@ -156,7 +159,8 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 
 var (
 	errIfMatchTwice = problem.BadParameter(ifMatch, "give If-Match or if_revision, not both")
-	errIfNoneMatch  = problem.BadParameter(ifNoneMatch, "a write knows only If-None-Match: *, to register what does not exist")
+	errIfNoneMatch  = problem.BadParameter(ifNoneMatch,
+		"a write knows only If-None-Match: *, to register what does not exist")
 )
 
 // match is the header If-Match; "" where there is none. What is not the ETag of

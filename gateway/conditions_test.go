@@ -69,7 +69,8 @@ func TestIfNoneMatchOfWhatIsThere(t *testing.T) {
 		t.Errorf("answer %s", a.body)
 	}
 	first := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key", "k")
-	if repeat := w.must(http.StatusOK, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key", "k"); repeat.body != first.body {
+	if repeat := w.must(http.StatusOK, "POST", "/v1/triggers", at(""), "If-None-Match", "*", "Idempotency-Key",
+		"k"); repeat.body != first.body {
 		t.Errorf("the repeat answers %s", repeat.body)
 	}
 	w.must(http.StatusPreconditionFailed, "POST", "/v1/triggers", same, "If-None-Match", "*", "Idempotency-Key", "new")
@@ -83,7 +84,8 @@ func TestIfNoneMatchOfWhatIsThere(t *testing.T) {
 // or is planned anew, is not what the caller knows.
 func TestIfNoneMatchOfWhatHasFired(t *testing.T) {
 	w := newWorld(t, nil)
-	for id, body := range map[string]string{"once": at(""), "acked": at(`,"channel":"sms"`), "rule": `{"recurrence":"every:1h"}`} {
+	for id, body := range map[string]string{"once": at(""), "acked": at(`,"channel":"sms"`),
+		"rule": `{"recurrence":"every:1h"}`} {
 		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, body)
 		known := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "")
 		w.engine.fire(idKey(id))

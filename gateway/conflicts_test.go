@@ -11,8 +11,10 @@ import (
 // changes it meanwhile is no reason for a 412.
 func TestIfMatchOfAnyRevision(t *testing.T) {
 	for _, c := range []struct{ name, method, path, body string }{
-		{"put", "PUT", "/v1/triggers/m", at(`,"payload":%d`)}, {"post", "POST", "/v1/triggers", at(`,"id":"m","payload":%d`)},
-		{"patch", "PATCH", "/v1/triggers/m", `{"payload":%d}`}, {"verb", "POST", "/v1/triggers/m:snooze", `{"until":"2060-01-01T00:00:%02dZ"}`},
+		{"put", "PUT", "/v1/triggers/m", at(`,"payload":%d`)},
+		{"post", "POST", "/v1/triggers", at(`,"id":"m","payload":%d`)},
+		{"patch", "PATCH", "/v1/triggers/m", `{"payload":%d}`},
+		{"verb", "POST", "/v1/triggers/m:snooze", `{"until":"2060-01-01T00:00:%02dZ"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -40,7 +42,8 @@ func TestIfMatchOfSeveralRevisions(t *testing.T) {
 	answers := make(chan int, 8)
 	for i := range cap(answers) {
 		go func() {
-			answers <- w.call("PATCH", "/v1/triggers/m", fmt.Sprintf(`{"payload":%d}`, i), "If-Match", `"1", "2", "3"`).status
+			answers <- w.call("PATCH", "/v1/triggers/m", fmt.Sprintf(`{"payload":%d}`, i), "If-Match",
+				`"1", "2", "3"`).status
 		}()
 	}
 	made := 0

@@ -79,10 +79,13 @@ func (d *decider) guess(ctx context.Context, c *command) (verdict, error) {
 	}
 	switch {
 	case c.absent, c.patch: // was it there before?
-	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys, trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
-	case c.op == trigger.OpRegister && st.Hash == c.hash && peer.Shown.Has(st.Status) && st.Status != trigger.Cancelled && st.Status != trigger.Failed:
+	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys,
+		trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
+	case c.op == trigger.OpRegister && st.Hash == c.hash && peer.Shown.Has(st.Status) &&
+		st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
-	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0): // else it was too late, perhaps
+	// else it was too late, perhaps
+	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0):
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
 	}
 	return verdict{}, nil

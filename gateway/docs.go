@@ -39,7 +39,8 @@ func (s *Server) getDocs(w http.ResponseWriter, _ *request) error {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
 	_, _ = w.Write(page.Bytes())
 	return nil
 }
@@ -65,7 +66,8 @@ func (r *route) docsRow() docsRow {
 
 // getSchema serves a schema by its file's name, or the name before its suffix.
 func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
-	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such schema; /asyncapi.json has them all")
+	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name",
+		"no such schema; /asyncapi.json has them all")
 	name := r.names["name"]
 	if s.opts.Schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
 		return missing

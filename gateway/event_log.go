@@ -27,7 +27,8 @@ type eventLog struct {
 // page is what the history has of a trigger after a cursor, at most limit events.
 func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
 	if h.history == nil {
-		return nil, problem.Unavailable(errNoHistory, "no history is kept here: run the role history, or set cassandra.hosts")
+		return nil, problem.Unavailable(errNoHistory,
+			"no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()

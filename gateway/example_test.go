@@ -19,15 +19,17 @@ import (
 // answer says that it is durable, and not yet decided.
 func ExampleNew() {
 	names := topics.Names{}
-	kafka, err := kfake.NewCluster(kfake.SeedTopics(4, names.Commands(), names.State(), names.Events()), kfake.SeedTopics(1, names.Control()))
+	kafka, err := kfake.NewCluster(kfake.SeedTopics(4, names.Commands(), names.State(), names.Events()),
+		kfake.SeedTopics(1, names.Control()))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer kafka.Close()
 	s, err := gateway.New(gateway.Options{
-		Kafka: []kgo.Opt{kgo.SeedBrokers(kafka.ListenAddrs()...)}, Names: names, Partitions: 4, PeerSecret: []byte("shared by all instances"),
-		Timetable: func() *trigger.Timetable { return &trigger.Timetable{Zones: calendar.Embedded()} },
+		Kafka: []kgo.Opt{kgo.SeedBrokers(kafka.ListenAddrs()...)}, Names: names, Partitions: 4,
+		PeerSecret: []byte("shared by all instances"),
+		Timetable:  func() *trigger.Timetable { return &trigger.Timetable{Zones: calendar.Embedded()} },
 	})
 	if err != nil {
 		fmt.Println(err)

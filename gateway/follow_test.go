@@ -20,9 +20,11 @@ import (
 func TestFollow(t *testing.T) {
 	names := topics.Names{}
 	partition := topics.Partition([]byte("e"), testPartitions)
-	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("e", 12, 2, "trigger.paused")}, next: 1}
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"),
+		event("e", 12, 2, "trigger.paused")}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,8 @@ func TestFollow(t *testing.T) {
 	publish := func(list ...topics.Event) {
 		for _, e := range list {
 			b, _ := json.Marshal(e)
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: names.Events(), Partition: partition, Key: []byte(e.Trigger), Value: b}).FirstErr(); err != nil {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: names.Events(), Partition: partition,
+				Key: []byte(e.Trigger), Value: b}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -68,7 +71,8 @@ func TestFollow(t *testing.T) {
 	}
 	publish(event("e", 16, 5, "trigger.completed"))
 	for _, c := range []struct{ cursor, lastEventID string }{{"", id}, {id, ""}, {cursorOf(&log.all[0]).String(), id}} {
-		resumed, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1&cursor="+c.cursor, nil)
+		resumed, _ := http.NewRequestWithContext(t.Context(), "GET",
+			w.url+"/v1/triggers/e/events?follow=1&cursor="+c.cursor, nil)
 		resumed.Header.Set("Last-Event-ID", c.lastEventID)
 		resp, err := http.DefaultClient.Do(resumed)
 		if err != nil {
@@ -89,13 +93,15 @@ func TestFollowOfNothing(t *testing.T) {
 	for name, history := range map[string]History{"with a history": log, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.History = history })
-			for _, path := range []string{"/v1/triggers/none/events?follow=1", "/v1/triggers/acme%2Fx/events?follow=true"} {
+			for _, path := range []string{"/v1/triggers/none/events?follow=1",
+				"/v1/triggers/acme%2Fx/events?follow=true"} {
 				if a := w.must(http.StatusNotFound, "GET", path, ""); a.get(t, "code") != "not_found" {
 					t.Errorf("%s: %s", path, a.body)
 				}
 			}
 			for _, value := range []string{"2", "yes", "", "TRUE"} {
-				if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/none/events?follow="+value, ""); a.get(t, "field") != "follow" {
+				if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/none/events?follow="+value, ""); a.get(t,
+					"field") != "follow" {
 					t.Errorf("follow=%s: %s", value, a.body)
 				}
 			}
@@ -135,7 +141,8 @@ func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 	keepAlive = 500 * time.Millisecond
 	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +150,8 @@ func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	go func() {
-		others := &kgo.Record{Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte("e"), testPartitions), Key: []byte("other"), Value: []byte("{}")}
+		others := &kgo.Record{Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte("e"), testPartitions),
+			Key: []byte("other"), Value: []byte("{}")}
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			r := *others
 			cl.ProduceSync(ctx, &r)

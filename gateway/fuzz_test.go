@@ -15,7 +15,9 @@ import (
 
 // Whatever a body is, it is an object that spells the same respelled, or a problem.
 func FuzzParseFields(f *testing.F) {
-	for _, seed := range []string{``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`, `{"\u0061":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 50), `{"delay":"7m","payload":null} x`} {
+	for _, seed := range []string{``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`,
+		`{"\u0061":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 50),
+		`{"delay":"7m","payload":null} x`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -32,7 +34,8 @@ func FuzzParseFields(f *testing.F) {
 		}
 		for i := range fs {
 			if fs[i].name != respelled[i].name || !bytes.Equal(fs[i].value, respelled[i].value) {
-				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, respelled[i].name, respelled[i].value)
+				t.Fatalf("field %d: %q %s, again %q %s", i, fs[i].name, fs[i].value, respelled[i].name,
+					respelled[i].value)
 			}
 		}
 	})
@@ -63,7 +66,8 @@ func FuzzCursor(f *testing.F) {
 }
 
 func FuzzEventCursor(f *testing.F) {
-	for _, seed := range []string{"", "x", EventCursor{12, 3}.String(), EventCursor{-1, 1 << 62}.String(), EventCursor{firstEventUS, 3}.String()} {
+	for _, seed := range []string{"", "x", EventCursor{12, 3}.String(), EventCursor{-1, 1 << 62}.String(),
+		EventCursor{firstEventUS, 3}.String()} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -44,7 +44,8 @@ func (s *Server) Handler() http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if err := foreign.Check(r); err != nil {
-			problem.New(http.StatusForbidden, problem.CodeForbidden, "", "a page of another origin may not do this").Send(w)
+			problem.New(http.StatusForbidden, problem.CodeForbidden, "",
+				"a page of another origin may not do this").Send(w)
 			return
 		}
 		if err := s.serve(w, r); err != nil {
@@ -82,7 +83,8 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		}
 		if who.Role < route.role {
 			s.auditor.audit(r, who, "role too low")
-			return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "this needs the role "+route.role.String()+"; yours is "+who.Role.String())
+			return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
+				"this needs the role "+route.role.String()+"; yours is "+who.Role.String())
 		}
 		req.who, w.tenant = who, who.Tenant
 	}
@@ -98,7 +100,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case p.Status == http.StatusInternalServerError:
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", p.Unwrap())
 	case p.Unwrap() != nil && r.Context().Err() == nil:
-		s.log.Warn("request not answered", "method", r.Method, "status", p.Status, "code", string(p.Code), "error", p.Unwrap())
+		s.log.Warn("request not answered", "method", r.Method, "status", p.Status, "code", string(p.Code), "error",
+			p.Unwrap())
 	}
 	if p.Status == http.StatusRequestEntityTooLarge {
 		w.Header().Set("Connection", "close") // what is left of the body is not read
@@ -113,7 +116,8 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	case v == any(http.ErrAbortHandler):
 		panic(v)
 	default:
-		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack",
+			string(debug.Stack()))
 		problem.Internal(nil).Send(w)
 	}
 }
@@ -132,7 +136,8 @@ func (s *Server) checkHost(r *http.Request) error {
 	if host == "localhost" || net.ParseIP(host) != nil || slices.Contains(s.opts.Hosts, host) {
 		return nil
 	}
-	return problem.New(http.StatusForbidden, problem.CodeForbidden, "", "without auth this server answers only to localhost and addresses; this request was for "+problem.Quoted(host))
+	return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
+		"without auth this server answers only to localhost and addresses; this request was for "+problem.Quoted(host))
 }
 
 func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
@@ -145,7 +150,8 @@ func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 		if p, ok := errors.AsType[*problem.Problem](err); ok {
 			return auth.Caller{}, p
 		}
-		return auth.Caller{}, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "", "send an API key or a token as Authorization: Bearer")
+		return auth.Caller{}, problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "",
+			"send an API key or a token as Authorization: Bearer")
 	}
 	s.auditor.tenants.add(who.Tenant)
 	return who, nil
@@ -211,9 +217,11 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 		i := slices.IndexFunc(r.doc.query, func(p parameter) bool { return p.name == name })
 		switch {
 		case i < 0 && len(r.doc.query) == 0:
-			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name, problem.Quoted(name)+" is no parameter here; there are none")
+			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
+				problem.Quoted(name)+" is no parameter here; there are none")
 		case i < 0:
-			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name, problem.Quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
+			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
+				problem.Quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
 		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
 			return nil, problem.BadParameter(name, name+" is given twice")
 		}
@@ -224,9 +232,13 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 // meanings are the headers that make a write another one, and what to do where
 // they would be overlooked.
 var meanings = []struct{ header, instead string }{
-	{idempotencyKey, "Idempotency-Key makes a register safe to repeat, and means nothing here; under If-Match any other change is made once, :run apart; a line of a batch has idempotency_key"},
+	{idempotencyKey,
+		"Idempotency-Key makes a register safe to repeat, and means nothing here; under If-Match any other change " +
+			"is made once, :run apart; a line of a batch has idempotency_key"},
 	{ifMatch, "If-Match means nothing here; a line of a batch has if_revision"},
-	{ifNoneMatch, "If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has if_absent"},
+	{ifNoneMatch,
+		"If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has " +
+			"if_absent"},
 }
 
 // unread refuses a write with a header that its route does not read. What is

@@ -61,7 +61,8 @@ func (s *Server) query(r *request) (*peer.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &peer.Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit, Budget: s.opts.ListBudget}
+	q := &peer.Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
+		Budget: s.opts.ListBudget}
 	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
 		states, p := parseStates(name, v[name])
 		if p != nil {
@@ -107,7 +108,8 @@ func parseStates(name string, values []string) (peer.StateSet, *problem.Problem)
 		for _, one := range strings.Split(v, ",") {
 			st, ok := trigger.ParseStatus(strings.ToUpper(strings.TrimSpace(one)))
 			if !ok || !peer.Shown.Has(st) {
-				return 0, problem.BadParameter(name, name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
+				return 0, problem.BadParameter(name,
+					name+" is one or more of PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED")
 			}
 			set |= 1 << st
 		}

@@ -40,7 +40,8 @@ func TestList(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 30 {
 		w.must(http.StatusCreated, "PUT", fmt.Sprintf("/v1/triggers/t%02d", i), fmt.Sprintf(
-			`{"fire_at":"2060-01-%02dT00:00:00Z","user_id":"u%d","channel":"c%d","tags":{"parity":"%d"}}`, 30-i, i%2, i%3, i%2))
+			`{"fire_at":"2060-01-%02dT00:00:00Z","user_id":"u%d","channel":"c%d","tags":{"parity":"%d"}}`, 30-i, i%2,
+			i%3, i%2))
 	}
 	w.must(http.StatusOK, "POST", "/v1/triggers/t04:pause", "")
 	w.must(http.StatusOK, "DELETE", "/v1/triggers/t06", "")
@@ -69,7 +70,8 @@ func TestList(t *testing.T) {
 		{"states in either case", "state=cancelled,Fired", []string{"t06", "t08"}},
 		{"pending", "state=PENDING&limit=9", every(func(i int) bool { return i != 4 && i != 6 && i != 8 })},
 		{"user, by due time", "user_id=u1&limit=4", reversed(every(func(i int) bool { return i%2 == 1 }))},
-		{"user, pending", "user_id=u0&state=PENDING&limit=2", reversed(every(func(i int) bool { return i%2 == 0 && i != 4 && i != 6 && i != 8 }))},
+		{"user, pending", "user_id=u0&state=PENDING&limit=2",
+			reversed(every(func(i int) bool { return i%2 == 0 && i != 4 && i != 6 && i != 8 }))},
 		{"from, to", "from=2060-01-10T00:00:00Z&to=2060-01-12T00:00:00Z", []string{"t19", "t20"}},
 		{"nobody", "user_id=nobody", nil},
 	} {
@@ -103,9 +105,11 @@ func TestListRefusals(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/b", at(""))
 	cursor := w.must(http.StatusOK, "GET", "/v1/triggers?limit=1", "").get(t, "next_cursor")
 	for _, c := range []struct{ name, query, field string }{
-		{"state", "state=SLEEPING", "state"}, {"hidden state", "state=UNKNOWN", "state"}, {"limit 0", "limit=0", "limit"},
+		{"state", "state=SLEEPING", "state"}, {"hidden state", "state=UNKNOWN", "state"},
+		{"limit 0", "limit=0", "limit"},
 		{"limit too large", "limit=1001", "limit"}, {"limit no number", "limit=x", "limit"}, {"tag", "tag=x", "tag"},
-		{"from", "from=yesterday", "from"}, {"to", "to=2060-01-01T00:00", "to"}, {"a typing error", "usr_id=u", "usr_id"},
+		{"from", "from=yesterday", "from"}, {"to", "to=2060-01-01T00:00", "to"},
+		{"a typing error", "usr_id=u", "usr_id"},
 		{"cursor garbled", "cursor=xyz", "cursor"}, {"cursor not base64", "cursor=%21", "cursor"},
 		{"cursor cut", "cursor=" + cursor[:len(cursor)-2], "cursor"},
 		{"cursor of another question", "user_id=u&cursor=" + cursor, "cursor"},
@@ -137,8 +141,10 @@ func TestBatch(t *testing.T) {
 	}, "\n"), "Content-Type", "application/x-ndjson")
 	want := []struct{ id, status, code, line, state string }{
 		{"b1", "201", "", "", ""}, {"b2", "422", "invalid", "2", ""}, {"b1", "200", "", "", "PAUSED"},
-		{"b1", "422", "unknown_field", "5", ""}, {"never", "404", "not_found", "6", ""}, {"b1", "422", "unknown_op", "7", ""},
-		{"", "422", "invalid", "8", ""}, {"", "400", "malformed", "9", ""}, {idFor("default", "k"), "201", "", "", ""}, {"b1", "200", "", "", "CANCELLED"},
+		{"b1", "422", "unknown_field", "5", ""}, {"never", "404", "not_found", "6", ""},
+		{"b1", "422", "unknown_op", "7", ""},
+		{"", "422", "invalid", "8", ""}, {"", "400", "malformed", "9", ""}, {idFor("default", "k"), "201", "", "", ""},
+		{"b1", "200", "", "", "CANCELLED"},
 	}
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
 	if len(lines) != len(want) {
@@ -146,7 +152,8 @@ func TestBatch(t *testing.T) {
 	}
 	for i, line := range lines {
 		got := answer{body: line}
-		for name, v := range map[string]string{"id": want[i].id, "status": want[i].status, "code": want[i].code, "line": want[i].line, "state": want[i].state} {
+		for name, v := range map[string]string{"id": want[i].id, "status": want[i].status, "code": want[i].code,
+			"line": want[i].line, "state": want[i].state} {
 			if got.get(t, name) != v {
 				t.Errorf("line %d: %s is %q, want %q: %s", i+1, name, got.get(t, name), v, line)
 			}
@@ -175,12 +182,16 @@ func TestBatchBounds(t *testing.T) {
 	if last := (answer{body: lines[len(lines)-1]}); len(lines) != maxBatch+1 || last.get(t, "code") != "too_large" {
 		t.Errorf("%d lines, the last %s", len(lines), last.body)
 	}
-	huge := w.must(http.StatusOK, "POST", "/v1/triggers:batch", strings.Repeat(`{"id":"same","delay":"1000d"}`+strings.Repeat(" ", 200<<10)+"\n", maxBatchBytes/(200<<10)+1))
-	if lines = strings.Split(strings.TrimSpace(huge.body), "\n"); !strings.Contains(lines[len(lines)-1], `"too_large"`) || !strings.Contains(lines[0], `"status":201`) {
+	huge := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		strings.Repeat(`{"id":"same","delay":"1000d"}`+strings.Repeat(" ", 200<<10)+"\n", maxBatchBytes/(200<<10)+1))
+	if lines = strings.Split(strings.TrimSpace(huge.body), "\n"); !strings.Contains(lines[len(lines)-1],
+		`"too_large"`) || !strings.Contains(lines[0], `"status":201`) {
 		t.Errorf("a batch too large answers %d lines, the last %s", len(lines), lines[len(lines)-1])
 	}
-	long := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"ok","delay":"1m"}`+"\n"+strings.Repeat("x", 1<<20))
-	if lines = strings.Split(strings.TrimSpace(long.body), "\n"); len(lines) != 2 || !strings.Contains(lines[1], `"too_large"`) {
+	long := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		`{"id":"ok","delay":"1m"}`+"\n"+strings.Repeat("x", 1<<20))
+	if lines = strings.Split(strings.TrimSpace(long.body), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[1], `"too_large"`) {
 		t.Errorf("a long line answers %s", long.body)
 	}
 }
@@ -193,7 +204,8 @@ func TestReminders(t *testing.T) {
 	if id == "" || a.get(t, "fire_at_utc") != "2060-04-17T13:00:00.000Z" || a.get(t, "trigger_id") != id {
 		t.Fatalf("answer %s", a.body)
 	}
-	if a.get(t, "state") != "PENDING" || a.get(t, "revision") != "1" || a.header.Get("Location") != "/api/reminders/"+id {
+	if a.get(t, "state") != "PENDING" || a.get(t, "revision") != "1" ||
+		a.header.Get("Location") != "/api/reminders/"+id {
 		t.Errorf("answer %s, Location %q", a.body, a.header.Get("Location"))
 	}
 	g := w.must(http.StatusOK, "GET", a.header.Get("Location"), "")
@@ -201,25 +213,31 @@ func TestReminders(t *testing.T) {
 		t.Errorf("reminder %s", g.body)
 	}
 	list := w.must(http.StatusOK, "GET", "/api/reminders?user_id=u1&status=pending", "")
-	if !strings.Contains(list.body, `"reminder_id":"`+id+`"`) || !strings.Contains(list.body, `"fire_at_utc":"2060-04-17T13:00:00.000Z"`) {
+	if !strings.Contains(list.body, `"reminder_id":"`+id+`"`) ||
+		!strings.Contains(list.body, `"fire_at_utc":"2060-04-17T13:00:00.000Z"`) {
 		t.Errorf("list %s", list.body)
 	}
-	if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, `{"skip":"2060-04-17"}`); s.get(t, "fire_at_utc") != "2060-04-18T13:00:00.000Z" {
+	if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, `{"skip":"2060-04-17"}`); s.get(t,
+		"fire_at_utc") != "2060-04-18T13:00:00.000Z" {
 		t.Errorf("skip answers %s", s.body)
 	}
-	if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, `{"title":"Take the pills"}`); s.get(t, "reminder_id") != id {
+	if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, `{"title":"Take the pills"}`); s.get(t,
+		"reminder_id") != id {
 		t.Errorf("patch answers %s", s.body)
 	}
-	if g = w.must(http.StatusOK, "GET", "/api/reminders/"+id, ""); g.get(t, "title") != "Take the pills" || g.get(t, "body") != "two" || g.get(t, "payload.k") != "1" {
+	if g = w.must(http.StatusOK, "GET", "/api/reminders/"+id, ""); g.get(t, "title") != "Take the pills" ||
+		g.get(t, "body") != "two" || g.get(t, "payload.k") != "1" {
 		t.Errorf("patched %s", g.body)
 	}
 	revision := w.must(http.StatusOK, "GET", "/api/reminders/"+id, "").get(t, "revision")
 	for _, body := range []string{`{"skip":null}`, `{"skip":null,"title":"Take the pills"}`} { // null is nothing
-		if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, body); s.get(t, "fire_at_utc") != "2060-04-18T13:00:00.000Z" || s.get(t, "revision") != revision {
+		if s := w.must(http.StatusOK, "PATCH", "/api/reminders/"+id, body); s.get(t,
+			"fire_at_utc") != "2060-04-18T13:00:00.000Z" || s.get(t, "revision") != revision {
 			t.Errorf("%s answers %s", body, s.body)
 		}
 	}
-	if p := w.must(http.StatusUnprocessableEntity, "PATCH", "/api/reminders/"+id, `{"skip":""}`); p.get(t, "field") != "skip" {
+	if p := w.must(http.StatusUnprocessableEntity, "PATCH", "/api/reminders/"+id, `{"skip":""}`); p.get(t,
+		"field") != "skip" {
 		t.Errorf("an empty skip answers %s", p.body)
 	}
 	before := len(w.state(idKey(id)).Live)
@@ -232,7 +250,8 @@ func TestReminders(t *testing.T) {
 	w.must(http.StatusUnprocessableEntity, "POST", "/api/reminders/"+id+"/snooze", `{"minutes":1,"for":"1m"}`)
 	w.must(http.StatusUnprocessableEntity, "PATCH", "/api/reminders/"+id, `{"skip":"2060-04-19","title":"x"}`)
 	w.must(http.StatusUnprocessableEntity, "POST", "/api/reminders", `{"title":"x","payload":[1],"delay":"1m"}`)
-	if d := w.must(http.StatusOK, "DELETE", "/api/reminders/"+id, ""); d.get(t, "state") != "CANCELLED" || d.get(t, "reminder_id") != id {
+	if d := w.must(http.StatusOK, "DELETE", "/api/reminders/"+id, ""); d.get(t, "state") != "CANCELLED" ||
+		d.get(t, "reminder_id") != id {
 		t.Errorf("delete answers %s", d.body)
 	}
 	w.must(http.StatusNotFound, "DELETE", "/api/reminders/none", "")
@@ -246,7 +265,8 @@ func TestRemindersToBeDecided(t *testing.T) {
 		{"PATCH", "/api/reminders/a%3A1", `{"title":"x"}`}, {"DELETE", "/api/reminders/a%3A1", ``},
 	} {
 		a := w.must(http.StatusAccepted, c[0], c[1], c[2], "Prefer", "respond-async")
-		if a.body != `{"reminder_id":"a:1","trigger_id":"a:1"}`+"\n" || a.header.Get("Location") != "/api/reminders/a%3A1" {
+		if a.body != `{"reminder_id":"a:1","trigger_id":"a:1"}`+"\n" ||
+			a.header.Get("Location") != "/api/reminders/a%3A1" {
 			t.Errorf("%s %s: %s, Location %q", c[0], c[1], a.body, a.header.Get("Location"))
 		}
 		for w.state("a:1") == nil {
@@ -260,12 +280,14 @@ func TestRemindersToBeDecided(t *testing.T) {
 func TestListUpToZero(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/z", at(""))
-	for _, query := range []string{"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z", "?to=1969-12-31T23:59:59Z"} {
+	for _, query := range []string{"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z",
+		"?to=1969-12-31T23:59:59Z"} {
 		if a := w.must(http.StatusOK, "GET", "/v1/triggers"+query, ""); !strings.Contains(a.body, `"items":[]`) {
 			t.Errorf("%s lists %s", query, a.body)
 		}
 	}
-	if a := w.must(http.StatusOK, "GET", "/v1/triggers?from=1970-01-01T00:00:00Z", ""); !strings.Contains(a.body, `"z"`) {
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers?from=1970-01-01T00:00:00Z", ""); !strings.Contains(a.body,
+		`"z"`) {
 		t.Errorf("from 0 lists %s", a.body)
 	}
 }

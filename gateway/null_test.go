@@ -13,19 +13,29 @@ import (
 func TestNullIsAbsent(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2060-12-25"]}`)
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/rule", `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","timezone":"UTC"}`)
-	inside := map[string]string{"dst": `{"gap":null,"overlap":null}`, "callback": `{"url":"https://x.example/","timeout":null,"retry":null}`}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/rule",
+		`{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","timezone":"UTC"}`)
+	inside := map[string]string{"dst": `{"gap":null,"overlap":null}`,
+		"callback": `{"url":"https://x.example/","timeout":null,"retry":null}`}
 	for _, c := range []struct {
 		schema, method, path, base string
 		want                       int
 	}{
-		{"Register", "POST", "/v1/triggers", `{"recurrence":"FREQ=DAILY"}`, 201}, {"ReminderBody", "POST", "/api/reminders", `{"recurrence":"FREQ=DAILY"}`, 201},
-		{"PreviewBody", "POST", "/v1/preview", `{"recurrence":"FREQ=DAILY"}`, 200}, {"PreviewBody", "POST", "/v1/preview", `{"delay":0}`, 200},
-		{"SnoozeBody", "POST", "/v1/triggers/rule:snooze", `{"for":"1m"}`, 200}, {"SkipBody", "POST", "/v1/triggers/rule:skip", `{}`, 200},
-		{"NoteBody", "POST", "/v1/triggers/rule:pause", `{}`, 200}, {"NoteBody", "POST", "/v1/triggers/rule:resume", `{}`, 200},
-		{"EmptyBody", "POST", "/v1/triggers/rule:run", `{}`, 200}, {"RezoneBody", "POST", "/v1/triggers/rule:rezone", `{"timezone":"UTC"}`, 200},
-		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200}, {"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"for":"1m"}`, 200},
-		{"Calendar", "PUT", "/v1/calendars/us", `{"dates":[]}`, 200}, {"Patch", "PATCH", "/v1/triggers/rule", `{}`, 200}, {"ReminderPatch", "PATCH", "/api/reminders/rule", `{}`, 200},
+		{"Register", "POST", "/v1/triggers", `{"recurrence":"FREQ=DAILY"}`, 201},
+		{"ReminderBody", "POST", "/api/reminders", `{"recurrence":"FREQ=DAILY"}`, 201},
+		{"PreviewBody", "POST", "/v1/preview", `{"recurrence":"FREQ=DAILY"}`, 200},
+		{"PreviewBody", "POST", "/v1/preview", `{"delay":0}`, 200},
+		{"SnoozeBody", "POST", "/v1/triggers/rule:snooze", `{"for":"1m"}`, 200},
+		{"SkipBody", "POST", "/v1/triggers/rule:skip", `{}`, 200},
+		{"NoteBody", "POST", "/v1/triggers/rule:pause", `{}`, 200},
+		{"NoteBody", "POST", "/v1/triggers/rule:resume", `{}`, 200},
+		{"EmptyBody", "POST", "/v1/triggers/rule:run", `{}`, 200},
+		{"RezoneBody", "POST", "/v1/triggers/rule:rezone", `{"timezone":"UTC"}`, 200},
+		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200},
+		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"for":"1m"}`, 200},
+		{"Calendar", "PUT", "/v1/calendars/us", `{"dates":[]}`, 200},
+		{"Patch", "PATCH", "/v1/triggers/rule", `{}`, 200}, {"ReminderPatch", "PATCH", "/api/reminders/rule", `{}`,
+			200},
 	} {
 		s, err := description().schema("components", "schemas", c.schema)
 		if err != nil {
@@ -63,11 +73,18 @@ func TestPreviewsFitTheirSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, body := range []string{
-		`{"recurrence":"FREQ=DAILY","n":1}`, `{"recurrence":"FREQ=DAILY","n":10000}`, `{"recurrence":"FREQ=DAILY","n":10001}`, `{"recurrence":"FREQ=DAILY","n":0}`,
-		`{"recurrence":"FREQ=DAILY","count":0}`, `{"recurrence":"FREQ=DAILY","count":1}`, `{"recurrence":"FREQ=DAILY","dst":{"gap":"x"}}`, `{"recurrence":"FREQ=DAILY","dst":{"overlap":"both"}}`,
-		`{"recurrence":"FREQ=DAILY","dst":{"gap":""}}`, `{"recurrence":"FREQ=DAILY","dst":{"zap":"skip"}}`, `{"recurrence":"FREQ=DAILY","start":1790000000}`, `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00"}`,
-		`{"delay":-1}`, `{"delay":""}`, `{"fire_at":2060000000}`, `{"fire_at":true}`, `{"recurrence":5}`, `{"recurrence":"FREQ=DAILY","include":[null]}`, `{"recurrence":"FREQ=DAILY","include":["2060-01-01"]}`, `{"recurrence":"FREQ=DAILY","calendars":{"names":["us"],"on":null}}`, `{"recurrence":"FREQ=DAILY","calendars":{"names":null}}`,
-		`{"recurrence":"FREQ=DAILY","calendars":{"names":["none"],"on":"sometimes"}}`, `{"recurrence":"FREQ=DAILY","until":2060000000}`, `{"delay":0,"id":{}}`,
+		`{"recurrence":"FREQ=DAILY","n":1}`, `{"recurrence":"FREQ=DAILY","n":10000}`,
+		`{"recurrence":"FREQ=DAILY","n":10001}`, `{"recurrence":"FREQ=DAILY","n":0}`,
+		`{"recurrence":"FREQ=DAILY","count":0}`, `{"recurrence":"FREQ=DAILY","count":1}`,
+		`{"recurrence":"FREQ=DAILY","dst":{"gap":"x"}}`, `{"recurrence":"FREQ=DAILY","dst":{"overlap":"both"}}`,
+		`{"recurrence":"FREQ=DAILY","dst":{"gap":""}}`, `{"recurrence":"FREQ=DAILY","dst":{"zap":"skip"}}`,
+		`{"recurrence":"FREQ=DAILY","start":1790000000}`, `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00"}`,
+		`{"delay":-1}`, `{"delay":""}`, `{"fire_at":2060000000}`, `{"fire_at":true}`, `{"recurrence":5}`,
+		`{"recurrence":"FREQ=DAILY","include":[null]}`, `{"recurrence":"FREQ=DAILY","include":["2060-01-01"]}`,
+		`{"recurrence":"FREQ=DAILY","calendars":{"names":["us"],"on":null}}`,
+		`{"recurrence":"FREQ=DAILY","calendars":{"names":null}}`,
+		`{"recurrence":"FREQ=DAILY","calendars":{"names":["none"],"on":"sometimes"}}`,
+		`{"recurrence":"FREQ=DAILY","until":2060000000}`, `{"delay":0,"id":{}}`,
 	} {
 		a := w.call("POST", "/v1/preview", body)
 		if err := validate(s, body); err != nil && a.status == http.StatusOK {
@@ -81,7 +98,8 @@ func TestPreviewsFitTheirSchema(t *testing.T) {
 func TestNullsOfReminders(t *testing.T) {
 	w := newWorld(t, nil)
 	for i, c := range []struct{ body, payload string }{
-		{`{"delay":"1d","title":null,"body":null}`, ""}, {`{"delay":"1d","title":"x","payload":null}`, `{"title":"x"}`}, {`{"delay":"1d","title":null,"payload":5}`, "5"},
+		{`{"delay":"1d","title":null,"body":null}`, ""}, {`{"delay":"1d","title":"x","payload":null}`, `{"title":"x"}`},
+		{`{"delay":"1d","title":null,"payload":5}`, "5"},
 	} {
 		id := w.must(http.StatusCreated, "POST", "/api/reminders", c.body).get(t, "reminder_id")
 		if got := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "").get(t, "payload"); got != c.payload {

@@ -103,7 +103,8 @@ func (s *Server) ended(o *observed, r *http.Request) {
 	status := o.class(r)
 	s.opts.Listener.RequestEnded(method, pattern, status, counted)
 	if o.span.Recording() {
-		o.span.Set(tracing.Number("http.response.status_code", int64(o.status)), tracing.Text("waterclock.tenant", o.tenant))
+		o.span.Set(tracing.Number("http.response.status_code", int64(o.status)),
+			tracing.Text("waterclock.tenant", o.tenant))
 		if status[0] < '1' || status[0] > '4' {
 			o.span.Fail(status)
 		}

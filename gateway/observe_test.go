@@ -102,7 +102,8 @@ func TestRequestsAreReported(t *testing.T) {
 	w.engine.thaw()
 	eventually(t, "the last request to end", func() bool { return h.idle() && len(h.ended) == 11 })
 	text := log.String()
-	for _, want := range []string{"trace_id=" + callersTrace, "tenant=blue", "method=POST", `route=/v1/triggers/{id}:pause`, "status=200", "duration_ms="} {
+	for _, want := range []string{"trace_id=" + callersTrace, "tenant=blue", "method=POST",
+		`route=/v1/triggers/{id}:pause`, "status=200", "duration_ms="} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s", want)
 		}
@@ -111,7 +112,8 @@ func TestRequestsAreReported(t *testing.T) {
 		t.Errorf("%d lines of requests", n)
 	}
 	for _, line := range strings.Split(text, "\n") {
-		if strings.Contains(line, "marked") && !strings.Contains(line, "msg=audit") || strings.Contains(line, "marked-token") {
+		if strings.Contains(line, "marked") && !strings.Contains(line, "msg=audit") ||
+			strings.Contains(line, "marked-token") {
 			t.Errorf("the log tells %s", line)
 		}
 	}
@@ -193,14 +195,19 @@ func TestTraceOfARequest(t *testing.T) {
 			t.Errorf("%q becomes %q with spans %+v", c.given, got, spans())
 		}
 	}
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":"marked","user_id":"marked"`), "Traceparent", callers, "Tracestate", "a=b", "Authorization", "marked")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":"marked","user_id":"marked"`), "Traceparent",
+		callers, "Tracestate", "a=b", "Authorization", "marked")
 	rec := records.next(t)
 	eventually(t, "two spans", func() bool { return len(spans()) == 2 })
 	send, request := spans()[0], spans()[1]
-	if request.Name != "PUT /v1/triggers/{id}" || request.TraceID != callersTrace || request.Parent != callersSpan || request.Kind != "server" || request.Attrs["http.response.status_code"] != "201" || request.Attrs["waterclock.tenant"] != "default" {
+	if request.Name != "PUT /v1/triggers/{id}" || request.TraceID != callersTrace || request.Parent != callersSpan ||
+		request.Kind != "server" || request.Attrs["http.response.status_code"] != "201" ||
+		request.Attrs["waterclock.tenant"] != "default" {
 		t.Errorf("request %+v", request)
 	}
-	if send.Name != "send waterclock.commands" || send.TraceID != callersTrace || send.Parent != request.SpanID || send.Kind != "producer" || send.Attrs["waterclock.op"] != "register" || send.Attrs["messaging.kafka.offset"] == "" {
+	if send.Name != "send waterclock.commands" || send.TraceID != callersTrace || send.Parent != request.SpanID ||
+		send.Kind != "producer" || send.Attrs["waterclock.op"] != "register" ||
+		send.Attrs["messaging.kafka.offset"] == "" {
 		t.Errorf("send %+v", send)
 	}
 	if got := valueOf(rec, "traceparent"); got != send.TraceParent() || valueOf(rec, "tracestate") != "a=b" {
@@ -217,7 +224,8 @@ func TestTraceOfARequest(t *testing.T) {
 	other := strings.Replace(callers, "0af7", "1bf8", 1)
 	w.must(http.StatusOK, "PATCH", "/v1/triggers/t", `{"tags":{"a":"b"}}`, "Traceparent", other)
 	rec = records.next(t)
-	if all := valuesOf(rec, "traceparent"); len(all) != 1 || !strings.HasPrefix(all[0], other[:36]) || len(valuesOf(rec, "tracestate")) != 0 {
+	if all := valuesOf(rec, "traceparent"); len(all) != 1 || !strings.HasPrefix(all[0], other[:36]) ||
+		len(valuesOf(rec, "tracestate")) != 0 {
 		t.Errorf("a patch writes %q", rec.Headers)
 	}
 	w.must(http.StatusOK, "PATCH", "/v1/triggers/t", `{"tags":{"a":"c"}}`)
@@ -253,7 +261,8 @@ type commandTail struct {
 }
 
 func (w *world) commandTail() *commandTail {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,12 +15,14 @@ import (
 // spelling would drift.
 
 // commandBodies are the components whose fields are a command's.
-var commandBodies = []string{"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody", "EmptyBody", "RezoneBody", "ReminderSnooze"}
+var commandBodies = []string{"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
+	"EmptyBody", "RezoneBody", "ReminderSnooze"}
 
 // oneNeeded are the fields of which a body has at least one.
 var oneNeeded = map[string][]string{
-	"Register": {"delay", "fire_at", "recurrence", "include"}, "ReminderBody": {"delay", "fire_at", "recurrence", "include"},
-	"SnoozeBody": {"for", "until"}, "ReminderSnooze": {"minutes", "for", "until"},
+	"Register":     {"delay", "fire_at", "recurrence", "include"},
+	"ReminderBody": {"delay", "fire_at", "recurrence", "include"},
+	"SnoozeBody":   {"for", "until"}, "ReminderSnooze": {"minutes", "for", "until"},
 }
 
 // withFields puts the fields' schemas into a description.

@@ -174,17 +174,20 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, minSecret))
 	}
 	if o.Owner == nil && len(o.PeerSecret) == 0 {
-		errs = append(errs, errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
+		errs = append(errs,
+			errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
 	}
 	if o.Limits.Payload > topics.MaxPayload {
 		errs = append(errs, fmt.Errorf("limits.payload: %d, must be at most %d", o.Limits.Payload, topics.MaxPayload))
 	}
-	for name, d := range map[string]time.Duration{"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin, "ReadWithin": o.ReadWithin} {
+	for name, d := range map[string]time.Duration{"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin,
+		"ReadWithin": o.ReadWithin} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: %s, must not be negative", name, d))
 		}
 	}
-	for name, n := range map[string]int{"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches, "Followers": o.Followers} {
+	for name, n := range map[string]int{"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"Followers": o.Followers} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d, must not be negative", name, n))
 		}

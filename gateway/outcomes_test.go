@@ -34,7 +34,8 @@ func TestBatchAsksOwnersOnce(t *testing.T) {
 	w.engine.freeze()
 	defer w.engine.thaw()
 	began := time.Now()
-	a = w.callAt(urls[2], "POST", "/v1/triggers:batch", `{"id":"f1","delay":"1h"}`+"\n"+`{"id":"f2","dealy":"1h"}`+"\n"+`{"id":"f3","delay":"1h"}`)
+	a = w.callAt(urls[2], "POST", "/v1/triggers:batch",
+		`{"id":"f1","delay":"1h"}`+"\n"+`{"id":"f2","dealy":"1h"}`+"\n"+`{"id":"f3","delay":"1h"}`)
 	if strings.Count(a.body, `"status":202`) != 2 || strings.Count(a.body, `"code":"unknown_field"`) != 1 {
 		t.Errorf("owner frozen: %d %s", a.status, a.body)
 	}

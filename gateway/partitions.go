@@ -64,8 +64,9 @@ func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partitio
 		standbys = append(standbys, Standby(s))
 	}
 	return Partition{
-		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset, CommandsLag: p.CommandsLag,
-		Pending: p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
+		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset,
+		CommandsLag: p.CommandsLag,
+		Pending:     p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
 		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
 		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Refused: p.Refused, Standbys: standbys,
 	}

@@ -63,7 +63,8 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 
 // patchUnder patches the trigger under a condition. Only one revision alone makes
 // a patch that is made once; any other is made anew (conflicts.go).
-func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
+func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
+	error) {
 	_, one := parseETag(match)
 	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		c, v, err := s.patchOnce(r, patch, revision, match)
@@ -158,7 +159,8 @@ func samePayload(payload []byte) fields {
 	switch {
 	case len(payload) == 0:
 		return nil
-	case v.IsValid(jsontext.AllowDuplicateNames(true)) && len(bytes.TrimSpace(payload)) == len(payload) && v.Kind() != 'n':
+	case v.IsValid(jsontext.AllowDuplicateNames(true)) && len(bytes.TrimSpace(payload)) == len(payload) &&
+		v.Kind() != 'n':
 		return fields{{"payload", v}}
 	}
 	var fs fields

@@ -16,12 +16,14 @@ func TestPatchLeavesTheRest(t *testing.T) {
 			"state": "PAUSED", "note": "holiday", "tags": `{"x":"z"}`, "payload": `{"a":1}`, "revision": "3"}},
 		{"a one-shot stays paused", at(`,"payload":{"a":1}`), "pause", ``, `{"payload":{"b":2}}`, map[string]string{
 			"state": "PAUSED", "payload": `{"a":1,"b":2}`, "fire_at": farAhead, "next_fire_at": ""}},
-		{"with a new time too", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z","payload":1}`, map[string]string{
-			"state": "PAUSED", "payload": "1", "fire_at": "2060-01-01T00:00:00.000Z"}},
+		{"with a new time too", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z","payload":1}`,
+			map[string]string{
+				"state": "PAUSED", "payload": "1", "fire_at": "2060-01-01T00:00:00.000Z"}},
 		{"a new time alone", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z"}`, map[string]string{
 			"state": "PAUSED", "fire_at": "2060-01-01T00:00:00.000Z"}},
-		{"to a rule", at(`,"payload":1`), "pause", ``, `{"recurrence":"FREQ=DAILY","start":"2060-01-01T00:00:00Z","payload":2}`, map[string]string{
-			"state": "PAUSED", "payload": "2", "recurrence": "FREQ=DAILY"}},
+		{"to a rule", at(`,"payload":1`), "pause", ``,
+			`{"recurrence":"FREQ=DAILY","start":"2060-01-01T00:00:00Z","payload":2}`, map[string]string{
+				"state": "PAUSED", "payload": "2", "recurrence": "FREQ=DAILY"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -59,8 +61,10 @@ func TestPatchOfClocksKeepsAnInstant(t *testing.T) {
 		{"zone of a delay", `{"delay":"1000d","payload":1}`, "", `{"timezone":"Asia/Tokyo"}`, "2"},
 		{"zone and content of a delay", `{"delay":"1000d"}`, "", `{"timezone":"Asia/Tokyo","payload":1}`, "2"},
 		{"dst of an instant", at(`,"payload":1,"dst":{"overlap":"both"}`), "", `{"dst":{"gap":"skip"}}`, "2"},
-		{"zone of an instant", at(`,"payload":1`), "", `{"timezone":"Asia/Tokyo"}`, "1"}, // of no use, so nothing changes
-		{"of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin","payload":1}`, `{"for":"1h"}`, `{"dst":{"gap":"skip"}}`, "3"},
+		// of no use, so nothing changes
+		{"zone of an instant", at(`,"payload":1`), "", `{"timezone":"Asia/Tokyo"}`, "1"},
+		{"of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin","payload":1}`, `{"for":"1h"}`,
+			`{"dst":{"gap":"skip"}}`, "3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -81,7 +85,8 @@ func TestPatchOfClocksKeepsAnInstant(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/i", at(`,"dst":{"overlap":"both"}`))
 	w.must(http.StatusOK, "PATCH", "/v1/triggers/i", `{"dst":{"gap":"skip"}}`)
-	if got := w.must(http.StatusOK, "GET", "/v1/triggers/i", "").get(t, "dst"); got != `{"gap":"skip","overlap":"both"}` {
+	if got := w.must(http.StatusOK, "GET", "/v1/triggers/i", "").get(t,
+		"dst"); got != `{"gap":"skip","overlap":"both"}` {
 		t.Errorf("dst %s", got)
 	}
 	w.must(http.StatusUnprocessableEntity, "PATCH", "/v1/triggers/i", `{"fire_at":null}`)

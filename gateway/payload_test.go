@@ -18,11 +18,13 @@ import (
 func TestPatchLeavesThePayload(t *testing.T) {
 	w := newWorld(t, nil)
 	for i, payload := range []string{
-		`{"b": 1, "a":"<&>", "a":2}`, `"` + strings.Repeat("<", 4000) + `"`, "{\"a\": 1}\n", " 7", "null", `"\u2028"`, "plain", "\xff\x00", `1e400`,
+		`{"b": 1, "a":"<&>", "a":2}`, `"` + strings.Repeat("<", 4000) + `"`, "{\"a\": 1}\n", " 7", "null", `"\u2028"`,
+		"plain", "\xff\x00", `1e400`,
 	} {
 		for j, patch := range []string{`{"tags":{"x":"y"}}`, `{"fire_at":"2060-01-01T00:00:00Z","headers":{"x":"y"}}`} {
 			id := fmt.Sprintf("p%d.%d", i, j)
-			w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(`,"payload_base64":"`+base64.StdEncoding.EncodeToString([]byte(payload))+`"`))
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id,
+				at(`,"payload_base64":"`+base64.StdEncoding.EncodeToString([]byte(payload))+`"`))
 			w.must(http.StatusOK, "PATCH", "/v1/triggers/"+id, patch)
 			if got := string(w.state(idKey(id)).Spec.Payload); got != payload {
 				t.Errorf("%.40q is %.40q after %s", payload, got, patch)
@@ -34,19 +36,23 @@ func TestPatchLeavesThePayload(t *testing.T) {
 // A payload that was sent as the value of a record keeps its content type too.
 func TestPatchLeavesThePayloadOfARecord(t *testing.T) {
 	w := newWorld(t, nil)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	rec := commandRecord(topics.Names{}.Commands(), testPartitions, &topics.Record{Key: []byte("k"), Value: []byte("{\"holdId\": \"h\"}\n"),
-		Headers: []trigger.Header{{Key: "wc-delay", Value: []byte("1000d")}, {Key: "content-type", Value: []byte("application/vnd.hold+json")}}})
+	rec := commandRecord(topics.Names{}.Commands(), testPartitions,
+		&topics.Record{Key: []byte("k"), Value: []byte("{\"holdId\": \"h\"}\n"),
+			Headers: []trigger.Header{{Key: "wc-delay", Value: []byte("1000d")},
+				{Key: "content-type", Value: []byte("application/vnd.hold+json")}}})
 	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	w.engine.await("k")
 	w.must(http.StatusOK, "PATCH", "/v1/triggers/k", `{"priority":"high"}`)
-	if s := w.state("k").Spec; string(s.Payload) != "{\"holdId\": \"h\"}\n" || s.ContentType != "application/vnd.hold+json" {
+	if s := w.state("k").Spec; string(s.Payload) != "{\"holdId\": \"h\"}\n" ||
+		s.ContentType != "application/vnd.hold+json" {
 		t.Errorf("payload %q of %s", s.Payload, s.ContentType)
 	}
 }

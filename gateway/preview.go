@@ -13,7 +13,8 @@ import (
 // postPreview says when a wish would fire; nothing is registered.
 func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if s.opts.Timetable == nil {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server has no tz database to preview with")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "",
+			"this server has no tz database to preview with")
 	}
 	b, err := s.body(w, r)
 	if err != nil {
@@ -29,7 +30,8 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 // Preview answers a body at a given now (unix ms), for whoever else answers
 // such bodies. Beside a problem the response has the body's id, if any; the
 // problem itself has only one that is text.
-func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse, *problem.Problem) {
+func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse,
+	*problem.Problem) {
 	answer, err := preview(zones, named, body, now)
 	if err == nil {
 		return answer, nil
@@ -39,7 +41,8 @@ func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, 
 	return answer, p
 }
 
-func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (answer calendar.PreviewResponse, err error) {
+func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
+	now int64) (answer calendar.PreviewResponse, err error) {
 	fs, err := parseFields(body)
 	if err != nil {
 		var q struct {

@@ -59,7 +59,8 @@ func ownerOf(p *topics.Progress) peer.OwnerRecord {
 
 // lastProgress is the last progress record among the committed ones of
 // [from, until).
-func (r *topicReader) lastProgress(ctx context.Context, partition int32, from, until int64) (last *topics.Progress, err error) {
+func (r *topicReader) lastProgress(ctx context.Context, partition int32, from, until int64) (last *topics.Progress,
+	err error) {
 	err = r.read(ctx, partition, from, until, func(rec *kgo.Record) (err error) {
 		if bytes.Equal(rec.Key, topics.KeyProgress) {
 			last, err = topics.DecodeProgress(rec.Value)
@@ -104,7 +105,8 @@ func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([
 		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)
 	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic, Partition: partition,
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic,
+		Partition: partition,
 	}, p, kgo.DefaultDecompressor(), nil)
 	if got.Err != nil {
 		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, got.Err)

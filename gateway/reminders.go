@@ -61,7 +61,8 @@ var asReminder = wording{
 	path: "/api/reminders/",
 	registered: func(c *command, v *verdict) any {
 		a := changed(c, v)
-		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State, Revision: a.Revision, FireAt: a.FireAt, Notes: a.Notes}}
+		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State,
+			Revision: a.Revision, FireAt: a.FireAt, Notes: a.Notes}}
 	},
 	changed: func(c *command, v *verdict) any {
 		a := changed(c, v)
@@ -95,7 +96,8 @@ func withPayload(fs fields) (fields, error) {
 	var payload fields
 	if i := fs.index("payload"); i >= 0 {
 		if fs[i].value.Kind() != '{' {
-			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "payload", "beside title or body the payload must be an object")
+			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "payload",
+				"beside title or body the payload must be an object")
 		}
 		var err error
 		if payload, err = parseFields(fs[i].value); err != nil {
@@ -150,7 +152,8 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 	if v := fs.take("minutes"); v.Kind() != 'n' && v != nil {
 		n, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || n < 0 || n > 10*366*24*60 || fs.given("for") || fs.given("until") {
-			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes", "minutes is a number, alone: the others are for and until")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes",
+				"minutes is a number, alone: the others are for and until")
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
 	}
@@ -170,7 +173,8 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 	}
 	if occurrence != "" {
 		if len(fs) > 0 {
-			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name, "skip stands alone: patch the rest by another request")
+			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name,
+				"skip stands alone: patch the rest by another request")
 		}
 		fs.set("occurrence", occurrence)
 		err := s.change(w, r, trigger.OpSkip, fs, &asReminder)

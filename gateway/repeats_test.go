@@ -18,10 +18,12 @@ func TestIdempotencyKey(t *testing.T) {
 	if other.get(t, "code") != "idempotency_conflict" || other.get(t, "field") != "idempotency_key" {
 		t.Errorf("other content: %s", other.body)
 	}
-	if id := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Idempotency-Key", "k2").get(t, "trigger_id"); id == first.get(t, "trigger_id") {
+	if id := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), "Idempotency-Key", "k2").get(t,
+		"trigger_id"); id == first.get(t, "trigger_id") {
 		t.Errorf("another key means the same trigger %s", id)
 	}
-	w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", at(`,"idempotency_key":"k1"`), "Idempotency-Key", "k2")
+	w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers", at(`,"idempotency_key":"k1"`), "Idempotency-Key",
+		"k2")
 }
 
 // A repeat by its key is answered with the trigger as it is now: with what
@@ -40,7 +42,8 @@ func TestRepeatOfWhatHasChanged(t *testing.T) {
 	if a := repeat(); a.body != `{"trigger_id":"r","revision":3,"state":"CANCELLED"}`+"\n" {
 		t.Errorf("after a cancel %s", a.body)
 	}
-	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"r","idempotency_key":"k"`)); !strings.Contains(a.body, `"state":"CANCELLED"`) {
+	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		at(`,"id":"r","idempotency_key":"k"`)); !strings.Contains(a.body, `"state":"CANCELLED"`) {
 		t.Errorf("in a batch %s", a.body)
 	}
 	// The key is the trigger's, where an id is given.

@@ -78,7 +78,8 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 		verb = verb || ok && literal
 	}
 	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
-		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
+		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+			"no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
 	}
 	if len(allow) == 0 {
 		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")

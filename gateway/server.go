@@ -55,14 +55,17 @@ func New(o Options) (*Server, error) {
 		batches:   newSlots(o.Batches, o.Auth != nil),
 		followers: newSlots(o.Followers, o.Auth != nil),
 	}
-	s.commands = &commandLog{kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin, tracing: o.Tracing}
+	s.commands = &commandLog{kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
+		tracing: o.Tracing}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
-	s.router = peer.NewRouter(peer.Config{Partitions: o.Partitions, Owner: o.Owner, Address: o.Address, Secret: o.PeerSecret, LastOwner: state.lastOwner})
+	s.router = peer.NewRouter(peer.Config{Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
+		Secret: o.PeerSecret, LastOwner: state.lastOwner})
 	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
-	s.events = &eventLog{history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router, within: o.ReadWithin}
+	s.events = &eventLog{history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
+		within: o.ReadWithin}
 	secret := o.PeerSecret
 	if len(secret) == 0 {
 		secret = make([]byte, 32)
@@ -141,7 +144,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: requestWithin, WriteTimeout: responseWithin,
-		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -150,7 +154,8 @@ func (s *Server) mayListen(addr net.Addr) error {
 		return nil
 	}
 	if s.opts.Auth == nil {
-		return fmt.Errorf("listen %s: without auth only loopback is served; set auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", addr)
+		return fmt.Errorf("listen %s: without auth only loopback is served; set auth.keys_file or "+
+			"auth.oidc.issuer, or listen on 127.0.0.1", addr)
 	}
 	return InTheClear(addr, s.opts.TLS != nil || s.opts.TLSElsewhere)
 }
@@ -161,7 +166,8 @@ func InTheClear(addr net.Addr, tls bool) error {
 	if tls || isLoopback(addr) {
 		return nil
 	}
-	return fmt.Errorf("listen %s: credentials would travel in the clear: set http.tls.cert and http.tls.key, or http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", addr)
+	return fmt.Errorf("listen %s: credentials would travel in the clear: set http.tls.cert and http.tls.key, or "+
+		"http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", addr)
 }
 
 func isLoopback(addr net.Addr) bool {

@@ -20,7 +20,8 @@ import (
 )
 
 func TestOptionsValidate(t *testing.T) {
-	err := Options{PeerSecret: []byte("short"), Limits: topics.Limits{Payload: 1 << 30}, AnswerWithin: -1, Batches: -1}.Validate()
+	err := Options{PeerSecret: []byte("short"), Limits: topics.Limits{Payload: 1 << 30}, AnswerWithin: -1,
+		Batches: -1}.Validate()
 	for _, want := range []string{"topics.partitions", "internal.secret", "limits.payload", "AnswerWithin", "Batches"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
@@ -44,8 +45,10 @@ func TestMayListen(t *testing.T) {
 		want       bool
 	}{
 		{"loopback", "127.0.0.1:8080", Options{}, true}, {"loopback, v6", "[::1]:8080", Options{}, true},
-		{"all", "0.0.0.0:8080", Options{}, false}, {"all, v6", "[::]:8080", Options{}, false}, {"an address", "10.0.0.5:8080", Options{}, false},
-		{"auth without TLS", "10.0.0.5:8080", Options{Auth: auth}, false}, {"behind a proxy", "10.0.0.5:8080", Options{Auth: auth, TLSElsewhere: true}, true},
+		{"all", "0.0.0.0:8080", Options{}, false}, {"all, v6", "[::]:8080", Options{}, false},
+		{"an address", "10.0.0.5:8080", Options{}, false},
+		{"auth without TLS", "10.0.0.5:8080", Options{Auth: auth}, false},
+		{"behind a proxy", "10.0.0.5:8080", Options{Auth: auth, TLSElsewhere: true}, true},
 		{"proxy without auth", "10.0.0.5:8080", Options{TLSElsewhere: true}, false},
 	} {
 		s := &Server{opts: c.o}
@@ -88,7 +91,8 @@ func TestHostsWithoutAuth(t *testing.T) {
 	for _, c := range []struct {
 		host string
 		want int
-	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"LocalHost:8080", 200}, {"Clock.Internal", 200}, {"[::1]:80", 200}, {"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
+	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"LocalHost:8080", 200}, {"Clock.Internal", 200}, {"[::1]:80", 200},
+		{"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
 		req, _ := http.NewRequest("GET", w.url+"/v1/triggers", nil)
 		req.Host = c.host
 		resp, err := http.DefaultClient.Do(req)
@@ -106,7 +110,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusForbidden, "POST", "/v1/triggers", at(""), "Origin", "https://evil.example")
 	w.must(http.StatusForbidden, "DELETE", "/v1/triggers/x", "", "Sec-Fetch-Site", "cross-site")
-	w.must(http.StatusOK, "GET", "/v1/triggers", "", "Sec-Fetch-Site", "cross-site") // reads are up to CORS, which we do not send
+	// reads are up to CORS, which we do not send
+	w.must(http.StatusOK, "GET", "/v1/triggers", "", "Sec-Fetch-Site", "cross-site")
 }
 
 func TestMethods(t *testing.T) {
@@ -115,13 +120,15 @@ func TestMethods(t *testing.T) {
 	if a := w.must(http.StatusOK, "HEAD", "/v1/triggers/h", ""); a.body != "" || a.header.Get("ETag") != `"1"` {
 		t.Errorf("HEAD: %q, ETag %q", a.body, a.header.Get("ETag"))
 	}
-	if a := w.must(http.StatusNoContent, "OPTIONS", "/v1/triggers/h", ""); a.header.Get("Allow") != "DELETE, GET, PATCH, PUT" {
+	if a := w.must(http.StatusNoContent, "OPTIONS", "/v1/triggers/h",
+		""); a.header.Get("Allow") != "DELETE, GET, PATCH, PUT" {
 		t.Errorf("Allow %q", a.header.Get("Allow"))
 	}
 	if a := w.must(http.StatusMethodNotAllowed, "DELETE", "/v1/triggers", ""); a.header.Get("Allow") != "GET, POST" {
 		t.Errorf("Allow %q", a.header.Get("Allow"))
 	}
-	w.must(http.StatusUnsupportedMediaType, "POST", "/v1/triggers", at(""), "Content-Type", "multipart/form-data; boundary=x")
+	w.must(http.StatusUnsupportedMediaType, "POST", "/v1/triggers", at(""), "Content-Type",
+		"multipart/form-data; boundary=x")
 }
 
 // What runs us is not shown beyond loopback, but on the admin listener.
@@ -145,10 +152,14 @@ func TestAdminPaths(t *testing.T) {
 		at   net.Addr
 		want int
 	}{
-		{"API, loopback", w.server.Handler(), "/healthz", inside, 200}, {"API, beyond", w.server.Handler(), "/healthz", outside, 404},
-		{"admin", w.server.AdminHandler(), "/healthz", outside, 200}, {"admin serves no API", w.server.AdminHandler(), "/v1/triggers", inside, 404},
-		{"metrics, loopback", w.server.Handler(), "/metrics", inside, 200}, {"metrics, beyond", w.server.Handler(), "/metrics", outside, 404},
-		{"metrics beside auth", locked.Handler(), "/metrics", inside, 404}, {"metrics beside auth, admin", locked.AdminHandler(), "/metrics", outside, 200},
+		{"API, loopback", w.server.Handler(), "/healthz", inside, 200},
+		{"API, beyond", w.server.Handler(), "/healthz", outside, 404},
+		{"admin", w.server.AdminHandler(), "/healthz", outside, 200},
+		{"admin serves no API", w.server.AdminHandler(), "/v1/triggers", inside, 404},
+		{"metrics, loopback", w.server.Handler(), "/metrics", inside, 200},
+		{"metrics, beyond", w.server.Handler(), "/metrics", outside, 404},
+		{"metrics beside auth", locked.Handler(), "/metrics", inside, 404},
+		{"metrics beside auth, admin", locked.AdminHandler(), "/metrics", outside, 200},
 		{"readyz beside auth", locked.Handler(), "/readyz", inside, 200},
 	} {
 		if got := ask(c.h, c.path, c.at); got != c.want {
@@ -189,7 +200,8 @@ func TestSlowAndLargeHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer large.Close()
-	go fmt.Fprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s\r\n\r\n", strings.Repeat("x", 2*maxHeaderBytes))
+	go fmt.Fprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s\r\n\r\n",
+		strings.Repeat("x", 2*maxHeaderBytes))
 	resp, err := http.ReadResponse(bufio.NewReader(large), nil)
 	if err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("large headers: %v, %v", resp, err)
@@ -197,7 +209,8 @@ func TestSlowAndLargeHeaders(t *testing.T) {
 }
 
 func TestActorIsPrintable(t *testing.T) {
-	for in, want := range map[string]string{"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "", strings.Repeat("ä", 200): strings.Repeat("ä", 127)} {
+	for in, want := range map[string]string{"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "",
+		strings.Repeat("ä", 200): strings.Repeat("ä", 127)} {
 		if got := printable(in); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
@@ -214,7 +227,8 @@ func TestBodyBounds(t *testing.T) {
 		w.must(c.want, "PUT", fmt.Sprintf("/v1/triggers/b%d", c.extra), body)
 	}
 	for _, c := range []struct{ size, want int }{{4096, 201}, {4097, 413}} { // limits.payload, quotes and all
-		w.must(c.want, "PUT", fmt.Sprintf("/v1/triggers/p%d", c.size), at(`,"payload":"`+strings.Repeat("x", c.size-2)+`"`))
+		w.must(c.want, "PUT", fmt.Sprintf("/v1/triggers/p%d", c.size),
+			at(`,"payload":"`+strings.Repeat("x", c.size-2)+`"`))
 	}
 }
 
@@ -222,8 +236,10 @@ func TestBodyBounds(t *testing.T) {
 // owner remember.
 func TestCommandOnTheLog(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":{"a": 1}`), "Authorization", "Bearer "+keyB, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":{"a": 1}`), "Authorization", "Bearer "+keyB,
+		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +248,8 @@ func TestCommandOnTheLog(t *testing.T) {
 	if string(r.Key) != "blue/t" || r.Partition != topics.Partition(r.Key, testPartitions) {
 		t.Errorf("key %s on partition %d", r.Key, r.Partition)
 	}
-	if want := `{"op":"register","fire_at":"` + farAhead + `","payload":{"a": 1},"actor":"blue-service"}`; string(r.Value) != want {
+	if want := `{"op":"register","fire_at":"` + farAhead +
+		`","payload":{"a": 1},"actor":"blue-service"}`; string(r.Value) != want {
 		t.Errorf("value %s", r.Value)
 	}
 	var names []string

@@ -41,7 +41,8 @@ func TestSlots(t *testing.T) {
 // A tenant that sends batches without end, and one that listens without end,
 // do not shut others out.
 func TestNoTenantTakesAllSlots(t *testing.T) {
-	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"), event("blue/t", 10, 1, "trigger.registered")}}
+	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"),
+		event("blue/t", 10, 1, "trigger.registered")}}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Batches, o.Followers = testKeys(t), log, 4, 4 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -66,10 +67,12 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.by["acme"]
 	}
-	for deadline := time.Now().Add(5 * time.Second); (held(w.server.batches) < 2 || held(w.server.followers) < 2) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Second); (held(w.server.batches) < 2 || held(w.server.followers) < 2) &&
+		time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization", "Bearer "+keyB); !strings.Contains(a.body, `"status":201`) {
+	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization",
+		"Bearer "+keyB); !strings.Contains(a.body, `"status":201`) {
 		t.Errorf("the batch says %s", a.body)
 	}
 	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/t/events?follow=1", nil)

@@ -32,8 +32,10 @@ func TestNothingIsOverlooked(t *testing.T) {
 		{"a query that breaks", "GET", "/v1/triggers?limit=%zz", "", "", 400, ""},
 		{"state by both its names", "GET", "/api/reminders?status=pending&state=FIRED", "", "", 200, ""},
 		{"an empty patch at another revision", "PATCH", "/v1/triggers/s", `{}`, `"7"`, 412, "if_revision"},
-		{"an empty patch at another revision, in the body", "PATCH", "/v1/triggers/s", `{"if_revision":7}`, "", 409, "if_revision"},
-		{"an empty patch with a revision that is none", "PATCH", "/v1/triggers/s", `{"if_revision":"x"}`, "", 422, "if_revision"},
+		{"an empty patch at another revision, in the body", "PATCH", "/v1/triggers/s", `{"if_revision":7}`, "", 409,
+			"if_revision"},
+		{"an empty patch with a revision that is none", "PATCH", "/v1/triggers/s", `{"if_revision":"x"}`, "", 422,
+			"if_revision"},
 		{"an empty patch at this revision", "PATCH", "/v1/triggers/s", `{}`, `"1"`, 200, ""},
 		{"an empty patch at one of two", "PATCH", "/v1/triggers/s", `{}`, `"7", "1"`, 200, ""},
 		{"a wrong body at another revision", "PATCH", "/v1/triggers/s", `{"exclude":{}}`, `"7", "8"`, 422, "exclude"},
@@ -59,13 +61,17 @@ func TestNoHeaderIsOverlooked(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/h", at(""))
 	for _, c := range []struct{ name, method, path, body, header, value, field string }{
 		{"a key of a patch", "PATCH", "/v1/triggers/h", `{"payload":1}`, "Idempotency-Key", "k", "Idempotency-Key"},
-		{"a key of a snooze", "POST", "/v1/triggers/h:snooze", `{"for":"1h"}`, "Idempotency-Key", "k", "Idempotency-Key"},
-		{"a key of a reminder's snooze", "POST", "/api/reminders/h/snooze", `{"minutes":1}`, "Idempotency-Key", "k", "Idempotency-Key"},
-		{"a key of a batch", "POST", "/v1/triggers:batch", `{"id":"h","op":"run_now"}`, "Idempotency-Key", "k", "Idempotency-Key"},
+		{"a key of a snooze", "POST", "/v1/triggers/h:snooze", `{"for":"1h"}`, "Idempotency-Key", "k",
+			"Idempotency-Key"},
+		{"a key of a reminder's snooze", "POST", "/api/reminders/h/snooze", `{"minutes":1}`, "Idempotency-Key", "k",
+			"Idempotency-Key"},
+		{"a key of a batch", "POST", "/v1/triggers:batch", `{"id":"h","op":"run_now"}`, "Idempotency-Key", "k",
+			"Idempotency-Key"},
 		{"an empty key", "POST", "/v1/triggers", at(""), "Idempotency-Key", "", "Idempotency-Key"},
 		{"a condition of a batch", "POST", "/v1/triggers:batch", at(`,"id":"h"`), "If-Match", `"1"`, "If-Match"},
 		{"a condition of a calendar", "PUT", "/v1/calendars/c", `{"dates":[]}`, "If-None-Match", "*", "If-None-Match"},
-		{"no patch of what is not there", "PATCH", "/v1/triggers/h", `{"payload":1}`, "If-None-Match", "*", "If-None-Match"},
+		{"no patch of what is not there", "PATCH", "/v1/triggers/h", `{"payload":1}`, "If-None-Match", "*",
+			"If-None-Match"},
 		{"no cancel of what is not there", "DELETE", "/v1/triggers/h", ``, "If-None-Match", "*", "If-None-Match"},
 	} {
 		a := w.call(c.method, c.path, c.body, c.header, c.value)
@@ -73,7 +79,8 @@ func TestNoHeaderIsOverlooked(t *testing.T) {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
 	}
-	if a := w.must(422, "PATCH", "/v1/triggers/h", `{"payload":1,"idempotency_key":"k"}`); a.get(t, "field") != "idempotency_key" {
+	if a := w.must(422, "PATCH", "/v1/triggers/h", `{"payload":1,"idempotency_key":"k"}`); a.get(t,
+		"field") != "idempotency_key" {
 		t.Errorf("a key in a patch: %s", a.body)
 	}
 	w.must(http.StatusCreated, "POST", "/api/reminders", `{"id":"r","delay":"1h"}`, "If-None-Match", "*")
@@ -102,7 +109,8 @@ func TestAPathMeansOneThing(t *testing.T) {
 	w.must(http.StatusOK, "POST", "/v1/triggers/x%3Apause:pause", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x:fly", at("")) // no verb: no harm
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
-		if a := w.must(http.StatusMethodNotAllowed, method, "/v1/triggers/x:pause", ""); a.header.Get("Allow") != "POST" {
+		if a := w.must(http.StatusMethodNotAllowed, method, "/v1/triggers/x:pause",
+			""); a.header.Get("Allow") != "POST" {
 			t.Errorf("%s: Allow %q", method, a.header.Get("Allow"))
 		}
 	}

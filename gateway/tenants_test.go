@@ -22,16 +22,21 @@ type reach struct {
 
 // reaches is each route with a caller. One that is not here fails the test.
 var reaches = map[string]reach{
-	"POST /v1/triggers": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"/t","delay":"1m"}`, `{"id":"../acme/t","delay":"1m"}`}},
-	"POST /v1/triggers:batch": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`, `{"id":"t","op":"cancel"}`, `{"id":"t","op":"pause"}`,
-		`{"id":"t","op":"run_now"}`, `{"id":"t","op":"snooze","for":"1m"}`, `{"id":"t","op":"reschedule","delay":"1m"}`, `{"id":"t","op":"rezone","timezone":"UTC"}`}},
+	"POST /v1/triggers": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"/t","delay":"1m"}`,
+		`{"id":"../acme/t","delay":"1m"}`}},
+	"POST /v1/triggers:batch": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`,
+		`{"id":"t","op":"cancel"}`, `{"id":"t","op":"pause"}`,
+		`{"id":"t","op":"run_now"}`, `{"id":"t","op":"snooze","for":"1m"}`, `{"id":"t","op":"reschedule","delay":"1m"}`,
+		`{"id":"t","op":"rezone","timezone":"UTC"}`}},
 	"PUT /v1/triggers/{id}":    {bodies: []string{`{"delay":"1m","if_revision":1}`}},
 	"GET /v1/triggers/{id}":    {},
 	"PATCH /v1/triggers/{id}":  {bodies: []string{`{"payload":1}`, `{"delay":"1m"}`}},
 	"DELETE /v1/triggers/{id}": {},
 
-	"POST /v1/triggers/{id}:snooze": {bodies: []string{`{"for":"1m"}`}}, "POST /v1/triggers/{id}:skip": {}, "POST /v1/triggers/{id}:pause": {},
-	"POST /v1/triggers/{id}:resume": {}, "POST /v1/triggers/{id}:run": {}, "POST /v1/triggers/{id}:rezone": {bodies: []string{`{"timezone":"Asia/Tokyo"}`}},
+	"POST /v1/triggers/{id}:snooze": {bodies: []string{`{"for":"1m"}`}}, "POST /v1/triggers/{id}:skip": {},
+	"POST /v1/triggers/{id}:pause":  {},
+	"POST /v1/triggers/{id}:resume": {}, "POST /v1/triggers/{id}:run": {},
+	"POST /v1/triggers/{id}:rezone": {bodies: []string{`{"timezone":"Asia/Tokyo"}`}},
 
 	"GET /v1/triggers/{id}/events": {}, "GET /v1/triggers/{id}/occurrences": {},
 	"GET /v1/triggers":   {query: "?user_id=u", empty: `"items":[]`},
@@ -39,13 +44,15 @@ var reaches = map[string]reach{
 	"GET /v1/upcoming":   {query: "?bucket=366d&n=100", empty: `"count":0`},
 	"POST /v1/preview":   {bodies: []string{`{"delay":"1m"}`}}, // knows no triggers
 
-	"POST /api/reminders":       {bodies: []string{`{"id":"acme/t","title":"x","delay":"1m"}`}},
-	"GET /api/reminders/{id}":   {},
-	"PATCH /api/reminders/{id}": {bodies: []string{`{"title":"x"}`, `{"skip":"2060-01-01"}`}}, "DELETE /api/reminders/{id}": {},
+	"POST /api/reminders":             {bodies: []string{`{"id":"acme/t","title":"x","delay":"1m"}`}},
+	"GET /api/reminders/{id}":         {},
+	"PATCH /api/reminders/{id}":       {bodies: []string{`{"title":"x"}`, `{"skip":"2060-01-01"}`}},
+	"DELETE /api/reminders/{id}":      {},
 	"POST /api/reminders/{id}/snooze": {bodies: []string{`{"minutes":1}`}},
 
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
-	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {}, "PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
+	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
+	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
 	"GET /v1/partitions": {},
 }
 
@@ -55,10 +62,12 @@ func TestTenantsCannotMeet(t *testing.T) {
 	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`), bearer(keyA)...)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`),
+		bearer(keyA)...)
 	before := *w.state("acme/t")
 	routes := newRouteTable().all()
-	slices.SortStableFunc(routes, func(a, b *route) int { // those that make triggers of one's own under such ids come last
+	// those that make triggers of one's own under such ids come last
+	slices.SortStableFunc(routes, func(a, b *route) int {
 		return strings.Count(b.pattern, "{id}") - strings.Count(a.pattern, "{id}")
 	})
 	for _, r := range routes {
@@ -75,11 +84,14 @@ func TestTenantsCannotMeet(t *testing.T) {
 			w.reach(t, r, how, bearer(key))
 		}
 	}
-	if after := w.state("acme/t"); after.Revision != before.Revision || after.Seq != before.Seq || after.Status != trigger.Pending {
+	if after := w.state("acme/t"); after.Revision != before.Revision || after.Seq != before.Seq ||
+		after.Status != trigger.Pending {
 		t.Errorf("touched: %+v", after)
 	}
-	same := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyA), "Idempotency-Key", "k")...).get(t, "trigger_id")
-	if other := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""), append(bearer(keyB), "Idempotency-Key", "k")...).get(t, "trigger_id"); other == same {
+	same := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""),
+		append(bearer(keyA), "Idempotency-Key", "k")...).get(t, "trigger_id")
+	if other := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""),
+		append(bearer(keyB), "Idempotency-Key", "k")...).get(t, "trigger_id"); other == same {
 		t.Errorf("one idempotency key of two tenants means one id, %s", same)
 	}
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), bearer(keyB)...)
@@ -111,7 +123,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 		path := strings.NewReplacer("{id}", id, "{name}", "shared").Replace(r.pattern) + how.query
 		for _, body := range bodies {
 			a := w.call(r.method, path, body, header...)
-			if strings.Contains(a.body, "only acme knows") || how.empty != "" && !strings.Contains(a.body, how.empty) || strings.Contains(a.body, `"count":1`) {
+			if strings.Contains(a.body, "only acme knows") || how.empty != "" && !strings.Contains(a.body, how.empty) ||
+				strings.Contains(a.body, `"count":1`) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)
 			}
 			named := strings.Contains(r.pattern, "{id}")
@@ -125,7 +138,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 // commands are all records of topic commands.
 func (w *world) commands(t *testing.T) (all []*kgo.Record) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		t.Fatal(err)
 	}

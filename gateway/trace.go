@@ -20,7 +20,10 @@ var (
 func withTrace(own []trigger.Header, r *request) []trigger.Header {
 	given := traceHeaders(r.Request)
 	if r.span.Recording() || len(given) > 0 && given[0].Key == "traceparent" {
-		own = slices.DeleteFunc(slices.Clone(own), func(h trigger.Header) bool { return slices.Contains(traceNames, h.Key) })
+		own = slices.DeleteFunc(slices.Clone(own), func(h trigger.Header) bool {
+			return slices.Contains(traceNames,
+				h.Key)
+		})
 	}
 	return append(slices.Clip(own), given...)
 }

@@ -50,7 +50,8 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	case id == "":
 		id = newID()
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
-		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", "an id of the default tenant has no '/': what stands before it would be a tenant")
+		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id",
+			"an id of the default tenant has no '/': what stands before it would be a tenant")
 	}
 	return id, nameable(id)
 }
@@ -78,7 +79,8 @@ func nameable(id string) error {
 	if id != "." && id != ".." {
 		return nil
 	}
-	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id", problem.Quoted(id)+" is a part of a path with a meaning of its own: choose another id")
+	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id",
+		problem.Quoted(id)+" is a part of a path with a meaning of its own: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.
@@ -92,7 +94,8 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if id != "" && id != r.id() {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "the id in the body is not the one in the path")
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id",
+			"the id in the body is not the one in the path")
 	}
 	if err := nameable(r.id()); err != nil {
 		return err
@@ -126,7 +129,8 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 func asRevised(st *trigger.State) bool {
 	switch st.Status {
 	case trigger.Pending, trigger.Paused, trigger.Cancelled:
-		return len(st.Done) == 0 && len(st.Live) == 0 && st.Spec.When.Kind != trigger.WhenRecurrence && st.Series.Local == ""
+		return len(st.Done) == 0 && len(st.Live) == 0 && st.Spec.When.Kind != trigger.WhenRecurrence &&
+			st.Series.Local == ""
 	}
 	return false
 }

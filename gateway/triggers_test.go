@@ -26,7 +26,8 @@ func TestRegisterAnswers(t *testing.T) {
 		t.Errorf("the repeat answers %s", repeat.body)
 	}
 	w.engine.fire("a")
-	if repeat = w.must(http.StatusOK, "POST", "/v1/triggers", `{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`); repeat.body != a.body {
+	if repeat = w.must(http.StatusOK, "POST", "/v1/triggers",
+		`{"id":"a","fire_at":"`+farAhead+`","payload":{"n":1}}`); repeat.body != a.body {
 		t.Errorf("the repeat after the firing answers %s", repeat.body)
 	}
 }
@@ -48,7 +49,8 @@ func TestIDs(t *testing.T) {
 			if got := w.must(http.StatusOK, "GET", "/v1/triggers/"+c.path, "").get(t, "trigger_id"); got != c.want {
 				t.Errorf("trigger_id %q, want %q", got, c.want)
 			}
-			if got := w.must(http.StatusOK, "POST", "/v1/triggers/"+c.path+":pause", "").get(t, "state"); got != "PAUSED" {
+			if got := w.must(http.StatusOK, "POST", "/v1/triggers/"+c.path+":pause", "").get(t,
+				"state"); got != "PAUSED" {
 				t.Errorf("state %q after :pause", got)
 			}
 		})
@@ -78,7 +80,8 @@ func TestCancel(t *testing.T) {
 		if channel == "sms" {
 			w.engine.fire("fired-sms")
 		}
-		if a := w.must(http.StatusConflict, "DELETE", "/v1/triggers/"+id, ""); a.get(t, "code") != "already_fired" || a.get(t, "trigger_id") != id {
+		if a := w.must(http.StatusConflict, "DELETE", "/v1/triggers/"+id, ""); a.get(t, "code") != "already_fired" ||
+			a.get(t, "trigger_id") != id {
 			t.Errorf("after the firing on %s: %s", channel, a.body)
 		}
 		if channel == "default" {
@@ -138,14 +141,20 @@ func TestRefusals(t *testing.T) {
 		{"twice", "POST", "/v1/triggers", `{"delay":"1m","delay":"2m"}`, 422, "invalid", "delay"},
 		{"wrong type", "POST", "/v1/triggers", `{"delay":{}}`, 422, "invalid", "delay"},
 		{"no time", "POST", "/v1/triggers", `{}`, 422, "conflicting_time", "fire_at"},
-		{"two times", "POST", "/v1/triggers", `{"delay":"1m","fire_at":"2061-01-01T00:00:00Z"}`, 422, "conflicting_time", "fire_at"},
-		{"no such zone", "POST", "/v1/triggers", `{"fire_at":"2061-01-01T00:00","timezone":"Mars/Olympus"}`, 422, "unknown_zone", "timezone"},
+		{"two times", "POST", "/v1/triggers", `{"delay":"1m","fire_at":"2061-01-01T00:00:00Z"}`, 422,
+			"conflicting_time", "fire_at"},
+		{"no such zone", "POST", "/v1/triggers", `{"fire_at":"2061-01-01T00:00","timezone":"Mars/Olympus"}`, 422,
+			"unknown_zone", "timezone"},
 		{"bad rule", "POST", "/v1/triggers", `{"recurrence":"FREQ=SOMETIMES"}`, 422, "invalid_rule", "recurrence"},
 		{"op", "POST", "/v1/triggers", `{"op":"cancel","id":"x"}`, 422, "unknown_field", "op"},
-		{"large payload", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 4<<10) + `"}`, 413, "too_large", "payload"},
-		{"large body", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 300<<10) + `"}`, 413, "too_large", ""},
-		{"deep", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, 422, "invalid", "payload"},
-		{"deeper", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 100_000), 400, "malformed", ""},
+		{"large payload", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 4<<10) + `"}`, 413,
+			"too_large", "payload"},
+		{"large body", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 300<<10) + `"}`, 413,
+			"too_large", ""},
+		{"deep", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 1000) +
+			strings.Repeat("]", 1000) + `}`, 422, "invalid", "payload"},
+		{"deeper", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 100_000), 400, "malformed",
+			""},
 		{"id of another type", "POST", "/v1/triggers", `{"delay":"1m","id":7}`, 422, "invalid", "id"},
 		{"id empty", "POST", "/v1/triggers", `{"delay":"1m","id":""}`, 422, "invalid", "id"},
 		{"id with control characters", "POST", "/v1/triggers", `{"delay":"1m","id":"a\u0001"}`, 422, "invalid_key", ""},
@@ -158,19 +167,26 @@ func TestRefusals(t *testing.T) {
 		{"patch of nothing", "PATCH", "/v1/triggers/none", `{"payload":1}`, 404, "not_found", ""},
 		{"no path", "GET", "/v2/triggers", ``, 404, "not_found", ""},
 		{"no method", "PUT", "/v1/triggers", `{}`, 405, "method_not_allowed", ""},
-		{"short form, text", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":"5"}`, 422, "invalid", "delaySeconds"},
-		{"short form, negative", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":-5}`, 422, "invalid", "delaySeconds"},
-		{"short form, refused later", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":1e30}`, 422, "invalid", "delaySeconds"},
-		{"short form, user info", "POST", "/v1/triggers", `{"callbackUrl":"https://a:b@x.example/","delaySeconds":1}`, 422, "forbidden_url", "callbackUrl"},
-		{"short form, mixed", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":5,"user_id":"u"}`, 422, "unknown_field", "user_id"},
+		{"short form, text", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":"5"}`, 422,
+			"invalid", "delaySeconds"},
+		{"short form, negative", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":-5}`, 422,
+			"invalid", "delaySeconds"},
+		{"short form, refused later", "POST", "/v1/triggers",
+			`{"callbackUrl":"https://x.example/","delaySeconds":1e30}`, 422, "invalid", "delaySeconds"},
+		{"short form, user info", "POST", "/v1/triggers", `{"callbackUrl":"https://a:b@x.example/","delaySeconds":1}`,
+			422, "forbidden_url", "callbackUrl"},
+		{"short form, mixed", "POST", "/v1/triggers",
+			`{"callbackUrl":"https://x.example/","delaySeconds":5,"user_id":"u"}`, 422, "unknown_field", "user_id"},
 		{"short form, half", "POST", "/v1/triggers", `{"delaySeconds":5}`, 422, "invalid", "callbackUrl"},
-		{"user info", "POST", "/v1/triggers", `{"delay":"1m","callback":{"url":"https://a:b@x.example/"}}`, 422, "forbidden_url", "callback"},
+		{"user info", "POST", "/v1/triggers", `{"delay":"1m","callback":{"url":"https://a:b@x.example/"}}`, 422,
+			"forbidden_url", "callback"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := w.on(t)
 			a := w.must(c.want, c.method, c.path, c.body)
 			if a.get(t, "code") != c.code || a.get(t, "field") != c.field {
-				t.Errorf("code %q field %q, want %q %q: %s", a.get(t, "code"), a.get(t, "field"), c.code, c.field, a.body)
+				t.Errorf("code %q field %q, want %q %q: %s", a.get(t, "code"), a.get(t, "field"), c.code, c.field,
+					a.body)
 			}
 			if got := a.header.Get("Content-Type"); got != "application/problem+json" {
 				t.Errorf("Content-Type %q", got)
@@ -184,13 +200,15 @@ func TestRefusals(t *testing.T) {
 
 func TestShortForm(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.must(http.StatusCreated, "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/hook","payload":{"a":1},"delaySeconds":420}`)
+	a := w.must(http.StatusCreated, "POST", "/v1/triggers",
+		`{"callbackUrl":"https://x.example/hook","payload":{"a":1},"delaySeconds":420}`)
 	id := a.get(t, "triggerId")
 	if id == "" || a.get(t, "fireAt") == "" || a.get(t, "revision") != "1" || a.get(t, "trigger_id") != "" {
 		t.Fatalf("answer %s", a.body)
 	}
 	g := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "")
-	for path, want := range map[string]string{"channel": "webhook", "callback.url": "https://x.example/hook", "payload": `{"a":1}`, "delay": "420"} {
+	for path, want := range map[string]string{"channel": "webhook", "callback.url": "https://x.example/hook",
+		"payload": `{"a":1}`, "delay": "420"} {
 		if got := g.get(t, path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
@@ -204,11 +222,15 @@ func TestGetShows(t *testing.T) {
 		"expires_after":"90s","misfire":"skip","dst":{"gap":"skip"},"correlation_id":"c"}`)
 	a := w.must(http.StatusOK, "GET", "/v1/triggers/g", "")
 	for path, want := range map[string]string{
-		"trigger_id": "g", "tenant": "default", "state": "PENDING", "revision": "1", "channel": "default", "user_id": "u1",
-		"fire_at": "2060-01-05T14:00:00.000Z", "local_time": "2060-01-05T09:00:00[America/New_York]", "timezone": "America/New_York",
-		"recurrence": "FREQ=WEEKLY;BYDAY=MO", "start": "2060-01-05T09:00:00", "exclude": `["2060-01-12"]`, "payload_base64": "AAE=", "payload": "",
-		"tags": `{"team":"a"}`, "priority": "low", "misfire": "skip", "jitter": "1m0s", "expires_after": "1m30s", "headers": `{"x":"y"}`,
-		"dst": `{"gap":"skip"}`, "attempt": "0", "correlation_id": "c", "tzdata": calendarRelease,
+		"trigger_id": "g", "tenant": "default", "state": "PENDING", "revision": "1", "channel": "default",
+		"user_id": "u1",
+		"fire_at": "2060-01-05T14:00:00.000Z", "local_time": "2060-01-05T09:00:00[America/New_York]",
+		"timezone":   "America/New_York",
+		"recurrence": "FREQ=WEEKLY;BYDAY=MO", "start": "2060-01-05T09:00:00", "exclude": `["2060-01-12"]`,
+		"payload_base64": "AAE=", "payload": "",
+		"tags": `{"team":"a"}`, "priority": "low", "misfire": "skip", "jitter": "1m0s", "expires_after": "1m30s",
+		"headers": `{"x":"y"}`,
+		"dst":     `{"gap":"skip"}`, "attempt": "0", "correlation_id": "c", "tzdata": calendarRelease,
 	} {
 		if got := a.get(t, path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
@@ -243,7 +265,8 @@ func TestRespondAsync(t *testing.T) {
 	}
 	w.engine.thaw()
 	w.must(http.StatusOK, "PUT", "/v1/triggers/async", at(""))
-	if a := w.must(http.StatusOK, "PUT", "/v1/triggers/async", at(""), "Prefer", `handling="no-respond-async"`); a.header.Get("Preference-Applied") != "" {
+	if a := w.must(http.StatusOK, "PUT", "/v1/triggers/async", at(""), "Prefer",
+		`handling="no-respond-async"`); a.header.Get("Preference-Applied") != "" {
 		t.Errorf("applied %s", a.header.Get("Preference-Applied"))
 	}
 }
@@ -262,7 +285,8 @@ func TestKafkaAway(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""))
 	w.cluster.Close()
 	a := w.must(http.StatusServiceUnavailable, "POST", "/v1/triggers", at(""))
-	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.get(t, "trigger_id"), "trg_") || a.get(t, "code") != "unavailable" {
+	if a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.get(t, "trigger_id"), "trg_") ||
+		a.get(t, "code") != "unavailable" {
 		t.Errorf("answer %s", a.body)
 	}
 }

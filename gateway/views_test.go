@@ -18,7 +18,8 @@ import (
 
 func TestPreview(t *testing.T) {
 	w := newWorld(t, nil)
-	a := w.must(http.StatusOK, "POST", "/v1/preview", `{"recurrence":"FREQ=DAILY","start":"2026-03-07T02:30","timezone":"America/New_York","after":"2026-03-07T00:00:00Z","n":2}`)
+	a := w.must(http.StatusOK, "POST", "/v1/preview",
+		`{"recurrence":"FREQ=DAILY","start":"2026-03-07T02:30","timezone":"America/New_York","after":"2026-03-07T00:00:00Z","n":2}`)
 	want := `{"occurrences":[{"at":"2026-03-07T07:30:00Z","local":"2026-03-07T02:30:00-05:00"},{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}` + "\n"
 	if a.body != want {
 		t.Errorf("answer %s", a.body)
@@ -55,7 +56,8 @@ func TestUpcoming(t *testing.T) {
 	start := now.Truncate(time.Hour).UTC()
 	in := func(d time.Duration) string { return start.Add(d).Format(time.RFC3339) }
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/one", `{"channel":"a","fire_at":"`+in(90*time.Minute)+`"}`)
-	w.must(http.StatusCreated, "PUT", "/v1/triggers/every", `{"channel":"b","recurrence":"every:30m","start":"`+in(time.Hour)+`"}`)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/every",
+		`{"channel":"b","recurrence":"every:30m","start":"`+in(time.Hour)+`"}`)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/paused", `{"channel":"b","fire_at":"`+in(90*time.Minute)+`"}`)
 	w.must(http.StatusOK, "POST", "/v1/triggers/paused:pause", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/later", `{"fire_at":"`+in(100*time.Hour)+`"}`)
@@ -80,7 +82,8 @@ func TestPartitions(t *testing.T) {
 		t.Fatalf("%v: %s", err, a.body)
 	}
 	for i, p := range got.Items {
-		if p.Partition != int32(i) || p.Owner != "here:1" || p.Term != 3 || !p.Ready || p.OldestOverdueSeconds != 1.5 || p.CommandsLag != 0 {
+		if p.Partition != int32(i) || p.Owner != "here:1" || p.Term != 3 || !p.Ready || p.OldestOverdueSeconds != 1.5 ||
+			p.CommandsLag != 0 {
 			t.Errorf("partition %d: %+v", i, p)
 		}
 	}
@@ -90,17 +93,20 @@ func TestCalendars(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusNotFound, "GET", "/v1/calendars/us", "")
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2026-12-25","2026-01-01","2026-12-25"]}`)
-	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":["2026-01-01","2026-12-25"]}`+"\n" {
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us",
+		""); a.body != `{"name":"us","dates":["2026-01-01","2026-12-25"]}`+"\n" {
 		t.Errorf("answer %s", a.body)
 	}
-	if a := w.must(http.StatusOK, "GET", "/v1/calendars", ""); a.body != `{"items":[{"name":"us","dates":2,"first":"2026-01-01","last":"2026-12-25"}]}`+"\n" {
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars",
+		""); a.body != `{"items":[{"name":"us","dates":2,"first":"2026-01-01","last":"2026-12-25"}]}`+"\n" {
 		t.Errorf("the list is %s", a.body)
 	}
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`)
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":[]}`+"\n" {
 		t.Errorf("then %s", a.body)
 	}
-	for _, c := range []struct{ path, body string }{{"us", `{"dates":["25 Dec"]}`}, {"us", `{"dates":3}`}, {"us", `{}`}, {"us", `{"dates":[],"x":1}`}, {"US", `{"dates":[]}`}} {
+	for _, c := range []struct{ path, body string }{{"us", `{"dates":["25 Dec"]}`}, {"us", `{"dates":3}`}, {"us", `{}`},
+		{"us", `{"dates":[],"x":1}`}, {"US", `{"dates":[]}`}} {
 		w.must(http.StatusUnprocessableEntity, "PUT", "/v1/calendars/"+c.path, c.body)
 	}
 }
@@ -113,7 +119,8 @@ type keptEvents struct {
 	err  error
 }
 
-func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor,
+	limit int) ([]topics.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []topics.Event
@@ -128,35 +135,44 @@ func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, a
 func (l *keptEvents) Next(context.Context, int32) (int64, error) { return l.next, l.err }
 
 func event(key string, us, seq int64, kind string) topics.Event {
-	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key, Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
+	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key,
+		Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
 }
 
 func TestEvents(t *testing.T) {
-	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"), event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"),
+		event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	a := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1", "")
-	if !strings.Contains(a.body, `"trigger.registered"`) || strings.Contains(a.body, `"occurrence.fired"`) || strings.Contains(a.body, "acme") {
+	if !strings.Contains(a.body, `"trigger.registered"`) || strings.Contains(a.body, `"occurrence.fired"`) ||
+		strings.Contains(a.body, "acme") {
 		t.Errorf("first page %s", a.body)
 	}
 	a = w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1&cursor="+a.get(t, "next_cursor"), "")
 	if !strings.Contains(a.body, `"occurrence.fired"`) || a.get(t, "next_cursor") != "" {
 		t.Errorf("second page %s", a.body)
 	}
-	if whole := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=2", ""); whole.get(t, "next_cursor") != "" || strings.Count(whole.body, "event_id") != 2 {
+	if whole := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=2", ""); whole.get(t, "next_cursor") != "" ||
+		strings.Count(whole.body, "event_id") != 2 {
 		t.Errorf("all of them: %s", whole.body)
 	}
-	for _, wrong := range []string{"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(), EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A"} {
-		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor="+wrong, ""); a.get(t, "field") != "cursor" {
+	for _, wrong := range []string{"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(),
+		EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A"} {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor="+wrong, ""); a.get(t,
+			"field") != "cursor" {
 			t.Errorf("cursor %s: %s", wrong, a.body)
 		}
-		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1&cursor="+wrong, ""); a.get(t, "field") != "cursor" {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1&cursor="+wrong, ""); a.get(t,
+			"field") != "cursor" {
 			t.Errorf("follow from cursor %s: %s", wrong, a.body)
 		}
-		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1", "", "Last-Event-ID", wrong); a.get(t, "field") != "Last-Event-ID" {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?follow=1", "", "Last-Event-ID",
+			wrong); a.get(t, "field") != "Last-Event-ID" {
 			t.Errorf("Last-Event-ID %s: %s", wrong, a.body)
 		}
 	}
-	w.must(http.StatusOK, "GET", "/v1/triggers/e/events?cursor=", "") // the first page, for who asks for all pages alike
+	// the first page, for who asks for all pages alike
+	w.must(http.StatusOK, "GET", "/v1/triggers/e/events?cursor=", "")
 	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/events", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/fresh", at(""))
 	if a := w.must(http.StatusOK, "GET", "/v1/triggers/fresh/events", ""); a.body != `{"items":[]}`+"\n" {
@@ -168,14 +184,16 @@ func TestEvents(t *testing.T) {
 
 func TestNoHistory(t *testing.T) {
 	w := newWorld(t, nil)
-	if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", ""); a.get(t, "code") != "unavailable" {
+	if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", ""); a.get(t,
+		"code") != "unavailable" {
 		t.Errorf("answer %s", a.body)
 	}
 }
 
 func TestOwnRoutes(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Schemas = fstest.MapFS{"command.schema.json": {Data: []byte(`{"$id":"x"}`)}, "secret/x.json": {Data: []byte(`{}`)}}
+		o.Schemas = fstest.MapFS{"command.schema.json": {Data: []byte(`{"$id":"x"}`)},
+			"secret/x.json": {Data: []byte(`{}`)}}
 		o.AsyncAPI = []byte(`{"asyncapi":"3.0.0"}`)
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1\n") })
 		o.Ready = func() error { return errors.New("partition 3 is being restored") }
@@ -205,7 +223,8 @@ func TestOwnRoutes(t *testing.T) {
 			t.Errorf("%s: type %q, body %.200s", c.path, a.header.Get("Content-Type"), a.body)
 		}
 	}
-	if page := w.must(200, "GET", "/docs", "").body; strings.Contains(page, "src=") || strings.Contains(page, "@import") || strings.Contains(page, "<link") {
+	if page := w.must(200, "GET", "/docs", "").body; strings.Contains(page, "src=") ||
+		strings.Contains(page, "@import") || strings.Contains(page, "<link") {
 		t.Error("/docs loads something")
 	}
 }

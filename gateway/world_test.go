@@ -58,7 +58,8 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	names := topics.Names{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
-		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events()), kfake.SeedTopics(1, names.Control()))
+		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events()),
+		kfake.SeedTopics(1, names.Control()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func (w *world) gateway(own peer.Owner, change func(*Options)) (*Server, string)
 }
 
 func newEngine(t testing.TB, brokers []string) *engine {
-	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{}, read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
+	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{},
+		read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
 	e.changed = sync.NewCond(&e.mu)
 	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -130,7 +132,8 @@ func (e *engine) decide(r *kgo.Record) {
 	}
 	defer e.changed.Broadcast()
 	e.read[r.Partition] = r.Offset + 1
-	rec := &topics.Record{Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key, Value: r.Value}
+	rec := &topics.Record{Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key,
+		Value: r.Value}
 	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
 	}
@@ -150,7 +153,8 @@ func (e *engine) decide(r *kgo.Record) {
 	for _, f := range out.Facts {
 		d.Facts = append(d.Facts, f.Type)
 	}
-	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == topics.HeaderAsk }) && !e.forgets {
+	if slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == topics.HeaderAsk }) &&
+		!e.forgets {
 		e.decided[location{partition: r.Partition, offset: r.Offset}] = d
 	}
 }
@@ -189,7 +193,8 @@ func (e *engine) Get(_ context.Context, key trigger.Key) (*trigger.State, error)
 	return e.states[key], nil
 }
 
-func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool, error) {
+func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool,
+	error) {
 	stop := context.AfterFunc(ctx, func() { e.set(func() {}) })
 	defer stop()
 	e.mu.Lock()
@@ -221,7 +226,8 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 	return err
 }
 
-func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
+func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor,
+	f func(peer.UserCursor, *trigger.State) bool) error {
 	list, err := e.of(partition)
 	cursor := func(s *trigger.State) peer.UserCursor {
 		due := s.Next()
@@ -262,7 +268,9 @@ func (e *engine) Partitions() []peer.PartitionStatus {
 	var list []peer.PartitionStatus
 	for p := range int32(testPartitions) {
 		if !e.foreign[p] {
-			list = append(list, peer.PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p], ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()), OldestOverdue: 1500 * time.Millisecond})
+			list = append(list, peer.PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p],
+				ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()),
+				OldestOverdue: 1500 * time.Millisecond})
 		}
 	}
 	return list

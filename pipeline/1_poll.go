@@ -134,7 +134,8 @@ func (p *Partition) patience() time.Duration {
 // partition, a clock that must be compared, records to forget, or a note of what
 // was forwarded.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
-	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone || time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
+	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone ||
+		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
 	if !p.forwardNoted() {

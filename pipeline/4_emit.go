@@ -107,7 +107,8 @@ func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhe
 }
 
 // putOff leaves a timer to a later turn, since its due topic is unhealthy.
-func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant, u *output.Unhealthy) trigger.Outcome {
+func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant,
+	u *output.Unhealthy) trigger.Outcome {
 	if u.Silent {
 		return p.machine.Outlast(s, tm, now)
 	}
@@ -176,12 +177,15 @@ func (p *Partition) dueTopic(c *ChannelSettings, f *trigger.Fire) string {
 
 func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 	pr := &t.progress
-	return topics.DueEnv{Cluster: p.opts.Cluster, Basis: topics.Basis(pr.Term, pr.Seq, pr.NextCommand, pr.NextReceipt, pr.NextControl)}
+	return topics.DueEnv{Cluster: p.opts.Cluster, Basis: topics.Basis(pr.Term, pr.Seq, pr.NextCommand, pr.NextReceipt,
+		pr.NextControl)}
 }
 
 // deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
 func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
-	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster}, p.most(p.opts.Names.DeadLetter()))
-	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value, Headers: kgoHeaders(headers)})
+	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster},
+		p.most(p.opts.Names.DeadLetter()))
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value,
+		Headers: kgoHeaders(headers)})
 }

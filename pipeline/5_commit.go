@@ -91,7 +91,10 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 			}
 			continue
 		}
-		value, err := p.scratch.encode(func(b []byte) ([]byte, error) { return topics.AppendStateAs(b, e.state, p.opts.writes()) })
+		value, err := p.scratch.encode(func(b []byte) ([]byte,
+			error) {
+			return topics.AppendStateAs(b, e.state, p.opts.writes())
+		})
 		if err != nil {
 			return fmt.Errorf("encode state of %q: %w", e.key, err)
 		}

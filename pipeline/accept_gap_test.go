@@ -20,7 +20,10 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 		t.Run(next, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+					o *pipeline.Options) {
+					o.AcceptGaps = accept
+				}})
 				w.Start("a")
 				w.AwaitOwners()
 				w.Register("k", time.Now().Add(time.Hour))
@@ -50,7 +53,10 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 func TestTwoGapsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var accept []pipeline.Gap
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+			o *pipeline.Options) {
+			o.AcceptGaps = accept
+		}})
 		w.Start("a")
 		w.AwaitOwners()
 		w.Register("k", time.Now().Add(time.Hour))

@@ -31,7 +31,8 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 		return err
 	}
 	if !known && p.opts.MaxPending > 0 && p.store.PendingCount() >= p.opts.MaxPending {
-		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " + strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
+		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " +
+			strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
 	}
 	return p.admitChannel(t, cmd.Spec.Channel)
 }
@@ -44,10 +45,12 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 		return nil
 	}
 	if !p.opts.Channels.AutoCreate() {
-		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "channel " + strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "channel " +
+			strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
 	}
 	if len(p.channels) >= maxChannels {
-		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "100 channels exist already; configure this one under channels." + name}
+		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel",
+			Msg: "100 channels exist already; configure this one under channels." + name}
 	}
 	p.channels[name] = true
 	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)

@@ -27,7 +27,8 @@ func TestFindHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer foreign.Close()
-	o := testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute, Kafka: []kgo.Opt{seeds}})
+	o := testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute,
+		Kafka: []kgo.Opt{seeds}})
 	o.asker = foreign
 	s, err := openSession(o, 0)
 	if err != nil {
@@ -42,7 +43,8 @@ func TestFindHidden(t *testing.T) {
 		if err := foreign.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: names.Commands(), Value: []byte("lost")}).FirstErr(); err != nil {
+		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: names.Commands(), Value: []byte("lost")}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		if err := producer.EndTransaction(t.Context(), foreign, kgo.TryAbort); err != nil {

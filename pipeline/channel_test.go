@@ -22,7 +22,8 @@ func TestNewChannel(t *testing.T) {
 		due := time.Now().Add(5 * time.Second).Truncate(time.Millisecond)
 		for i := range n {
 			key := fmt.Sprintf("k%d", i)
-			w.Send(key, fmt.Sprintf(`{"op":"register","channel":"fresh","fire_at":%q}`, due.UTC().Format(time.RFC3339Nano)))
+			w.Send(key, fmt.Sprintf(`{"op":"register","channel":"fresh","fire_at":%q}`,
+				due.UTC().Format(time.RFC3339Nano)))
 		}
 		time.Sleep(time.Minute)
 		fired := w.Dump(w.Names.Due("fresh"))

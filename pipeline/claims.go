@@ -23,7 +23,8 @@ type claims struct {
 }
 
 func newClaims(ids map[string][16]byte) claims {
-	return claims{ids: ids, ends: map[kafkapart.TopicPartition]int64{}, silent: map[kafkapart.TopicPartition]time.Time{}}
+	return claims{ids: ids, ends: map[kafkapart.TopicPartition]int64{},
+		silent: map[kafkapart.TopicPartition]time.Time{}}
 }
 
 // maxForwardAge is the compaction lag of commands: an older claim cannot be
@@ -40,7 +41,8 @@ const (
 // possible says whether a claim can be true as far as it needs no asking: our
 // topic, and a time that is not longer ago than anything that waits.
 func (c *claims) possible(topic string, f topics.Forward, appended trigger.Instant) bool {
-	return f.TopicID == c.ids[topic] && appended.Sub(f.Append) <= maxForwardAge && f.Append.Sub(appended) <= maxForwardAge
+	return f.TopicID == c.ids[topic] && appended.Sub(f.Append) <= maxForwardAge &&
+		f.Append.Sub(appended) <= maxForwardAge
 }
 
 // genuine says whether a claim of a record that was checked can be true: the

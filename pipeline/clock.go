@@ -144,12 +144,14 @@ func (c *brokerClock) askOthers(ctx context.Context) {
 	}
 	if agrees {
 		c.agree()
-		c.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset", c.offset, "broker", leader, "agrees", who)
+		c.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset",
+			c.offset, "broker", leader, "agrees", who)
 		return
 	}
 	if time.Since(c.heldLogged) >= clockWarnInterval {
 		c.heldLogged = time.Now()
-		c.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", c.offset, "limit", c.limit,
+		c.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", c.offset, "limit",
+			c.limit,
 			"broker", leader, "advice", "set the wrong one right; or, if the broker is right, raise clock.max_offset")
 	}
 }
@@ -172,7 +174,8 @@ func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32
 			if err != nil || broker < 0 || broker == leader {
 				continue
 			}
-			answers, err := kafkapart.FindOffsets(ctx, c.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted, at)
+			answers, err := kafkapart.FindOffsets(ctx, c.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted,
+				at)
 			if err == nil && answers[0].Offset >= 0 { // there is one, at or after at
 				return broker, true
 			}
@@ -213,7 +216,8 @@ func (c *clocks) agrees(broker int32, offset, limit time.Duration) (who int32, o
 	defer c.mu.Unlock()
 	who = -1
 	for other, met := range c.by {
-		if other != broker && broker >= 0 && time.Since(met.at) <= clockServes && (met.offset-offset).Abs() <= limit && (!ok || other < who) {
+		if other != broker && broker >= 0 && time.Since(met.at) <= clockServes && (met.offset-offset).Abs() <= limit &&
+			(!ok || other < who) {
 			who, ok = other, true
 		}
 	}

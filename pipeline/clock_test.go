@@ -116,7 +116,8 @@ func TestClocks(t *testing.T) {
 // nothing, until the clock is right again. What is written meanwhile does not
 // come from that future.
 func TestClocksFarApart(t *testing.T) {
-	for _, off := range []time.Duration{-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second, 30 * 24 * time.Hour} {
+	for _, off := range []time.Duration{-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second,
+		30 * 24 * time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSkewed(t, 0)

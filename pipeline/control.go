@@ -30,7 +30,8 @@ func (p *Partition) openControl(ctx context.Context) error {
 	some, unseen := false, false
 	err = p.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) {
 		if _, err := p.adopt(r); err != nil {
-			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
+			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
+				err)
 		}
 		some, unseen = true, unseen || r.Offset >= p.progress.NextControl
 	})
@@ -57,7 +58,8 @@ func (p *Partition) applyControl(r *kgo.Record) {
 	}
 	work, err := p.adopt(r)
 	if err != nil {
-		p.log.Warn("a setting cannot be used; the old one stays", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
+		p.log.Warn("a setting cannot be used; the old one stays", "source",
+			topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
 		return
 	}
 	p.opts.timetable.Store(p.machine.Timetable.Fork())
@@ -111,7 +113,8 @@ func (p *Partition) warnOrphans(zones *calendar.Zones) {
 		return len(orphans) < maxOrphansNamed
 	})
 	if len(orphans) > 0 || err != nil {
-		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release", zones.Release(), "zones", orphans, "error", err)
+		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release",
+			zones.Release(), "zones", orphans, "error", err)
 	}
 }
 

@@ -34,7 +34,8 @@ func TestCalendarEdit(t *testing.T) {
 	}
 	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "holidays", Dates: []string{"2030-05-01", "2030-05-02"}}))
 	moved := events.Event("rent", trigger.Rescheduled)
-	if moved.ScheduledAt != "2030-05-03T07:00:00.000Z" || moved.PreviousScheduled != "2030-05-01T07:00:00.000Z" || moved.Reason != "calendar holidays" {
+	if moved.ScheduledAt != "2030-05-03T07:00:00.000Z" || moved.PreviousScheduled != "2030-05-01T07:00:00.000Z" ||
+		moved.Reason != "calendar holidays" {
 		b, _ := json.Marshal(moved)
 		t.Errorf("rescheduled: %s", b)
 	}
@@ -81,7 +82,8 @@ func TestTZUpdate(t *testing.T) {
 	w.Setting([]byte(topics.ControlTZData), nil, nil) // back to the binary's own, while nobody runs
 	n = w.Start("a")
 	e := w.Tail(w.Names.Events()).Event("maty", trigger.Rescheduled)
-	if e.PreviousScheduled != "2030-05-01T03:00:00.000Z" || e.ScheduledAt != "2030-05-01T04:00:00.000Z" || e.PreviousTZData != "2023c" || e.TZData != "2025c" {
+	if e.PreviousScheduled != "2030-05-01T03:00:00.000Z" || e.ScheduledAt != "2030-05-01T04:00:00.000Z" ||
+		e.PreviousTZData != "2023c" || e.TZData != "2025c" {
 		b, _ := json.Marshal(e)
 		t.Errorf("rescheduled: %s", b)
 	}

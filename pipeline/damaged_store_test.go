@@ -21,7 +21,8 @@ import (
 // and the store is rebuilt then, as one that cannot be opened is.
 func TestDamagedBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Seed: 11, Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.Machine.Horizon = 10 * time.Minute }})
+		w := sim.New(t, sim.Options{Seed: 11, Partitions: 1,
+			Change: func(_ string, o *pipeline.Options) { o.Machine.Horizon = 10 * time.Minute }})
 		w.Start("a")
 		w.AwaitOwners()
 		const n = 200
@@ -51,7 +52,8 @@ func TestDamagedBlock(t *testing.T) {
 		}
 		for i := range n {
 			if k := fmt.Sprint("k", i); fired[k] != 1 {
-				t.Fatalf("%s fired %d times, %d of %d fired; unready: %v", k, fired[k], len(fired), n, a.Engine.Unready())
+				t.Fatalf("%s fired %d times, %d of %d fired; unready: %v", k, fired[k], len(fired), n,
+					a.Engine.Unready())
 			}
 		}
 	})
@@ -87,7 +89,8 @@ func TestUnreadableSector(t *testing.T) {
 						switch {
 						case op.Kind == errorfs.OpRename && op.Path == "store/0":
 							broken.Store(0)
-						case broken.Load() == 0, !strings.HasSuffix(op.Path, ".sst"), !strings.HasPrefix(op.Path, "store/0/"):
+						case broken.Load() == 0, !strings.HasSuffix(op.Path, ".sst"),
+							!strings.HasPrefix(op.Path, "store/0/"):
 						case op.Kind == errorfs.OpFileReadAt && op.Offset < broken.Load():
 							return &os.PathError{Op: "read", Path: op.Path, Err: syscall.EIO}
 						}

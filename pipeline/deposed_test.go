@@ -40,7 +40,8 @@ func TestDeposedLeader(t *testing.T) {
 					if !deposed.Load() {
 						return nil, nil, false
 					}
-					return endsByDeposed(req.(*kmsg.ListOffsetsRequest), w.Names.Commands(), now.Epoch-1, now.HighWatermark)
+					return endsByDeposed(req.(*kmsg.ListOffsetsRequest), w.Names.Commands(), now.Epoch-1,
+						now.HighWatermark)
 				})
 				n.Delay(kmsg.Fetch, 5*time.Second)
 				w.Send("k-other", `{"op":"cancel"}`) // its fetch is the first that is late
@@ -105,7 +106,8 @@ func TestClaimsBeforeADeposedLeader(t *testing.T) {
 		w.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
 			w.Cluster.KeepControl()
 			r := req.(*kmsg.ListOffsetsRequest)
-			if !deposed.Load() || len(r.Topics) != 1 || r.Topics[0].Topic != w.Names.Commands() || r.Topics[0].Partitions[0].Partition != 1 {
+			if !deposed.Load() || len(r.Topics) != 1 || r.Topics[0].Topic != w.Names.Commands() ||
+				r.Topics[0].Partitions[0].Partition != 1 {
 				return nil, nil, false
 			}
 			return endsByDeposed(r, w.Names.Commands(), now.Epoch-1, now.HighWatermark)

@@ -209,8 +209,10 @@ func TestTopics(t *testing.T) {
 		accept     bool // AcceptGap helps
 		change     func(t *testing.T, w *sim.World)
 	}{
-		{"commands made again", "deleted and made again", pipeline.ErrGap, true, func(t *testing.T, w *sim.World) { remake(t, w, w.Names.Commands()) }},
-		{"state made again", "deleted and made again", pipeline.ErrGap, false, func(t *testing.T, w *sim.World) { remake(t, w, w.Names.State()) }},
+		{"commands made again", "deleted and made again", pipeline.ErrGap, true,
+			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.Commands()) }},
+		{"state made again", "deleted and made again", pipeline.ErrGap, false,
+			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.State()) }},
 		{"commands deleted unread", "begins at", pipeline.ErrGap, true, func(t *testing.T, w *sim.World) {
 			for i := range 20 {
 				w.SendTo(int32(i%2), "lost", "lost")
@@ -221,14 +223,20 @@ func TestTopics(t *testing.T) {
 				}
 			}
 		}},
-		{"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) }},
-		{"partitions added to state", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) }},
-		{"partitions added to receipts", "has 3 partitions", recovery.ErrPartitions, false, func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) }},
+		{"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) }},
+		{"partitions added to state", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) }},
+		{"partitions added to receipts", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Seed: 5, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+				w := sim.New(t, sim.Options{Seed: 5, Change: func(_ string,
+					o *pipeline.Options) {
+					o.AcceptGaps = accept
+				}})
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 20 {
@@ -269,7 +277,8 @@ func TestTopics(t *testing.T) {
 func gapsOf(t *testing.T, n *sim.Node) []pipeline.Gap {
 	t.Helper()
 	var all []string
-	for _, m := range regexp.MustCompile(`--accept-gap (\d+:\d+)`).FindAllStringSubmatch(fmt.Sprint(n.Engine.Unready()), -1) {
+	for _, m := range regexp.MustCompile(`--accept-gap (\d+:\d+)`).FindAllStringSubmatch(fmt.Sprint(n.Engine.Unready()),
+		-1) {
 		all = append(all, m[1])
 	}
 	gaps, err := pipeline.ParseGaps(strings.Join(all, ","))
@@ -284,7 +293,8 @@ func remake(t *testing.T, w *sim.World, topic string) {
 	if err := w.Cluster.DeleteTopic(topic); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Cluster.CreateTopic(topic, w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+	if err := w.Cluster.CreateTopic(topic, w.P,
+		map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -333,7 +343,8 @@ func TestRestoreEqualsLive(t *testing.T) {
 			}
 		}
 		for i := range 50 {
-			w.Send(fmt.Sprint("r", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3))
+			w.Send(fmt.Sprint("r", i),
+				fmt.Sprintf(`{"op":"register","recurrence":"FREQ=MINUTELY;COUNT=%d","timezone":"Europe/Berlin","user_id":"u%d","channel":"r-x"}`, 1+i, i%3))
 		}
 		time.Sleep(30 * time.Minute)
 		live := contents(t, a)
@@ -374,7 +385,8 @@ func TestForwardedOnceMore(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 9})
 		w.Start("a")
 		w.AwaitOwners()
-		refuse := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Commands(), Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1})
+		refuse := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Commands(),
+			Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1})
 		for i := 0; i < 20; i++ {
 			if key := fmt.Sprintf("k%d", i); topics.Partition([]byte(key), 2) == 1 {
 				w.RegisterOn(0, key, time.Now().Add(2*time.Minute))

@@ -33,7 +33,9 @@ func TestEventsNameTheDueEventsLocation(t *testing.T) {
 		due := w.Tail(topic)
 		for i := range 6 { // some of the targets belong to another partition than the trigger
 			key := fmt.Sprint(priority, i)
-			w.Send(key, fmt.Sprintf(`{"op":"register","channel":"shared","delay":"1ms","priority":%q,"target_key":"target-%d"}`, priority, i))
+			w.Send(key,
+				fmt.Sprintf(`{"op":"register","channel":"shared","delay":"1ms","priority":%q,"target_key":"target-%d"}`,
+					priority, i))
 			r := due.Next()
 			location := fmt.Sprintf("%s/%d", r.Topic, r.Partition)
 			w.Send(key, `{"op":"cancel"}`)

@@ -39,7 +39,8 @@ var blows = []struct {
 		w.PowerLoss(n.Name)
 		time.AfterFunc(time.Second, func() { w.Start(n.Name) })
 	}},
-	{"frozen", func(_ *sim.World, n *sim.Node) { n.Freeze(); time.AfterFunc(25*time.Second, n.Thaw) }}, // past session (6 s) and transaction (10 s) time-outs
+	// past session (6 s) and transaction (10 s) time-outs
+	{"frozen", func(_ *sim.World, n *sim.Node) { n.Freeze(); time.AfterFunc(25*time.Second, n.Thaw) }},
 	{"hung", func(_ *sim.World, n *sim.Node) { n.Hang(); time.AfterFunc(25*time.Second, n.Heal) }},
 	{"cut", func(_ *sim.World, n *sim.Node) { n.Cut() }},
 }
@@ -79,7 +80,8 @@ type failpoint struct {
 }
 
 func strikeAt(w *sim.World, step string, blow func(*sim.Node)) *failpoint {
-	f := &failpoint{begun: map[string]bool{}, at: map[int]bool{3 + w.Rand.IntN(12): true, 20 + w.Rand.IntN(20): true, 50 + w.Rand.IntN(40): true}}
+	f := &failpoint{begun: map[string]bool{}, at: map[int]bool{3 + w.Rand.IntN(12): true, 20 + w.Rand.IntN(20): true,
+		50 + w.Rand.IntN(40): true}}
 	w.OnStep(func(node string, partition int32, at string) {
 		if f.reached(fmt.Sprint(node, partition), step, at) {
 			if n := w.Node(node); n != nil {

@@ -38,7 +38,8 @@ func (f *forwarder) reforward(forwarded map[int32]int64, topic string, start, ne
 
 // unforwarded is the part of progress.Forwarded about one topic, and the
 // offset at which the first record still owed can be.
-func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int64) (through map[int32]int64, from int64) {
+func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int64) (through map[int32]int64,
+	from int64) {
 	through, from = map[int32]int64{}, next
 	for key, last := range forwarded {
 		t, target := o.fromKey(key)
@@ -86,7 +87,8 @@ const forwardInterval = 5 * time.Second
 
 // forwardNoted says whether progress is to take note of what was forwarded.
 func (p *Partition) forwardNoted() bool {
-	return time.Since(p.committed) < forwardInterval || !p.forward.hasStuck() && maps.Equal(p.forward.owed(), p.progress.Forwarded)
+	return time.Since(p.committed) < forwardInterval || !p.forward.hasStuck() &&
+		maps.Equal(p.forward.owed(), p.progress.Forwarded)
 }
 
 // hasStuck says that a turn has something to put on record (rejectStuck).
@@ -118,7 +120,8 @@ func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 		p.refuseStranger(ctx, t, record(r), errNotForwarded)
 	}
 	for _, l := range lost {
-		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of partition %d "+
+		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of "+
+			"partition %d "+
 			"was not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)
 		at := &topics.Record{Topic: l.topic, Partition: p.id, Offset: l.from}
 		p.reject(ctx, t, at, &trigger.Error{Code: trigger.CodeMisrouted, Msg: msg})
@@ -186,7 +189,8 @@ func (f *forwarder) refill(ctx context.Context, s *batchScan, topic string, from
 	var records []misplaced
 	for it := fs.RecordIter(); !it.Done(); {
 		r := it.Next()
-		if home, ok := homeOf(r, f.id, f.opts.Partitions); ok && !r.Attrs.IsControl() && recordBytes(r) <= maxForwarded {
+		if home, ok := homeOf(r, f.id, f.opts.Partitions); ok && !r.Attrs.IsControl() &&
+			recordBytes(r) <= maxForwarded {
 			records = append(records, misplaced{r, home})
 		}
 	}
@@ -199,7 +203,8 @@ func (f *forwarder) refill(ctx context.Context, s *batchScan, topic string, from
 
 // skipLost goes on where the log begins now.
 func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, cause error) error {
-	start, err := kafkapart.ListOffset(ctx, f.kafka.Client(), topic, f.id, kafkapart.ReadUncommitted, kafkapart.Earliest)
+	start, err := kafkapart.ListOffset(ctx, f.kafka.Client(), topic, f.id, kafkapart.ReadUncommitted,
+		kafkapart.Earliest)
 	if err != nil {
 		return err
 	}

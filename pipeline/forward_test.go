@@ -223,7 +223,10 @@ func TestForwardLost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Seed: 24, Change: func(_ string, o *pipeline.Options) { o.ForwardMemory = c.memory }})
+				w := sim.New(t, sim.Options{Seed: 24, Change: func(_ string,
+					o *pipeline.Options) {
+					o.ForwardMemory = c.memory
+				}})
 				w.Start("a")
 				w.AwaitOwners()
 				target := withoutLeader(w, w.Names.Commands(), 1)
@@ -286,7 +289,8 @@ func TestForwardSourceSilent(t *testing.T) {
 			w.Cluster.KeepControl()
 			// A barrier asks about receipts in the same request, a reader about what is committed.
 			r := req.(*kmsg.ListOffsetsRequest)
-			if w.Cluster.CurrentNode() == 1 && len(r.Topics) == 1 && r.IsolationLevel == 0 && len(r.Topics[0].Partitions) == 1 {
+			if w.Cluster.CurrentNode() == 1 && len(r.Topics) == 1 && r.IsolationLevel == 0 &&
+				len(r.Topics[0].Partitions) == 1 {
 				asked++
 				return nil, nil, true // no answer ever
 			}
@@ -339,11 +343,13 @@ func TestForwardIdle(t *testing.T) {
 		for p := range int32(2) {
 			for _, key := range keysOn(p, "astray", 10) {
 				w.RegisterOn(1-p, key, time.Now().Add(time.Minute))
-				w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Partition: 1 - p, Key: []byte(key), Value: []byte(`{}`)})
+				w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Partition: 1 - p, Key: []byte(key),
+					Value: []byte(`{}`)})
 			}
 		}
 		after, wakeupsAfter := idle()
-		t.Logf("goroutines %d, then %d; wake-ups in ten idle minutes %d, then %d", goroutines, after, wakeups, wakeupsAfter)
+		t.Logf("goroutines %d, then %d; wake-ups in ten idle minutes %d, then %d", goroutines, after, wakeups,
+			wakeupsAfter)
 		if wakeupsAfter > 2*wakeups+500 {
 			t.Errorf("%d wake-ups in ten idle minutes; before anything was forwarded %d", wakeupsAfter, wakeups)
 		}
@@ -534,7 +540,9 @@ func TestForwardRefused(t *testing.T) {
 		limit := "2000"
 		cl := w.Client()
 		defer cl.Close()
-		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: &limit}}, w.Names.Commands()); err != nil {
+		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(),
+			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: &limit}},
+			w.Names.Commands()); err != nil {
 			t.Fatal(err)
 		}
 		w.Start("a")
@@ -577,7 +585,8 @@ func TestForwardTriesOn(t *testing.T) {
 		w.Cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			w.Cluster.KeepControl()
 			req := r.(*kmsg.ProduceRequest)
-			if rt := &req.Topics[0]; refused == 3 || req.TransactionID != nil || (rt.Topic != name && rt.TopicID != id) {
+			if rt := &req.Topics[0]; refused == 3 || req.TransactionID != nil ||
+				(rt.Topic != name && rt.TopicID != id) {
 				return nil, nil, false
 			}
 			refused++

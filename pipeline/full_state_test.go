@@ -19,16 +19,19 @@ import (
 // is in flight takes it, can be paused, resumed, acked and cancelled all the same.
 func TestFullState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-x"}, Change: func(_ string, o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload }})
+		w := sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-x"},
+			Change: func(_ string, o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload }})
 		cl := w.Client()
 		defer cl.Close()
 		size := "131072"
-		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &size}}, w.Names.State()); err != nil {
+		if _, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(),
+			[]kadm.AlterConfig{{Name: "max.message.bytes", Value: &size}}, w.Names.State()); err != nil {
 			t.Fatal(err)
 		}
 		n := w.Start("a")
 		w.AwaitOwners()
-		w.Send("k", fmt.Sprintf(`{"op":"register","channel":"r-x","recurrence":"every:1m","payload":%q}`, strings.Repeat("x", 81_000)))
+		w.Send("k", fmt.Sprintf(`{"op":"register","channel":"r-x","recurrence":"every:1m","payload":%q}`,
+			strings.Repeat("x", 81_000)))
 		time.Sleep(20*time.Minute + time.Second)
 		for _, c := range []struct {
 			order string

@@ -17,7 +17,10 @@ import (
 func TestGapBeforeTheFirstCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var accept []pipeline.Gap
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+			o *pipeline.Options) {
+			o.AcceptGaps = accept
+		}})
 		w.Start("a")
 		w.AwaitOwners()
 		time.Sleep(5 * time.Second)

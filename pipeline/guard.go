@@ -65,7 +65,8 @@ func (p *Partition) guardInputs(t *turn, in input) {
 // it writes to it, reads no further back than that.
 func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	was, is := p.guard, &t.guard
-	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands && was.Receipts == is.Receipts &&
+	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands &&
+		was.Receipts == is.Receipts &&
 		was.ReceiptsID == is.ReceiptsID && was.ControlID == is.ControlID && maps.Equal(was.Applied, is.Applied) {
 		return nil
 	}
@@ -113,8 +114,9 @@ func (p *Partition) sameLog(ctx context.Context, topic string, last *topics.Last
 		return err
 	}
 	from := min(lost, *next)
-	err = p.opts.gap(p.id, from, "%s/%d was read up to %d, but what stands at %d is another record: the log lost its end at %d or before, "+
-		"and what was appended since was never read", topic, p.id, *next, last.Offset, from)
+	err = p.opts.gap(p.id, from,
+		"%s/%d was read up to %d, but what stands at %d is another record: the log lost its end at %d or before, "+
+			"and what was appended since was never read", topic, p.id, *next, last.Offset, from)
 	if err == nil {
 		*next, *last = from, topics.LastRead{}
 	}
@@ -139,8 +141,9 @@ func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
 			return err
 		}
 	}
-	err = p.opts.gap(p.id, at, "%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
-		"What was fired since then is told nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
+	err = p.opts.gap(p.id, at,
+		"%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
+			"What was fired since then is told nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
 	if err != nil {
 		return err
 	}
@@ -153,20 +156,23 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 		return false
 	}
 	have, err := topics.DecodeProgress(rec.Value)
-	return err == nil && have.Seq == want.Seq && have.Term == want.Term && have.EventUS == want.EventUS && have.At == want.At
+	return err == nil && have.Seq == want.Seq && have.Term == want.Term && have.EventUS == want.EventUS &&
+		have.At == want.At
 }
 
 // lost says from which offset on a log is not the one that was read; -1 if it
 // is, or if nothing shows it. A record that compaction or retention took shows
 // nothing by itself; the leader epochs may.
-func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64, error) {
+func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64,
+	error) {
 	if through, epoch := last.Through(); epoch >= 0 {
 		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
 		if err != nil || end >= 0 && end <= through {
 			return end, err
 		}
 	}
-	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset, o.decompressor())
+	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset,
+		o.decompressor())
 	if err != nil || r == nil {
 		return -1, err
 	}
@@ -185,8 +191,10 @@ func (o *Options) ownedBy(group string) error {
 	if group == "" || group == o.Group || group == o.TakeOverGroup {
 		return nil
 	}
-	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would fire everything twice. "+
-		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and start once with --take-over %s",
+	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would "+
+		"fire everything twice. "+
+		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and "+
+		"start once with --take-over %s",
 		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)
 }
 
@@ -195,7 +203,8 @@ func (o *Options) ownedBy(group string) error {
 func (p *Partition) askGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
-	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted, kafkapart.Earliest)
+	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, p.names.state, p.id, kafkapart.ReadCommitted,
+		kafkapart.Earliest)
 	if err != nil {
 		return err
 	}
@@ -233,7 +242,8 @@ const (
 func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
-		if fs, from, err = p.kafka.reader.ReadFrom(ctx, p.state(), from, p.opts.isolation(), p.opts.decompressor()); err != nil {
+		if fs, from, err = p.kafka.reader.ReadFrom(ctx, p.state(), from, p.opts.isolation(),
+			p.opts.decompressor()); err != nil {
 			return nil, err
 		}
 		for it := fs.RecordIter(); !it.Done(); {
@@ -298,7 +308,8 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 			return err // an election; what was there is asked for at the next gap
 		}
 		if !control && end > next && end <= first {
-			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group on this prefix? "+
+			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group "+
+				"on this prefix? "+
 				"Stop it, then restart this one", errSecondWriter, p.names.state, p.id, next)
 		}
 		next = max(end, next+1)

@@ -46,7 +46,8 @@ func TestUnreadableBatchWasReadLast(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.Register("l", time.Now().Add(time.Hour))
 		time.Sleep(5 * time.Second)
-		bomb := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value", Zeros: 200 << 20}}}.Batch()
+		bomb := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value",
+			Zeros: 200 << 20}}}.Batch()
 		w.SendBatch(w.Names.Commands(), 0, bomb)
 		time.Sleep(10 * time.Second)
 		if n := len(w.Dump(w.Names.Rejected())); n != 1 {
@@ -101,7 +102,8 @@ func TestTruncatedBehindTheLastCommand(t *testing.T) {
 		n := w.Start("a")
 		time.Sleep(20 * time.Second)
 		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "lost its end") {
-			t.Errorf("not ready: %s; the marker at %d was read, and the leader says that its epoch ended before it", why, marker)
+			t.Errorf("not ready: %s; the marker at %d was read, and the leader says that its epoch ended before it",
+				why, marker)
 		}
 	})
 }

@@ -42,12 +42,14 @@ func TestTwoGroups(t *testing.T) {
 				}
 				aborted, openings := w.Heard("aborted"), w.Heard("openings")
 				b := w.Start("b")
-				if err := b.Wait(); !errors.Is(err, pipeline.ErrForeignGroup) || !strings.Contains(err.Error(), `"waterclock.engine"`) || !strings.Contains(err.Error(), `"other"`) {
+				if err := b.Wait(); !errors.Is(err, pipeline.ErrForeignGroup) ||
+					!strings.Contains(err.Error(), `"waterclock.engine"`) || !strings.Contains(err.Error(), `"other"`) {
 					t.Fatalf("the second group's node said %v", err)
 				}
 				w.Kill("b")
 				if n := w.Heard("aborted"); n > aborted || w.Heard("openings") > openings {
-					t.Errorf("the owner was disturbed: %d turns aborted, %d openings", n-aborted, w.Heard("openings")-openings)
+					t.Errorf("the owner was disturbed: %d turns aborted, %d openings", n-aborted,
+						w.Heard("openings")-openings)
 				}
 				time.Sleep(10 * time.Second)
 				takeOver = "waterclock.engine"
@@ -122,8 +124,10 @@ func TestTruncatedInputs(t *testing.T) {
 		epochs     bool // the leader says that the epoch ended earlier
 	}{
 		{"nothing", "", func(*topics.Guard) {}, false},
-		{"another record of commands", "waterclock.commands/0 was read up to", func(g *topics.Guard) { g.Commands.Sum++ }, false},
-		{"another record of receipts", "waterclock.receipts/0 was read up to", func(g *topics.Guard) { g.Receipts.Sum++ }, false},
+		{"another record of commands", "waterclock.commands/0 was read up to",
+			func(g *topics.Guard) { g.Commands.Sum++ }, false},
+		{"another record of receipts", "waterclock.receipts/0 was read up to",
+			func(g *topics.Guard) { g.Receipts.Sum++ }, false},
 		{"an epoch that ended before", "the log lost its end at 1 ", func(*topics.Guard) {}, true},
 		{"receipts made again", "receipts in the old one are lost", func(g *topics.Guard) { g.ReceiptsID[0]++ }, false},
 		{"control made again", "", func(g *topics.Guard) { g.ControlID[0]++ }, false},
@@ -132,21 +136,26 @@ func TestTruncatedInputs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+					o *pipeline.Options) {
+					o.AcceptGaps = accept
+				}})
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 5 {
 					w.Register(fmt.Sprint("k", i), time.Now().Add(time.Hour))
-					w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Key: []byte("k0"), Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`)})
+					w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Key: []byte("k0"),
+						Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`)})
 				}
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
 				rewrite(t, w, c.change)
 				if c.epochs {
-					w.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-						w.Cluster.KeepControl()
-						return epochEnds(req.(*kmsg.OffsetForLeaderEpochRequest), w.Names.Commands(), 1), nil, true
-					})
+					w.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch),
+						func(req kmsg.Request) (kmsg.Response, error, bool) {
+							w.Cluster.KeepControl()
+							return epochEnds(req.(*kmsg.OffsetForLeaderEpochRequest), w.Names.Commands(), 1), nil, true
+						})
 				}
 				n := w.Start("a")
 				if c.name == "another group" {
@@ -208,13 +217,17 @@ func TestTruncatedState(t *testing.T) {
 		t.Run(fmt.Sprint("turn at ", at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = accept }})
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+					o *pipeline.Options) {
+					o.AcceptGaps = accept
+				}})
 				w.Start("a")
 				w.AwaitOwners()
 				w.Register("x", time.Now().Add(time.Hour))
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
-				st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"), Cache: statestore.NewCache(1 << 20)})
+				st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"),
+					Cache: statestore.NewCache(1 << 20)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -227,13 +240,15 @@ func TestTruncatedState(t *testing.T) {
 					t.Fatal(err)
 				}
 				b := st.NewBatch()
-				b.SetMeta("progress_at", binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(at)), uint64(last.Seq)))
+				b.SetMeta("progress_at", binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(at)),
+					uint64(last.Seq)))
 				if err := errors.Join(b.Commit(), st.Close()); err != nil {
 					t.Fatal(err)
 				}
 				n := w.Start("a")
 				time.Sleep(20 * time.Second)
-				if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "waterclock.state/0") || !strings.Contains(why, "lost its end") {
+				if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "waterclock.state/0") ||
+					!strings.Contains(why, "lost its end") {
 					t.Fatalf("not ready: %s", why)
 				}
 				accept = gapsOf(t, n)
@@ -254,7 +269,8 @@ func TestStoreThatAnOlderVersionHasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
 		location := func(write []byte) (was []byte) {
-			st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"), Cache: statestore.NewCache(1 << 20)})
+			st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"),
+				Cache: statestore.NewCache(1 << 20)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,8 @@ func TestEmptyCalendar(t *testing.T) {
 	due := w.Tail(w.Names.Due("default"))
 	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "empty"}))
 	w.Eventually("the calendar is known", applied(n, 1))
-	w.Send("far", `{"op":"register","recurrence":"FREQ=DAILY","timezone":"UTC","calendars":{"names":["empty"],"on":"skip"}}`)
+	w.Send("far",
+		`{"op":"register","recurrence":"FREQ=DAILY","timezone":"UTC","calendars":{"names":["empty"],"on":"skip"}}`)
 	w.Send("soon", `{"op":"register","delay":"0s"}`)
 	takeDue(t, due, []string{"soon"})
 	if s, err := n.Get(w.Context(), "far"); err != nil || s == nil || s.Series.At == 0 {

@@ -24,11 +24,13 @@ func TestNewerState(t *testing.T) {
 		if err := w.Stop("a"); err != nil {
 			t.Fatal(err)
 		}
-		w.Produce(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{1 << 3, 99}}) // format 99
+		// format 99
+		w.Produce(&kgo.Record{Topic: w.Names.State(), Partition: 0, Key: []byte("x"), Value: []byte{1 << 3, 99}})
 		n := w.Start("a")
 		time.Sleep(2 * time.Hour)
 		w.RequireDelivered(keyOn(1), 1)
-		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "partition 0 is refused") || !strings.Contains(why, "newer version") || strings.Contains(why, "partition 1") {
+		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "partition 0 is refused") ||
+			!strings.Contains(why, "newer version") || strings.Contains(why, "partition 1") {
 			t.Errorf("not ready because %s", why)
 		}
 		for _, s := range n.Engine.Partitions() {

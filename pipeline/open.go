@@ -38,7 +38,8 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
-		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o}, pace: pace{fixed: o.MinInterval, floor: o.turnFloor()},
+		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
+		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor()},
 	}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
@@ -186,7 +187,8 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.kafka.produce(ctx, &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard, Value: guard})
+		p.kafka.produce(ctx, &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard,
+			Value: guard})
 	}
 	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
 	p.kafka.produce(ctx, r)

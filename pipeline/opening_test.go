@@ -24,7 +24,8 @@ func TestSlowToSay(t *testing.T) {
 		w.Kill("a")
 		w.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
 			w.Cluster.KeepControl()
-			if r := req.(*kmsg.ListOffsetsRequest); r.IsolationLevel == 1 && len(r.Topics) > 2 { // all that turns write to
+			// all that turns write to
+			if r := req.(*kmsg.ListOffsetsRequest); r.IsolationLevel == 1 && len(r.Topics) > 2 {
 				w.Cluster.SleepControl(func() { time.Sleep(4 * time.Second) })
 			}
 			return nil, nil, false
@@ -44,7 +45,8 @@ func TestRefusesToBeEnded(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
 		w.MaxLate = time.Second
 		bad := w.Names.Due("bad")
-		if err := w.Cluster.CreateTopic(bad, w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+		if err := w.Cluster.CreateTopic(bad, w.P,
+			map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 			t.Fatal(err)
 		}
 		openTransaction(t, w, "flink", 0, &kgo.Record{Topic: bad, Key: []byte("other")})
@@ -55,7 +57,8 @@ func TestRefusesToBeEnded(t *testing.T) {
 			w.Cluster.KeepControl()
 			return refuseProducers(req.(*kmsg.DescribeProducersRequest), bad), nil, true
 		})
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Topic: bad, Err: kerr.TopicAuthorizationFailed, Count: -1})
+		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Topic: bad,
+			Err: kerr.TopicAuthorizationFailed, Count: -1})
 		w.Start("a")
 		w.AwaitOwners()
 		openings := w.Heard("openings")
@@ -75,7 +78,8 @@ func TestSilentWhenOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSick(t)
 		w.Kill("a")
-		silent := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: w.Names.Due("bad"), Err: kerr.LeaderNotAvailable, Count: -1})
+		silent := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: w.Names.Due("bad"),
+			Err: kerr.LeaderNotAvailable, Count: -1})
 		begin := time.Now()
 		w.Start("a")
 		w.AwaitOwners()

@@ -26,7 +26,8 @@ func TestOutage(t *testing.T) {
 		{"cut off", func(_ *sim.World, n *sim.Node) func() { n.Hang(); n.Cut(); return n.Heal }},
 		{"gone", func(_ *sim.World, n *sim.Node) func() { n.Refuse(); return n.Heal }},
 		{"refusing", func(w *sim.World, _ *sim.Node) func() {
-			return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.EndTxn}, Err: kerr.ClusterAuthorizationFailed, Count: 1 << 30}).Remove
+			return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.EndTxn},
+				Err: kerr.ClusterAuthorizationFailed, Count: 1 << 30}).Remove
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { away(t, c.hit) }) })
@@ -51,7 +52,8 @@ func away(t *testing.T, hit func(*sim.World, *sim.Node) func()) {
 		}
 		s := parts[0]
 		if want := 30*time.Second + time.Duration(minute)*time.Minute; s.OldestOverdue.Round(time.Second) != want {
-			t.Errorf("%v away, the oldest is said to be %v overdue, want %v (%s)", time.Duration(minute+1)*time.Minute, s.OldestOverdue, want, s.Doing)
+			t.Errorf("%v away, the oldest is said to be %v overdue, want %v (%s)", time.Duration(minute+1)*time.Minute,
+				s.OldestOverdue, want, s.Doing)
 		}
 		if s.Pending != 10 {
 			t.Errorf("%d triggers are said to be pending, want 10 (%s)", s.Pending, s.Doing)

@@ -176,7 +176,8 @@ func checkOutbox(t *testing.T, log *sourceLog, target int32, received []int64, l
 		got := slices.Contains(applied, off)
 		named := slices.ContainsFunc(lost, func(l offsets) bool { return l.from <= off && off < l.to })
 		if !got && !named {
-			t.Fatalf("target %d: %d was neither forwarded nor named as lost; applied %v, lost %v", target, off, applied, lost)
+			t.Fatalf("target %d: %d was neither forwarded nor named as lost; applied %v, lost %v", target, off, applied,
+				lost)
 		}
 	}
 }

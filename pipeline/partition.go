@@ -138,7 +138,8 @@ func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.apply(ctx, t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
 		return fmt.Errorf("apply: %w", err)
 	}
-	due := p.advance(t, in)                     // 3_advance.go  moves the hand to the newest time the barrier has passed
+	// 3_advance.go moves the hand to the newest time the barrier has passed
+	due := p.advance(t, in)
 	if err := p.emit(ctx, t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
 		return fmt.Errorf("emit: %w", err)
 	}

@@ -84,8 +84,10 @@ func (o *Process) writes() topics.Format { return topics.Format(o.format.Load())
 // Recovery is how stores of this process are recovered.
 func (o *Process) Recovery() *recovery.Config {
 	return &recovery.Config{
-		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(), FetchMaxWait: o.FetchMaxWait,
-		Dir: o.Dir, Cache: o.Cache, FS: o.StoreFS, MaxAway: o.MaxAway, Chunk: cmp.Or(o.restoreChunk, recovery.DefaultChunk),
+		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(),
+		FetchMaxWait: o.FetchMaxWait,
+		Dir:          o.Dir, Cache: o.Cache, FS: o.StoreFS, MaxAway: o.MaxAway,
+		Chunk:  cmp.Or(o.restoreChunk, recovery.DefaultChunk),
 		Logger: o.Logger, Stored: func(partition int32) { o.Listener.Step(partition, StepRestore) },
 		GapRecreated: o.gapRecreated,
 	}

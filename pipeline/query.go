@@ -30,8 +30,10 @@ type Status struct {
 	RestoreTotal   int64  // of so many
 	Doing          string // step of opening, or of the turn
 	Ready          bool
-	Held           bool   // clocks are too far apart to fire
-	Refused        string // why it must not be opened: gap, newer_format, second_writer; "" if nothing is known against it
+	Held           bool // clocks are too far apart to fire
+	// why it must not be opened: gap, newer_format, second_writer; "" if nothing is known against
+	// it
+	Refused        string
 	RefusedBecause string // in words
 	StoreBytes     int64  // on disk
 	Turns          int64

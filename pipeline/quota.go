@@ -43,7 +43,8 @@ func newQuotas(o *Process) *quotas {
 	if o.Quota == nil {
 		return nil
 	}
-	return &quotas{of: o.Quota, share: 1 / float64(o.Partitions), pending: map[string]int64{}, buckets: map[string]*bucket{}}
+	return &quotas{of: o.Quota, share: 1 / float64(o.Partitions), pending: map[string]int64{},
+		buckets: map[string]*bucket{}}
 }
 
 // count finds out what tenants with a bound have pending.
@@ -92,7 +93,8 @@ func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) (lim
 		return "", nil
 	}
 	bound := q.of(tenant)
-	if most := max(1, int64(float64(bound.MaxPending)*q.share)); bound.MaxPending > 0 && !known && q.pending[tenant] >= most {
+	if most := max(1, int64(float64(bound.MaxPending)*q.share)); bound.MaxPending > 0 && !known &&
+		q.pending[tenant] >= most {
 		return limitPending, quotaError(tenant, limitPending, fmt.Sprint(bound.MaxPending))
 	}
 	if bound.Rate > 0 && !q.spend(tenant, max(1, bound.Rate*q.share), appended) {
@@ -110,7 +112,8 @@ const (
 )
 
 func quotaError(tenant, limit, value string) *trigger.Error {
-	return &trigger.Error{Code: trigger.CodeQuotaExceeded, Msg: fmt.Sprintf("tenant %s is at its limit tenants.%s.%s, %s", tenant, tenant, limit, value)}
+	return &trigger.Error{Code: trigger.CodeQuotaExceeded,
+		Msg: fmt.Sprintf("tenant %s is at its limit tenants.%s.%s, %s", tenant, tenant, limit, value)}
 }
 
 func (q *quotas) spend(tenant string, rate float64, at trigger.Instant) bool {

@@ -39,7 +39,10 @@ func TestQuotas(t *testing.T) {
 	}
 	w.Start("a", bounded)
 	for _, tenant := range []string{"few", "slow", "free"} {
-		w.SendAll(100, func(i int) (string, string) { return fmt.Sprintf("%s/%d", tenant, i), `{"op":"register","delay":"1h"}` })
+		w.SendAll(100, func(i int) (string, string) {
+			return fmt.Sprintf("%s/%d", tenant, i),
+				`{"op":"register","delay":"1h"}`
+		})
 	}
 	rejected := w.Tail(w.Names.Rejected())
 	count := map[string]int{}

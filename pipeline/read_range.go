@@ -18,14 +18,17 @@ const readRangeWithin = 2 * time.Minute
 // readRange calls f for every committed record of a partition in [from, to).
 // It returns without an error only when all of it was seen, or is known to be
 // hidden for good: silence alone may be a broker that is slow.
-func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64, f func(*kgo.Record)) error {
+func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64,
+	f func(*kgo.Record)) error {
 	if from >= to {
 		return nil
 	}
 	batches := p.opts.batchReader()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(250 * time.Millisecond),
-		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(250 * time.Millisecond),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 	}, append(p.opts.Kafka[:len(p.opts.Kafka):len(p.opts.Kafka)], kgo.WithDecompressor(batches))...)...)
 	if err != nil {
@@ -49,11 +52,13 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 				continue
 			}
 			if !p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
-				return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
+				return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+					Err: fe.Err}
 			}
 		}
 		if fs.NumRecords() == 0 {
-			if at, err = p.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, at); err != nil {
+			if at, err = p.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition},
+				at); err != nil {
 				return err
 			}
 		}
@@ -64,7 +69,8 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 				f(r)
 			}
 		}
-		if at, err = p.passInRange(ctx, cl, kafkapart.TopicPartition{Topic: topic, Partition: partition}, at); err != nil {
+		if at, err = p.passInRange(ctx, cl, kafkapart.TopicPartition{Topic: topic, Partition: partition},
+			at); err != nil {
 			return err
 		}
 	}

@@ -20,11 +20,13 @@ func TestDeadLetterIsTheDueEvent(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{})
 	w.Start("a")
 	due, dead := w.Tail(w.Names.Due("r-push")), w.Tail(w.Names.DeadLetter())
-	w.Send("k", `{"op":"register","delay":"10ms","channel":"r-push","payload":{"a":1},"headers":{"x":"y"},"tags":{"type":"t"},"expires_after":"1h"}`)
+	w.Send("k",
+		`{"op":"register","delay":"10ms","channel":"r-push","payload":{"a":1},"headers":{"x":"y"},"tags":{"type":"t"},"expires_after":"1h"}`)
 	var last *kgo.Record
 	for attempt := 1; attempt <= 3; attempt++ {
 		last = due.Next()
-		w.Receipt("k", fmt.Sprintf(`{"due_id":%q,"channel":"r-push","outcome":"retry","attempt":%d,"code":"503"}`, pipelinetest.Header(last, "ce_id"), attempt))
+		w.Receipt("k", fmt.Sprintf(`{"due_id":%q,"channel":"r-push","outcome":"retry","attempt":%d,"code":"503"}`,
+			pipelinetest.Header(last, "ce_id"), attempt))
 	}
 	letter := dead.Next()
 	got, want := headersOf(letter, "wc-error-"), headersOf(last, "ce_wcbasis")
@@ -71,7 +73,8 @@ func TestDeliveriesAreReported(t *testing.T) {
 		w.Send(o, `{"op":"register","delay":"0","channel":"r-push"}`)
 	}
 	for _, r := range due.Take(len(decisions)) {
-		said := fmt.Sprintf(`{"due_id":%q,"channel":"elsewhere","outcome":%q,"attempt":1,"retry_after":"1h"}`, pipelinetest.Header(r, "ce_id"), r.Key)
+		said := fmt.Sprintf(`{"due_id":%q,"channel":"elsewhere","outcome":%q,"attempt":1,"retry_after":"1h"}`,
+			pipelinetest.Header(r, "ce_id"), r.Key)
 		w.Receipt(string(r.Key), said)
 		w.Receipt(string(r.Key), strings.Replace(said, string(r.Key)+`","attempt"`, `failed","attempt"`, 1)) // too late
 		w.Receipt("nobody", strings.ReplaceAll(said, string(r.Key)+"@", "nobody@"))

@@ -28,7 +28,9 @@ func ParseGaps(text string) ([]Gap, error) {
 		partition, err1 := strconv.ParseInt(p, 10, 32)
 		offset, err2 := strconv.ParseInt(o, 10, 64)
 		if !found || err1 != nil || err2 != nil || partition < 0 || offset < 0 {
-			return nil, fmt.Errorf("%q is not PARTITION:OFFSET, such as 3:4711: copy it from the message of the partition that refuses", one)
+			return nil,
+				fmt.Errorf("%q is not PARTITION:OFFSET, such as 3:4711: copy it from the message of the partition "+
+					"that refuses", one)
 		}
 		out = append(out, Gap{int32(partition), offset})
 	}
@@ -49,7 +51,8 @@ func (o *Options) gap(partition int32, offset int64, format string, args ...any)
 	all := at.String()
 	for _, accepted := range o.AcceptGaps {
 		if accepted == at {
-			o.Logger.Warn("going on in spite of what is lost, as the operator has decided", "partition", partition, "offset", offset, "lost", why)
+			o.Logger.Warn("going on in spite of what is lost, as the operator has decided", "partition", partition,
+				"offset", offset, "lost", why)
 			return nil
 		}
 		if accepted.Partition == partition {

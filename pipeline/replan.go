@@ -63,7 +63,8 @@ func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	}
 	sn := p.store.Snapshot()
 	defer sn.Close()
-	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned, moves: w.moved + w.batch.size(maxMoves)}
+	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned,
+		moves: w.moved + w.batch.size(maxMoves)}
 	s.written(ctx)
 	before := w.moved
 	err := s.walk(ctx, sn)
@@ -76,7 +77,8 @@ func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	}
 	t.progress.NextControl = max(t.progress.NextControl, w.next)
 	p.replan = nil
-	p.log.Info("re-planned triggers", "reason", w.reason, "looked_at", w.scanned, "moved", w.moved, "took", time.Since(w.start))
+	p.log.Info("re-planned triggers", "reason", w.reason, "looked_at", w.scanned, "moved", w.moved, "took",
+		time.Since(w.start))
 	return nil
 }
 
@@ -150,7 +152,8 @@ func (s *replanShare) resolveKey(ctx context.Context, key trigger.Key, value []b
 func (s *replanShare) resolveAt(ctx context.Context, at statestore.Home, key trigger.Key, value []byte) bool {
 	if _, done := s.w.ahead[key]; done {
 		delete(s.w.ahead, key)
-	} else if e := s.resolveStored(ctx, key, value); e != nil && len(s.w.ahead) < replanAhead && liesAhead(at, e.timers) {
+	} else if e := s.resolveStored(ctx, key, value); e != nil && len(s.w.ahead) < replanAhead &&
+		liesAhead(at, e.timers) {
 		if s.w.ahead == nil {
 			s.w.ahead = map[trigger.Key]struct{}{}
 		}

@@ -23,8 +23,10 @@ import (
 // zones=all: spread over 16 zones, of which one has other rules. zones=moved:
 // all in that one, and every trigger moves.
 func BenchmarkReplan(b *testing.B) {
-	all := []string{"Asia/Almaty", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "UTC", "Europe/London", "Asia/Kolkata", "America/Sao_Paulo",
-		"Australia/Sydney", "Africa/Cairo", "America/Chicago", "Europe/Paris", "Asia/Shanghai", "America/Santiago", "Africa/Lagos", "Pacific/Auckland"}
+	all := []string{"Asia/Almaty", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "UTC", "Europe/London",
+		"Asia/Kolkata", "America/Sao_Paulo",
+		"Australia/Sydney", "Africa/Cairo", "America/Chicago", "Europe/Paris", "Asia/Shanghai", "America/Santiago",
+		"Africa/Lagos", "Pacific/Auckland"}
 	for _, c := range []struct {
 		name  string
 		zones []string
@@ -54,8 +56,10 @@ func replanOnce(b *testing.B, zones []string) {
 	for at := 0; at < n; at += 50_000 {
 		w.SendAll(min(50_000, n-at), func(i int) (key, body string) {
 			i += at
-			return fmt.Sprintf("series-%07d", i), fmt.Sprintf(`{"op":"register","recurrence":"%s","start":"2030-01-01T%02d:%02d","timezone":%q,"payload":"%064d"}`,
-				[]string{"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE", "FREQ=MONTHLY;BYMONTHDAY=-1", "cron:30 9 * * 1-5"}[i%4], i%24, i%60, zones[i%len(zones)], i)
+			return fmt.Sprintf("series-%07d", i),
+				fmt.Sprintf(`{"op":"register","recurrence":"%s","start":"2030-01-01T%02d:%02d","timezone":%q,"payload":"%064d"}`,
+					[]string{"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE", "FREQ=MONTHLY;BYMONTHDAY=-1",
+						"cron:30 9 * * 1-5"}[i%4], i%24, i%60, zones[i%len(zones)], i)
 		})
 	}
 	for pending(node) < int64(n) {
@@ -102,7 +106,8 @@ func fire(b *testing.B, w *pipelinetest.World) (stop func() []time.Duration) {
 		n := 0
 		for ; !done.Load(); n++ {
 			at := time.Now().Add(500 * time.Millisecond)
-			w.Send(fmt.Sprintf("once-%d-%d", run, n), fmt.Sprintf(`{"op":"register","channel":"orders","fire_at":%q}`, at.UTC().Format(time.RFC3339Nano)))
+			w.Send(fmt.Sprintf("once-%d-%d", run, n), fmt.Sprintf(`{"op":"register","channel":"orders","fire_at":%q}`,
+				at.UTC().Format(time.RFC3339Nano)))
 			time.Sleep(5 * time.Millisecond)
 		}
 		sent <- n
@@ -113,7 +118,8 @@ func fire(b *testing.B, w *pipelinetest.World) (stop func() []time.Duration) {
 		prefix := fmt.Sprintf("once-%d-", run)
 		for len(late) < n {
 			r := tail.Next()
-			if at, err := time.Parse(time.RFC3339, pipelinetest.Header(r, "ce_time")); err == nil && string(r.Key[:len(prefix)]) == prefix {
+			if at, err := time.Parse(time.RFC3339, pipelinetest.Header(r, "ce_time")); err == nil &&
+				string(r.Key[:len(prefix)]) == prefix {
 				late = append(late, r.Timestamp.Sub(at))
 			}
 		}

@@ -51,7 +51,8 @@ func TestReplanWhileWritten(t *testing.T) {
 		w.PutCalendar("holidays", []string{"2030-05-02"})
 		time.Sleep(5 * time.Second)
 		for i := range n {
-			w.Send(fmt.Sprintf("k%04d", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`, i/300, i/5%60))
+			w.Send(fmt.Sprintf("k%04d", i),
+				fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":"Europe/Berlin","calendars":{"names":["holidays"],"on":"skip"}}`, i/300, i/5%60))
 		}
 		time.Sleep(5 * time.Second)
 		stored.Store(0)
@@ -61,7 +62,8 @@ func TestReplanWhileWritten(t *testing.T) {
 			t.Fatalf("only %d commands: the replan was over", commands.Load())
 		}
 		err := a.Engine.Scan(t.Context(), 0, "", func(s *trigger.State) bool {
-			if strings.HasPrefix(s.Series.Occurrence, "2030-05-01") || strings.HasPrefix(s.Series.Occurrence, "2030-05-02") {
+			if strings.HasPrefix(s.Series.Occurrence, "2030-05-01") ||
+				strings.HasPrefix(s.Series.Occurrence, "2030-05-02") {
 				t.Errorf("%s, %s, is planned for %s", s.Key, s.Status, s.Series.Occurrence)
 			}
 			return true
@@ -110,7 +112,9 @@ func TestTZUpdateOfMany(t *testing.T) {
 	w.Release("2023c", old)
 	w.Eventually("2023c is in force", applied(node, 1))
 	w.SendAll(2*n, func(i int) (string, string) {
-		return fmt.Sprintf("k%d", i), fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":%q}`, i%24, i%60, []string{"Asia/Almaty", "America/New_York"}[i%2])
+		return fmt.Sprintf("k%d", i),
+			fmt.Sprintf(`{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T%02d:%02d","timezone":%q}`,
+				i%24, i%60, []string{"Asia/Almaty", "America/New_York"}[i%2])
 	})
 	w.Send("paused", `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00","timezone":"Asia/Almaty"}`)
 	w.Send("paused", `{"op":"pause"}`)

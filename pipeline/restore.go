@@ -50,7 +50,8 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 		p.kept.restoring(r.Next-from, end-from)
 		if now := time.Now(); now.Sub(logged) >= restoreLog {
 			logged = now
-			p.log.Info("restoring from topic state", "read", r.Next-from, "of", end-from, "per_second", int64(float64(r.Records)/now.Sub(begin).Seconds()))
+			p.log.Info("restoring from topic state", "read", r.Next-from, "of", end-from, "per_second",
+				int64(float64(r.Records)/now.Sub(begin).Seconds()))
 		}
 	}
 	if err := errors.Join(r.Flush(), p.store.Filled()); err != nil {
@@ -66,7 +67,8 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 const nearEnd = 1000
 
 // reading returns what reads topic state from r.Next on: all there is.
-func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error), done func(), err error) {
+func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error),
+	done func(), err error) {
 	if end-r.Next <= nearEnd {
 		next := r.Next
 		return func(ctx context.Context) (fs kgo.Fetches, err error) {

@@ -34,7 +34,9 @@ func BenchmarkRestore(b *testing.B) {
 		payload[i] = byte('a' + (i*7919)%26)
 	}
 	w.SendAll(200_000, func(i int) (string, string) {
-		return fmt.Sprintf("key-%d", i), fmt.Sprintf(`{"op":"register","delay":"%dm","user_id":"u%d","payload":{"p":%q,"n":%d}}`, 60+i%10_000, i%1000, payload, i)
+		return fmt.Sprintf("key-%d", i),
+			fmt.Sprintf(`{"op":"register","delay":"%dm","user_id":"u%d","payload":{"p":%q,"n":%d}}`, 60+i%10_000,
+				i%1000, payload, i)
 	})
 	w.Eventually("all decided", func() bool { return n.Partitions()[0].Pending == 200_000 })
 	_ = w.Stop("a")

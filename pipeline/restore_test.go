@@ -38,10 +38,11 @@ func TestRestoreBrokenOff(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at batch %d", blow.name, at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var passes, strike, read atomic.Int64
-					w := sim.New(t, sim.Options{Seed: uint64(at), Partitions: 1, Change: func(_ string, o *pipeline.Options) {
-						pipeline.RestoreInChunks(o, 16)
-						o.Listener = readHow{o.Listener, &read}
-					}})
+					w := sim.New(t, sim.Options{Seed: uint64(at), Partitions: 1,
+						Change: func(_ string, o *pipeline.Options) {
+							pipeline.RestoreInChunks(o, 16)
+							o.Listener = readHow{o.Listener, &read}
+						}})
 					w.OnStep(func(_ string, _ int32, step string) {
 						if step == "restore" {
 							if passes.Add(1) == strike.Load() {
@@ -53,7 +54,9 @@ func TestRestoreBrokenOff(t *testing.T) {
 					w.AwaitOwners()
 					for i := range 300 {
 						w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(3+i%7)*time.Minute))
-						w.Send(fmt.Sprintf("large%d", i), fmt.Sprintf(`{"op":"register","delay":"9d","payload":"%03000d"}`, i)) // or nothing of Pebble's log reaches the disk
+						// or nothing of Pebble's log reaches the disk
+						w.Send(fmt.Sprintf("large%d", i),
+							fmt.Sprintf(`{"op":"register","delay":"9d","payload":"%03000d"}`, i))
 					}
 					for i := range 60 { // later in the log than batches that know them
 						w.Cancel(fmt.Sprintf("k%d", i*5))

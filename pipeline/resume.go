@@ -37,8 +37,9 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 		return err
 	}
 	if away := p.now().Sub(p.progress.At); p.progress.Seq > 0 && away > compactionLag {
-		err := p.opts.gap(p.id, p.progress.NextCommand, "nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
-			"registers may be gone under later commands", p.id, away.Round(time.Hour), p.opts.Names.Commands())
+		err := p.opts.gap(p.id, p.progress.NextCommand,
+			"nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
+				"registers may be gone under later commands", p.id, away.Round(time.Hour), p.opts.Names.Commands())
 		if err != nil {
 			return err
 		}
@@ -46,7 +47,8 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	p.progress.Term++
 	if last := p.progress.Member; p.progress.Seq > 0 && last != p.opts.InstanceID {
 		p.takenOver = true
-		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term", p.progress.Term)
+		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term",
+			p.progress.Term)
 	}
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
 	p.progress.CommandsID, p.progress.StateID = ids.Commands, ids.State
@@ -70,7 +72,8 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	beside.Wait()
 	p.barrier = barrier.New(
 		barrier.Start{Topic: p.opts.Names.Commands(), Offset: p.progress.NextCommand},
-		barrier.Start{Topic: p.opts.Names.Receipts(), Offset: p.progress.NextReceipt}, p.opts.BarrierMaxHold, time.Now())
+		barrier.Start{Topic: p.opts.Names.Receipts(), Offset: p.progress.NextReceipt}, p.opts.BarrierMaxHold,
+		time.Now())
 	return err
 }
 
@@ -83,7 +86,8 @@ const compactionLag = 7 * 24 * time.Hour
 func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 	if p.progress.CommandsID != ids.Commands {
 		if p.progress.Seq > 0 {
-			err := p.opts.gapRecreated(p.id, ids.Commands, "topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
+			err := p.opts.gapRecreated(p.id, ids.Commands,
+				"topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
 			if err != nil {
 				return err
 			}
@@ -100,7 +104,8 @@ func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
 func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
 	was := &p.guard
 	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.Receipts {
-		err := p.opts.gapRecreated(p.id, ids.Receipts, "topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+		err := p.opts.gapRecreated(p.id, ids.Receipts,
+			"topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
 		if err != nil {
 			return err
 		}
@@ -108,7 +113,8 @@ func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
 		p.forgetReceiptOrigins()
 	}
 	if was.ControlID != ([16]byte{}) && was.ControlID != ids.Control {
-		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them", "topic", p.opts.Names.Control())
+		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them",
+			"topic", p.opts.Names.Control())
 		p.progress.NextControl = 0
 	}
 	return nil
@@ -152,14 +158,17 @@ func (p *Partition) followInputs(ctx context.Context) error {
 func (p *Partition) followFrom(topic string, next *int64, start, end int64) error {
 	if *next < start {
 		if p.progress.Seq > 0 { // also where nothing had come yet: an owner before us has seen the log begin
-			if err := p.opts.gap(p.id, start, "%s/%d begins at %d, but was read only up to %d", topic, p.id, start, *next); err != nil {
+			if err := p.opts.gap(p.id, start, "%s/%d begins at %d, but was read only up to %d", topic, p.id, start,
+				*next); err != nil {
 				return err
 			}
 		}
 		*next = start
 	}
 	if *next > end {
-		err := p.opts.gap(p.id, end, "%s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end", topic, p.id, end, *next)
+		err := p.opts.gap(p.id, end,
+			"%s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end", topic, p.id, end,
+			*next)
 		if err != nil {
 			return err
 		}

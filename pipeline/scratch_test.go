@@ -20,7 +20,10 @@ func TestScratch(t *testing.T) {
 				n = slabBytes + i // longer than a chunk
 			}
 			fill := byte(i + turn)
-			b, err := s.encode(func(b []byte) ([]byte, error) { return append(b, bytes.Repeat([]byte{fill}, n)...), nil })
+			b, err := s.encode(func(b []byte) ([]byte, error) {
+				return append(b, bytes.Repeat([]byte{fill}, n)...),
+					nil
+			})
 			if err != nil || len(b) != n {
 				t.Fatalf("piece %d: %d bytes, %v", i, len(b), err)
 			}

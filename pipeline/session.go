@@ -52,7 +52,8 @@ type written struct {
 
 func openSession(o *Process, partition int32) (*session, error) {
 	s := &session{
-		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}}, batches: o.batchReader(),
+		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}},
+		batches: o.batchReader(),
 		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{}, watcher: dangling.NewWatcher(),
 	}
 	s.scan = newBatchScan(s.reader, o)
@@ -159,13 +160,15 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 		return nil, err
 	}
 	for _, fe := range fs.Errors() {
-		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) || errors.Is(fe.Err, decompress.ErrLater) {
+		if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, context.Canceled) ||
+			errors.Is(fe.Err, decompress.ErrLater) {
 			continue
 		}
 		if s.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
 			continue // unreadable.go finds out
 		}
-		return nil, &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
+		return nil, &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+			Err: fe.Err}
 	}
 	records := fs.Records()
 	if len(records) == 0 && len(s.scan.suspects) > 0 {

@@ -37,7 +37,8 @@ func TestHungOwnerOfASharedPartition(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
-		const timeout = 5 * time.Second // of a transaction; the session, after which somebody else fences the owner, is longer
+		// of a transaction; the session, after which somebody else fences the owner, is longer
+		const timeout = 5 * time.Second
 		w := sim.New(t, sim.Options{Seed: seed, Partitions: 2, Change: func(_ string, o *pipeline.Options) {
 			o.Channels, o.TransactionTimeout = byKey{pipelinetest.Channels{Names: o.Names}}, timeout
 		}})
@@ -62,7 +63,8 @@ func TestHungOwnerOfASharedPartition(t *testing.T) {
 				key += "x"
 			}
 			due[key] = at
-			w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","channel":%q,"fire_at":%q}`, channel, at.UTC().Format(time.RFC3339Nano)))
+			w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","channel":%q,"fire_at":%q}`, channel,
+				at.UTC().Format(time.RFC3339Nano)))
 		}
 		begin := time.Now()
 		for i := range 300 {
@@ -127,7 +129,8 @@ func (s *sightings) of(key string) []sighting {
 // follow reads the committed records of topics as they become visible.
 func follow(t *testing.T, w *sim.World, names ...string) *sightings {
 	s := &sightings{byKey: map[string][]sighting{}}
-	cl := w.Client(kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	cl := w.Client(kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMaxWait(100*time.Millisecond), kgo.MetadataMaxAge(time.Second))
 	ctx, cancel := context.WithCancel(context.Background())
 	var reading sync.WaitGroup

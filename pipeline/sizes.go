@@ -66,7 +66,8 @@ func (p *Partition) learnSizes(ctx context.Context) error {
 	}
 	for topic, floor := range floors {
 		if has := all.Of(topic); has < floor {
-			return fmt.Errorf("topic %s takes records of %d bytes (max.message.bytes): it needs %d at least", topic, has, floor)
+			return fmt.Errorf("topic %s takes records of %d bytes (max.message.bytes): it needs %d at least", topic,
+				has, floor)
 		}
 	}
 	return nil
@@ -85,7 +86,8 @@ func (p *Partition) resize(refused *produceError) bool {
 	used := p.kafka.sizes.of(refused.topic)
 	learned := p.dueTopics.Sizes.Refused(context.Background(), refused.topic, used, !p.dueTopics.IsDue(refused.topic))
 	if learned {
-		p.log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used, "is", p.dueTopics.Sizes.Of(refused.topic))
+		p.log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used,
+			"is", p.dueTopics.Sizes.Of(refused.topic))
 	}
 	return learned
 }
@@ -109,7 +111,8 @@ func recordBytes(r *kgo.Record) int {
 // owner forwards the same records.
 const maxForwarded = output.MaxBatchBytes - 1<<10
 
-var errNotForwarded = &trigger.Error{Code: trigger.CodeTooLarge, Msg: "the record stands on another partition than its key's, and is too large to be forwarded"}
+var errNotForwarded = &trigger.Error{Code: trigger.CodeTooLarge,
+	Msg: "the record stands on another partition than its key's, and is too large to be forwarded"}
 
 // stateRoom is left for what a state grows by between commands: occurrences in
 // flight, 128 at most, and firings remembered.
@@ -125,12 +128,14 @@ func (p *Partition) mostState() int {
 // 128 occurrences in flight with different contents can make it, or a topic
 // that takes less than we would write.
 func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
-	if s := out.State; s == nil || len(s.Live) == 0 && contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
+	if s := out.State; s == nil || len(s.Live) == 0 &&
+		contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
 		return nil
 	}
 	b, err := topics.AppendState(nil, out.State)
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
-		return &trigger.Error{Code: trigger.CodeTooLarge, Msg: "the trigger with what is in flight of it would not fit into a record"}
+		return &trigger.Error{Code: trigger.CodeTooLarge,
+			Msg: "the trigger with what is in flight of it would not fit into a record"}
 	}
 	return nil
 }
@@ -141,7 +146,8 @@ const skipBytes = 32
 // addsNothing are the ops that make a record no larger, but for the note of a
 // pause, for which there is room: a trigger that what is in flight has filled must
 // still be stopped by its owner.
-var addsNothing = map[trigger.Op]bool{trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true, trigger.OpPause: true, trigger.OpResume: true}
+var addsNothing = map[trigger.Op]bool{trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true,
+	trigger.OpPause: true, trigger.OpResume: true}
 
 // contentBytes is what of a Spec may be large.
 func contentBytes(s *trigger.Spec) int {
@@ -175,10 +181,13 @@ func (p *Partition) tooLargeToFire(t *turn, fires []trigger.Fire) (reason string
 			continue
 		}
 		if now := p.dueTopics.Sizes.Of(topic); size <= now {
-			return "", fmt.Errorf("topic %s takes records of %d bytes by now, not %d: opening the partition again to send them", topic, now, most)
+			return "",
+				fmt.Errorf("topic %s takes records of %d bytes by now, not %d: opening the partition again to send "+
+					"them", topic, now, most)
 		}
 		p.dueTopics.Sizes.LearnBeside(topic)
-		return fmt.Sprintf("the due event takes %d bytes, and topic %s takes records of %d (max.message.bytes)", size, topic, most), nil
+		return fmt.Sprintf("the due event takes %d bytes, and topic %s takes records of %d (max.message.bytes)", size,
+			topic, most), nil
 	}
 	return "", nil
 }

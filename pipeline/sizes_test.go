@@ -41,23 +41,30 @@ func makePoison(w *pipelinetest.World) (all []*poison) {
 	add := func(name, topic string, rec rawbatch.Record) {
 		all = append(all, &poison{name: name, topic: topic, rec: rec})
 	}
-	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "not UTF-8": "\xff", "quotes": `"`} {
+	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "not UTF-8": "\xff",
+		"quotes": `"`} {
 		for _, n := range []int{256, 80_000, 300_000, 996_000, 1_100_000, 3_000_000} {
 			key, value := []byte(strings.Repeat(unit, n)), []byte(`{"op":"register","delay":"1s"}`)
 			add(fmt.Sprintf("key of %d %s", n, kind), w.Names.Commands(), rawbatch.Record{Key: key, Value: value})
 			for topics.Partition(key, w.P) != 0 { // a receipt that is forwarded is told by where it came to
 				key = append(key, 'x')
 			}
-			add(fmt.Sprintf("key of %d %s, a receipt", n, kind), w.Names.Receipts(), rawbatch.Record{Key: key, Value: value})
+			add(fmt.Sprintf("key of %d %s, a receipt", n, kind), w.Names.Receipts(),
+				rawbatch.Record{Key: key, Value: value})
 		}
 	}
 	for i := range 2 { // at home, and not
 		big := bytes.Repeat([]byte{0xff, 1}, 2_500_000)
-		add(fmt.Sprint("value ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-value-", i)), Value: big})
-		add(fmt.Sprint("header ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-header-", i)), Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: big}}})
-		add(fmt.Sprint("header name ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-name-", i)), Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: string(big)}}})
+		add(fmt.Sprint("value ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-value-", i)),
+			Value: big})
+		add(fmt.Sprint("header ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-header-", i)),
+			Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: big}}})
+		add(fmt.Sprint("header name ", i), w.Names.Commands(),
+			rawbatch.Record{Key: []byte(fmt.Sprint("poison-name-", i)), Value: []byte("{}"),
+				Headers: []kgo.RecordHeader{{Key: string(big)}}})
 	}
-	for i, rule := range []string{"cron:0 0 9223372036854775808W * *", "cron:0 0 * * 18446744073709551615#1"} { // no int holds the number
+	// no int holds the number
+	for i, rule := range []string{"cron:0 0 9223372036854775808W * *", "cron:0 0 * * 18446744073709551615#1"} {
 		value := fmt.Sprintf(`{"op":"register","recurrence":%q}`, rule)
 		key := fmt.Sprint("poison-rule-", i)
 		for n := 0; topics.Partition([]byte(key), w.P) != 0; n++ { // the rule is compiled at home
@@ -119,13 +126,16 @@ func checkPoison(t *testing.T, w *pipelinetest.World, all []*poison) {
 			t.Errorf("%s: no record or no event", p.name)
 			continue
 		}
-		if !bytes.HasPrefix(p.rec.Key, r.Key) || !bytes.HasPrefix(p.rec.Value, r.Value) || e.Reason != pipelinetest.Header(r, "wc-error-code") {
+		if !bytes.HasPrefix(p.rec.Key, r.Key) || !bytes.HasPrefix(p.rec.Value, r.Value) ||
+			e.Reason != pipelinetest.Header(r, "wc-error-code") {
 			t.Errorf("%s: refused as %s, told as %s", p.name, pipelinetest.Header(r, "wc-error-code"), e.Reason)
 		}
 		if sum := sha256.Sum256(p.rec.Key); len(p.rec.Key) > 255 {
 			hash := hex.EncodeToString(sum[:])
-			if pipelinetest.Header(r, "wc-error-key-hash") != "sha256:"+hash || !strings.Contains(e.Detail, hash) || len(e.Trigger) > 1024 {
-				t.Errorf("%s: hash %s, detail %s, a name of %d bytes", p.name, pipelinetest.Header(r, "wc-error-key-hash"), e.Detail, len(e.Trigger))
+			if pipelinetest.Header(r, "wc-error-key-hash") != "sha256:"+hash || !strings.Contains(e.Detail, hash) ||
+				len(e.Trigger) > 1024 {
+				t.Errorf("%s: hash %s, detail %s, a name of %d bytes", p.name,
+					pipelinetest.Header(r, "wc-error-key-hash"), e.Detail, len(e.Trigger))
 			}
 		}
 	}
@@ -135,7 +145,8 @@ func checkPoison(t *testing.T, w *pipelinetest.World, all []*poison) {
 func TestSmallTopics(t *testing.T) { onEach(t, 1, smallTopics) }
 
 func smallTopics(t *testing.T, w *pipelinetest.World) {
-	for topic, bytes := range map[string]string{w.Names.Events(): "20000", w.Names.Rejected(): "20000", w.Names.State(): "150000"} {
+	for topic, bytes := range map[string]string{w.Names.Events(): "20000", w.Names.Rejected(): "20000",
+		w.Names.State(): "150000"} {
 		w.Configure(topic, "max.message.bytes", bytes)
 	}
 	w.Start("a", func(o *pipeline.Options) { o.Limits.Payload, o.EventsPayload = topics.MaxPayload, true })
@@ -149,8 +160,10 @@ func smallTopics(t *testing.T, w *pipelinetest.World) {
 		t.Errorf("registered: a payload of %d bytes, truncated %v", len(e.Payload), e.Truncated)
 	}
 	w.SendTo(0, "large", `{"op":"register","delay":"50ms","payload":"`+strings.Repeat("p", 140_000)+`"}`)
-	if r := rejected.Next(); string(r.Key) != "large" || pipelinetest.Header(r, "wc-error-code") != "too_large" || pipelinetest.Header(r, "wc-error-truncated") == "" {
-		t.Errorf("%q is refused as %s, cut %s", r.Key, pipelinetest.Header(r, "wc-error-code"), pipelinetest.Header(r, "wc-error-truncated"))
+	if r := rejected.Next(); string(r.Key) != "large" || pipelinetest.Header(r, "wc-error-code") != "too_large" ||
+		pipelinetest.Header(r, "wc-error-truncated") == "" {
+		t.Errorf("%q is refused as %s, cut %s", r.Key, pipelinetest.Header(r, "wc-error-code"),
+			pipelinetest.Header(r, "wc-error-truncated"))
 	}
 	for i := range 200 { // a turn of more than any of these topics takes at once
 		w.SendTo(0, fmt.Sprint("many-", i), `{"op":"register","delay":"1s","payload":"`+strings.Repeat("p", 3000)+`"}`)
@@ -167,17 +180,20 @@ func TestSmallDueTopic(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) {
 			o.ManageTopics, o.FetchMaxWait, o.Limits.Payload = false, time.Second, topics.MaxPayload
 		}})
-		if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "10000"}); err != nil {
+		if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
+			map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "10000"}); err != nil {
 			t.Fatal(err)
 		}
 		w.Start("a")
 		w.AwaitOwners()
 		begin := time.Now()
 		at := func(d time.Duration) string { return begin.Add(d).UTC().Format(time.RFC3339Nano) }
-		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(5*time.Second), strings.Repeat("p", 11_000)))
+		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(5*time.Second),
+			strings.Repeat("p", 11_000)))
 		const n = 600
 		for i := range n { // all of a second in one turn: more than the topic takes at once
-			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at(time.Duration(5+i/100)*time.Second), strings.Repeat("p", 2000)))
+			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`,
+				at(time.Duration(5+i/100)*time.Second), strings.Repeat("p", 2000)))
 		}
 		time.Sleep(time.Hour)
 		seen := map[string]int{}
@@ -193,10 +209,12 @@ func TestSmallDueTopic(t *testing.T) {
 			t.Errorf("%d of %d fired", len(seen), n)
 		}
 		dead := w.Dump(w.Names.DeadLetter())
-		if len(dead) != 1 || string(dead[0].Key) != "poison" || !strings.Contains(pipelinetest.Header(dead[0], "wc-error-detail"), "max.message.bytes") {
+		if len(dead) != 1 || string(dead[0].Key) != "poison" ||
+			!strings.Contains(pipelinetest.Header(dead[0], "wc-error-detail"), "max.message.bytes") {
 			t.Fatalf("dead letters: %v", dead)
 		}
-		if s, err := w.Owner(topics.Partition([]byte("poison"), w.P)).Engine.Get(t.Context(), "poison"); err != nil || s == nil || s.Status != trigger.Failed {
+		if s, err := w.Owner(topics.Partition([]byte("poison"), w.P)).Engine.Get(t.Context(), "poison"); err != nil ||
+			s == nil || s.Status != trigger.Failed {
 			t.Errorf("the trigger is %+v, %v", s, err)
 		}
 	})
@@ -209,16 +227,20 @@ func TestUnknownSizes(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) {
 			o.ManageTopics, o.FetchMaxWait, o.Limits.Payload = false, time.Second, topics.MaxPayload
 		}})
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-		if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100000"}); err != nil {
+		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed,
+			Count: -1})
+		if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
+			map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100000"}); err != nil {
 			t.Fatal(err)
 		}
 		w.Start("a")
 		w.AwaitOwners()
 		at := time.Now().Add(5 * time.Second).UTC().Format(time.RFC3339Nano)
-		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 300_000)))
+		w.Send("poison", fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at,
+			strings.Repeat("p", 300_000)))
 		for i := range 100 {
-			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`, at, strings.Repeat("p", 3000)))
+			w.Send(fmt.Sprint("good-", i), fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q,"payload":"%s"}`,
+				at, strings.Repeat("p", 3000)))
 		}
 		time.Sleep(time.Hour)
 		if fired := w.Dump(w.Names.Due("bad")); len(fired) != 100 {

@@ -37,15 +37,16 @@ func TestSlowRestore(t *testing.T) {
 			t.Logf("seed %d", seed)
 			synctest.Test(t, func(t *testing.T) {
 				var slow late
-				w := sim.New(t, sim.Options{Seed: seed, Partitions: 1, Tombstones: time.Hour, Change: func(name string, o *pipeline.Options) {
-					o.Machine.Horizon, o.MaxAway, o.Heartbeat = 10*time.Minute, 30*time.Minute, 10*time.Minute
-					if c.name == "standby" {
-						o.Standby = 1
-					}
-					if name == "b" {
-						o.Kafka = append(o.Kafka, slow.options()...)
-					}
-				}})
+				w := sim.New(t, sim.Options{Seed: seed, Partitions: 1, Tombstones: time.Hour,
+					Change: func(name string, o *pipeline.Options) {
+						o.Machine.Horizon, o.MaxAway, o.Heartbeat = 10*time.Minute, 30*time.Minute, 10*time.Minute
+						if c.name == "standby" {
+							o.Standby = 1
+						}
+						if name == "b" {
+							o.Kafka = append(o.Kafka, slow.options()...)
+						}
+					}})
 				w.Start("a")
 				w.AwaitOwners()
 				due := time.Now().Add(8 * time.Hour)
@@ -58,7 +59,8 @@ func TestSlowRestore(t *testing.T) {
 					w.Cancel(fmt.Sprintf("gone%d", i))
 				}
 				time.Sleep(15 * time.Minute) // past the horizon: they are forgotten
-				if r := newestOf(w, "gone"); len(r) != 20 || slices.ContainsFunc(r, func(r *kgo.Record) bool { return r.Value != nil }) {
+				if r := newestOf(w, "gone"); len(r) != 20 ||
+					slices.ContainsFunc(r, func(r *kgo.Record) bool { return r.Value != nil }) {
 					t.Fatalf("of what was cancelled topic state holds %d, not 20 tombstones", len(r))
 				}
 
@@ -87,13 +89,14 @@ func TestSlowRestore(t *testing.T) {
 // far ahead the clock of its node is.
 func TestStandbyWithAClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 2, Tombstones: time.Hour, Change: func(name string, o *pipeline.Options) {
-			o.Standby, o.MaxAway = 1, 30*time.Minute
-			if name == "b" {
-				o.Now = func() time.Time { return time.Now().Add(30 * time.Hour) }
-				o.MaxClockOffset = 100 * time.Hour
-			}
-		}})
+		w := sim.New(t, sim.Options{Partitions: 2, Tombstones: time.Hour,
+			Change: func(name string, o *pipeline.Options) {
+				o.Standby, o.MaxAway = 1, 30*time.Minute
+				if name == "b" {
+					o.Now = func() time.Time { return time.Now().Add(30 * time.Hour) }
+					o.MaxClockOffset = 100 * time.Hour
+				}
+			}})
 		w.Epsilon = time.Second
 		w.Start("a")
 		w.AwaitOwners()

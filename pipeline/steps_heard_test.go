@@ -53,7 +53,10 @@ func TestStepsAreHeard(t *testing.T) {
 // nothing of a due topic in the middle of a turn.
 func TestWaitingForDueTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.HangAfter = time.Second }})
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+			o *pipeline.Options) {
+			o.HangAfter = time.Second
+		}})
 		a := w.Start("a")
 		w.AwaitOwners()
 		for _, channel := range []string{"x", "y", "z"} { // each may wait for itself
@@ -64,7 +67,8 @@ func TestWaitingForDueTopic(t *testing.T) {
 		w.Cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 			w.Cluster.KeepControl()
 			about := req.(*kmsg.MetadataRequest).Topics
-			return nil, nil, silent && len(about) == 1 && about[0].Topic != nil && strings.Contains(*about[0].Topic, ".due.")
+			return nil, nil, silent && len(about) == 1 && about[0].Topic != nil &&
+				strings.Contains(*about[0].Topic, ".due.")
 		})
 		time.Sleep(20 * time.Second)
 		silent = false

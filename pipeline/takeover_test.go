@@ -26,7 +26,8 @@ func TestDeathInsideARebalance(t *testing.T) {
 				w.Start("b")
 				shared(t, w, 2, time.Minute)
 				for i := range 100 {
-					w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(w.Rand.IntN(40_000))*time.Millisecond))
+					w.Register(fmt.Sprintf("k%d", i), time.Now().
+						Add(time.Duration(w.Rand.IntN(40_000))*time.Millisecond))
 				}
 				struck, once := make(chan struct{}), sync.Once{}
 				w.Cluster.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -143,7 +144,10 @@ func TestStormWhileRestoring(t *testing.T) {
 // another node take over.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Seed: 34, Change: func(_ string, o *pipeline.Options) { o.HangAfter = 20 * time.Second }})
+		w := sim.New(t, sim.Options{Seed: 34, Change: func(_ string,
+			o *pipeline.Options) {
+			o.HangAfter = 20 * time.Second
+		}})
 		var once sync.Once
 		stuck := make(chan struct{})
 		w.OnStep(func(node string, partition int32, step string) {

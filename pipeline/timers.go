@@ -52,7 +52,8 @@ func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
 			return false, err
 		}
 	}
-	if ts.wheel.Len()+ts.ready.Unpaced() >= ts.wheelEntries || ts.hydrated.Due > now+trigger.Instant(hydrateAhead.Milliseconds()) {
+	if ts.wheel.Len()+ts.ready.Unpaced() >= ts.wheelEntries ||
+		ts.hydrated.Due > now+trigger.Instant(hydrateAhead.Milliseconds()) {
 		return false, nil
 	}
 	ts.wheel.Advance(min(int64(now), ts.handBefore()), func(int64, string) bool { return false })

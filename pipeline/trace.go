@@ -38,9 +38,11 @@ func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tr
 	if !parent.Sampled() {
 		return tracing.Span{}
 	}
-	span := p.opts.Tracing.Begin(parent, "process "+rec.Topic, tracing.Consumer, tracing.Text("messaging.system", "kafka"),
+	span := p.opts.Tracing.Begin(parent, "process "+rec.Topic, tracing.Consumer,
+		tracing.Text("messaging.system", "kafka"),
 		tracing.Text("messaging.operation.type", "process"), tracing.Text("messaging.destination.name", rec.Topic),
-		tracing.Number("messaging.destination.partition.id", int64(rec.Partition)), tracing.Number("messaging.kafka.offset", rec.Offset),
+		tracing.Number("messaging.destination.partition.id", int64(rec.Partition)),
+		tracing.Number("messaging.kafka.offset", rec.Offset),
 		tracing.Text("waterclock.trigger", string(rec.Key)), tracing.Text("waterclock.op", cmd.Op.String()))
 	p.keep(t, span, parent)
 	return span
@@ -57,9 +59,11 @@ func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 		return
 	}
 	span := p.opts.Tracing.Begin(parent, "send "+topic, tracing.Producer, tracing.Text("messaging.system", "kafka"),
-		tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", topic), tracing.Text("messaging.message.id", f.ID()),
+		tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", topic),
+		tracing.Text("messaging.message.id", f.ID()),
 		tracing.Text("waterclock.trigger", string(f.Key)), tracing.Text("waterclock.channel", f.Channel),
-		tracing.Text("waterclock.scheduled_at", f.Nominal.String()), tracing.Number("waterclock.attempt", int64(f.Attempt)))
+		tracing.Text("waterclock.scheduled_at", f.Nominal.String()),
+		tracing.Number("waterclock.attempt", int64(f.Attempt)))
 	p.keep(t, span, parent)
 	if span.Recording() {
 		spec := *f.Spec // the trigger keeps its own
@@ -74,7 +78,8 @@ func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
 		return
 	}
 	if !t.traced.turn.Recording() {
-		t.traced.turn = p.opts.Tracing.Turn(because, "turn", p.pace.start, tracing.Number("waterclock.partition", int64(p.id)),
+		t.traced.turn = p.opts.Tracing.Turn(because, "turn", p.pace.start,
+			tracing.Number("waterclock.partition", int64(p.id)),
 			tracing.Number("waterclock.term", t.progress.Term), tracing.Number("waterclock.turn", t.progress.Seq))
 	}
 	span.Link(t.traced.turn.Parent())
@@ -93,7 +98,8 @@ func (d *traced) end(t *turn, failed string) {
 	if !d.turn.Recording() {
 		return
 	}
-	d.turn.Set(tracing.Number("waterclock.commands", int64(t.commands)), tracing.Number("waterclock.fires", int64(t.fires)), tracing.Number("waterclock.records", int64(t.records)))
+	d.turn.Set(tracing.Number("waterclock.commands", int64(t.commands)),
+		tracing.Number("waterclock.fires", int64(t.fires)), tracing.Number("waterclock.records", int64(t.records)))
 	for _, span := range append(d.spans, d.turn) {
 		if failed != "" {
 			span.Fail("turn given up: " + failed)

@@ -36,7 +36,8 @@ func traces(t *testing.T, w *pipelinetest.World) {
 	due, events := w.Tail(w.Names.Due("orders")), w.Tail(w.Names.Events())
 	quiet := "00-" + foreignTrace + "-" + foreignSpan + "-00"
 	for _, c := range []struct{ key, traceparent, want string }{
-		{"none", "", ""}, {"quiet", quiet, quiet}, {"garbled", foreignCalls + "0", ""}, {"followed", foreignCalls, "span"},
+		{"none", "", ""}, {"quiet", quiet, quiet}, {"garbled", foreignCalls + "0", ""},
+		{"followed", foreignCalls, "span"},
 	} {
 		var headers []kgo.RecordHeader
 		if c.traceparent != "" {
@@ -46,7 +47,8 @@ func traces(t *testing.T, w *pipelinetest.World) {
 		if c.key == "followed" {
 			partition = (partition + 1) % w.P // its trace survives forwarding
 		}
-		w.SendTo(partition, c.key, `{"op":"register","delay":"200ms","channel":"orders","payload":"marked-payload"}`, headers...)
+		w.SendTo(partition, c.key, `{"op":"register","delay":"200ms","channel":"orders","payload":"marked-payload"}`,
+			headers...)
 		r := due.Next()
 		got := pipelinetest.Header(r, "traceparent")
 		if c.want == "span" {
@@ -56,9 +58,11 @@ func traces(t *testing.T, w *pipelinetest.World) {
 			t.Errorf("%s: due event of %s with traceparent %q, want %q", c.key, r.Key, got, c.want)
 		}
 	}
-	w.SendTo(topics.Partition([]byte("bad"), w.P), "bad", `{"op":"registr"}`, kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
+	w.SendTo(topics.Partition([]byte("bad"), w.P), "bad", `{"op":"registr"}`,
+		kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
 	events.Event("bad", trigger.Rejected)
-	w.Eventually("five spans", func() bool { return len(spans()) >= 5 }) // a turn each for register, firing and refusal, and theirs
+	// a turn each for register, firing and refusal, and theirs
+	w.Eventually("five spans", func() bool { return len(spans()) >= 5 })
 	byName := map[string]int{}
 	turns := map[string]bool{}
 	for _, s := range spans() {
@@ -85,7 +89,8 @@ func traces(t *testing.T, w *pipelinetest.World) {
 			}
 		}
 	}
-	if s := spanNamed(t, spans, "process "+w.Names.Commands()); s.Attrs["waterclock.op"] != "register" || s.Attrs["waterclock.result"] != "ok" || s.Attrs["waterclock.trigger"] != "followed" || s.Kind != "consumer" {
+	if s := spanNamed(t, spans, "process "+w.Names.Commands()); s.Attrs["waterclock.op"] != "register" ||
+		s.Attrs["waterclock.result"] != "ok" || s.Attrs["waterclock.trigger"] != "followed" || s.Kind != "consumer" {
 		t.Errorf("the decision is %+v", s)
 	}
 }
@@ -111,15 +116,18 @@ func TestTraceOfAbortedTurn(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) { o.Tracing = tracer }})
 		w.Start("a")
 		w.AwaitOwners()
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Events(), Err: kerr.MessageTooLarge, Count: 1})
-		w.SendTo(w.Home("k"), "k", `{"op":"register","delay":"1h"}`, kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
+		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Events(), Err: kerr.MessageTooLarge,
+			Count: 1})
+		w.SendTo(w.Home("k"), "k", `{"op":"register","delay":"1h"}`,
+			kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
 		time.Sleep(time.Minute)
 		var names []string
 		for _, s := range spans() {
 			names = append(names, s.Name+"|"+s.Failed)
 		}
 		commands := "process " + w.Names.Commands() + "|"
-		if want := []string{commands + "turn given up: produce", "turn|turn given up: produce", commands, "turn|"}; !slices.Equal(names, want) {
+		if want := []string{commands + "turn given up: produce", "turn|turn given up: produce", commands,
+			"turn|"}; !slices.Equal(names, want) {
 			t.Errorf("spans %q, want %q", names, want)
 		}
 	})
@@ -134,10 +142,14 @@ func refusedByAGateway(t *testing.T, w *pipelinetest.World) {
 	w.Send("acme/t", `{"op":"register","delay":"1h"}`)
 	before := events.Event("acme/t", trigger.Registered)
 	for _, key := range []string{"default/acme/t/", "blue/acme/t/"} {
-		rec := topics.Refusal{Code: trigger.CodeNotFound, Actor: "svc", Detail: "another tenant's trigger: GET /v1/triggers/{id}"}.Record(key)
-		w.SendTo(topics.Partition(rec.Key, w.P), key, string(rec.Value), kgo.RecordHeader{Key: rec.Headers[0].Key, Value: rec.Headers[0].Value})
+		rec := topics.Refusal{Code: trigger.CodeNotFound, Actor: "svc",
+			Detail: "another tenant's trigger: GET /v1/triggers/{id}"}.Record(key)
+		w.SendTo(topics.Partition(rec.Key, w.P), key, string(rec.Value),
+			kgo.RecordHeader{Key: rec.Headers[0].Key, Value: rec.Headers[0].Value})
 		e := events.Event(key, trigger.Rejected)
-		if e.Reason != "not_found" || e.Actor != "svc" || e.Detail != "another tenant's trigger: GET /v1/triggers/{id}" || e.Tenant+"/acme/t/" != key || e.Seq != 0 || e.Source == "" {
+		if e.Reason != "not_found" || e.Actor != "svc" ||
+			e.Detail != "another tenant's trigger: GET /v1/triggers/{id}" || e.Tenant+"/acme/t/" != key || e.Seq != 0 ||
+			e.Source == "" {
 			t.Errorf("%s: %+v", key, e)
 		}
 		if r := rejected.Next(); string(r.Key) != key || pipelinetest.Header(r, "wc-error-code") != "not_found" {

@@ -30,7 +30,10 @@ func TestHerd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns atomic.Int64
 		var w *sim.World
-		w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxTurnRecords = most }})
+		w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+			o *pipeline.Options) {
+			o.MaxTurnRecords = most
+		}})
 		w.Start("a")
 		w.AwaitOwners()
 		due := time.Now().Add(time.Minute)
@@ -113,7 +116,10 @@ func judgeHerd(t *testing.T, w *sim.World, herd, most int) {
 func TestManyTransactions(t *testing.T) {
 	const want = 40_000
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MaxTurnRecords, o.MinInterval = 1, -1 }})
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+			o.MaxTurnRecords,
+				o.MinInterval = 1, -1
+		}})
 		w.Start("a")
 		w.AwaitOwners()
 		due := time.Now().Add(time.Minute)
@@ -270,12 +276,16 @@ func TestLateness(t *testing.T) {
 	for _, interval := range []time.Duration{-1, 5 * time.Millisecond, 50 * time.Millisecond} {
 		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.MinInterval = interval }})
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+					o *pipeline.Options) {
+					o.MinInterval = interval
+				}})
 				w.MaxLate = max(2*interval, 0) + 10*time.Millisecond
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 1000 {
-					w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(100+w.Rand.IntN(900))*time.Millisecond))
+					w.Register(fmt.Sprintf("k%d", i), time.Now().
+						Add(time.Duration(100+w.Rand.IntN(900))*time.Millisecond))
 					time.Sleep(7 * time.Millisecond)
 				}
 				time.Sleep(5 * time.Second)
@@ -372,7 +382,8 @@ func TestBasis(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if slices.ContainsFunc(pr.Manifest, func(c topics.TopicCount) bool { return c.Topic == w.Names.Due("default") }) {
+			if slices.ContainsFunc(pr.Manifest,
+				func(c topics.TopicCount) bool { return c.Topic == w.Names.Due("default") }) {
 				turns = append(turns, pr.Seq)
 			}
 		}
@@ -382,8 +393,10 @@ func TestBasis(t *testing.T) {
 		}
 		for i, r := range due {
 			var term, seq, commands int64
-			if _, err := fmt.Sscanf(headerOf(r, "ce_wcbasis"), "%d.%d.%d.", &term, &seq, &commands); err != nil || seq != turns[i] || commands != int64(i)+1 {
-				t.Errorf("%s was decided by %q, want turn %d and command %d applied (%v)", r.Key, headerOf(r, "ce_wcbasis"), turns[i], i, err)
+			if _, err := fmt.Sscanf(headerOf(r, "ce_wcbasis"), "%d.%d.%d.", &term, &seq, &commands); err != nil ||
+				seq != turns[i] || commands != int64(i)+1 {
+				t.Errorf("%s was decided by %q, want turn %d and command %d applied (%v)", r.Key,
+					headerOf(r, "ce_wcbasis"), turns[i], i, err)
 			}
 		}
 	})

@@ -28,18 +28,21 @@ func TestSickTopicWhileCatchingUp(t *testing.T) {
 					o.CatchUpRate = 100
 					pipeline.HoldTimers(o, 0, room)
 				}})
-				if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+				if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
+					map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 					t.Fatal(err)
 				}
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range triggers {
-					w.Send(fmt.Sprint("s", i), fmt.Sprintf(`{"op":"register","channel":"bad","recurrence":"every:5m","misfire":"fire_all","count":%d}`, missed))
+					w.Send(fmt.Sprint("s", i),
+						fmt.Sprintf(`{"op":"register","channel":"bad","recurrence":"every:5m","misfire":"fire_all","count":%d}`, missed))
 				}
 				time.Sleep(time.Second)
 				_ = w.Stop("a")
 				time.Sleep(3 * time.Hour)
-				denied := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.TopicAuthorizationFailed, Count: -1})
+				denied := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+					Err: kerr.TopicAuthorizationFailed, Count: -1})
 				w.Start("a")
 				w.AwaitOwners()
 				time.Sleep(12 * time.Minute)

@@ -30,23 +30,29 @@ var sicknesses = []struct {
 			t.Fatal(err)
 		}
 		return func() {
-			if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+			if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
+				map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}},
 	{name: "denied", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
 	}},
 	{name: "too small for the record", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.MessageTooLarge, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.MessageTooLarge, Count: -1}).Remove
 	}},
 	{name: "with too few replicas", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.NotEnoughReplicas, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.NotEnoughReplicas, Count: -1}).Remove
 	}, found: 8 * time.Second, ends: true},
 	{name: "without a leader", begin: func(_ *testing.T, w *sim.World) func() {
-		known := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: w.Names.Due("bad"), Partitions: []int32{0, 1}, Err: kerr.LeaderNotAvailable, Count: -1})
-		leads := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"), Err: kerr.NotLeaderForPartition, Count: -1})
+		known := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: w.Names.Due("bad"),
+			Partitions: []int32{0, 1}, Err: kerr.LeaderNotAvailable, Count: -1})
+		leads := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.NotLeaderForPartition, Count: -1})
 		return func() { known.Remove(); leads.Remove() }
 	}, found: 8 * time.Second, ends: true},
 }
@@ -57,7 +63,8 @@ func newSick(t *testing.T) *sim.World {
 		o.ManageTopics = false
 		o.FetchMaxWait = time.Second // a partition that just misses the first fetch waits for its end
 	}})
-	if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+	if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
+		map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
 		t.Fatal(err)
 	}
 	w.Start("a")
@@ -66,7 +73,8 @@ func newSick(t *testing.T) *sim.World {
 }
 
 func registerBad(w *sim.World, key string, in time.Duration) {
-	w.Send(key, fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q}`, time.Now().Add(in).UTC().Format(time.RFC3339Nano)))
+	w.Send(key, fmt.Sprintf(`{"op":"register","channel":"bad","fire_at":%q}`,
+		time.Now().Add(in).UTC().Format(time.RFC3339Nano)))
 }
 
 // TestSickTopicRecovers: what is due there waits, everything else is on time,
@@ -87,7 +95,8 @@ func TestSickTopicRecovers(t *testing.T) {
 				}
 				time.Sleep(3 * time.Minute)
 				onTime(t, w, begin, 120, max(c.found, 3*time.Second))
-				if s, err := w.Owner(topics.Partition([]byte("b0"), w.P)).Engine.Get(t.Context(), "b0"); err != nil || s == nil || s.Status != trigger.Pending {
+				if s, err := w.Owner(topics.Partition([]byte("b0"), w.P)).Engine.Get(t.Context(), "b0"); err != nil ||
+					s == nil || s.Status != trigger.Pending {
 					t.Errorf("what waits is %+v, %v", s, err)
 				}
 				cure()
@@ -140,14 +149,16 @@ func TestSickTopicForEver(t *testing.T) {
 				time.Sleep(6 * time.Hour)
 				w.RequireDelivered("good", 1)
 				if c.ends {
-					if s, err := w.Owner(topics.Partition([]byte("b"), w.P)).Engine.Get(t.Context(), "b"); err != nil || s == nil || s.Status != trigger.Pending {
+					if s, err := w.Owner(topics.Partition([]byte("b"), w.P)).Engine.Get(t.Context(), "b"); err != nil ||
+						s == nil || s.Status != trigger.Pending {
 						t.Errorf("what waits is %+v, %v", s, err)
 					}
 					return
 				}
 				failed := 0
 				for _, r := range w.Dump(w.Names.Events()) {
-					if e, err := topics.DecodeEvent(r.Value); err == nil && e.Trigger == "b" && e.Type == string(trigger.FailedFact) {
+					if e, err := topics.DecodeEvent(r.Value); err == nil && e.Trigger == "b" &&
+						e.Type == string(trigger.FailedFact) {
 						failed++
 					}
 				}
@@ -155,7 +166,8 @@ func TestSickTopicForEver(t *testing.T) {
 				if failed != 1 || len(dead) != 1 {
 					t.Fatalf("%d trigger.failed and %d dead letters, want one of each", failed, len(dead))
 				}
-				if id := pipelinetest.Header(dead[0], "ce_id"); string(dead[0].Key) != "b" || !strings.Contains(id, "b") {
+				if id := pipelinetest.Header(dead[0], "ce_id"); string(dead[0].Key) != "b" ||
+					!strings.Contains(id, "b") {
 					t.Errorf("dead letter of %s, ce_id %q", dead[0].Key, id)
 				}
 

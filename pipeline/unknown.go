@@ -22,7 +22,8 @@ type unknownKey struct {
 
 // isUnknown says that e is the record of a key that nothing else was known of.
 func isUnknown(e *entry) bool {
-	return e.dirty && e.state != nil && (e.state.Status == trigger.Unknown || e.state.Status == trigger.Erased && e.state.CreatedAt == 0)
+	return e.dirty && e.state != nil && (e.state.Status == trigger.Unknown || e.state.Status == trigger.Erased &&
+		e.state.CreatedAt == 0)
 }
 
 func (u *unknowns) len() int { return len(u.order) - u.head }
@@ -49,7 +50,8 @@ func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
 		if err != nil {
 			return evicted, err
 		}
-		if e.state == nil || e.state.ForgetAt != oldest.forgetAt || e.state.Status != trigger.Unknown && e.state.Status != trigger.Erased {
+		if e.state == nil || e.state.ForgetAt != oldest.forgetAt || e.state.Status != trigger.Unknown &&
+			e.state.Status != trigger.Erased {
 			continue // there is more to know of it by now
 		}
 		e.state, e.timers, e.dirty = nil, nil, true

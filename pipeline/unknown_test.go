@@ -33,7 +33,8 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 					w.Send(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
 				}
 				time.Sleep(time.Second)
-				w.Send("nobody at last", fmt.Sprintf(`{"op":%q}`, op)) // what a turn remembers counts from the next one on
+				// what a turn remembers counts from the next one on
+				w.Send("nobody at last", fmt.Sprintf(`{"op":%q}`, op))
 				time.Sleep(10 * time.Second)
 				if done := n.Engine.Partitions()[0].Done; done > 40+10+1 {
 					t.Errorf("%d done records are remembered, %d unknown evicted", done, w.Heard("evicted"))

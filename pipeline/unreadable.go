@@ -111,7 +111,8 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			continue
 		}
 		for i := range found {
-			p.log.Error("a batch cannot be read and is passed over", "topic", at.Topic, "partition", at.Partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
+			p.log.Error("a batch cannot be read and is passed over", "topic", at.Topic, "partition", at.Partition,
+				"first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 			in.pass(&found[i])
 		}
 		delete(p.kafka.scan.suspects, at)
@@ -136,7 +137,8 @@ func (p *Partition) resetInputs() {
 
 // passInRange is passUnreadable for who looks back at a log: commands and
 // receipts were refused in their turn, and what is wrong with settings is in the log.
-func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64, error) {
+func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64,
+	error) {
 	s := p.kafka.scan.suspects[at]
 	if s == nil || time.Now().Before(s.next) {
 		return offset, nil
@@ -147,7 +149,8 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 	}
 	if next > offset {
 		for i := range found {
-			p.log.Error("a batch cannot be read and is left out", "topic", at.Topic, "partition", at.Partition, "first", found[i].First, "last", found[i].Last, "reason", found[i].why)
+			p.log.Error("a batch cannot be read and is left out", "topic", at.Topic, "partition", at.Partition, "first",
+				found[i].First, "last", found[i].Last, "reason", found[i].why)
 		}
 		delete(p.kafka.scan.suspects, at)
 	} else if err := p.wait(at, s, found); err != nil {
@@ -162,7 +165,8 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unreadable) error {
 	if len(found) > 0 {
 		if s.next.IsZero() {
-			p.log.Error("a batch is damaged; fetching it again", "topic", at.Topic, "partition", at.Partition, "first", found[0].First, "reason", found[0].why, "for", p.opts.damagedFor())
+			p.log.Error("a batch is damaged; fetching it again", "topic", at.Topic, "partition", at.Partition, "first",
+				found[0].First, "reason", found[0].why, "for", p.opts.damagedFor())
 		}
 		s.next = time.Now().Add(time.Second)
 		return nil
@@ -257,7 +261,8 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 	refusal := u.refusal()
 	out := p.machine.Reject(nil, refusal, "")
 	p.applyDecision(ctx, t, &entry{}, &out)
-	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
+	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id,
+		Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
 	p.opts.Listener.Command("", string(refusal.Code))
 }
 
@@ -265,7 +270,8 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 // at an offset, and where the run ends: at the offset itself if the batch there
 // can be read, or is damaged and may yet be whole. What is hidden from every
 // reader is passed over without a word.
-func (s *batchScan) unreadableFrom(ctx context.Context, at kafkapart.TopicPartition, offset int64) ([]unreadable, int64, error) {
+func (s *batchScan) unreadableFrom(ctx context.Context, at kafkapart.TopicPartition, offset int64) ([]unreadable, int64,
+	error) {
 	p, err := s.reader.TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
 	if err != nil || p == nil {
 		return nil, offset, err
@@ -305,7 +311,8 @@ var codecs = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
 // examine decodes a batch as kgo does, and says what is wrong with it.
 func examine(b *kafkapart.Batch, at kafkapart.TopicPartition, d kgo.Decompressor) (u unreadable, bad bool) {
 	u = unreadable{code: trigger.CodeInvalid, UnreadableBatch: topics.UnreadableBatch{
-		Topic: at.Topic, Partition: at.Partition, First: b.First(), Last: b.Last(), Records: b.Count(), Bytes: len(b.Bytes), Codec: fmt.Sprint(b.Codec())}}
+		Topic: at.Topic, Partition: at.Partition, First: b.First(), Last: b.Last(), Records: b.Count(),
+		Bytes: len(b.Bytes), Codec: fmt.Sprint(b.Codec())}}
 	if n := b.Codec(); n < len(codecs) {
 		u.Codec = codecs[n]
 	}
@@ -315,7 +322,8 @@ func examine(b *kafkapart.Batch, at kafkapart.TopicPartition, d kgo.Decompressor
 	}
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.Partition, p.RecordBatches = at.Partition, b.Bytes
-	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: b.First(), Topic: at.Topic, Partition: at.Partition}, &p, d, nil)
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: b.First(), Topic: at.Topic,
+		Partition: at.Partition}, &p, d, nil)
 	switch bound := (*decompress.Bound)(nil); {
 	case errors.Is(fp.Err, kgo.ErrMaxDecompress):
 		most := ""

@@ -40,7 +40,8 @@ func soakBatches(t *testing.T, w *pipelinetest.World) {
 		case "lz4":
 			zeros = min(zeros, 1<<31-1<<20)
 		}
-		batch := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{Key: []byte("\x01"), Value: []byte("x"), Large: part, Zeros: zeros}}}.Batch()
+		batch := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{Key: []byte("\x01"), Value: []byte("x"),
+			Large: part, Zeros: zeros}}}.Batch()
 		sources = append(sources, topics.Source(w.Names.Commands(), 0, w.SendBatch(w.Names.Commands(), 0, batch)))
 		key := goodKey(w, i)
 		w.SendTo(0, key, `{"op":"register","delay":"10ms"}`)

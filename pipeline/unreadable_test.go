@@ -50,14 +50,17 @@ func makeBombs(w *pipelinetest.World) (all []*bomb) {
 			all = append(all, &bomb{name: codec + " " + part, topic: w.Names.Commands(), batch: spec.Batch(), n: 2})
 		}
 	}
-	receipt := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value", Zeros: 1 << 30}}}
+	receipt := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value",
+		Zeros: 1 << 30}}}
 	all = append(all, &bomb{name: "a receipt", topic: w.Names.Receipts(), batch: receipt.Batch(), n: 1})
 	tiny := make([]rawbatch.Record, 120_000) // 20 MB of records in 1 MB
 	for i := range tiny {
 		tiny[i].Key = []byte("k")
 	}
-	all = append(all, &bomb{name: "many records", topic: w.Names.Commands(), batch: rawbatch.Spec{Codec: "gzip", Records: tiny}.Batch(), n: int64(len(tiny))})
-	headers := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"), Headers: make([]kgo.RecordHeader, 450_000)}}}
+	all = append(all, &bomb{name: "many records", topic: w.Names.Commands(),
+		batch: rawbatch.Spec{Codec: "gzip", Records: tiny}.Batch(), n: int64(len(tiny))})
+	headers := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"),
+		Headers: make([]kgo.RecordHeader, 450_000)}}}
 	return append(all, &bomb{name: "many headers", topic: w.Names.Commands(), batch: headers.Batch(), n: 1})
 }
 
@@ -155,8 +158,10 @@ func checkBombs(t *testing.T, w *pipelinetest.World, all []*bomb) {
 			t.Errorf("%s: no record or no event of %s", b.name, source)
 			continue
 		}
-		code, detail, last := pipelinetest.Header(r, "wc-error-code"), pipelinetest.Header(r, "wc-error-detail"), pipelinetest.Header(r, "wc-error-last-offset")
-		if code != "too_large" || last != fmt.Sprint(b.first+b.n-1) || !strings.Contains(detail, fmt.Sprintf("offsets %d to %s ", b.first, last)) {
+		code, detail, last := pipelinetest.Header(r, "wc-error-code"), pipelinetest.Header(r, "wc-error-detail"),
+			pipelinetest.Header(r, "wc-error-last-offset")
+		if code != "too_large" || last != fmt.Sprint(b.first+b.n-1) ||
+			!strings.Contains(detail, fmt.Sprintf("offsets %d to %s ", b.first, last)) {
 			t.Errorf("%s: %s, last offset %s, %s", b.name, code, last, detail)
 		}
 		if e.Reason != code || e.Detail != detail || e.Trigger != "" {
@@ -196,7 +201,8 @@ func TestManySmallBombs(t *testing.T) {
 	w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes })
 	w.AwaitOwners()
 	due, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Rejected())
-	small := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("x"), Large: "key", Zeros: bombBytes - 1<<20}}}.Batch()
+	small := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("x"),
+		Large: "key", Zeros: bombBytes - 1<<20}}}.Batch()
 	const n = 40 // 600 MB
 	debug.FreeOSMemory()
 	began := heapBytes()
@@ -209,7 +215,9 @@ func TestManySmallBombs(t *testing.T) {
 	takeDue(t, due, []string{goodKey(w, 1)})
 	most := peak()
 	for _, r := range rejected.Take(n) {
-		if code, n := pipelinetest.Header(r, "wc-error-code"), pipelinetest.Header(r, "wc-error-key-length"); code != "too_large" && code != "invalid_key" || n != fmt.Sprint(bombBytes-1<<20+1) {
+		if code, n := pipelinetest.Header(r, "wc-error-code"),
+			pipelinetest.Header(r, "wc-error-key-length"); code != "too_large" && code != "invalid_key" ||
+			n != fmt.Sprint(bombBytes-1<<20+1) {
 			t.Fatalf("%s, a key of %s", code, n)
 		}
 	}
@@ -291,7 +299,8 @@ func TestBatchOfFewerRecords(t *testing.T) {
 			if pipelinetest.Header(r, "wc-error-last-offset") == "" {
 				continue // the one that could be read, and is no command
 			}
-			if from := pipelinetest.Header(r, "wc-source"); from != topics.Source(w.Names.Commands(), 0, at+3-c.missing) {
+			if from := pipelinetest.Header(r, "wc-source"); from != topics.Source(w.Names.Commands(), 0,
+				at+3-c.missing) {
 				t.Errorf("%s: refused from %s on", c.name, from)
 			}
 			break
@@ -327,7 +336,8 @@ func TestDamagedBatch(t *testing.T) {
 			}
 			takeDue(t, due, []string{goodKey(w, 1)})
 			r := w.Tail(w.Names.Rejected()).Next()
-			if detail := pipelinetest.Header(r, "wc-error-detail"); pipelinetest.Header(r, "wc-source") != topics.Source(w.Names.Commands(), 0, at) || !strings.Contains(detail, "checksum") {
+			if detail := pipelinetest.Header(r, "wc-error-detail"); pipelinetest.Header(r,
+				"wc-source") != topics.Source(w.Names.Commands(), 0, at) || !strings.Contains(detail, "checksum") {
 				t.Errorf("refused: %s", detail)
 			}
 		})

@@ -72,7 +72,8 @@ func checkEvent(e *topics.Event, appended time.Time) error {
 		return errors.New("no type")
 	case e.EventUS <= 0 || e.EventUS > lastEventUS:
 		return fmt.Errorf("event_us %d is not a time", e.EventUS)
-	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)) && !strings.HasSuffix(e.EventID, fmt.Sprintf("-%d", e.EventUS)):
+	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)) &&
+		!strings.HasSuffix(e.EventID, fmt.Sprintf("-%d", e.EventUS)):
 		return fmt.Errorf("event_us %d is more than a day after its append", e.EventUS)
 	case e.Seq < 0:
 		return fmt.Errorf("seq %d is negative", e.Seq)

@@ -34,8 +34,10 @@ func TestDecodeEvent(t *testing.T) {
 		{"bytes that are no text, in the payload", with("\"payload\":\"\xff\""), "decode event"},
 		{"no type", strings.Replace(someEvent, `"type":"trigger.registered",`, "", 1), "no type"},
 		{"no event_us", strings.Replace(someEvent, `,"event_us":1795251600000000`, "", 1), "event_us 0"},
-		{"a day and more ahead of its append", strings.Replace(someEvent, `us":1795251600000000`, `us":1795338000000001`, 1), "more than a day"},
-		{"as far ahead by the engine's word", strings.Replace(someEvent, "1795251600000000", "1795338000000001", -1), ""},
+		{"a day and more ahead of its append", strings.Replace(someEvent, `us":1795251600000000`,
+			`us":1795338000000001`, 1), "more than a day"},
+		{"as far ahead by the engine's word", strings.Replace(someEvent, "1795251600000000", "1795338000000001", -1),
+			""},
 		{"ahead of all clocks", strings.Replace(someEvent, "1795251600000000", "10000000000000001", -1), "not a time"},
 		{"an attempt beyond 32 bits", with(`"attempt":3000000000`), "attempt"},
 		{"a step beyond 32 bits", with(`"step":-3000000000`), "step"},
@@ -55,11 +57,14 @@ func TestDecodeEvent(t *testing.T) {
 // What the engine writes is what we read.
 func TestDecodeWhatTopicsWrites(t *testing.T) {
 	f := trigger.Fact{
-		Type: trigger.OccurrenceFired, Revision: 2, Seq: 9, Channel: "push", UserID: "u", Scheduled: trigger.At(appended),
-		Occurrence: "2026-11-21T09:00:00", Step: 1, Attempt: 2, HasStep: true, State: trigger.InFlight, Lateness: 4, HasLate: true,
-		Tags: []trigger.Tag{{Key: "a", Value: "b"}}, Spec: &trigger.Spec{Payload: []byte(`{"x": [1, 2]}`)},
+		Type: trigger.OccurrenceFired, Revision: 2, Seq: 9, Channel: "push", UserID: "u",
+		Scheduled:  trigger.At(appended),
+		Occurrence: "2026-11-21T09:00:00", Step: 1, Attempt: 2, HasStep: true, State: trigger.InFlight, Lateness: 4,
+		HasLate: true,
+		Tags:    []trigger.Tag{{Key: "a", Value: "b"}}, Spec: &trigger.Spec{Payload: []byte(`{"x": [1, 2]}`)},
 	}
-	b := topics.AppendEvent(nil, "acme/k", &f, topics.EventEnv{Partition: 3, EventUS: appended.UnixMicro(), At: trigger.At(appended), WithPayload: true})
+	b := topics.AppendEvent(nil, "acme/k", &f, topics.EventEnv{Partition: 3, EventUS: appended.UnixMicro(),
+		At: trigger.At(appended), WithPayload: true})
 	got, err := DecodeEvent(b, appended)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +78,8 @@ func TestDecodeWhatTopicsWrites(t *testing.T) {
 // The key of a rejected command may be of any length; its row's may not.
 func TestDecodeLongKey(t *testing.T) {
 	key := func(k string) string {
-		b, _ := json.Marshal(map[string]any{"type": "command.rejected", "tenant": "default", "trigger": k, "event_us": 1})
+		b, _ := json.Marshal(map[string]any{"type": "command.rejected", "tenant": "default", "trigger": k,
+			"event_us": 1})
 		e, err := DecodeEvent(b, appended)
 		if err != nil {
 			t.Fatal(err)

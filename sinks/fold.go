@@ -81,7 +81,8 @@ func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok boo
 		Revision: r.Revision.at(sec), Seq: r.Seq.at(sec), EventUS: r.State.US,
 		ScheduledAt: r.ScheduledAt.at(sec), Occurrence: r.Occurrence.at(sec), LocalTime: r.LocalTime.at(sec),
 		Timezone: r.Timezone.at(sec), Channel: r.Channel.at(sec), UserID: r.UserID.at(sec),
-		CorrelationID: r.CorrelationID.at(sec), Attempt: int(r.Attempt.at(sec)), Tags: r.Tags.at(sec), ErasedUS: r.ErasedUS.at(sec),
+		CorrelationID: r.CorrelationID.at(sec), Attempt: int(r.Attempt.at(sec)), Tags: r.Tags.at(sec),
+		ErasedUS: r.ErasedUS.at(sec),
 	}
 	if len(s.Tags) == 0 {
 		s.Tags = nil // an erasure's word
@@ -103,7 +104,8 @@ func StateOf(e *topics.Event, retention time.Duration) StateRow {
 	if e.State == "" || e.Seq == 0 && e.State == trigger.Unknown.String() {
 		return r // a fact about a trigger nobody knows
 	}
-	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type), cell(at, e.Reason)
+	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type),
+		cell(at, e.Reason)
 	r.Revision, r.Seq = cell(at, e.Revision), cell(at, e.Seq)
 	if namesPlan(e) {
 		r.ScheduledAt, r.Occurrence = said(at, InstantOf(e.ScheduledAt)), said(at, e.Occurrence)
@@ -185,7 +187,8 @@ func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
 	}
 	return MinuteEntry{
 		Due: k.Due, Tenant: k.Tenant, Trigger: k.Trigger, Occurrence: r.Occurrence.at(sec),
-		State: r.State.V, Channel: r.Channel.at(sec), UserID: r.UserID.at(sec), FiredUS: r.FiredUS.at(sec), EventUS: r.State.US,
+		State: r.State.V, Channel: r.Channel.at(sec), UserID: r.UserID.at(sec), FiredUS: r.FiredUS.at(sec),
+		EventUS: r.State.US,
 	}, true
 }
 

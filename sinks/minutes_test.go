@@ -22,7 +22,8 @@ const began = 1_790_000_040_000 // ms
 
 func newLived(t *testing.T) *lived {
 	return &lived{t: t, now: began, us: began * 1000, minutes: map[trigger.Instant]*MinuteRow{}, m: &trigger.Machine{
-		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000, Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
+		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 		Channel: func(name string) trigger.Channel {
 			return trigger.Channel{Topic: "due." + name, Receipts: name == "push", ReceiptTimeout: time.Hour}
 		},
@@ -39,7 +40,8 @@ func (l *lived) take(out trigger.Outcome) {
 	}
 	for i := range out.Facts {
 		l.us++
-		e, err := DecodeEvent(topics.AppendEvent(nil, "k", &out.Facts[i], topics.EventEnv{EventUS: l.us, At: trigger.Instant(l.now)}), time.UnixMilli(l.now))
+		e, err := DecodeEvent(topics.AppendEvent(nil, "k", &out.Facts[i],
+			topics.EventEnv{EventUS: l.us, At: trigger.Instant(l.now)}), time.UnixMilli(l.now))
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -80,7 +82,8 @@ func (l *lived) fire(after time.Duration) {
 
 func (l *lived) receipt(outcome trigger.ReceiptOutcome) {
 	l.t.Helper()
-	l.take(l.m.Receive(l.s, &trigger.Receipt{Occurrence: l.s.Live[0].Occurrence, Outcome: outcome, At: trigger.Instant(l.now)}, trigger.Instant(l.now)))
+	l.take(l.m.Receive(l.s, &trigger.Receipt{Occurrence: l.s.Live[0].Occurrence, Outcome: outcome,
+		At: trigger.Instant(l.now)}, trigger.Instant(l.now)))
 }
 
 func oneShot(channel string, after time.Duration) trigger.Command {
@@ -93,7 +96,8 @@ func oneShot(channel string, after time.Duration) trigger.Command {
 func everyHour(misfire trigger.Misfire) trigger.Command {
 	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{
 		Channel: "default", Misfire: misfire,
-		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1h", Start: trigger.Instant(began + 3_600_000).String()},
+		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1h",
+			Start: trigger.Instant(began + 3_600_000).String()},
 	}}
 }
 

@@ -115,7 +115,8 @@ func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string]
 }
 
 // begin is told where the group would go on. It notes from where we do.
-func (p *Projector) begin(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (p *Projector) begin(ctx context.Context,
+	offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	if p.sink.OwnsOffsets() {
 		var err error
 		if offsets, err = p.resumeFromSink(ctx, offsets); err != nil {
@@ -136,7 +137,8 @@ func (p *Projector) begin(ctx context.Context, offsets map[string]map[int32]kgo.
 
 // resumeFromSink puts the sink's own position in the place of the group's. A
 // sink that is new, or was emptied, starts at the beginning of the log.
-func (p *Projector) resumeFromSink(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (p *Projector) resumeFromSink(ctx context.Context,
+	offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	progress, err := p.sink.Progress(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read progress: %w", err)
@@ -189,7 +191,8 @@ func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 	for _, r := range fp.Records {
 		rec, err := recordOf(r)
 		if err != nil {
-			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset", r.Offset, "err", err)
+			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset",
+				r.Offset, "err", err)
 			p.opts.Hooks.Skipped(r.Partition, r.Offset, err)
 		}
 		b.add(rec, r)

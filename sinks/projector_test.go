@@ -28,11 +28,15 @@ func TestProjector(t *testing.T) {
 	l.WriteRaw(kgo.TryCommit,
 		&kgo.Record{Key: []byte("x"), Value: []byte("{")},
 		&kgo.Record{Key: []byte("y"), Value: nil},
-		&kgo.Record{Key: []byte("z"), Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`)})
+		&kgo.Record{Key: []byte("z"),
+			Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`)})
 	l.Write(kgo.TryCommit, l.Lives("b", 50)...)
 
 	var skipped atomic.Int64
-	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64, error) { skipped.Add(1) }}}
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64,
+		error) {
+		skipped.Add(1)
+	}}}
 	sinktest.Project(t, s, o, func() bool {
 		at, end := l.Committed("waterclock-history")
 		return at == end
@@ -56,7 +60,8 @@ func TestProjectorSinkAway(t *testing.T) {
 	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	const refusals = 60
 	var tries, retries int
-	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
+		next func(context.Context, []sinks.EventRecord) error) error {
 		if tries++; tries <= refusals {
 			if at, _ := l.Committed("waterclock-history"); at != 0 {
 				t.Errorf("offsets were committed while the sink was away: %d", at)
@@ -90,7 +95,8 @@ func TestProjectorRefused(t *testing.T) {
 		l.Write(kgo.TryCommit, bad)
 		l.Write(kgo.TryCommit, l.Lives("b", 40)...)
 		var mended atomic.Bool
-		s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+		s.apply = func(ctx context.Context, batch []sinks.EventRecord,
+			next func(context.Context, []sinks.EventRecord) error) error {
 			for i := range batch {
 				if batch[i].Trigger == "bad" && !mended.Load() {
 					return fmt.Errorf("%w: the column is gone", sinks.ErrRefused)
@@ -100,12 +106,13 @@ func TestProjectorRefused(t *testing.T) {
 		}
 		var mu sync.Mutex
 		stopped, tries := map[int32]error{}, 0
-		o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 30, Hooks: sinks.Hooks{Stopped: func(partition int32, err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			stopped[partition] = err
-			tries++
-		}}}
+		o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 30,
+			Hooks: sinks.Hooks{Stopped: func(partition int32, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				stopped[partition] = err
+				tries++
+			}}}
 		held := topics.Partition([]byte("bad"), sinktest.LogPartitions)
 		stage, wrote := 0, 0
 		sinktest.Project(t, s, o, func() bool {
@@ -157,7 +164,10 @@ func TestProjectorReportsAHole(t *testing.T) {
 		l, s := sinktest.NewLog(t), newSink(t)
 		s.groupOffsets = groupOffsets
 		var lost atomic.Int64
-		o := sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Lost: func(_ int32, records int64) { lost.Add(records) }}}
+		o := sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Lost: func(_ int32,
+			records int64) {
+			lost.Add(records)
+		}}}
 		l.Write(kgo.TryCommit, l.Lives("before", 30)...)
 		sinktest.Project(t, s, o, func() bool {
 			at, end := l.Committed("waterclock-history")
@@ -234,7 +244,8 @@ func TestProjectorSlowSink(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	largest := 0
-	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
+		next func(context.Context, []sinks.EventRecord) error) error {
 		if len(batch) > 30 {
 			return context.DeadlineExceeded
 		}
@@ -262,7 +273,8 @@ func TestProjectorRestart(t *testing.T) {
 				dieInMidBatch(t, l, s)
 			}
 			s.apply = nil
-			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), MaxRecords: 50}, func() bool { return sinktest.Rows(t, s) == l.Events })
+			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), MaxRecords: 50},
+				func() bool { return sinktest.Rows(t, s) == l.Events })
 			requireFold(t, l, s)
 		})
 	}
@@ -274,7 +286,8 @@ func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	batches := 0
-	s.apply = func(_ context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+	s.apply = func(_ context.Context, batch []sinks.EventRecord,
+		next func(context.Context, []sinks.EventRecord) error) error {
 		if batches++; batches == 1 {
 			return next(context.Background(), batch)
 		}
@@ -297,7 +310,8 @@ func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 func requireFold(t *testing.T, l *sinktest.Log, s sinks.Scanner) {
 	t.Helper()
 	fresh := newSink(t)
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: s, New: fresh})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: s,
+		New: fresh})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +327,8 @@ func TestProjectorFillsAnEmptiedSink(t *testing.T) {
 	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
 	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, s) == l.Events })
 	empty := newSink(t)
-	sinktest.Project(t, empty, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, empty) == l.Events })
+	sinktest.Project(t, empty, sinks.Options{Kafka: l.Kafka()},
+		func() bool { return sinktest.Rows(t, empty) == l.Events })
 }
 
 // A sink that keeps its offsets itself is not asked of the group; it hears of
@@ -346,7 +361,10 @@ func TestProjectorsShare(t *testing.T) {
 	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	var applied atomic.Int64
 	alone := false
-	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int, time.Duration) { applied.Add(1) }}}
+	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int,
+		time.Duration) {
+		applied.Add(1)
+	}}}
 	sinktest.Project(t, s, o, func() bool {
 		switch {
 		case applied.Load() < 3: // give both something to do until the second has its share
@@ -374,14 +392,16 @@ func TestProjectorLag(t *testing.T) {
 	lag, most := map[int32]int64{}, int64(0)
 	away := atomic.Bool{}
 	away.Store(true)
-	s.apply = func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error {
+	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
+		next func(context.Context, []sinks.EventRecord) error) error {
 		if away.Load() {
 			return sinks.ErrUnavailable
 		}
 		return next(ctx, batch)
 	}
 	done := make(chan struct{})
-	o := sinks.Options{Kafka: l.Kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	o := sinks.Options{Kafka: l.Kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond,
+		RetryMax: 5 * time.Millisecond}
 	o.Hooks.Lag = func(partition int32, n int64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -422,7 +442,8 @@ func TestOptionsValidate(t *testing.T) {
 	if err := (sinks.Options{}).Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
-	err := sinks.Options{MaxRecords: -1, MaxBytes: -1, MaxBuffered: -1, RetryMin: time.Second, RetryMax: time.Millisecond, Attempt: -1}.Validate()
+	err := sinks.Options{MaxRecords: -1, MaxBytes: -1, MaxBuffered: -1, RetryMin: time.Second,
+		RetryMax: time.Millisecond, Attempt: -1}.Validate()
 	for _, field := range []string{"MaxRecords", "MaxBytes", "MaxBuffered", "RetryMin", "Attempt"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no word on %s in: %v", field, err)

@@ -69,7 +69,9 @@ func (r *Report) String() string {
 	if r.Since.IsZero() {
 		b.WriteString("; that is the whole log\n")
 	} else {
-		fmt.Fprintf(&b, "\nthe log begins at %s: the new tables are whole from then on, and what only earlier events told is not in them\n",
+		fmt.Fprintf(&b,
+			"\nthe log begins at %s: the new tables are whole from then on, and what only earlier events told is "+
+				"not in them\n",
 			r.Since.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	for _, t := range r.Tables {
@@ -113,7 +115,8 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}
 	}
-	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}}, Ends: map[int32]int64{}}, started: time.Now()}
+	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}},
+		Ends: map[int32]int64{}}, started: time.Now()}
 	if err := b.replay(ctx); err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}
@@ -145,7 +148,8 @@ type rebuild struct {
 }
 
 func (b *rebuild) replay(ctx context.Context) error {
-	opts := append(append([]kgo.Opt{}, b.o.Kafka...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	opts := append(append([]kgo.Opt{}, b.o.Kafka...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords())
 	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)

@@ -104,7 +104,8 @@ func TestRebuildWhileRowsEnd(t *testing.T) {
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	all := l.Lives("a", 40)
 	for i := range all { // they end, at 90 days, 3 to 15 s from now
-		all[i].EventUS -= (90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).Microseconds()
+		all[i].EventUS -= (90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).
+			Microseconds()
 		all[i].EventID = ""
 	}
 	l.Write(kgo.TryCommit, all...)
@@ -115,7 +116,8 @@ func TestRebuildWhileRowsEnd(t *testing.T) {
 	if n := sinktest.Rows(t, old); n != l.Events {
 		t.Fatalf("%d of %d events are there", n, l.Events)
 	}
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old, New: slowScan{fresh, 4 * time.Second}})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old,
+		New: slowScan{fresh, 4 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +154,8 @@ func TestRebuildSaysSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := time.UnixMicro(later[0].EventUS), time.UnixMicro(later[len(later)-1].EventUS)
-	if r.Since.Before(first) || r.Since.After(last) || !strings.Contains(r.String(), r.Since.Format("2006-01-02T15:04:05Z")) {
+	if r.Since.Before(first) || r.Since.After(last) || !strings.Contains(r.String(),
+		r.Since.Format("2006-01-02T15:04:05Z")) {
 		t.Errorf("since %s, want the first event of %s to %s:\n%s", r.Since, first, last, r)
 	}
 }
@@ -188,5 +191,6 @@ func TestSwitchTo(t *testing.T) {
 	if err := r.SwitchTo(context.Background(), l.Kafka(), "waterclock.events", "waterclock-history"); err != nil {
 		t.Fatal(err)
 	}
-	sinktest.Project(t, fresh, sinks.Options{Kafka: l.Kafka()}, func() bool { return sinktest.Rows(t, fresh) == l.Events })
+	sinktest.Project(t, fresh, sinks.Options{Kafka: l.Kafka()},
+		func() bool { return sinktest.Rows(t, fresh) == l.Events })
 }

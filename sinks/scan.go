@@ -24,7 +24,8 @@ const (
 )
 
 func (t Table) String() string {
-	return [...]string{TableEvents: "events_by_trigger", TableState: "trigger_state", TableMinute: "triggers_by_minute"}[t]
+	return [...]string{TableEvents: "events_by_trigger", TableState: "trigger_state",
+		TableMinute: "triggers_by_minute"}[t]
 }
 
 // Tables are all of them.

@@ -13,10 +13,14 @@ import (
 func TestEventDigestCoversEveryField(t *testing.T) {
 	step, late, part, other := 1, int64(2), int32(3), 2
 	full := topics.Event{
-		EventID: "3-7", Type: "t", Version: 1, Trigger: "k", Tenant: "default", Revision: 1, Seq: 2, OccurredAt: "2026-11-20T14:00:00.000Z", EventUS: 7,
-		Channel: "sms", UserID: "u", ScheduledAt: "2026-11-20T14:00:00.000Z", LocalTime: "l", Timezone: "z", TZData: "r", Occurrence: "o", Step: &step, Attempt: 1,
-		State: "s", PreviousState: "p", LatenessMS: &late, Reason: "r", Detail: "d", Actor: "a", Source: "s", DueTopic: "d", DuePartition: &part, CorrelationID: "c",
-		Tags: map[string]string{"a": "b"}, Payload: json.RawMessage(`{"a":1}`), PayloadBase64: "YQ==", Count: 2, First: "f", Last: "l", PreviousScheduled: "p", PreviousTZData: "q",
+		EventID: "3-7", Type: "t", Version: 1, Trigger: "k", Tenant: "default", Revision: 1, Seq: 2,
+		OccurredAt: "2026-11-20T14:00:00.000Z", EventUS: 7,
+		Channel: "sms", UserID: "u", ScheduledAt: "2026-11-20T14:00:00.000Z", LocalTime: "l", Timezone: "z",
+		TZData: "r", Occurrence: "o", Step: &step, Attempt: 1,
+		State: "s", PreviousState: "p", LatenessMS: &late, Reason: "r", Detail: "d", Actor: "a", Source: "s",
+		DueTopic: "d", DuePartition: &part, CorrelationID: "c",
+		Tags: map[string]string{"a": "b"}, Payload: json.RawMessage(`{"a":1}`), PayloadBase64: "YQ==", Count: 2,
+		First: "f", Last: "l", PreviousScheduled: "p", PreviousTZData: "q",
 	}
 	digest := func(e topics.Event) Row { return EventDigest(&EventRecord{Event: e}, time.Hour) }
 	fields := reflect.TypeFor[topics.Event]()

@@ -13,7 +13,8 @@ import (
 type sink struct {
 	*embedded.Store
 	groupOffsets bool
-	apply        func(ctx context.Context, batch []sinks.EventRecord, next func(context.Context, []sinks.EventRecord) error) error
+	apply        func(ctx context.Context, batch []sinks.EventRecord,
+		next func(context.Context, []sinks.EventRecord) error) error
 }
 
 func (s *sink) OwnsOffsets() bool { return !s.groupOffsets }

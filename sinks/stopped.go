@@ -78,7 +78,8 @@ func (p *Projector) withoutStopped(b batch) batch {
 			delete(running.heads, partition)
 		}
 	}
-	running.events = slices.DeleteFunc(slices.Clone(b.events), func(e EventRecord) bool { return p.stopped[e.Partition] != nil })
+	running.events = slices.DeleteFunc(slices.Clone(b.events),
+		func(e EventRecord) bool { return p.stopped[e.Partition] != nil })
 	return running
 }
 
@@ -102,7 +103,8 @@ func (p *Projector) report(partition int32, err error) {
 	p.opts.Hooks.Stopped(partition, err)
 	if now := time.Now(); now.Sub(p.reported) >= reportEvery {
 		p.reported = now
-		p.opts.Logger.Error("history: the store refuses rows; these partitions stand still until that is mended, and nothing is left out",
+		p.opts.Logger.Error("history: the store refuses rows; these partitions stand still until that is mended, "+
+			"and nothing is left out",
 			"partitions", slices.Sorted(maps.Keys(p.stopped)), "err", err)
 	}
 }

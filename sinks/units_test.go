@@ -94,7 +94,8 @@ func TestResumeFromSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := kgo.NewOffset().AtStart().EpochOffset().Offset
-	if a, b := offsets["events"][0].EpochOffset().Offset, offsets["events"][1].EpochOffset().Offset; a != 42 || b != begin {
+	if a, b := offsets["events"][0].EpochOffset().Offset, offsets["events"][1].EpochOffset().Offset; a != 42 ||
+		b != begin {
 		t.Errorf("goes on at %d and %d, want 42 and %d", a, b, begin)
 	}
 }
@@ -109,7 +110,8 @@ func TestRebuildReadsToTheEnd(t *testing.T) {
 	}
 	for offset := range int64(4) {
 		r := &kgo.Record{Topic: "events", Offset: offset, Value: []byte("poison")}
-		f := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "events", Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{r}}}}}}}
+		f := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "events",
+			Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{r}}}}}}}
 		if err := b.take(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}

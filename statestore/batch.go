@@ -342,7 +342,8 @@ func (b *Batch) write(pb *pebble.Batch, ops []op) error {
 	sorted, shared := b.sort(ops)
 	for i, p := range sorted {
 		key := b.bytes(ops[p.op].key)
-		if i+1 < len(sorted) && p.order == sorted[i+1].order && bytes.Equal(key[shared:], b.bytes(ops[sorted[i+1].op].key)[shared:]) {
+		if i+1 < len(sorted) && p.order == sorted[i+1].order &&
+			bytes.Equal(key[shared:], b.bytes(ops[sorted[i+1].op].key)[shared:]) {
 			continue
 		}
 		if err := b.writeOp(pb, key, ops[p.op]); err != nil {

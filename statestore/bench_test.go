@@ -31,7 +31,8 @@ func benchOptions(b *testing.B) Options {
 func benchRow(i int) Row {
 	r := rand.New(rand.NewPCG(7, uint64(i)))
 	value := make([]byte, 0, 230)
-	value = fmt.Appendf(value, `{"title":"Reminder","body":"Your appointment is tomorrow","deep_link":"app://x/%d","noise":"`, i)
+	value = fmt.Appendf(value,
+		`{"title":"Reminder","body":"Your appointment is tomorrow","deep_link":"app://x/%d","noise":"`, i)
 	for len(value) < 200 {
 		value = append(value, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[r.IntN(64)])
 	}

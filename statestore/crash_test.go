@@ -97,7 +97,8 @@ func crashOnce(t *testing.T, seed uint64, disableWAL, filling bool) (lost int) {
 			held["m/format"] = format // written at open
 		}
 		if !maps.Equal(held, was[at]) {
-			t.Fatalf("seed %d: crash after turn %d: not as after turn %d:\n%s", seed, turn, at, difference(held, was[at]))
+			t.Fatalf("seed %d: crash after turn %d: not as after turn %d:\n%s", seed, turn, at,
+				difference(held, was[at]))
 		}
 		lost += turn - at
 	}
@@ -142,7 +143,8 @@ func TestFlippedBits(t *testing.T) {
 			case err != nil:
 				t.Fatalf("seed %d: %s: an error that does not say the store is damaged: %v", seed, file, err)
 			case !maps.Equal(held, was[turnOf(held)]):
-				t.Fatalf("seed %d: %s: opened with what was not put:\n%s", seed, file, difference(held, was[turnOf(held)]))
+				t.Fatalf("seed %d: %s: opened with what was not put:\n%s", seed, file,
+					difference(held, was[turnOf(held)]))
 			case turnOf(held) < len(was)-1:
 				earlier[path.Ext(file)]++
 			}

@@ -31,7 +31,10 @@ func checkFiles(fsys vfs.FS, dir string) error {
 		if n, err := fmt.Sscanf(name, "%d.log", &number); n != 1 || err != nil {
 			continue
 		}
-		if err := checkFile(fsys, fsys.PathJoin(dir, name), func(b []byte) int { return falseTrailer(b, number) }); err != nil {
+		if err := checkFile(fsys, fsys.PathJoin(dir, name), func(b []byte) int {
+			return falseTrailer(b,
+				number)
+		}); err != nil {
 			return err
 		}
 	}

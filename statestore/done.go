@@ -7,7 +7,8 @@ import (
 // ScanForget calls f for each finished trigger whose record ends at or before
 // now, oldest first, until f returns false. value is valid during the call;
 // key is f's to keep. It costs nothing when there is none.
-func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant, key trigger.Key, value []byte) bool) error {
+func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant, key trigger.Key,
+	value []byte) bool) error {
 	if s.firstFor > now {
 		return nil
 	}

@@ -84,7 +84,10 @@ func TestBatchSort(t *testing.T) {
 		for i := range want {
 			want[i] = uint32(i)
 		}
-		slices.SortStableFunc(want, func(x, y uint32) int { return bytes.Compare(b.bytes(ops[x].key), b.bytes(ops[y].key)) })
+		slices.SortStableFunc(want, func(x, y uint32) int {
+			return bytes.Compare(b.bytes(ops[x].key),
+				b.bytes(ops[y].key))
+		})
 		sorted, shared := b.sort(ops)
 		for i, p := range sorted {
 			if p.op != want[i] {

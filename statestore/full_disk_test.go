@@ -31,14 +31,16 @@ func TestFullDisk(t *testing.T) {
 	var full atomic.Bool
 	var tries atomic.Int64
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if full.Load() && strings.HasSuffix(op.Path, ".sst") && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite) {
+		if full.Load() && strings.HasSuffix(op.Path, ".sst") &&
+			(op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite) {
 			tries.Add(1)
 			return syscall.ENOSPC
 		}
 		return nil
 	}))
 	log := &countingWriter{}
-	s := mustOpen(t, Options{Dir: "/p0", FS: fs, MemTableBytes: minMemTableBytes, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := mustOpen(t, Options{Dir: "/p0", FS: fs, MemTableBytes: minMemTableBytes,
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
 	full.Store(true)
 	b := s.NewBatch()
 	const n = 100

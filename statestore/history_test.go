@@ -50,7 +50,8 @@ func TestFiredCostsNothing(t *testing.T) {
 			t.Errorf("opened after %d fires that are forgotten, the first to forget is %d steps away", fired, n)
 		}
 		if n := stepsToAll(t, s, tableKey); n > 2*pendingAfterHistory+fired/10 {
-			t.Errorf("opened after %d fires that are forgotten, reading %d keys takes %d steps", fired, pendingAfterHistory, n)
+			t.Errorf("opened after %d fires that are forgotten, reading %d keys takes %d steps", fired,
+				pendingAfterHistory, n)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -121,7 +122,8 @@ func pastRow(i int) Row {
 	key := trigger.Key(fmt.Sprintf("t-%08d", i))
 	return Row{
 		Key: key, Value: fmt.Appendf(nil, "%0100d", i),
-		Timers: []trigger.Timer{{Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal, Kind: trigger.TimerSeries, Occurrence: "1"}},
+		Timers: []trigger.Timer{{Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal,
+			Kind: trigger.TimerSeries, Occurrence: "1"}},
 	}
 }
 

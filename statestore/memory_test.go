@@ -45,7 +45,8 @@ func TestPendingCosts(t *testing.T) {
 	payload := payloadOnly(t, 5*n) / float64(5*n)
 	t.Logf("%.1f B of disk each, %.1f of them the payload", disk, payload)
 	if disk > payload+maxDiskPerPending {
-		t.Errorf("a pending trigger costs %.1f B of disk beside its payload of %.1f, the most is %d", disk-payload, payload, maxDiskPerPending)
+		t.Errorf("a pending trigger costs %.1f B of disk beside its payload of %.1f, the most is %d", disk-payload,
+			payload, maxDiskPerPending)
 	}
 }
 

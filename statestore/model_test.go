@@ -291,7 +291,10 @@ func (m *model) checkSnapshot(t *testing.T, s *Store, where string) {
 	sn := s.Snapshot()
 	defer sn.Close()
 	keys, err := byPages(func(after trigger.Key, f func(trigger.Key) bool) error {
-		return sn.Scan(after, func(key trigger.Key, value []byte) bool { return f(key) && bytes.Equal(value, m.rows[key].Value) })
+		return sn.Scan(after, func(key trigger.Key, value []byte) bool {
+			return f(key) &&
+				bytes.Equal(value, m.rows[key].Value)
+		})
 	})
 	if err != nil || !slices.Equal(keys, slices.Sorted(maps.Keys(m.rows))) {
 		t.Fatalf("%s: Scan = %v %v", where, keys, err)
@@ -364,7 +367,10 @@ func TestModel(t *testing.T) {
 		o    func(t *testing.T) Options
 	}{
 		{"memory", func(*testing.T) Options { return Options{Dir: "/p0", FS: vfs.NewMem()} }},
-		{"memory without log", func(*testing.T) Options { return Options{Dir: "/p0", FS: vfs.NewMem(), DisableWAL: true} }},
+		{"memory without log", func(*testing.T) Options {
+			return Options{Dir: "/p0", FS: vfs.NewMem(),
+				DisableWAL: true}
+		}},
 		{"disk", func(t *testing.T) Options { return Options{Dir: t.TempDir() + "/p0"} }},
 		{"shared cache", func(t *testing.T) Options {
 			c := NewCache(8 << 20)

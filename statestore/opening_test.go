@@ -30,7 +30,8 @@ func TestOpeningReadsWhatIsKept(t *testing.T) {
 	for _, fired := range histories() {
 		forgotten, manifest, second := opening(t, fired, 0)
 		if forgotten > none+maxReadForCrash {
-			t.Errorf("after %d fires that are forgotten opening reads %d bytes, %d where nothing has fired", fired, forgotten, none)
+			t.Errorf("after %d fires that are forgotten opening reads %d bytes, %d where nothing has fired", fired,
+				forgotten, none)
 		}
 		if manifest > int64(fired)*maxManifestPerFire {
 			t.Errorf("after %d fires opening reads %d bytes of manifest", fired, manifest)
@@ -65,7 +66,9 @@ func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 	if err := s.db.LogData(nil, pebble.Sync); err != nil { // the end of the log was in memory still
 		t.Fatal(err)
 	}
-	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})} // all is there, as after kill -9
+	// all is there, as after kill -9
+	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100,
+		RNG: rand.New(rand.NewPCG(1, 1))})}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +91,8 @@ func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d fired, %d remembered: opening reads %d bytes and %d of manifest, then %d", fired, kept, read, manifest, second)
+	t.Logf("%d fired, %d remembered: opening reads %d bytes and %d of manifest, then %d", fired, kept, read, manifest,
+		second)
 	return read, manifest, second
 }
 

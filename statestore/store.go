@@ -88,7 +88,8 @@ func (o Options) Validate() error {
 		errs = append(errs, fmt.Errorf("CacheBytes is %d: it must not be negative", o.CacheBytes))
 	}
 	if n := o.MemTableBytes; n != 0 && (n < minMemTableBytes || n > maxMemTableBytes) {
-		errs = append(errs, fmt.Errorf("MemTableBytes is %d: it must be %d to %d", n, minMemTableBytes, maxMemTableBytes))
+		errs = append(errs, fmt.Errorf("MemTableBytes is %d: it must be %d to %d", n, minMemTableBytes,
+			maxMemTableBytes))
 	}
 	if o.MaxKeys < 0 {
 		errs = append(errs, fmt.Errorf("MaxKeys is %d: it must not be negative", o.MaxKeys))

@@ -60,8 +60,10 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"another format", func(t *testing.T, o Options) { set(t, o, "m/format", "2") }, ErrFormat},
 		{"no format", func(t *testing.T, o Options) { set(t, o, "t1", "x") }, ErrFormat},
-		{"counts that are none", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "x") }, ErrCorrupt},
-		{"counts that are wrong", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "\x01\x00") }, ErrCorrupt},
+		{"counts that are none", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "x") },
+			ErrCorrupt},
+		{"counts that are wrong", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "\x01\x00") },
+			ErrCorrupt},
 		{"a newer Pebble", func(t *testing.T, o Options) {
 			set(t, o, "m/format", "1")
 			names, err := o.FS.List(o.Dir)
@@ -116,7 +118,8 @@ func set(t *testing.T, o Options, pairs ...string) {
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	db, err := pebble.Open(o.Dir, &pebble.Options{FS: o.FS, FormatMajorVersion: pebble.FormatNewest, Logger: logger{o.withDefaults().Logger}})
+	db, err := pebble.Open(o.Dir, &pebble.Options{FS: o.FS, FormatMajorVersion: pebble.FormatNewest,
+		Logger: logger{o.withDefaults().Logger}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +184,10 @@ func TestMistakesOfTheCaller(t *testing.T) {
 		{"an empty key", func(b *Batch) { b.Put(nil, pending("", 5)) }},
 		{"a key with a byte 0", func(b *Batch) { b.Put(nil, pending("a\x00b", 5)) }},
 		{"an empty state", func(b *Batch) { b.Put(nil, Row{Key: "x"}) }},
-		{"a timer without kind", func(b *Batch) { b.Put(nil, Row{Key: "x", Value: []byte("v"), Timers: []trigger.Timer{{Due: 1}}}) }},
+		{"a timer without kind", func(b *Batch) {
+			b.Put(nil,
+				Row{Key: "x", Value: []byte("v"), Timers: []trigger.Timer{{Due: 1}}})
+		}},
 		{"an old row of another key", func(b *Batch) { b.Put(&other, a) }},
 		{"an old row of an unknown key", func(b *Batch) { b.Put(&other, other) }},
 		{"delete of an unknown key", func(b *Batch) { b.Delete(other) }},

@@ -153,7 +153,8 @@ func (d *draft) read(rec *Record) trigger.Op {
 	case rec.Value == nil && (!spelled || cancelOnly):
 		return trigger.OpCancel
 	case rec.Value == nil:
-		d.refuse(trigger.CodeAmbiguousTombstone, "", "a null value beside wc- headers other than wc-op=cancel: send an empty value, or the op alone")
+		d.refuse(trigger.CodeAmbiguousTombstone, "",
+			"a null value beside wc- headers other than wc-op=cancel: send an empty value, or the op alone")
 		return 0
 	case spelled:
 		d.readHeaders(rec.Headers, true)

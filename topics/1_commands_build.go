@@ -121,7 +121,8 @@ func (d *draft) payloadBytes() (payload []byte, contentType string) {
 		d.unwrapPayload()
 	}
 	if len(d.payload) > d.limits.Payload {
-		d.refuse(trigger.CodeTooLarge, "payload", fmt.Sprintf("the payload has %d bytes; at most %d", len(d.payload), d.limits.Payload))
+		d.refuse(trigger.CodeTooLarge, "payload", fmt.Sprintf("the payload has %d bytes; at most %d", len(d.payload),
+			d.limits.Payload))
 	}
 	switch {
 	case d.contentType != "":
@@ -170,7 +171,8 @@ func (d *draft) channel() string {
 	case !d.seen.has(fChannel):
 		return DefaultChannel
 	case !ValidChannel(name):
-		d.refuse(trigger.CodeInvalid, "channel", "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high")
+		d.refuse(trigger.CodeInvalid, "channel",
+			"a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high")
 	}
 	return name
 }
@@ -183,7 +185,8 @@ func ValidChannel(s string) bool {
 
 // priority maps the order the choices are named in to the domain's numbers.
 func (d *draft) priority() trigger.Priority {
-	return [...]trigger.Priority{trigger.Normal, trigger.High, trigger.Low}[d.choice(fPriority, "normal", "high", "low")]
+	return [...]trigger.Priority{trigger.Normal, trigger.High,
+		trigger.Low}[d.choice(fPriority, "normal", "high", "low")]
 }
 
 func (d *draft) buildSnooze(c *trigger.Command) {
@@ -221,7 +224,8 @@ func (d *draft) string(f field, limit int) string {
 	case s == "":
 		d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is empty: leave it out")
 	case len(s) > limit:
-		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s has %d bytes; at most %d", fieldTable[f].name, len(s), limit))
+		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s has %d bytes; at most %d", fieldTable[f].name, len(s),
+			limit))
 	case !printable(s):
 		d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" has a control character")
 	}
@@ -243,7 +247,8 @@ func (d *draft) choice(f field, names ...string) int {
 }
 
 func (d *draft) misfire() trigger.Misfire {
-	return trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String()))
+	return trigger.Misfire(d.choice(fMisfire, trigger.FireOnce.String(), trigger.FireAll.String(),
+		trigger.SkipMissed.String()))
 }
 
 func (d *draft) bool(f field) bool { return d.choice(f, "false", "true") == 1 }
@@ -255,7 +260,8 @@ func (d *draft) number(f field, limit int64) int64 {
 	}
 	n, err := strconv.ParseInt(d.text[f], 10, 64)
 	if err != nil || n < 1 || n > limit {
-		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s is a whole number from 1 to %d", fieldTable[f].name, limit))
+		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s is a whole number from 1 to %d", fieldTable[f].name,
+			limit))
 	}
 	return n
 }

@@ -60,7 +60,8 @@ func (d *draft) callbackURL() string {
 	case u.User != nil:
 		d.refuse(trigger.CodeForbiddenURL, "callback", "a callback.url with user info is never called")
 	case u.Scheme != "http" && u.Scheme != "https":
-		d.refuse(trigger.CodeForbiddenURL, "callback", "callback.url begins with https://, or http:// where that is allowed")
+		d.refuse(trigger.CodeForbiddenURL, "callback",
+			"callback.url begins with https://, or http:// where that is allowed")
 	case u.Hostname() == "":
 		d.refuse(trigger.CodeInvalid, "callback", "callback.url has no host")
 	}

@@ -136,10 +136,12 @@ func headerName(name string) string {
 // otherNames are what other products call our fields.
 var otherNames = map[string]string{
 	"at": "fire_at", "when": "fire_at", "run_at": "fire_at", "scheduled_at": "fire_at", "in": "delay", "after": "delay",
-	"delay_seconds": "delay", "delayseconds": "delay", "fireat": "fire_at", "callback_url": "callback", "callbackurl": "callback",
-	"url": "callback", "webhook": "callback", "tz": "timezone", "time_zone": "timezone", "zone": "timezone",
+	"delay_seconds": "delay", "delayseconds": "delay", "fireat": "fire_at", "callback_url": "callback",
+	"callbackurl": "callback",
+	"url":         "callback", "webhook": "callback", "tz": "timezone", "time_zone": "timezone", "zone": "timezone",
 	"rrule": "recurrence", "cron": "recurrence", "rule": "recurrence", "schedule": "recurrence", "every": "recurrence",
-	"repeat": "recurrence", "data": "payload", "body": "payload", "message": "payload", "value": "payload", "end": "until",
+	"repeat": "recurrence", "data": "payload", "body": "payload", "message": "payload", "value": "payload",
+	"end":    "until",
 	"exdate": "exclude", "rdate": "include", "ttl": "expires_after", "user": "user_id", "labels": "tags",
 }
 

@@ -23,8 +23,10 @@ func TestContentHash(t *testing.T) {
 		same bool
 	}{
 		{"white space", register(` "payload" : 1 , "delay" : "7m"`), true},
-		{"tracing, correlation and conditions", command(`{"op":"register","delay":"7m","payload":1,"correlation_id":"c","idempotency_key":"i","if_revision":3,"actor":"a"}`,
-			"traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate=b", "baggage=c", "ce_id=d", "wcx-origin=0/0"), true},
+		{"tracing, correlation and conditions",
+			command(`{"op":"register","delay":"7m","payload":1,"correlation_id":"c","idempotency_key":"i","if_revision":3,"actor":"a"}`,
+				"traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate=b", "baggage=c",
+				"ce_id=d", "wcx-origin=0/0"), true},
 		{"the same delay in other words", register(`"delay":"420s","payload":1`), false},
 		{"payload", register(`"delay":"7m","payload":2`), false},
 		{"payload, spaced", register(`"delay":"7m","payload":{"a": 1}`), false},
@@ -43,10 +45,11 @@ func TestContentHash(t *testing.T) {
 // are cut.
 func TestContentHashHasNoSeams(t *testing.T) {
 	specs := map[string]*trigger.Spec{
-		"tags a=bc":         {Tags: []trigger.Tag{{Key: "a", Value: "bc"}}},
-		"tags ab=c":         {Tags: []trigger.Tag{{Key: "ab", Value: "c"}}},
-		"tags a=b, c=d":     {Tags: []trigger.Tag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}},
-		"tag a=b(c)d":       {Tags: []trigger.Tag{{Key: "a", Value: "b(c)d"}}}, // 40 and 41, as a tag's parts are numbered
+		"tags a=bc":     {Tags: []trigger.Tag{{Key: "a", Value: "bc"}}},
+		"tags ab=c":     {Tags: []trigger.Tag{{Key: "ab", Value: "c"}}},
+		"tags a=b, c=d": {Tags: []trigger.Tag{{Key: "a", Value: "b"}, {Key: "c", Value: "d"}}},
+		// 40 and 41, as a tag's parts are numbered
+		"tag a=b(c)d":       {Tags: []trigger.Tag{{Key: "a", Value: "b(c)d"}}},
 		"include, exclude":  {When: trigger.When{Include: []string{"a"}, Exclude: []string{"b"}}},
 		"include both":      {When: trigger.When{Include: []string{"a", "b"}}},
 		"headers a=b":       {Headers: headers("a=b")},

@@ -50,9 +50,11 @@ func (d *draft) unknownHeader(key string) {
 	f, known := fieldsByName[fOp][name]
 	switch {
 	case name == "":
-		d.refuse(trigger.CodeUnknownField, clip(key, 64), "header "+quoteForPerson(key)+" names no field: write wc-op, wc-delay, wc-fire-at, wc-recurrence, …")
+		d.refuse(trigger.CodeUnknownField, clip(key, 64),
+			"header "+quoteForPerson(key)+" names no field: write wc-op, wc-delay, wc-fire-at, wc-recurrence, …")
 	case known && fieldsByHeader[headerName(name)] == f && f < scalarCount && f != fPayloadBase64:
-		d.refuse(trigger.CodeUnknownField, clip(key, 64), "write the header "+headerName(name)+", in lower case and with '-'")
+		d.refuse(trigger.CodeUnknownField, clip(key, 64),
+			"write the header "+headerName(name)+", in lower case and with '-'")
 	case known && (f == fPayload || f == fPayloadBase64):
 		d.refuse(trigger.CodeInvalid, name, "beside wc- headers the payload is the record's value")
 	case known:
@@ -98,7 +100,8 @@ func (d *draft) addHeaderField(name, value string) {
 		return
 	}
 	if hasPrefixFold(name, commandPrefix) {
-		d.refuse(trigger.CodeInvalid, "headers", quoteForPerson(clip(name, 48))+" begins with wc-, as a command's own headers do: give it another name")
+		d.refuse(trigger.CodeInvalid, "headers", quoteForPerson(clip(name,
+			48))+" begins with wc-, as a command's own headers do: give it another name")
 		return
 	}
 	d.addHeader(name, []byte(value))
@@ -114,10 +117,12 @@ func (d *draft) checkHeaders() {
 		}
 	}
 	if len(d.headers) > d.limits.Headers {
-		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("%d headers of your own; at most %d", len(d.headers), d.limits.Headers))
+		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("%d headers of your own; at most %d", len(d.headers),
+			d.limits.Headers))
 	}
 	if size > d.limits.HeaderBytes {
-		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("headers of your own take %d bytes; at most %d", size, d.limits.HeaderBytes))
+		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("headers of your own take %d bytes; at most %d", size,
+			d.limits.HeaderBytes))
 	}
 }
 

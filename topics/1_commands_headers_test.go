@@ -38,9 +38,12 @@ func TestUserHeadersTravel(t *testing.T) {
 		rec  *Record
 		want []trigger.Header
 	}{
-		{"headers", command("", "wc-delay=7m", "a=1", "ce_id=x", "wcx-origin=0/1", "WCX-a=1", "a=2", "Content-Type=text/plain"), headers("a=1", "a=2")},
-		{"json", command(`{"op":"register","delay":"7m"}`, "a=1", "ce_id=x", "wcx-origin=0/1", "content-type=text/plain"), headers("a=1")},
-		{"json, both", command(`{"op":"register","delay":"7m","headers":{"a":"1","content-type":"text/plain"}}`, "a=2", "b=3", "content-type=text/html"), headers("a=1", "b=3")},
+		{"headers", command("", "wc-delay=7m", "a=1", "ce_id=x", "wcx-origin=0/1", "WCX-a=1", "a=2",
+			"Content-Type=text/plain"), headers("a=1", "a=2")},
+		{"json", command(`{"op":"register","delay":"7m"}`, "a=1", "ce_id=x", "wcx-origin=0/1",
+			"content-type=text/plain"), headers("a=1")},
+		{"json, both", command(`{"op":"register","delay":"7m","headers":{"a":"1","content-type":"text/plain"}}`, "a=2",
+			"b=3", "content-type=text/html"), headers("a=1", "b=3")},
 	} {
 		got, err := DecodeCommand(c.rec, Limits{}, nil)
 		if err != nil || !reflect.DeepEqual(got.Spec.Headers, c.want) || got.Spec.ContentType != "text/plain" {

@@ -76,7 +76,8 @@ func (d *draft) tooLong(value []byte) bool {
 	if len(value) <= maxObject {
 		return false
 	}
-	d.refuse(trigger.CodeTooLarge, "", fmt.Sprintf("the value has %d bytes; a command in JSON has at most %d", len(value), maxObject))
+	d.refuse(trigger.CodeTooLarge, "", fmt.Sprintf("the value has %d bytes; a command in JSON has at most %d",
+		len(value), maxObject))
 	return true
 }
 

@@ -315,5 +315,6 @@ func (def *fieldDef) addRegisterField() {
 }
 
 func (k fieldKind) schemaType() string {
-	return [...]string{kindText: "string", kindTime: "string", kindNumber: "integer", kindBool: "boolean", kindPart: ""}[k]
+	return [...]string{kindText: "string", kindTime: "string", kindNumber: "integer", kindBool: "boolean",
+		kindPart: ""}[k]
 }

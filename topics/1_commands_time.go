@@ -126,9 +126,11 @@ func (d *draft) rule() string {
 	case s == "":
 		d.refuse(trigger.CodeInvalidRule, "recurrence", "recurrence is empty")
 	case len(s) > maxRule:
-		d.refuse(trigger.CodeInvalidRule, "recurrence", fmt.Sprintf("recurrence has %d bytes; at most %d", len(s), maxRule))
+		d.refuse(trigger.CodeInvalidRule, "recurrence", fmt.Sprintf("recurrence has %d bytes; at most %d", len(s),
+			maxRule))
 	case !printable(s):
-		d.refuse(trigger.CodeInvalidRule, "recurrence", "recurrence has a control character: it is one line, without RDATE or EXDATE")
+		d.refuse(trigger.CodeInvalidRule, "recurrence",
+			"recurrence has a control character: it is one line, without RDATE or EXDATE")
 	}
 	return s
 }
@@ -141,7 +143,8 @@ func (d *draft) dates(f field, list []string) []string {
 			continue
 		}
 		if _, err := parseMoment(s); err != nil {
-			d.refuse(trigger.CodeInvalid, f.path(), quoteForPerson(clip(s, 40))+" is no date, local date-time or instant")
+			d.refuse(trigger.CodeInvalid, f.path(), quoteForPerson(clip(s,
+				40))+" is no date, local date-time or instant")
 		}
 	}
 	return list
@@ -156,7 +159,8 @@ func (d *draft) occurrence() string {
 		return s
 	}
 	if _, err := parseMoment(id); err != nil {
-		d.refuse(trigger.CodeInvalid, "occurrence", quoteForPerson(clip(s, 40))+" is no local date, local date-time or instant")
+		d.refuse(trigger.CodeInvalid, "occurrence", quoteForPerson(clip(s,
+			40))+" is no local date, local date-time or instant")
 	}
 	return s
 }
@@ -171,7 +175,8 @@ func (d *draft) zone() string {
 	case s == "":
 		d.refuse(trigger.CodeUnknownZone, "timezone", "timezone is empty: write an IANA name such as Europe/Berlin")
 	case !zoneName(s):
-		d.refuse(trigger.CodeUnknownZone, "timezone", quoteForPerson(clip(s, 40))+" is no IANA name such as Europe/Berlin; an offset is not a zone")
+		d.refuse(trigger.CodeUnknownZone, "timezone", quoteForPerson(clip(s,
+			40))+" is no IANA name such as Europe/Berlin; an offset is not a zone")
 	}
 	return s
 }

@@ -10,8 +10,10 @@ import (
 )
 
 func someGuard() *Guard {
-	return &Guard{Seq: 7, Group: "waterclock", Commands: LastRead{12, 3, 0xfeedbeef, Marker{}}, Receipts: LastRead{0, -1, 5, Marker{}},
-		ReceiptsID: [16]byte{1, 15: 2}, ControlID: [16]byte{3, 15: 4}, Applied: map[int32]AppliedOrigin{-1: {5, 1_790_000_000_000}, 2: {9, 1_790_000_000_001}}}
+	return &Guard{Seq: 7, Group: "waterclock", Commands: LastRead{12, 3, 0xfeedbeef, Marker{}},
+		Receipts:   LastRead{0, -1, 5, Marker{}},
+		ReceiptsID: [16]byte{1, 15: 2}, ControlID: [16]byte{3, 15: 4},
+		Applied: map[int32]AppliedOrigin{-1: {5, 1_790_000_000_000}, 2: {9, 1_790_000_000_001}}}
 }
 
 func TestGuardSurvivesTheWire(t *testing.T) {
@@ -25,7 +27,8 @@ func TestGuardSurvivesTheWire(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	var pb statepb.Guard
-	if err := proto.Unmarshal(b, &pb); err != nil || pb.Commands.LeaderEpoch != 3 || pb.Receipts.LeaderEpoch != -1 || len(pb.Applied) != 2 || pb.Receipts.BehindOffset != 9 || pb.Receipts.BehindLeaderEpoch != 4 {
+	if err := proto.Unmarshal(b, &pb); err != nil || pb.Commands.LeaderEpoch != 3 || pb.Receipts.LeaderEpoch != -1 ||
+		len(pb.Applied) != 2 || pb.Receipts.BehindOffset != 9 || pb.Receipts.BehindLeaderEpoch != 4 {
 		t.Errorf("generated code reads %v, %v", &pb, err)
 	}
 	if got, err := DecodeGuard(append(b, 0x78, 1)); err != nil || !reflect.DeepEqual(got, want) {

@@ -73,7 +73,8 @@ var enums = map[reflect.Type]int{
 func (r filler) fillScalar(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString([]string{"", "a", "Wünsche", "2026-11-20T09:00:00", string(bytes.Repeat([]byte("x"), 200))}[r.IntN(5)])
+		v.SetString([]string{"", "a", "Wünsche", "2026-11-20T09:00:00",
+			string(bytes.Repeat([]byte("x"), 200))}[r.IntN(5)])
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Uint8:
@@ -146,7 +147,8 @@ func TestStateEqualsTheSchema(t *testing.T) {
 }
 
 func TestStateOfANewerVersion(t *testing.T) {
-	old, err := AppendState(nil, &trigger.State{Key: "k", Status: trigger.Pending, Revision: 1, Spec: trigger.Spec{Priority: trigger.Normal}})
+	old, err := AppendState(nil, &trigger.State{Key: "k", Status: trigger.Pending, Revision: 1,
+		Spec: trigger.Spec{Priority: trigger.Normal}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,10 +256,12 @@ func TestDecodedStateSharesNothing(t *testing.T) {
 // All that were in flight when a trigger was replaced share one content: it
 // stands once in the record, and once in memory after it is read.
 func TestLiveShareTheirContent(t *testing.T) {
-	was, other := &trigger.Spec{Payload: bytes.Repeat([]byte("x"), 4096), Priority: trigger.Normal}, &trigger.Spec{UserID: "u", Priority: trigger.Normal}
+	was, other := &trigger.Spec{Payload: bytes.Repeat([]byte("x"), 4096), Priority: trigger.Normal},
+		&trigger.Spec{UserID: "u", Priority: trigger.Normal}
 	want := &trigger.State{Key: "k", Status: trigger.Pending, Spec: trigger.Spec{Priority: trigger.Normal}}
 	for i := range trigger.MaxLive {
-		want.Live = append(want.Live, trigger.Live{Kind: trigger.LiveInFlight, Attempt: i, Was: []*trigger.Spec{was, other, nil}[i%3]})
+		want.Live = append(want.Live, trigger.Live{Kind: trigger.LiveInFlight, Attempt: i,
+			Was: []*trigger.Spec{was, other, nil}[i%3]})
 	}
 	b, err := AppendState(nil, want)
 	if err != nil || len(b) > 8192 {
@@ -280,18 +284,24 @@ func TestLiveShareTheirContent(t *testing.T) {
 func pbState(s *trigger.State) *statepb.State {
 	m := &statepb.State{
 		Format: 1, Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,
-		Life:       absentIfEmpty(&statepb.Life{Partition: s.Life.Partition, Offset: s.Life.Offset, Later: s.Life.Later}),
+		Life: absentIfEmpty(&statepb.Life{Partition: s.Life.Partition, Offset: s.Life.Offset,
+			Later: s.Life.Later}),
 		Spec:       absentIfEmpty(pbSpec(&s.Spec)),
 		Hash:       pbID(s.Hash),
-		LastAppend: int64(s.LastAppend), CreatedAt: int64(s.CreatedAt), UpdatedAt: int64(s.UpdatedAt), ForgetAt: int64(s.ForgetAt),
-		Note: s.Note, Trimmed: s.Trimmed,
-		Series: absentIfEmpty(&statepb.Series{At: int64(s.Series.At), Occurrence: s.Series.Occurrence, Local: s.Series.Local,
-			Start: s.Series.Start, After: int64(s.Series.After), Tzdata: s.Series.TZData, Skip: s.Series.Skip, Retry: int64(s.Series.Retry),
-			Jitter: s.Series.Jitter, MissedUntil: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt)}),
+		LastAppend: int64(s.LastAppend), CreatedAt: int64(s.CreatedAt), UpdatedAt: int64(s.UpdatedAt),
+		ForgetAt: int64(s.ForgetAt),
+		Note:     s.Note, Trimmed: s.Trimmed,
+		Series: absentIfEmpty(&statepb.Series{At: int64(s.Series.At), Occurrence: s.Series.Occurrence,
+			Local: s.Series.Local,
+			Start: s.Series.Start, After: int64(s.Series.After), Tzdata: s.Series.TZData, Skip: s.Series.Skip,
+			Retry:  int64(s.Series.Retry),
+			Jitter: s.Series.Jitter, Told: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt)}),
 	}
 	for _, l := range s.Live {
-		p := &statepb.Live{Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal), Local: l.Local, Due: int64(l.Due),
-			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted, EmitRetry: int64(l.EmitRetry)}
+		p := &statepb.Live{Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal),
+			Local: l.Local, Due: int64(l.Due),
+			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
+			EmitRetry: int64(l.EmitRetry)}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)
 		}
@@ -301,7 +311,8 @@ func pbState(s *trigger.State) *statepb.State {
 		m.Keys = append(m.Keys, &statepb.IdempotencyKey{Key: k.Key, Hash: pbID(k.Hash)})
 	}
 	for _, f := range s.Done {
-		m.Done = append(m.Done, &statepb.Firing{Occurrence: f.Occurrence, At: int64(f.At), Nominal: int64(f.Nominal), Topic: f.Topic, Partition: f.Partition})
+		m.Done = append(m.Done, &statepb.Firing{Occurrence: f.Occurrence, At: int64(f.At), Nominal: int64(f.Nominal),
+			Topic: f.Topic, Partition: f.Partition})
 	}
 	return m
 }
@@ -326,8 +337,10 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 		trigger.Normal: statepb.Priority_PRIORITY_NORMAL, trigger.Low: statepb.Priority_PRIORITY_LOW}
 	m := &statepb.Spec{
 		Channel: s.Channel, UserId: s.UserID, Payload: s.Payload, ContentType: s.ContentType, TargetKey: s.TargetKey,
-		Priority: priorities[s.Priority], Jitter: int64(s.Jitter), ExpiresAfter: int64(s.Expires), Misfire: statepb.Misfire(s.Misfire),
-		FollowUser: s.FollowUser, CorrelationId: s.CorrelationID, Traceparent: s.TraceParent, When: absentIfEmpty(pbWhen(&s.When)),
+		Priority: priorities[s.Priority], Jitter: int64(s.Jitter), ExpiresAfter: int64(s.Expires),
+		Misfire:    statepb.Misfire(s.Misfire),
+		FollowUser: s.FollowUser, CorrelationId: s.CorrelationID, Traceparent: s.TraceParent,
+		When: absentIfEmpty(pbWhen(&s.When)),
 	}
 	for _, h := range s.Headers {
 		m.Headers = append(m.Headers, &statepb.Header{Key: h.Key, Value: h.Value})
@@ -336,7 +349,8 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 		m.Tags = append(m.Tags, &statepb.Tag{Key: t.Key, Value: t.Value})
 	}
 	if c := s.Callback; c != nil {
-		m.Callback = &statepb.Callback{Url: c.URL, Timeout: int64(c.Timeout), NoRetry: c.Retry != nil && len(c.Retry) == 0}
+		m.Callback = &statepb.Callback{Url: c.URL, Timeout: int64(c.Timeout), NoRetry: c.Retry != nil &&
+			len(c.Retry) == 0}
 		for _, d := range c.Retry {
 			m.Callback.Retry = append(m.Callback.Retry, int64(d))
 		}
@@ -345,8 +359,10 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 }
 
 func pbWhen(w *trigger.When) *statepb.When {
-	m := &statepb.When{Kind: statepb.WhenKind(w.Kind), DelayText: w.DelayText, Delay: int64(w.Delay), FireAt: int64(w.FireAt), Local: w.Local,
-		Zone: w.Zone, Recurrence: w.Recurrence, Start: w.Start, Include: w.Include, Exclude: w.Exclude, Until: w.Until, Count: int64(w.Count),
+	m := &statepb.When{Kind: statepb.WhenKind(w.Kind), DelayText: w.DelayText, Delay: int64(w.Delay),
+		FireAt: int64(w.FireAt), Local: w.Local,
+		Zone: w.Zone, Recurrence: w.Recurrence, Start: w.Start, Include: w.Include, Exclude: w.Exclude, Until: w.Until,
+		Count:  int64(w.Count),
 		DstGap: w.DST.Gap, DstOverlap: w.DST.Overlap}
 	if w.Calendars != nil {
 		m.Calendars = &statepb.Calendars{Names: w.Calendars.Names, On: w.Calendars.On}

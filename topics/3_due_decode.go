@@ -114,7 +114,8 @@ func (d *Due) read(h *trigger.Header) {
 // reservedHeader tells our own headers on due events and dead letters from
 // the user's.
 func reservedHeader(key string) bool {
-	return strings.HasPrefix(key, eventPrefix) || strings.HasPrefix(key, enginePrefix) || strings.HasPrefix(key, commandPrefix)
+	return strings.HasPrefix(key, eventPrefix) || strings.HasPrefix(key, enginePrefix) ||
+		strings.HasPrefix(key, commandPrefix)
 }
 
 func readCallback(b []byte) *trigger.Callback {

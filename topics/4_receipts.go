@@ -125,7 +125,8 @@ func (r *Receipt) check(key trigger.Key, outcome string) error {
 	case r.Key != key:
 		return fail(trigger.CodeInvalid, "due_id", "due_id is of another trigger than the record key")
 	case !known:
-		return fail(trigger.CodeInvalid, "outcome", "outcome is delivered, accepted, failed, retry, postponed or suppressed")
+		return fail(trigger.CodeInvalid, "outcome",
+			"outcome is delivered, accepted, failed, retry, postponed or suppressed")
 	case r.Attempt < 0:
 		return fail(trigger.CodeInvalid, "attempt", "attempt counts from 1")
 	case r.Channel != "" && !ValidChannel(r.Channel):

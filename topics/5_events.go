@@ -6,15 +6,16 @@ import "encoding/json"
 // one flat JSON object, absent fields left out. Sinks, gateways and analysts
 // read it; the engine writes it with AppendEvent.
 type Event struct {
-	EventID           string            `json:"event_id"` // "<partition>-<event_us>"
-	Type              string            `json:"type"`
-	Version           int               `json:"version"`
-	Trigger           string            `json:"trigger"` // the trigger key
-	Tenant            string            `json:"tenant"`
-	Revision          int64             `json:"revision,omitempty"`
-	Seq               int64             `json:"seq,omitempty"` // gap-free per trigger, from 1; absent when the trigger is unknown
-	OccurredAt        string            `json:"occurred_at"`   // RFC 3339, ms, UTC
-	EventUS           int64             `json:"event_us"`      // strictly increasing per partition, microseconds
+	EventID  string `json:"event_id"` // "<partition>-<event_us>"
+	Type     string `json:"type"`
+	Version  int    `json:"version"`
+	Trigger  string `json:"trigger"` // the trigger key
+	Tenant   string `json:"tenant"`
+	Revision int64  `json:"revision,omitempty"`
+	// gap-free per trigger, from 1; absent when the trigger is unknown
+	Seq               int64             `json:"seq,omitempty"`
+	OccurredAt        string            `json:"occurred_at"` // RFC 3339, ms, UTC
+	EventUS           int64             `json:"event_us"`    // strictly increasing per partition, microseconds
 	Channel           string            `json:"channel,omitempty"`
 	UserID            string            `json:"user_id,omitempty"`
 	ScheduledAt       string            `json:"scheduled_at,omitempty"` // RFC 3339, ms, UTC
@@ -42,5 +43,6 @@ type Event struct {
 	Last              string            `json:"last,omitempty"`
 	PreviousScheduled string            `json:"previous_scheduled_at,omitempty"`
 	PreviousTZData    string            `json:"previous_tzdata,omitempty"`
-	Truncated         []string          `json:"truncated,omitempty"` // fields cut or left out, since the event did not fit its topic
+	// fields cut or left out, since the event did not fit its topic
+	Truncated []string `json:"truncated,omitempty"`
 }

@@ -23,10 +23,13 @@ func event(key trigger.Key, f *trigger.Fact, env EventEnv) Event {
 		return i.String()
 	}
 	e := Event{
-		EventID: EventID(env.Partition, env.EventUS), Type: string(f.Type), Version: 1, Trigger: string(key), Tenant: key.Tenant(),
-		Revision: f.Revision, Seq: f.Seq, OccurredAt: env.At.String(), EventUS: env.EventUS, Channel: f.Channel, UserID: f.UserID,
+		EventID: EventID(env.Partition, env.EventUS), Type: string(f.Type), Version: 1, Trigger: string(key),
+		Tenant:   key.Tenant(),
+		Revision: f.Revision, Seq: f.Seq, OccurredAt: env.At.String(), EventUS: env.EventUS, Channel: f.Channel,
+		UserID:      f.UserID,
 		ScheduledAt: at(f.Scheduled), LocalTime: f.Local, Timezone: f.Zone, TZData: f.TZData, Occurrence: f.Occurrence,
-		State: f.State.String(), PreviousState: f.Previous.String(), Reason: f.Reason, Detail: f.Detail, Actor: f.Actor, Source: env.Source,
+		State: f.State.String(), PreviousState: f.Previous.String(), Reason: f.Reason, Detail: f.Detail, Actor: f.Actor,
+		Source:        env.Source,
 		CorrelationID: f.Corr, Count: f.Count, First: at(f.First), Last: at(f.Last),
 		PreviousScheduled: at(f.PreviousScheduled), PreviousTZData: f.PreviousTZData,
 		Truncated: env.Truncated,
@@ -72,8 +75,10 @@ func TestAppendEventEqualsItsStruct(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := filler{rand.New(rand.NewPCG(seed, 4))}
-	texts := []string{"", "plain", "<b>&\"\\/", "line\nbreak\ttab\x00\x1f", "\b\f\r\v", "not\xffUTF-8\xe2\x80", "Wünsche 🕰", "\u2028", "x\x7fy"}
-	payloads := []string{"", "1", `{ "a" : [1, 2.50, "ü<>&"] }`, `{"a":1,"a":2}`, "\x00\xff", `"\ud83d"`, `"` + "\u2028" + `"`, "{"}
+	texts := []string{"", "plain", "<b>&\"\\/", "line\nbreak\ttab\x00\x1f", "\b\f\r\v", "not\xffUTF-8\xe2\x80",
+		"Wünsche 🕰", "\u2028", "x\x7fy"}
+	payloads := []string{"", "1", `{ "a" : [1, 2.50, "ü<>&"] }`, `{"a":1,"a":2}`, "\x00\xff", `"\ud83d"`, `"` +
+		"\u2028" + `"`, "{"}
 	for range 3000 {
 		f, env := new(trigger.Fact), EventEnv{}
 		r.fill(reflect.ValueOf(f).Elem())
@@ -96,9 +101,13 @@ func TestAppendEventEqualsItsStruct(t *testing.T) {
 }
 
 func TestAppendEventAllocates(t *testing.T) {
-	f := &trigger.Fact{Type: trigger.Registered, Seq: 1, Scheduled: appended, State: trigger.Pending, Spec: &trigger.Spec{Payload: []byte(`{"a":[1,2]}`)}}
+	f := &trigger.Fact{Type: trigger.Registered, Seq: 1, Scheduled: appended, State: trigger.Pending,
+		Spec: &trigger.Spec{Payload: []byte(`{"a":[1,2]}`)}}
 	buf := make([]byte, 0, 4096)
-	got := testing.AllocsPerRun(100, func() { AppendEvent(buf, "acme/k", f, EventEnv{At: appended, EventUS: 1, WithPayload: true}) })
+	got := testing.AllocsPerRun(100, func() {
+		AppendEvent(buf, "acme/k", f,
+			EventEnv{At: appended, EventUS: 1, WithPayload: true})
+	})
 	if got > 1 {
 		t.Errorf("%.0f allocations for an event, promised at most 1", got)
 	}
@@ -113,7 +122,8 @@ func TestPayloadStaysOut(t *testing.T) {
 
 // An event is one line: NDJSON readers depend on it.
 func TestAnEventIsOneLine(t *testing.T) {
-	f := &trigger.Fact{Type: trigger.Registered, Detail: "a\nb", Spec: &trigger.Spec{Payload: []byte("{\r\n\"a\":\n1}")}}
+	f := &trigger.Fact{Type: trigger.Registered, Detail: "a\nb",
+		Spec: &trigger.Spec{Payload: []byte("{\r\n\"a\":\n1}")}}
 	if got := AppendEvent(nil, "k", f, EventEnv{WithPayload: true}); bytes.ContainsAny(got, "\r\n") {
 		t.Errorf("%q", got)
 	}
@@ -123,7 +133,8 @@ func TestDecodeEventRefuses(t *testing.T) {
 	for _, c := range []struct{ name, value string }{
 		{"empty", ""}, {"text", "x"}, {"null", "null"}, {"a list", "[]"}, {"no id", `{"type":"t","trigger":"k"}`},
 		{"no type", `{"event_id":"0-1","trigger":"k"}`}, {"no trigger", `{"event_id":"0-1","type":"t"}`},
-		{"trailing", `{"event_id":"0-1","type":"t","trigger":"k"} x`}, {"wrong type", `{"event_id":1,"type":"t","trigger":"k"}`},
+		{"trailing", `{"event_id":"0-1","type":"t","trigger":"k"} x`},
+		{"wrong type", `{"event_id":1,"type":"t","trigger":"k"}`},
 	} {
 		if e, err := DecodeEvent([]byte(c.value)); err == nil {
 			t.Errorf("%s: got %+v", c.name, e)

@@ -63,12 +63,14 @@ func RejectedWithin(rec *Record, e *trigger.Error, most int) (key, value []byte,
 	if room -= kept; len(value) > room {
 		value, cut = value[:room], true
 	}
-	headers = append(headers, header(headerErrorCode, string(e.Code)), header(headerErrorDetail, clip(e.Msg, maxErrorDetail)))
+	headers = append(headers, header(headerErrorCode, string(e.Code)),
+		header(headerErrorDetail, clip(e.Msg, maxErrorDetail)))
 	if e.Field != "" {
 		headers = append(headers, header(headerErrorField, clip(e.Field, maxText)))
 	}
 	if len(rec.Key) > trigger.MaxKeyBytes {
-		headers = append(headers, header(headerErrorKeyLength, strconv.Itoa(len(rec.Key))), header(headerErrorKeyHash, "sha256:"+sumOf(rec.Key)))
+		headers = append(headers, header(headerErrorKeyLength, strconv.Itoa(len(rec.Key))),
+			header(headerErrorKeyHash, "sha256:"+sumOf(rec.Key)))
 	}
 	if cut {
 		headers = append(headers, header(headerErrorCut, strconv.Itoa(whole)))
@@ -110,7 +112,8 @@ func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, hea
 func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value []byte, headers []trigger.Header) {
 	_, value, headers = DueRecord(&d.Fire, env)
 	own := len(headers) - len(d.Fire.Spec.Headers) // those of ours come first
-	headers = append(headers, header(headerErrorCode, d.Code), header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
+	headers = append(headers, header(headerErrorCode, d.Code),
+		header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
 	if d.Fire.Channel != "" {
 		headers = append(headers, header(headerErrorChannel, d.Fire.Channel))
 	}

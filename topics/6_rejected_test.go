@@ -11,8 +11,10 @@ import (
 
 func TestRejectedRecord(t *testing.T) {
 	rec := command("\x00bytes", "wc-dealy=7m", "a=1", "wcx-origin=1/2", "wc-error-code=old", "wc-source=old")
-	key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeUnknownField, Field: "dealy", Msg: "did you mean delay?"})
-	want := "wc-dealy=7m\na=1\nwc-error-code=unknown_field\nwc-error-detail=did you mean delay?\nwc-error-field=dealy\nwc-source=waterclock.commands/3/81\n"
+	key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeUnknownField, Field: "dealy",
+		Msg: "did you mean delay?"})
+	want := "wc-dealy=7m\na=1\nwc-error-code=unknown_field\nwc-error-detail=did you mean " +
+		"delay?\nwc-error-field=dealy\nwc-source=waterclock.commands/3/81\n"
 	if got := headerPairs(hs); got != want {
 		t.Errorf("headers\n%s\nwant\n%s", got, want)
 	}
@@ -22,7 +24,8 @@ func TestRejectedRecord(t *testing.T) {
 }
 
 func TestRejectedRecordOfATombstone(t *testing.T) {
-	_, value, hs := RejectedRecord(tombstone("wc-delay=7m"), &trigger.Error{Code: trigger.CodeAmbiguousTombstone, Msg: strings.Repeat("ü", 1000)})
+	_, value, hs := RejectedRecord(tombstone("wc-delay=7m"),
+		&trigger.Error{Code: trigger.CodeAmbiguousTombstone, Msg: strings.Repeat("ü", 1000)})
 	if value != nil {
 		t.Errorf("value %q: a null must stay null", value)
 	}
@@ -41,7 +44,8 @@ func TestRejectedRecordFits(t *testing.T) {
 	}
 	huge := command("kept", "a="+strings.Repeat("x", 2_000_000))
 	for name, rec := range map[string]*Record{"a big value": big, "many headers": many, "a huge header": huge} {
-		key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeTooLarge, Msg: strings.Repeat("m", 5000), Field: strings.Repeat("f", 5000)})
+		key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeTooLarge, Msg: strings.Repeat("m", 5000),
+			Field: strings.Repeat("f", 5000)})
 		size := len(key) + len(value)
 		for _, h := range hs {
 			size += len(h.Key) + len(h.Value) + headerOverhead
@@ -53,7 +57,8 @@ func TestRejectedRecordFits(t *testing.T) {
 			t.Errorf("%s: does not say that it was cut", name)
 		}
 	}
-	if _, value, hs := RejectedRecord(command(strings.Repeat("x", 900_000)), &trigger.Error{}); len(value) != 900_000 || strings.Contains(headerPairs(hs), "truncated") {
+	if _, value, hs := RejectedRecord(command(strings.Repeat("x", 900_000)), &trigger.Error{}); len(value) != 900_000 ||
+		strings.Contains(headerPairs(hs), "truncated") {
 		t.Error("what fits was cut")
 	}
 }
@@ -112,7 +117,8 @@ func TestRedrive(t *testing.T) {
 }
 
 func TestTextOrNumber(t *testing.T) {
-	for in, want := range map[string]TextOrNumber{`"7m"`: "7m", `420`: "420", `1800000000000`: "1800000000000", `0.5`: "0.5"} {
+	for in, want := range map[string]TextOrNumber{`"7m"`: "7m", `420`: "420", `1800000000000`: "1800000000000",
+		`0.5`: "0.5"} {
 		var got TextOrNumber
 		if err := got.UnmarshalJSON([]byte(in)); err != nil || got != want {
 			t.Errorf("%s: got %q, %v", in, got, err)

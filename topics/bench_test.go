@@ -9,13 +9,16 @@ import (
 // The command every benchmark is about: a hold that expires, with the fields
 // a service would set. One trigger life is one of each of these.
 var (
-	benchHeaders = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81, Timestamp: 1_790_000_000_000,
-		Value: []byte(`{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}`),
-		Headers: []trigger.Header{header("wc-delay", "7m"), header("wc-channel", "orders"), header("wc-user-id", "u_81"),
+	benchHeaders = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
+		Timestamp: 1_790_000_000_000,
+		Value:     []byte(`{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}`),
+		Headers: []trigger.Header{header("wc-delay", "7m"), header("wc-channel", "orders"),
+			header("wc-user-id", "u_81"),
 			header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
-	benchJSON = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81, Timestamp: 1_790_000_000_000,
-		Value:   []byte(`{"op":"register","channel":"orders","user_id":"u_81","delay":"7m","payload":{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}}`),
-		Headers: []trigger.Header{header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
+	benchJSON = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
+		Timestamp: 1_790_000_000_000,
+		Value:     []byte(`{"op":"register","channel":"orders","user_id":"u_81","delay":"7m","payload":{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}}`),
+		Headers:   []trigger.Header{header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
 	benchRule = &Record{Topic: "waterclock.commands", Key: []byte("pills-81"), Offset: 82, Timestamp: 1_790_000_000_000,
 		Value: []byte(`{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-20T09:00","timezone":"America/New_York",` +
 			`"recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","exclude":["2026-12-25"],"tags":{"type":"medication"},"payload":{"title":"Take pills"}}`)}
@@ -87,7 +90,8 @@ func BenchmarkAppendEvent(b *testing.B) {
 		Scheduled: s.Series.At, Occurrence: s.Series.Occurrence, State: trigger.Pending, Spec: &s.Spec}
 	fired := &trigger.Fact{Type: trigger.OccurrenceFired, Revision: 1, Seq: 2, Channel: "orders", UserID: "u_81",
 		Scheduled: s.Series.At, Occurrence: s.Series.Occurrence, State: trigger.Fired, Previous: trigger.Pending,
-		HasStep: true, Attempt: 1, HasLate: true, Lateness: 3, HasDue: true, DueTopic: "waterclock.due.orders", DuePart: 3}
+		HasStep: true, Attempt: 1, HasLate: true, Lateness: 3, HasDue: true, DueTopic: "waterclock.due.orders",
+		DuePart: 3}
 	env := EventEnv{Partition: 3, EventUS: 1_790_000_000_000_123, At: s.CreatedAt, WithPayload: true}
 	for _, c := range []struct {
 		name string

@@ -87,22 +87,29 @@ const (
 // longer) changes Configs before Plan.
 func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
 	ts := []Topic{
-		{Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys", Configs: map[string]string{
-			cfgCleanup: "compact,delete", cfgRetention: ms(30 * day), cfgMinCompaction: ms(7 * day), cfgMaxCompaction: ms(8 * day),
-			cfgMaxMessage: strconv.Itoa(maxCommandBytes), cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events", Configs: map[string]string{
-			cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys",
+			Configs: map[string]string{
+				cfgCleanup: "compact,delete", cfgRetention: ms(30 * day), cfgMinCompaction: ms(7 * day),
+				cfgMaxCompaction: ms(8 * day),
+				cfgMaxMessage:    strconv.Itoa(maxCommandBytes), cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events",
+			Configs: map[string]string{
+				cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}},
 		{Name: n.State(), keep: "triggers", Why: "the engine's memory: restore reads it", Configs: map[string]string{
 			cfgCleanup: "compact", cfgDeleteAfter: ms(day), cfgMaxCompaction: ms(8 * day),
 			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink", Configs: map[string]string{
-			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgCompression: "zstd", cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why", Configs: map[string]string{
-			cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
+		{Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink",
+			Configs: map[string]string{
+				cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgCompression: "zstd",
+				cfgTimestamp: "LogAppendTime"}},
+		{Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why",
+			Configs: map[string]string{
+				cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
 		{Name: n.DeadLetter(), keep: "dead letters", Why: "due events nobody could deliver", Configs: map[string]string{
 			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
-		{Name: n.Control(), Partitions: 1, keep: "settings", Why: "tz database and calendars, switched at an offset", Configs: map[string]string{
-			cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes)}},
+		{Name: n.Control(), Partitions: 1, keep: "settings", Why: "tz database and calendars, switched at an offset",
+			Configs: map[string]string{
+				cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes)}},
 	}
 	for _, c := range channels {
 		ts = append(ts, DueTopic(n.Due(c), partitions, replication))

@@ -46,11 +46,13 @@ type ChannelACL struct {
 func ACLs(o ACLOptions) []ACL {
 	n, prefix := o.Names, strings.TrimSuffix(o.Names.Commands(), "commands")
 	e := aclWriter{role: RoleEngine, principal: principal(o.Engine, o.Group)}
-	e.add("the engine, the API and the history sink", "topic", prefix, true, "Read", "Write", "Describe", "DescribeConfigs")
+	e.add("the engine, the API and the history sink", "topic", prefix, true, "Read", "Write", "Describe",
+		"DescribeConfigs")
 	for _, c := range o.Channels {
 		for _, topic := range c.Topics {
 			if !strings.HasPrefix(topic, prefix) {
-				e.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, "Read", "Write", "Describe", "DescribeConfigs")
+				e.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, "Read", "Write", "Describe",
+					"DescribeConfigs")
 			}
 		}
 	}
@@ -103,7 +105,8 @@ type aclWriter struct {
 }
 
 func (w *aclWriter) add(why, resource, name string, prefixed bool, operations ...string) {
-	w.all = append(w.all, ACL{Role: w.role, Principal: w.principal, Operations: operations, Resource: resource, Name: name, Prefixed: prefixed, Why: why})
+	w.all = append(w.all, ACL{Role: w.role, Principal: w.principal, Operations: operations, Resource: resource,
+		Name: name, Prefixed: prefixed, Why: why})
 }
 
 // Args are the arguments of kafka-acls.sh beside --add.

@@ -122,7 +122,8 @@ func (t *Topic) comparePolicy(c Change) (Change, bool) {
 	}
 	switch {
 	case slices.Contains(have, "compact") && !slices.Contains(want, "compact"):
-		c.Kind, c.Why = Refuse, "this cleanup policy would lose data: compaction drops all but the last record of a key, and with them "+t.keep
+		c.Kind, c.Why = Refuse,
+			"this cleanup policy would lose data: compaction drops all but the last record of a key, and with them "+t.keep
 	case slices.Contains(have, "delete") && !slices.Contains(want, "delete"):
 		c.Kind, c.Why = Refuse, "this cleanup policy would lose data: deletion by age drops "+t.keep
 	}

@@ -92,7 +92,8 @@ func EncodeCalendar(c Calendar) (key, value []byte, err error) {
 func (c *Calendar) check() error {
 	field := ControlCalendars + c.Name
 	if !ValidName(c.Name) {
-		return fail(trigger.CodeInvalid, field, "a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+		return fail(trigger.CodeInvalid, field,
+			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
 	}
 	if len(c.Dates) > maxCalendarDates {
 		return fail(trigger.CodeTooLarge, field, "a calendar has at most 10,000 dates")
@@ -150,7 +151,8 @@ func DecodeSetting(rec *Record) (*Setting, error) {
 
 func (c *Calendar) decode(value []byte) error {
 	if err := json.Unmarshal(value, c); err != nil {
-		return &trigger.Error{Code: trigger.CodeInvalid, Field: ControlCalendars + c.Name, Msg: "a calendar is a JSON object with dates", Err: err}
+		return &trigger.Error{Code: trigger.CodeInvalid, Field: ControlCalendars + c.Name,
+			Msg: "a calendar is a JSON object with dates", Err: err}
 	}
 	return c.check()
 }
@@ -169,7 +171,8 @@ func (t *TZData) decode(headers []trigger.Header) error {
 	}
 	t.Sum = sha256.Sum256(t.Zip)
 	if sum != hex.EncodeToString(t.Sum[:]) {
-		return fail(trigger.CodeInvalid, ControlTZData, "wc-sha256 is not the sum of the value: the tz database came damaged")
+		return fail(trigger.CodeInvalid, ControlTZData,
+			"wc-sha256 is not the sum of the value: the tz database came damaged")
 	}
 	return t.check()
 }

@@ -11,28 +11,33 @@ import (
 )
 
 func TestTZDataSurvivesTheWire(t *testing.T) {
-	key, value, hs, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte("PK\x03\x04"), Carried: []string{"Asia/Almaty", "Europe/Kiev"}})
+	key, value, hs, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte("PK\x03\x04"),
+		Carried: []string{"Asia/Almaty", "Europe/Kiev"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := DecodeSetting(&Record{Key: key, Value: value, Headers: hs})
-	if err != nil || got.TZData == nil || got.TZData.Label != "2026a" || !bytes.Equal(got.TZData.Zip, value) || got.TZData.Sum == [32]byte{} ||
+	if err != nil || got.TZData == nil || got.TZData.Label != "2026a" || !bytes.Equal(got.TZData.Zip, value) ||
+		got.TZData.Sum == [32]byte{} ||
 		!slices.Equal(got.TZData.Carried, []string{"Asia/Almaty", "Europe/Kiev"}) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	value[0] ^= 1
-	if _, err := DecodeSetting(&Record{Key: key, Value: value, Headers: hs}); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := DecodeSetting(&Record{Key: key, Value: value, Headers: hs}); err == nil ||
+		!strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a flipped bit: %v", err)
 	}
 }
 
 func TestCalendarSurvivesTheWire(t *testing.T) {
-	key, value, err := EncodeCalendar(Calendar{Name: "us-holidays", Dates: []string{"2026-12-25", "2026-07-04", "2026-12-25"}})
+	key, value, err := EncodeCalendar(Calendar{Name: "us-holidays",
+		Dates: []string{"2026-12-25", "2026-07-04", "2026-12-25"}})
 	if err != nil || string(key) != "calendar/us-holidays" || string(value) != `{"dates":["2026-07-04","2026-12-25"]}` {
 		t.Fatalf("got %s %s, %v", key, value, err)
 	}
 	got, err := DecodeSetting(&Record{Key: key, Value: value})
-	if err != nil || got.Calendar == nil || got.Calendar.Name != "us-holidays" || !slices.Equal(got.Calendar.Dates, []string{"2026-07-04", "2026-12-25"}) {
+	if err != nil || got.Calendar == nil || got.Calendar.Name != "us-holidays" ||
+		!slices.Equal(got.Calendar.Dates, []string{"2026-07-04", "2026-12-25"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	gone, err := DecodeSetting(&Record{Key: key})
@@ -47,7 +52,8 @@ func TestSettingsRefused(t *testing.T) {
 	_, _, badName := EncodeCalendar(Calendar{Name: "US"})
 	_, _, _, noLabel := EncodeTZData(TZData{Zip: []byte("x")})
 	_, _, _, noZip := EncodeTZData(TZData{Label: "2026a"})
-	for name, err := range map[string]error{"a German date": tooMany, "a name in upper case": badName, "no label": noLabel, "no database": noZip} {
+	for name, err := range map[string]error{"a German date": tooMany, "a name in upper case": badName,
+		"no label": noLabel, "no database": noZip} {
 		if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}

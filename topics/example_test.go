@@ -15,7 +15,8 @@ func ExampleDecodeCommand() {
 	}, topics.Limits{}, nil)
 	fmt.Println(c.Op, c.Key, c.Spec.When.Delay, c.Spec.Channel, err)
 
-	_, err = topics.DecodeCommand(&topics.Record{Key: key, Value: []byte(`{"op":"register","dealy":"7m"}`)}, topics.Limits{}, nil)
+	_, err = topics.DecodeCommand(&topics.Record{Key: key, Value: []byte(`{"op":"register","dealy":"7m"}`)},
+		topics.Limits{}, nil)
 	fmt.Println(err)
 	// Output:
 	// waterclock.commands 2

@@ -86,7 +86,8 @@ func Forwarded(rec *Record) (f Forward, ok bool, err error) {
 }
 
 func forwardError(header string) error {
-	return fail(trigger.CodeInvalid, header, "a forwarded record has each of wcx-topic-id, wcx-origin and wcx-append once and well formed")
+	return fail(trigger.CodeInvalid, header,
+		"a forwarded record has each of wcx-topic-id, wcx-origin and wcx-append once and well formed")
 }
 
 func (f *Forward) read(h *trigger.Header) (which int, good bool) {

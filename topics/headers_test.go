@@ -32,7 +32,8 @@ func TestPartitionIsTheClients(t *testing.T) {
 		key := bytes.Repeat([]byte{byte(n), byte(n >> 3), 0xff}, n%9)
 		key = append(key, byte(n>>8), byte(n))
 		for _, partitions := range []int32{1, 4, 16, 33} {
-			if got, want := Partition(key, partitions), int32(byClient.Partition(&kgo.Record{Key: key}, int(partitions))); got != want {
+			if got, want := Partition(key, partitions), int32(byClient.Partition(&kgo.Record{Key: key},
+				int(partitions))); got != want {
 				t.Fatalf("%x of %d: got %d, want %d", key, partitions, got, want)
 			}
 		}
@@ -55,7 +56,8 @@ var claim = Forward{TopicID: [16]byte{0xde, 0xad, 15: 0xff}, Partition: 3, Offse
 func TestForwardSurvivesTheWire(t *testing.T) {
 	own := headers("wc-delay=7m", "wcx-origin=9/9", "wcx-foo=bar", "a=1")
 	hs := ForwardHeaders(own, claim)
-	want := headers("wc-delay=7m", "a=1", "wcx-topic-id=3q0AAAAAAAAAAAAAAAAA_w", "wcx-origin=3/12345", "wcx-append=1790000000000")
+	want := headers("wc-delay=7m", "a=1", "wcx-topic-id=3q0AAAAAAAAAAAAAAAAA_w", "wcx-origin=3/12345",
+		"wcx-append=1790000000000")
 	if !reflect.DeepEqual(hs, want) {
 		t.Errorf("got\n%s", headerPairs(hs))
 	}
@@ -101,7 +103,8 @@ func TestForwardClaimsThatAreNone(t *testing.T) {
 }
 
 func FuzzForwardHeaders(f *testing.F) {
-	f.Add("wcx-topic-id", []byte("3q0AAAAAAAAAAAAAAAAA_w"), "wcx-origin", []byte("3/12345"), "wcx-append", []byte("1790000000000"))
+	f.Add("wcx-topic-id", []byte("3q0AAAAAAAAAAAAAAAAA_w"), "wcx-origin", []byte("3/12345"), "wcx-append",
+		[]byte("1790000000000"))
 	f.Add("wcx-topic-id", []byte("3q0AAAAAAAAAAAAAAAAA_x"), "wcx-origin", []byte("03/1"), "wcx-origin", []byte("3/1"))
 	f.Fuzz(func(t *testing.T, k1 string, v1 []byte, k2 string, v2 []byte, k3 string, v3 []byte) {
 		rec := &Record{Headers: []trigger.Header{{Key: k1, Value: v1}, {Key: k2, Value: v2}, {Key: k3, Value: v3}}}
@@ -149,7 +152,8 @@ func fuzzCommand(t *testing.T, rec *Record) {
 	if c.Key != trigger.Key(rec.Key) || (c.Op == trigger.OpRegister) != (c.Hash != trigger.Hash{}) {
 		t.Fatalf("got %+v", c)
 	}
-	if c.Op == trigger.OpRegister && (len(c.Spec.Payload) > l.Payload || len(c.Spec.Headers) > l.Headers || !ValidChannel(c.Spec.Channel) || c.Spec.When.Kind == trigger.WhenNone) {
+	if c.Op == trigger.OpRegister && (len(c.Spec.Payload) > l.Payload || len(c.Spec.Headers) > l.Headers ||
+		!ValidChannel(c.Spec.Channel) || c.Spec.When.Kind == trigger.WhenNone) {
 		t.Fatalf("a bound was passed: %+v", c.Spec)
 	}
 	if c.Spec == nil {
@@ -167,9 +171,12 @@ func FuzzDecodeCommandJSON(f *testing.F) {
 		`{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-20T09:00","timezone":"America/New_York","recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","exclude":["2026-12-25"],"payload":{"title":"Take pills"}}`,
 		`{"op":"register","delay":420,"payload_base64":"AP8=","headers":{"a":"1","content-type":"x"},"tags":{"a":"b"},"priority":"low","jitter":"5s","misfire":"skip"}`,
 		`{"op":"register","fire_at":"2026-11-20T09:00+01:00","callback":{"url":"https://a.example","timeout":5,"retry":["10s",30]},"dst":{"gap":"skip"},"calendars":{"names":["us"],"on":"skip"}}`,
-		`{"op":"cancel","if_revision":3}`, `{"op":"snooze","for":"10m"}`, `{"op":"snooze","until":1800000000}`, `{"op":"skip","occurrence":"2026-12-25"}`,
-		`{"op":"redrive","due_id":"k@x#0","attempt":6,"scheduled_at":1800000000000,"payload":1}`, `{"op":"rezone","timezone":"Asia/Tokyo"}`,
-		`{"\u006fp":"erase"}`, `{"op":"register","op":"cancel"}`, `{"op":null}`, `{`, `[]`, `{"op":"register","payload":[[[[]]]]}`,
+		`{"op":"cancel","if_revision":3}`, `{"op":"snooze","for":"10m"}`, `{"op":"snooze","until":1800000000}`,
+		`{"op":"skip","occurrence":"2026-12-25"}`,
+		`{"op":"redrive","due_id":"k@x#0","attempt":6,"scheduled_at":1800000000000,"payload":1}`,
+		`{"op":"rezone","timezone":"Asia/Tokyo"}`,
+		`{"\u006fp":"erase"}`, `{"op":"register","op":"cancel"}`, `{"op":null}`, `{`, `[]`,
+		`{"op":"register","payload":[[[[]]]]}`,
 	} {
 		f.Add([]byte("k"), []byte(seed))
 	}
@@ -181,9 +188,11 @@ func FuzzDecodeCommandJSON(f *testing.F) {
 func FuzzDecodeCommandHeaders(f *testing.F) {
 	f.Add([]byte("payload"), "wc-delay", []byte("7m"), "wc-channel", []byte("orders"), "x-a", []byte("1"))
 	f.Add([]byte(""), "wc-op", []byte("cancel"), "wc-if-revision", []byte("3"), "ce_id", []byte("1"))
-	f.Add([]byte("{}"), "wc-fire-at", []byte("2026-11-20T09:00"), "wc-timezone", []byte("Europe/Berlin"), "content-type", []byte("x"))
+	f.Add([]byte("{}"), "wc-fire-at", []byte("2026-11-20T09:00"), "wc-timezone", []byte("Europe/Berlin"),
+		"content-type", []byte("x"))
 	f.Add([]byte("x"), "wc-recurrence", []byte("every:15m"), "wc-until", []byte("1800000000"), "wc-count", []byte("3"))
-	f.Add([]byte("x"), "wc-callback-url", []byte("https://u@a.example"), "wc-delay", []byte("0"), "WC-Delay", []byte("0"))
+	f.Add([]byte("x"), "wc-callback-url", []byte("https://u@a.example"), "wc-delay", []byte("0"), "WC-Delay",
+		[]byte("0"))
 	f.Fuzz(func(t *testing.T, value []byte, k1 string, v1 []byte, k2 string, v2 []byte, k3 string, v3 []byte) {
 		fuzzCommand(t, &Record{Key: []byte("k"), Value: value, Timestamp: appended,
 			Headers: []trigger.Header{{Key: k1, Value: v1}, {Key: k2, Value: v2}, {Key: k3, Value: v3}}})

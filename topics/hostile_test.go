@@ -30,15 +30,19 @@ func TestReadingIsLinear(t *testing.T) {
 	}
 	few := object(`"headers":{`, 64, func(i int) string { return fmt.Sprintf(`"b%d":""`, i) })
 	for name, rec := range map[string]*Record{
-		"headers":             {Value: object(`"headers":{`, n, func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
-		"headers, all wrong":  {Value: object(`"headers":{`, n, func(i int) string { return `"wc-x":""` })},
-		"the same header":     {Value: object(`"headers":{`, n, func(i int) string { return `"a":""` })},
-		"tags":                {Value: object(`"tags":{`, n, func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
-		"unknown fields":      {Value: object(`"dst":{`, n, func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
-		"unknown at the top":  {Value: object(`"dst":{},"x":{"a":1},`, n, func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
-		"record headers":      {Value: []byte(`{"op":"register","delay":"1m"}`), Headers: given},
-		"headers in both":     {Value: few, Headers: given},
-		"wc- headers":         {Value: []byte(""), Headers: append([]trigger.Header{{Key: "wc-delay", Value: []byte("1m")}}, given...)},
+		"headers": {Value: object(`"headers":{`, n,
+			func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
+		"headers, all wrong": {Value: object(`"headers":{`, n, func(i int) string { return `"wc-x":""` })},
+		"the same header":    {Value: object(`"headers":{`, n, func(i int) string { return `"a":""` })},
+		"tags":               {Value: object(`"tags":{`, n, func(i int) string { return fmt.Sprintf(`"h%d":""`, i) })},
+		"unknown fields": {Value: object(`"dst":{`, n,
+			func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
+		"unknown at the top": {Value: object(`"dst":{},"x":{"a":1},`, n,
+			func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
+		"record headers":  {Value: []byte(`{"op":"register","delay":"1m"}`), Headers: given},
+		"headers in both": {Value: few, Headers: given},
+		"wc- headers": {Value: []byte(""), Headers: append([]trigger.Header{{Key: "wc-delay",
+			Value: []byte("1m")}}, given...)},
 		"unknown wc- headers": {Value: []byte(""), Headers: unknownHeaders(n)},
 	} {
 		rec.Key, rec.Topic = []byte("k"), "waterclock.commands"
@@ -67,7 +71,8 @@ func TestLaneIsNoChannel(t *testing.T) {
 	for _, name := range []string{"webhook.high", "orders.high", "a.high.high"} {
 		rec := &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m","channel":"` + name + `"}`)}
 		if c, err := DecodeCommand(rec, Limits{}, nil); err == nil || ValidChannel(name) {
-			t.Errorf("%s is taken: its topic is %s, and %s", name, Names{}.Due(c.Spec.Channel), HighLane(Names{}.Due(strings.TrimSuffix(name, ".high"))))
+			t.Errorf("%s is taken: its topic is %s, and %s", name, Names{}.Due(c.Spec.Channel),
+				HighLane(Names{}.Due(strings.TrimSuffix(name, ".high"))))
 		}
 	}
 	for _, name := range []string{"high", "a.highs", "a-high", "a.high.b"} {
@@ -83,7 +88,8 @@ func TestCalendarOfNoYear(t *testing.T) {
 	if _, _, err := EncodeCalendar(Calendar{Name: "x", Dates: []string{"0000-01-01"}}); err == nil {
 		t.Error("year 0 is taken")
 	}
-	if _, err := DecodeSetting(&Record{Key: []byte("calendar/x"), Value: []byte(`{"dates":["0000-01-01"]}`)}); err == nil {
+	if _, err := DecodeSetting(&Record{Key: []byte("calendar/x"),
+		Value: []byte(`{"dates":["0000-01-01"]}`)}); err == nil {
 		t.Error("year 0 is read")
 	}
 }
@@ -93,7 +99,8 @@ func TestCalendarOfNoYear(t *testing.T) {
 func TestRefusalOfNoCode(t *testing.T) {
 	for _, code := range []trigger.Code{"aaaa", "aaab", "not_foundd"} {
 		rec := Refusal{Code: code, Detail: "why"}.Record("k")
-		if got, ok := Refused(&rec); !ok || got.Code != trigger.CodeInvalid || got.Detail != "refused as "+string(code)+": why" {
+		if got, ok := Refused(&rec); !ok || got.Code != trigger.CodeInvalid ||
+			got.Detail != "refused as "+string(code)+": why" {
 			t.Errorf("%s: %+v %t", code, got, ok)
 		}
 	}

@@ -22,7 +22,8 @@ func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (not
 		}
 	case trigger.WhenRecurrence:
 		if when.Zone == "" && zoneMatters(when) {
-			notes = append(notes, "no timezone was given: its times are UTC, the next is "+time.UnixMilli(int64(next)).UTC().Format("15:04")+" UTC")
+			notes = append(notes, "no timezone was given: its times are UTC, the next is "+time.UnixMilli(int64(next)).
+				UTC().Format("15:04")+" UTC")
 		}
 	}
 	return notes
@@ -34,7 +35,8 @@ func NoteNewChannel(channel string) string { return "channel " + channel + " is 
 // zoneMatters says that a recurrence names times of day or days, which differ
 // from zone to zone, and that its start does not tell which is meant.
 func zoneMatters(w *trigger.When) bool {
-	if strings.HasSuffix(w.Start, "Z") || len(w.Start) > len("2006-01-02T15") && strings.ContainsAny(w.Start[len("2006-01-02T15"):], "+-") {
+	if strings.HasSuffix(w.Start, "Z") || len(w.Start) > len("2006-01-02T15") &&
+		strings.ContainsAny(w.Start[len("2006-01-02T15"):], "+-") {
 		return false
 	}
 	rule := strings.TrimPrefix(strings.ToUpper(w.Recurrence), "RRULE:")
@@ -44,7 +46,8 @@ func zoneMatters(w *trigger.When) bool {
 	case strings.HasPrefix(rule, "CRON:"):
 		f := strings.Fields(rule[len("CRON:"):])
 		return len(f) != 5 || f[1] != "*" || f[2] != "*" || f[3] != "*" || f[4] != "*"
-	case strings.Contains(rule, "FREQ=HOURLY"), strings.Contains(rule, "FREQ=MINUTELY"), strings.Contains(rule, "FREQ=SECONDLY"):
+	case strings.Contains(rule, "FREQ=HOURLY"), strings.Contains(rule, "FREQ=MINUTELY"),
+		strings.Contains(rule, "FREQ=SECONDLY"):
 		return strings.Contains(rule, "BYHOUR") || strings.Contains(rule, "DAY") || strings.Contains(rule, "BYMONTH")
 	}
 	return rule != ""

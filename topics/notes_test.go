@@ -30,7 +30,8 @@ func TestNotes(t *testing.T) {
 		`{"op":"register","fire_at":"2026-03-02T11:40","timezone":"UTC","expires_after":"1h"}`: {"its time passed 20m0s ago: it is due at once"},
 		`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`:                                   {"its time passed 20m0s ago: it is due at once"},
 	} {
-		c, err := DecodeCommand(&Record{Key: []byte("k"), Value: []byte(body), Timestamp: trigger.At(now)}, Limits{}, nil)
+		c, err := DecodeCommand(&Record{Key: []byte("k"), Value: []byte(body), Timestamp: trigger.At(now)}, Limits{},
+			nil)
 		if err != nil {
 			t.Fatalf("%s: %v", body, err)
 		}
@@ -55,7 +56,8 @@ func notesOf(c *trigger.Command, next trigger.Instant, repeat bool) []string {
 
 func TestNotesOfARepeat(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	c, err := DecodeCommand(&Record{Key: []byte("k"), Value: []byte(`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`), Timestamp: trigger.At(now)}, Limits{}, nil)
+	c, err := DecodeCommand(&Record{Key: []byte("k"),
+		Value: []byte(`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`), Timestamp: trigger.At(now)}, Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,10 @@ import (
 // neighbours on either side of every bound.
 func keysOfAllKinds() map[string][]byte {
 	keys := map[string][]byte{}
-	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "quotes": `"`, "not UTF-8": "\xff", "runes": "ü", "line separators": "\u2028"} {
-		for _, n := range []int{0, 1, 255, 256, 300, 64<<10 - 1, 64 << 10, 64<<10 + 1, 80_000, 256_000, 995_904, 996_000, 1_000_000, 1_100_000, 5_000_000} {
+	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "quotes": `"`,
+		"not UTF-8": "\xff", "runes": "ü", "line separators": "\u2028"} {
+		for _, n := range []int{0, 1, 255, 256, 300, 64<<10 - 1, 64 << 10, 64<<10 + 1, 80_000, 256_000, 995_904,
+			996_000, 1_000_000, 1_100_000, 5_000_000} {
 			keys[kind+" "+strconv.Itoa(n)] = []byte(strings.Repeat(unit, n/len(unit)))
 		}
 	}
@@ -29,14 +31,16 @@ func keysOfAllKinds() map[string][]byte {
 func TestRejectedRecordOfAnyKey(t *testing.T) {
 	for name, key := range keysOfAllKinds() {
 		for _, most := range []int{MinRecordBytes, 100_000, MaxRecordBytes} {
-			checkRefusal(t, name, &Record{Topic: "waterclock.commands", Key: key, Value: []byte(`{"op":"cancel"}`)}, most)
+			checkRefusal(t, name, &Record{Topic: "waterclock.commands", Key: key, Value: []byte(`{"op":"cancel"}`)},
+				most)
 		}
 	}
 }
 
 func checkRefusal(t *testing.T, name string, rec *Record, most int) {
 	t.Helper()
-	refusal := &trigger.Error{Code: trigger.CodeInvalidKey, Msg: strings.Repeat("\x02", 5000), Field: strings.Repeat("f", 5000)}
+	refusal := &trigger.Error{Code: trigger.CodeInvalidKey, Msg: strings.Repeat("\x02", 5000),
+		Field: strings.Repeat("f", 5000)}
 	key, value, hs := RejectedWithin(rec, refusal, most)
 	if size := RecordBytes(key, value, hs); size > most {
 		t.Errorf("%s: the rejected record takes %d bytes of %d", name, size, most)
@@ -46,8 +50,9 @@ func checkRefusal(t *testing.T, name string, rec *Record, most int) {
 	}
 	if pairs := headerPairs(hs); (len(key) < len(rec.Key)) && !strings.Contains(pairs, "wc-error-truncated=") {
 		t.Errorf("%s: does not say that it was cut", name)
-	} else if sum := sha256.Sum256(rec.Key); len(rec.Key) > trigger.MaxKeyBytes && (!strings.Contains(pairs, "wc-error-key-length="+strconv.Itoa(len(rec.Key))+"\n") ||
-		!strings.Contains(pairs, "wc-error-key-hash=sha256:"+hex.EncodeToString(sum[:])+"\n")) {
+	} else if sum := sha256.Sum256(rec.Key); len(rec.Key) > trigger.MaxKeyBytes &&
+		(!strings.Contains(pairs, "wc-error-key-length="+strconv.Itoa(len(rec.Key))+"\n") ||
+			!strings.Contains(pairs, "wc-error-key-hash=sha256:"+hex.EncodeToString(sum[:])+"\n")) {
 		t.Errorf("%s: length and hash of the key are missing", name)
 	}
 	about, reported := RefusedKey(rec.Key, refusal)
@@ -72,9 +77,12 @@ func checkRefusal(t *testing.T, name string, rec *Record, most int) {
 // apart from the bytes, so that large records cost the fuzzer nothing.
 func FuzzRefusal(f *testing.F) {
 	f.Add("k", uint32(1), "v", uint32(1), "h", uint32(1), "w", uint32(1), uint16(1), uint32(MaxRecordBytes))
-	f.Add("\x01", uint32(1_000_000), "{", uint32(1_000_000), "wc-", uint32(1), "x", uint32(900_000), uint16(3), uint32(MaxRecordBytes))
-	f.Add("\xff", uint32(1_100_000), "", uint32(0), "wc-error-code", uint32(1), "\x00", uint32(0), uint16(60_000), uint32(MinRecordBytes))
-	f.Fuzz(func(t *testing.T, key string, keyTimes uint32, value string, valueTimes uint32, name string, nameTimes uint32, text string, textTimes uint32, headers uint16, most uint32) {
+	f.Add("\x01", uint32(1_000_000), "{", uint32(1_000_000), "wc-", uint32(1), "x", uint32(900_000), uint16(3),
+		uint32(MaxRecordBytes))
+	f.Add("\xff", uint32(1_100_000), "", uint32(0), "wc-error-code", uint32(1), "\x00", uint32(0), uint16(60_000),
+		uint32(MinRecordBytes))
+	f.Fuzz(func(t *testing.T, key string, keyTimes uint32, value string, valueTimes uint32, name string,
+		nameTimes uint32, text string, textTimes uint32, headers uint16, most uint32) {
 		rec := &Record{Topic: "waterclock.commands", Key: many(key, keyTimes), Value: many(value, valueTimes)}
 		h := trigger.Header{Key: string(many(name, nameTimes%100_000)), Value: many(text, textTimes)}
 		for range headers {
@@ -131,7 +139,8 @@ func TestDeadLetterWithin(t *testing.T) {
 	spec := *d.Fire.Spec
 	spec.Payload = bytes.Repeat([]byte("p"), MaxPayload)
 	for i := range 64 {
-		spec.Headers = append(spec.Headers, trigger.Header{Key: "h" + strconv.Itoa(i), Value: bytes.Repeat([]byte("v"), 1000)})
+		spec.Headers = append(spec.Headers, trigger.Header{Key: "h" + strconv.Itoa(i),
+			Value: bytes.Repeat([]byte("v"), 1000)})
 	}
 	d.Fire.Spec = &spec
 	for _, most := range []int{MinRecordBytes, 50_000, 100_000, MaxRecordBytes} {
@@ -144,7 +153,8 @@ func TestDeadLetterWithin(t *testing.T) {
 			t.Errorf("within %d: cut is %v", most, cut)
 		}
 		got, err := DecodeDeadLetter(&Record{Key: key, Value: value, Headers: hs})
-		if err != nil || got.Fire.ID() != d.Fire.ID() || got.Code != d.Code || DeadLetterCut(&Record{Headers: hs}) != cut {
+		if err != nil || got.Fire.ID() != d.Fire.ID() || got.Code != d.Code ||
+			DeadLetterCut(&Record{Headers: hs}) != cut {
 			t.Errorf("within %d: read back as %+v, %v", most, got, err)
 		}
 	}

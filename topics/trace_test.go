@@ -17,18 +17,21 @@ func TestTraceParent(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"of the record":     {`{"op":"register","delay":"1s"}`, []string{wholeTrace}, wholeTrace},
-		"header spelling":   {"", []string{wholeTrace}, wholeTrace},
-		"a cancel's":        {`{"op":"cancel"}`, []string{wholeTrace}, wholeTrace},
-		"not sampled":       {`{"op":"register","delay":"1s"}`, []string{other}, other},
-		"the field wins":    {`{"op":"register","delay":"1s","headers":{"traceparent":"` + other + `"}}`, []string{wholeTrace}, other},
-		"the field is none": {`{"op":"register","delay":"1s","headers":{"traceparent":"x"}}`, []string{wholeTrace}, wholeTrace},
+		"of the record":   {`{"op":"register","delay":"1s"}`, []string{wholeTrace}, wholeTrace},
+		"header spelling": {"", []string{wholeTrace}, wholeTrace},
+		"a cancel's":      {`{"op":"cancel"}`, []string{wholeTrace}, wholeTrace},
+		"not sampled":     {`{"op":"register","delay":"1s"}`, []string{other}, other},
+		"the field wins": {`{"op":"register","delay":"1s","headers":{"traceparent":"` + other + `"}}`,
+			[]string{wholeTrace}, other},
+		"the field is none": {`{"op":"register","delay":"1s","headers":{"traceparent":"x"}}`, []string{wholeTrace},
+			wholeTrace},
 		"the first that is": {`{"op":"register","delay":"1s"}`, []string{"garbled", wholeTrace, other}, wholeTrace},
 		"short":             {`{"op":"register","delay":"1s"}`, []string{wholeTrace[:54]}, ""},
-		"upper case":        {`{"op":"cancel"}`, []string{"00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01"}, ""},
-		"zeros":             {"", []string{"00-00000000000000000000000000000000-00f067aa0ba902b7-01"}, ""},
-		"empty":             {`{"op":"register","delay":"1s"}`, []string{""}, ""},
-		"none":              {`{"op":"register","delay":"1s"}`, nil, ""},
+		"upper case": {`{"op":"cancel"}`, []string{"00-4BF92F3577B34DA6A3CE929D0E0E4736-00F067AA0BA902B7-01"},
+			""},
+		"zeros": {"", []string{"00-00000000000000000000000000000000-00f067aa0ba902b7-01"}, ""},
+		"empty": {`{"op":"register","delay":"1s"}`, []string{""}, ""},
+		"none":  {`{"op":"register","delay":"1s"}`, nil, ""},
 	} {
 		rec := &Record{Key: []byte("k"), Value: []byte(c.value), Timestamp: appended}
 		if c.value == "" {
@@ -49,7 +52,8 @@ func TestTraceParent(t *testing.T) {
 			t.Errorf("%s: the due event gets %q and %v", name, cmd.Spec.TraceParent, cmd.Spec.Headers)
 		}
 	}
-	if got := TraceParent(&Record{Headers: []trigger.Header{header(traceParent, wholeTrace)}}, &trigger.Command{}); got != wholeTrace {
+	if got := TraceParent(&Record{Headers: []trigger.Header{header(traceParent, wholeTrace)}},
+		&trigger.Command{}); got != wholeTrace {
 		t.Errorf("of what cannot be decoded: %q", got)
 	}
 }

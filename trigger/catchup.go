@@ -101,7 +101,8 @@ func (d *decision) moveTo(o occurrence) {
 	s := d.s
 	old := s.Series
 	s.Series = d.m.series(&s.Spec, s.Life, s.Key, o)
-	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(), old.After
+	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(),
+		old.After
 }
 
 // keepLatest leaves out all but the latest n of a run of count occurrences. It
@@ -119,7 +120,10 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 		if err != nil {
 			return
 		}
-		list = slices.DeleteFunc(list, func(o calendar.Occurrence) bool { return indexSkip(d.s.Series.Skip, o.ID()) >= 0 })
+		list = slices.DeleteFunc(list, func(o calendar.Occurrence) bool {
+			return indexSkip(d.s.Series.Skip,
+				o.ID()) >= 0
+		})
 		if len(list) >= n {
 			d.planAfter(Instant(list[len(list)-n].At) - 1)
 			return
@@ -135,5 +139,6 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 // topic has put off does not go yet.
 func (m *Machine) CatchingUp(s *State, t Timer, now Instant) bool {
 	return t.Kind == TimerSeries && s.Spec.Misfire == FireAll && s.Recurring() && s.Status == Pending &&
-		s.Series.Occurrence == t.Occurrence && t.Due <= now && now.Sub(s.Series.At+Instant(s.Series.Jitter)) > m.MisfireAfter
+		s.Series.Occurrence == t.Occurrence && t.Due <= now &&
+		now.Sub(s.Series.At+Instant(s.Series.Jitter)) > m.MisfireAfter
 }

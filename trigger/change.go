@@ -27,7 +27,8 @@ func (d *decision) cancel(c *Command) *Error {
 		next, others := s.planned()
 		d.endBy(c)
 		s.Revision++
-		d.addFact(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence, Tags: s.Spec.Tags})
+		d.addFact(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
+			Tags: s.Spec.Tags})
 		d.addDroppedFacts(others, "cancelled")
 	}
 	return nil
@@ -110,12 +111,14 @@ func (d *decision) tooLate(was Status, occurrence string) {
 	d.addFact(f)
 }
 
-var tooLateReasons = map[Status]string{Fired: "already_fired", InFlight: "in_flight", Failed: "failed", Expired: "expired"}
+var tooLateReasons = map[Status]string{Fired: "already_fired", InFlight: "in_flight", Failed: "failed",
+	Expired: "expired"}
 
 // erase forgets the content and leaves a record without it for the horizon.
 func (d *decision) erase(c *Command) *Error {
 	old := d.s
-	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append, Trimmed: true}
+	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append,
+		Trimmed: true}
 	if old != nil {
 		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
 		if old.Status != Unknown { // of what was never created there is no such time
@@ -123,7 +126,8 @@ func (d *decision) erase(c *Command) *Error {
 		}
 	}
 	if !old.endedAfter(c) {
-		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset // as endBy: a register appended before it stays erased
+		// as endBy: a register appended before it stays erased
+		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset
 	}
 	next.Revision++
 	var planned Live
@@ -167,7 +171,8 @@ func (d *decision) addAckedFacts(acked []Live) {
 func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
 	live := make([]Live, 0, len(d.s.Live))
 	for _, l := range d.s.Live {
-		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) && (occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
+		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) &&
+			(occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
 			dropped = append(dropped, l)
 			continue
 		}
@@ -259,7 +264,8 @@ func (d *decision) pause(c *Command) *Error {
 // pausable says whether a pause would hold anything back: a series, or what is
 // planned or snoozed of a one-shot. A run_now is never held back.
 func (s *State) pausable() bool {
-	return s.Recurring() || s.Series.At != 0 || slices.ContainsFunc(s.Live, func(l Live) bool { return l.Kind == LiveSnoozed })
+	return s.Recurring() || s.Series.At != 0 || slices.ContainsFunc(s.Live,
+		func(l Live) bool { return l.Kind == LiveSnoozed })
 }
 
 // resume lets the series go on; what was missed meanwhile meets the misfire

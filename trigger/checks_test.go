@@ -138,7 +138,8 @@ func (c *checks) fires(m *Machine, in stepInput, s *State, out Outcome) error {
 		if f.Spec == nil {
 			return fmt.Errorf("%s fired without content", f.ID())
 		}
-		if x := f.Spec.Expires; x > 0 && in.now > f.Nominal.Add(x+f.Spec.Jitter+m.Channel(f.Channel).JitterLow) && in.command == nil {
+		if x := f.Spec.Expires; x > 0 && in.now > f.Nominal.Add(x+f.Spec.Jitter+m.Channel(f.Channel).JitterLow) &&
+			in.command == nil {
 			return fmt.Errorf("%s fired at %v although it expired %v after %v", f.ID(), in.now, x, f.Nominal)
 		}
 	}
@@ -152,7 +153,8 @@ func (c *checks) dead(in stepInput, out Outcome) error {
 		sent, ok := c.sent[sentID{in.key, d.Fire.ID(), d.Fire.Attempt}]
 		known := ok && d.Code != "overrun" && d.Code != "due_topic"
 		if f := d.Fire.Fired; f != 0 && (!ok || f != sent) || f == 0 && known {
-			return fmt.Errorf("%s attempt %d died as if fired at %v; it fired at %v", d.Fire.ID(), d.Fire.Attempt, f, sent)
+			return fmt.Errorf("%s attempt %d died as if fired at %v; it fired at %v", d.Fire.ID(), d.Fire.Attempt, f,
+				sent)
 		}
 		if x := d.Fire.Spec.Expires; (x > 0) != (d.Fire.Expires != 0) {
 			return fmt.Errorf("%s expires %v after, and died with %v", d.Fire.ID(), x, d.Fire.Expires)

@@ -6,18 +6,19 @@ type Code string
 
 // The codes, and what a caller can do about each.
 const (
-	CodeInvalid             Code = "invalid"              // fix the field; retrying cannot help
-	CodeInvalidKey          Code = "invalid_key"          // the record key is no trigger key
-	CodeNotACommand         Code = "not_a_command"        // neither spelling of a command
-	CodeAmbiguousTombstone  Code = "ambiguous_tombstone"  // null value beside wc- headers other than cancel
-	CodeUnknownField        Code = "unknown_field"        // a field we do not know; the message suggests one
-	CodeUnknownOp           Code = "unknown_op"           // an op we do not know; the message suggests one
-	CodeUnknownZone         Code = "unknown_zone"         // not an IANA name in the active tz release
-	CodeUnknownChannel      Code = "unknown_channel"      // channels.auto_create is off, or 100 exist
-	CodeForbiddenChannel    Code = "forbidden_channel"    // the tenant may not use it
-	CodeForbiddenURL        Code = "forbidden_url"        // the callback's origin is not allowed
-	CodeInvalidRule         Code = "invalid_rule"         // the recurrence has no meaning
-	CodeDisputedRule        Code = "disputed_rule"        // implementations disagree on it; the message has the clear form
+	CodeInvalid            Code = "invalid"             // fix the field; retrying cannot help
+	CodeInvalidKey         Code = "invalid_key"         // the record key is no trigger key
+	CodeNotACommand        Code = "not_a_command"       // neither spelling of a command
+	CodeAmbiguousTombstone Code = "ambiguous_tombstone" // null value beside wc- headers other than cancel
+	CodeUnknownField       Code = "unknown_field"       // a field we do not know; the message suggests one
+	CodeUnknownOp          Code = "unknown_op"          // an op we do not know; the message suggests one
+	CodeUnknownZone        Code = "unknown_zone"        // not an IANA name in the active tz release
+	CodeUnknownChannel     Code = "unknown_channel"     // channels.auto_create is off, or 100 exist
+	CodeForbiddenChannel   Code = "forbidden_channel"   // the tenant may not use it
+	CodeForbiddenURL       Code = "forbidden_url"       // the callback's origin is not allowed
+	CodeInvalidRule        Code = "invalid_rule"        // the recurrence has no meaning
+	// implementations disagree on it; the message has the clear form
+	CodeDisputedRule        Code = "disputed_rule"
 	CodePeriodTooShort      Code = "period_too_short"     // fires more often than limits.min_period
 	CodeNoOccurrences       Code = "no_occurrences"       // the rule never yields an instant
 	CodeConflictingTime     Code = "conflicting_time"     // not exactly one of delay, fire_at, recurrence

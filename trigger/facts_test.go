@@ -26,7 +26,8 @@ func last(t *testing.T, facts *[]Fact, kind FactType) Fact {
 
 // register is a one-shot or a series on a channel, for a user.
 func register(w *world, channel, user string, when When) {
-	s := &Spec{When: when, Channel: channel, UserID: user, CorrelationID: "c-" + user, Payload: []byte(user), Priority: Normal}
+	s := &Spec{When: when, Channel: channel, UserID: user, CorrelationID: "c-" + user, Payload: []byte(user),
+		Priority: Normal}
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: s, Hash: contentOf(s)})
 }
 
@@ -53,7 +54,8 @@ func TestFactsOfAnOccurrenceAreOfItsContent(t *testing.T) {
 		}
 	}
 	for attempt := 1; attempt <= 6; attempt++ {
-		w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: attempt, At: w.now, RetryAfter: time.Second})
+		w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: attempt, At: w.now,
+			RetryAfter: time.Second})
 		if attempt < 6 {
 			check(DeliveryRetried)
 			w.advance(w.now.Add(time.Second))
@@ -79,9 +81,11 @@ func TestFactsNameTheZoneOfTheirLocalTime(t *testing.T) {
 	w.advance(instant("2026-03-02T08:00:00Z"))
 	fired := last(t, facts, OccurrenceFired)
 	w.command(&Command{Op: OpRezone, Key: "k", From: w.origin(), Zone: "Asia/Tokyo"})
-	w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: 1, At: w.now, RetryAfter: time.Second})
+	w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: 1, At: w.now,
+		RetryAfter: time.Second})
 	w.advance(w.now.Add(time.Second))
-	if f := last(t, facts, OccurrenceFired); f.Attempt != 2 || f.Local != "2026-03-02T09:00:00[Europe/Berlin]" || f.Zone != "Europe/Berlin" {
+	if f := last(t, facts, OccurrenceFired); f.Attempt != 2 || f.Local != "2026-03-02T09:00:00[Europe/Berlin]" ||
+		f.Zone != "Europe/Berlin" {
 		t.Errorf("attempt %d, local time %s, zone %s", f.Attempt, f.Local, f.Zone)
 	}
 }
@@ -166,7 +170,8 @@ func TestReceiptWithoutAnAttempt(t *testing.T) {
 // A one-shot of which a run_now waits is PENDING once its own occurrence is
 // decided, and the event says so.
 func TestReceiptBesideAWaitingRun(t *testing.T) {
-	for _, outcome := range []ReceiptOutcome{ReceiptDelivered, ReceiptSuppressed, ReceiptRetry, ReceiptPostponed, ReceiptFailed} {
+	for _, outcome := range []ReceiptOutcome{ReceiptDelivered, ReceiptSuppressed, ReceiptRetry, ReceiptPostponed,
+		ReceiptFailed} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
 		facts := collectFacts(w)
 		register(w, "push", "ann", in(0))
@@ -189,7 +194,8 @@ func TestReceiptAfterAnEraseHasNoDetail(t *testing.T) {
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
 	w.command(&Command{Op: OpErase, Key: "k", From: w.origin()})
-	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptFailed, Attempt: 1, At: w.now, Code: "550", Detail: "no mailbox ann@example.com"})
+	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptFailed, Attempt: 1, At: w.now, Code: "550",
+		Detail: "no mailbox ann@example.com"})
 	if f := last(t, facts, DeliveryFailed); f.Detail != "" || f.Reason != "late" {
 		t.Errorf("detail %q, reason %q", f.Detail, f.Reason)
 	}
@@ -206,7 +212,8 @@ func TestTooLateNamesWhatIsInFlight(t *testing.T) {
 	w.advance(w.now.Add(time.Second))
 	w.command(&Command{Op: OpRunNow, Key: "k", From: w.origin()})
 	w.advance(w.now)
-	w.receive("k", &Receipt{Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered, At: w.now})
+	w.receive("k", &Receipt{Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered,
+		At: w.now})
 	w.command(&Command{Op: OpCancel, Key: "k", From: w.origin()})
 	if f := last(t, facts, CancelTooLate); f.Reason != "in_flight" || f.Occurrence != id {
 		t.Errorf("%s names %s, in flight was %s", f.Reason, f.Occurrence, id)
@@ -226,14 +233,16 @@ func TestSnoozedNamesWhatItMoved(t *testing.T) {
 	w.command(&Command{Op: OpSnooze, Key: "k", From: w.origin(), For: 3 * time.Hour})
 	f, p := last(t, facts, Snoozed), w.states["k"].Series
 	if f.Occurrence != p.Occurrence || f.Scheduled != p.At || f.PreviousScheduled != before {
-		t.Errorf("%s at %s, before at %s; planned is %s at %s, before at %s", f.Occurrence, f.Scheduled, f.PreviousScheduled, p.Occurrence, p.At, before)
+		t.Errorf("%s at %s, before at %s; planned is %s at %s, before at %s", f.Occurrence, f.Scheduled,
+			f.PreviousScheduled, p.Occurrence, p.At, before)
 	}
 }
 
 // An ack, and a snooze, which is one, says which occurrences it ends: each fact
 // folds alone.
 func TestAckNamesWhatItEnds(t *testing.T) {
-	for _, c := range []Command{{Op: OpAck}, {Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"}, {Op: OpSnooze, For: time.Hour}} {
+	for _, c := range []Command{{Op: OpAck}, {Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"},
+		{Op: OpSnooze, For: time.Hour}} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
 		facts := collectFacts(w)
 		register(w, "push", "ann", in(0)) // a life that is over, so that the next one's occurrences have a suffix
@@ -295,6 +304,7 @@ func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {
 	id := last(t, facts, OccurrenceFired).Occurrence
 	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptFailed, Attempt: 7, At: w.now})
 	if f := last(t, facts, DeliveryFailed); f.Reason != "late" || w.states["k"].Status != InFlight {
-		t.Errorf("attempt 7 was told as %q and made the trigger %s; attempt 1 is in flight", f.Reason, w.states["k"].Status)
+		t.Errorf("attempt 7 was told as %q and made the trigger %s; attempt 1 is in flight", f.Reason,
+			w.states["k"].Status)
 	}
 }

@@ -71,7 +71,8 @@ func (d *decision) seriesDue() {
 
 func (d *decision) seriesOccurrence() Live {
 	p := &d.s.Series
-	return Live{Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1, Revision: d.s.Revision}
+	return Live{Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1,
+		Revision: d.s.Revision}
 }
 
 // expire ends an occurrence that is too late to be of use, and nothing else:
@@ -92,7 +93,8 @@ func (d *decision) expire(l *Live, reason string) {
 }
 
 func (d *decision) addExpiredFact(l *Live, reason string) {
-	d.ofContent(l, d.addFact(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local, Occurrence: l.Occurrence}))
+	d.ofContent(l, d.addFact(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
+		Occurrence: l.Occurrence}))
 }
 
 func (d *decision) misfired(count int, first, last Instant) {
@@ -173,8 +175,9 @@ func (d *decision) emit(l *Live) *Fact {
 func (d *decision) dueEvent(l *Live) Fire {
 	spec := *d.content(l)
 	f := Fire{
-		Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt, Revision: cmp.Or(l.Revision, d.s.Revision),
-		Nominal: l.Nominal, Local: l.Local, Channel: spec.Channel,
+		Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt,
+		Revision: cmp.Or(l.Revision, d.s.Revision),
+		Nominal:  l.Nominal, Local: l.Local, Channel: spec.Channel,
 	}
 	if spec.Expires > 0 {
 		f.Expires = d.wanted(l).Add(spec.Expires)

@@ -89,7 +89,8 @@ func (m *summary) add(s *State, out Outcome) {
 		m.fires = append(m.fires, out.Fires[i].ID())
 	}
 	for i := range out.Dead {
-		m.dead = append(m.dead, fmt.Sprintf("%s r%d %s", out.Dead[i].Fire.ID(), out.Dead[i].Fire.Revision, out.Dead[i].Code))
+		m.dead = append(m.dead, fmt.Sprintf("%s r%d %s", out.Dead[i].Fire.ID(), out.Dead[i].Fire.Revision,
+			out.Dead[i].Code))
 	}
 }
 
@@ -106,7 +107,8 @@ func (m *summary) String() string {
 		b.WriteString("DEAD " + d + "\n")
 	}
 	if s := m.last; s != nil {
-		fmt.Fprintf(&b, "= %s r%d seq=%d, %d timers, %d live\n", s.Status, s.Revision, s.Seq, len(s.Timers(nil)), len(s.Live))
+		fmt.Fprintf(&b, "= %s r%d seq=%d, %d timers, %d live\n", s.Status, s.Revision, s.Seq, len(s.Timers(nil)),
+			len(s.Live))
 	}
 	return b.String()
 }
@@ -178,7 +180,8 @@ func timerWord(s *State, t Timer) string {
 	}
 	for i := range s.Live {
 		if l := &s.Live[i]; l.timerName() == t.Occurrence {
-			return [...]string{LiveSnoozed: "snooze", LiveInFlight: "time-out", LiveRetry: "retry", LiveRunNow: "run"}[l.Kind]
+			return [...]string{LiveSnoozed: "snooze", LiveInFlight: "time-out", LiveRetry: "retry",
+				LiveRunNow: "run"}[l.Kind]
 		}
 	}
 	return "stray"

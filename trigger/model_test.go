@@ -80,12 +80,13 @@ type modelSeries struct {
 
 func randomSeries(r *rand.Rand) modelSeries {
 	when := When{
-		Kind:       WhenRecurrence,
-		Recurrence: oneOf(r, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3", "cron:30 1-3 * * *", "cron:*/30 * * * *", "FREQ=HOURLY"),
-		Zone:       oneOf(r, "UTC", "America/New_York", "Australia/Lord_Howe"),
-		Start:      oneOf(r, "2026-03-08T01:30:00", "2026-03-08T12:00:00", "2026-03-10T02:30:00"),
-		Count:      oneOf(r, 0, 0, 0, 7, 40),
-		DST:        DST{Gap: oneOf(r, "", "skip"), Overlap: oneOf(r, "", "both")},
+		Kind: WhenRecurrence,
+		Recurrence: oneOf(r, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3", "cron:30 1-3 * * *",
+			"cron:*/30 * * * *", "FREQ=HOURLY"),
+		Zone:  oneOf(r, "UTC", "America/New_York", "Australia/Lord_Howe"),
+		Start: oneOf(r, "2026-03-08T01:30:00", "2026-03-08T12:00:00", "2026-03-10T02:30:00"),
+		Count: oneOf(r, 0, 0, 0, 7, 40),
+		DST:   DST{Gap: oneOf(r, "", "skip"), Overlap: oneOf(r, "", "both")},
 	}
 	return modelSeries{when, oneOf(r, 0, 0, 5*time.Minute), oneOf(r, FireOnce, FireAll, SkipMissed)}
 }

@@ -88,7 +88,8 @@ func within(at, from Instant) *Error {
 // not fired in this life. before is what stays of the plan it replaces.
 func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	if name := m.Timetable.missing(spec.When.Calendars); name != "" {
-		return Series{}, invalid("calendars", "no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
+		return Series{}, invalid("calendars",
+			"no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
 	}
 	r, err := m.Timetable.compile(&spec.When, before.start, from)
 	if err == nil && !before.goesOn {
@@ -120,10 +121,12 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, err
 	}
 	if !ok {
-		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence", Msg: "the rule yields no further occurrence"}
+		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence",
+			Msg: "the rule yields no further occurrence"}
 	}
 	p := m.series(spec, life, key, o)
-	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after, skipsFrom(before.leaveOut(spec.When.Zone), before.after)
+	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,
+		skipsFrom(before.leaveOut(spec.When.Zone), before.after)
 	if !before.goesOn {
 		p.After = max(p.After, after)
 	}
@@ -174,7 +177,8 @@ func (d *decision) planAfter(t Instant) {
 			t = o.At
 			continue
 		}
-		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After, end.MissedUntil, skipsFrom(skip, end.After)
+		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After,
+			end.MissedUntil, skipsFrom(skip, end.After)
 		s.Series = p
 		return
 	}

@@ -55,7 +55,8 @@ func (r *Receipt) good() bool { return r.Outcome == ReceiptDelivered || r.Outcom
 
 var receiptFacts = [...]FactType{
 	ReceiptDelivered: DeliveryDelivered, ReceiptAccepted: DeliveryAccepted,
-	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed, ReceiptSuppressed: DeliverySuppressed,
+	ReceiptFailed: DeliveryFailed, ReceiptRetry: DeliveryRetried, ReceiptPostponed: DeliveryPostponed,
+	ReceiptSuppressed: DeliverySuppressed,
 }
 
 func receiptFact(r *Receipt) Fact {

@@ -66,7 +66,8 @@ func (p *script) step() {
 }
 
 func (p *script) span() time.Duration {
-	return of(p, 0, time.Millisecond, time.Second, 10*time.Second, 59*time.Second, 61*time.Second, 10*time.Minute, time.Hour,
+	return of(p, 0, time.Millisecond, time.Second, 10*time.Second, 59*time.Second, 61*time.Second, 10*time.Minute,
+		time.Hour,
 		70*time.Minute, 6*time.Hour, 25*time.Hour, 49*time.Hour)
 }
 
@@ -89,11 +90,13 @@ func (p *script) origin() Origin {
 func (p *script) register() {
 	s := &Spec{
 		When: p.when(), Channel: of(p, "default", "push", "webhook", "bulk"), UserID: of(p, "", "u"),
-		Payload: []byte(of(p, "", "a", "b")), Priority: of(p, Normal, High, Low), Misfire: of(p, FireOnce, FireAll, SkipMissed),
+		Payload: []byte(of(p, "", "a", "b")), Priority: of(p, Normal, High, Low),
+		Misfire: of(p, FireOnce, FireAll, SkipMissed),
 		Expires: of(p, 0, 0, 0, time.Minute, time.Hour), Jitter: of(p, 0, 0, time.Minute, 4*time.Minute),
 	}
 	if s.Channel == "webhook" {
-		s.Callback = &Callback{URL: "https://example.com", Retry: of(p, nil, []time.Duration{time.Second, 2 * time.Second})}
+		s.Callback = &Callback{URL: "https://example.com", Retry: of(p, nil,
+			[]time.Duration{time.Second, 2 * time.Second})}
 	}
 	c := &Command{Op: OpRegister, Key: p.key(), From: p.origin(), Spec: s}
 	switch n := p.pick(30); {
@@ -138,7 +141,8 @@ func (p *script) when() When {
 		return When{Kind: WhenLocal, Local: day + clock, Zone: p.zone(), DST: DST{Overlap: of(p, "", "second")}}
 	}
 	w := When{
-		Kind: WhenRecurrence, Zone: p.zone(), Recurrence: of(p, "every:10m", "every:1h", "FREQ=DAILY", "FREQ=DAILY;BYHOUR=1,2,3",
+		Kind: WhenRecurrence, Zone: p.zone(), Recurrence: of(p, "every:10m", "every:1h", "FREQ=DAILY",
+			"FREQ=DAILY;BYHOUR=1,2,3",
 			"cron:30 1-3 * * *", "cron:*/30 * * * *", "FREQ=HOURLY", "FREQ=WEEKLY;BYDAY=SU,MO", ""),
 		Start: of(p, "", "", day+clock, day+clock+"Z"), Count: of(p, 0, 0, 0, 1, 3, 20),
 	}
@@ -155,12 +159,14 @@ func (p *script) zone() string {
 	if !p.zones {
 		return "America/New_York"
 	}
-	return of(p, "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Pago_Pago", "Pacific/Kiritimati", "Australia/Lord_Howe", "Asia/Almaty", "UTC", "Mars/Olympus")
+	return of(p, "America/New_York", "Europe/Berlin", "Asia/Tokyo", "Pacific/Pago_Pago", "Pacific/Kiritimati",
+		"Australia/Lord_Howe", "Asia/Almaty", "UTC", "Mars/Olympus")
 }
 
 func (p *script) change() {
 	c := &Command{
-		Op:  of(p, OpCancel, OpReschedule, OpSnooze, OpSnooze, OpSkip, OpSkip, OpPause, OpResume, OpRunNow, OpRezone, OpAck, OpErase, OpRedrive),
+		Op: of(p, OpCancel, OpReschedule, OpSnooze, OpSnooze, OpSkip, OpSkip, OpPause, OpResume, OpRunNow, OpRezone,
+			OpAck, OpErase, OpRedrive),
 		Key: p.key(), From: p.origin(),
 	}
 	switch c.Op {
@@ -192,7 +198,8 @@ func (p *script) receipt() {
 	k := p.key()
 	r := &Receipt{
 		Occurrence: "2026-03-01T00:00:00.000Z", Attempt: 1, At: p.w.now,
-		Outcome: of(p, ReceiptDelivered, ReceiptAccepted, ReceiptFailed, ReceiptRetry, ReceiptRetry, ReceiptPostponed, ReceiptSuppressed),
+		Outcome: of(p, ReceiptDelivered, ReceiptAccepted, ReceiptFailed, ReceiptRetry, ReceiptRetry, ReceiptPostponed,
+			ReceiptSuppressed),
 	}
 	if fires := p.fires[k]; len(fires) > 0 {
 		f := fires[max(0, len(fires)-1-p.pick(3))]

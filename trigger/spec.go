@@ -52,8 +52,10 @@ type When struct {
 
 // same says whether both ask for the same in the same words.
 func (w *When) same(o *When) bool {
-	return w.Kind == o.Kind && w.DelayText == o.DelayText && w.FireAt == o.FireAt && w.Local == o.Local && w.Zone == o.Zone &&
-		w.Recurrence == o.Recurrence && w.Start == o.Start && w.Until == o.Until && w.Count == o.Count && w.DST == o.DST &&
+	return w.Kind == o.Kind && w.DelayText == o.DelayText && w.FireAt == o.FireAt && w.Local == o.Local &&
+		w.Zone == o.Zone &&
+		w.Recurrence == o.Recurrence && w.Start == o.Start && w.Until == o.Until && w.Count == o.Count &&
+		w.DST == o.DST &&
 		slices.Equal(w.Include, o.Include) && slices.Equal(w.Exclude, o.Exclude) && w.Calendars.same(o.Calendars)
 }
 

@@ -79,17 +79,17 @@ type Life struct {
 
 // Series is the plan: the next scheduled occurrence of a one-shot or a rule.
 type Series struct {
-	At         Instant // nominal instant of the next occurrence; 0: ended
-	Occurrence string  // its id, with the life's suffix
-	Local      string  // 2026-11-20T09:00:00[America/New_York]; "" for elapsed time
-	Start      string  // recurrence: the fixed start, so that edits keep the phase
-	After      Instant // recurrence: everything at or before it is decided
-	TZData     string  // release the instant was resolved with
-	Skip       []string
-	Jitter     int64   // ms added to At, by hash of key and occurrence
-	MissedUntil       Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
-	Retry      int     // failed attempts to emit the due record; with At 0, to plan (stranded)
-	RetryAt    Instant // after a failed attempt: when to try again
+	At          Instant // nominal instant of the next occurrence; 0: ended
+	Occurrence  string  // its id, with the life's suffix
+	Local       string  // 2026-11-20T09:00:00[America/New_York]; "" for elapsed time
+	Start       string  // recurrence: the fixed start, so that edits keep the phase
+	After       Instant // recurrence: everything at or before it is decided
+	TZData      string  // release the instant was resolved with
+	Skip        []string
+	Jitter      int64   // ms added to At, by hash of key and occurrence
+	MissedUntil Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
+	Retry       int     // failed attempts to emit the due record; with At 0, to plan (stranded)
+	RetryAt     Instant // after a failed attempt: when to try again
 }
 
 // Due is when the timer of the next occurrence goes: its nominal instant with

@@ -172,7 +172,8 @@ func revisionConflict(have int64) *Error {
 	if have == 0 {
 		return &Error{Code: CodeConflict, Field: "if_revision", Msg: "there is no such trigger"}
 	}
-	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " + strconv.FormatInt(have, 10)}
+	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " +
+		strconv.FormatInt(have, 10)}
 }
 
 // addFact appends a fact about the trigger as it is now.
@@ -217,7 +218,8 @@ func zoneOf(local string) string {
 // addPlanFact is a fact about the series' next occurrence.
 func (d *decision) addPlanFact(t FactType) *Fact {
 	p := &d.s.Series
-	return d.addFact(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence, Tags: d.s.Spec.Tags})
+	return d.addFact(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence,
+		Tags: d.s.Spec.Tags})
 }
 
 // duplicate tells that a command changed nothing.

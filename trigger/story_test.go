@@ -112,7 +112,8 @@ func (s *story) receipt(a args) {
 	if !ok {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
-	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"), At: a.instant("at", s.w.now)}
+	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
+		At: a.instant("at", s.w.now)}
 	if f := s.receivable[k]; f != nil {
 		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
 	}
@@ -135,8 +136,9 @@ func (s *story) command(a args) *Command {
 		a.t.Fatalf("%s: no word of a story: %q", a.d.Pos, a.d.Cmd)
 	}
 	c := &Command{
-		Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"), Patch: a.has("patch"),
-		For: a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem"),
+		Op: op, Key: a.key(), From: s.w.origin(), IfRevision: a.number("if_revision"), IfAbsent: a.has("if_absent"),
+		Patch: a.has("patch"),
+		For:   a.duration("for"), Occurrence: a.text("occ"), Note: a.text("note"), IdempotencyKey: a.text("idem"),
 	}
 	c.From.Append = a.instant("at", c.From.Append)
 	if f := a.text("forwarded"); f != "" {
@@ -242,7 +244,8 @@ func (a args) moment(name string) (Instant, string) {
 func (a args) spec() *Spec {
 	sp := &Spec{
 		When: a.when(), Channel: "default", UserID: a.text("user"), Payload: []byte(a.text("payload")),
-		Priority: Normal, Jitter: a.duration("jitter"), Expires: a.duration("expires_after"), CorrelationID: a.text("correlation"),
+		Priority: Normal, Jitter: a.duration("jitter"), Expires: a.duration("expires_after"),
+		CorrelationID: a.text("correlation"),
 	}
 	if a.has("channel") {
 		sp.Channel = a.text("channel")

@@ -31,7 +31,8 @@ func (s *State) Summary() *State {
 
 // SummarySize is about what a summary takes in memory, in bytes.
 func (s *State) SummarySize() int {
-	n := int(unsafe.Sizeof(*s)) + len(s.Key) + len(s.Series.Occurrence) + len(s.Series.Local) + int(unsafe.Sizeof(Live{}))*len(s.Live)
+	n := int(unsafe.Sizeof(*s)) + len(s.Key) + len(s.Series.Occurrence) + len(s.Series.Local) +
+		int(unsafe.Sizeof(Live{}))*len(s.Live)
 	for i := range s.Done {
 		n += int(unsafe.Sizeof(Firing{})) + len(s.Done[i].Occurrence) + len(s.Done[i].Topic)
 	}

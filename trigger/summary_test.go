@@ -17,8 +17,10 @@ func TestSummary(t *testing.T) {
 				return
 			}
 			got := s.Summary()
-			if got.Status != s.Status || got.Revision != s.Revision || got.Nominal() != s.Nominal() || got.NextFire() != s.NextFire() ||
-				got.Series.Local != s.Series.Local || got.Key != s.Key || got.Hash != s.Hash || len(got.Done) > 1 || len(got.Live) > 1 {
+			if got.Status != s.Status || got.Revision != s.Revision || got.Nominal() != s.Nominal() ||
+				got.NextFire() != s.NextFire() ||
+				got.Series.Local != s.Series.Local || got.Key != s.Key || got.Hash != s.Hash || len(got.Done) > 1 ||
+				len(got.Live) > 1 {
 				t.Fatalf("seed %d: %+v\nis the summary of\n%+v", seed, got, s)
 			}
 			if n := len(s.Done); n > 0 && got.Done[0] != s.Done[n-1] {
@@ -35,7 +37,8 @@ func TestSummaryIsSmall(t *testing.T) {
 	s := &State{Key: "k", Status: Pending}
 	s.Spec.Payload = make([]byte, 512<<10)
 	for range MaxLive {
-		s.Live = append(s.Live, Live{Kind: LiveInFlight, Occurrence: "o", Due: Instant(r.Int64N(1000) + 1), Was: &Spec{Payload: make([]byte, 512<<10)}})
+		s.Live = append(s.Live, Live{Kind: LiveInFlight, Occurrence: "o", Due: Instant(r.Int64N(1000) + 1),
+			Was: &Spec{Payload: make([]byte, 512<<10)}})
 	}
 	if got := s.Summary(); got.SummarySize() > 4<<10 || got.Spec.Payload != nil || len(got.Live) > 0 {
 		t.Errorf("the summary takes %d bytes: %+v", got.SummarySize(), got)

@@ -61,7 +61,8 @@ func channelSettings(name string) Channel {
 	switch name {
 	case "push", "sms", "email", "webhook":
 		ch.Receipts = true
-		ch.Retry = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute}
+		ch.Retry = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+			30 * time.Minute}
 	case "bulk":
 		ch.JitterLow = 10 * time.Minute
 	}
@@ -75,7 +76,8 @@ func (w *world) command(c *Command) Outcome {
 }
 
 func (w *world) receive(k Key, r *Receipt) Outcome {
-	return w.step(k, stepInput{receipt: r}, func(s *State) Outcome { return w.machine.Receive(s, r, w.now) }, w.states[k])
+	return w.step(k, stepInput{receipt: r}, func(s *State) Outcome { return w.machine.Receive(s, r, w.now) },
+		w.states[k])
 }
 
 // fire lets one timer go, as a turn of the engine does: the decision, and

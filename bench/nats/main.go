@@ -129,7 +129,8 @@ func (b *bench) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2000), jetstream.WithPublishAsyncTimeout(time.Minute)); err != nil {
+	if b.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(2000),
+		jetstream.WithPublishAsyncTimeout(time.Minute)); err != nil {
 		return err
 	}
 	b.seen = make([]bool, b.o.triggers)
@@ -144,7 +145,8 @@ func (b *bench) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		c, err := b.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"due." + name}})
+		c, err := b.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"due." +
+			name}})
 		if err != nil {
 			return err
 		}
@@ -227,8 +229,10 @@ func (b *bench) due(i int) time.Time {
 
 func (b *bench) print(before time.Duration) error {
 	r := result{
-		Triggers: b.o.triggers, Payload: b.o.payload, Window: b.o.window.String(), Rate: b.o.rate, Broker: "nats-server " + server.VERSION,
-		Partitions: b.o.streams, Sync: b.o.sync, RegistersPerS: b.registers, Duplicates: b.dup, Lost: b.o.triggers - b.n,
+		Triggers: b.o.triggers, Payload: b.o.payload, Window: b.o.window.String(), Rate: b.o.rate,
+		Broker:     "nats-server " + server.VERSION,
+		Partitions: b.o.streams, Sync: b.o.sync, RegistersPerS: b.registers, Duplicates: b.dup,
+		Lost: b.o.triggers - b.n,
 	}
 	slices.Sort(b.late)
 	at := func(q float64) float64 { return b.late[int(q*float64(len(b.late)-1))] }

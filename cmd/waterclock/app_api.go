@@ -131,7 +131,8 @@ func (a *api) explain(err error) error {
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
 		return &failure{
 			Exit: exitFailed,
-			Msg:  a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers", Err: err,
+			Msg:  a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers",
+			Err:  err,
 		}
 	}
 	return err

@@ -32,7 +32,8 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := []string{r.Method, r.URL.EscapedPath() + query(r)}
-	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type", "Prefer"} {
+	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type",
+		"Prefer"} {
 		if v := r.Header.Get(h); v != "" {
 			parts = append(parts, h+"="+v)
 		}
@@ -86,7 +87,9 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case strings.HasSuffix(path, "/series/events"):
 		for i, at := range []string{"2026-11-19T14:00:00.001Z", "2026-11-20T14:00:00.001Z"} {
-			fmt.Fprintf(w, "data: {\"type\":\"occurrence.fired\",\"revision\":3,\"occurred_at\":%q,\"occurrence\":\"number %d\"}\n\n", at, i)
+			fmt.Fprintf(w,
+				"data: {\"type\":\"occurrence.fired\",\"revision\":3,\"occurred_at\":%q,\"occurrence\":\"number "+
+					"%d\"}\n\n", at, i)
 		}
 	case strings.HasSuffix(path, "/events"):
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -95,13 +98,15 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 	case path == "/v1/triggers":
 		n := 3
 		if r.URL.Query().Get("cursor") == "" {
-			fmt.Fprint(w, `{"items":[{"trigger_id":"a","state":"PENDING","next_fire_at":"soon"},{"trigger_id":"b\u001b[2J","state":"PAUSED"}],"next_cursor":"more"}`)
+			fmt.Fprint(w,
+				`{"items":[{"trigger_id":"a","state":"PENDING","next_fire_at":"soon"},{"trigger_id":"b\u001b[2J","state":"PAUSED"}],"next_cursor":"more"}`)
 			return
 		}
 		fmt.Fprintf(w, `{"items":[{"trigger_id":"c","state":"FIRED","n":%d}]}`, n)
 	default:
 		w.Header().Set("ETag", `"3"`)
-		fmt.Fprint(w, `{"trigger_id":"k","state":"PENDING","revision":3,"next_fire_at":"2026-11-20T14:00:00.000Z","payload":{"n":12345678901234567890},"zzz":true}`)
+		fmt.Fprint(w,
+			`{"trigger_id":"k","state":"PENDING","revision":3,"next_fire_at":"2026-11-20T14:00:00.000Z","payload":{"n":12345678901234567890},"zzz":true}`)
 	}
 }
 
@@ -158,8 +163,10 @@ func TestList(t *testing.T) {
 	if strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, `b\x1b[2J`) {
 		t.Errorf("a trigger's name commands the terminal: %q", r.out)
 	}
-	cli(t, nil, "", "--url", f.URL, "list", "-n", "1", "-o", "ndjson").want(t, exitOK, `"trigger_id":"a"`, "more than 1")
-	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c=d", "--limit", "0").want(t,
+	cli(t, nil, "", "--url", f.URL, "list", "-n", "1", "-o", "ndjson").want(t, exitOK, `"trigger_id":"a"`,
+		"more than 1")
+	cli(t, nil, "", "--url", f.URL, "list", "--state", "pending", "--tag", "a:b", "--tag", "c=d", "--limit",
+		"0").want(t,
 		exitOK)
 	if want := "GET /v1/triggers?cursor=more&limit=500&state=pending&tag=a%3Ab&tag=c%3Ad"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
@@ -192,7 +199,8 @@ func TestCommandsOverHTTP(t *testing.T) {
 			"register",
 			[]string{"schedule", "k", "--in", "7m", "--if-absent", "--idempotency-key", "i"},
 			exitOK,
-			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`, "PENDING",
+			`PUT /v1/triggers/k Idempotency-Key=i Content-Type=application/json {"delay":"7m","if_absent":true}`,
+			"PENDING",
 		},
 		{
 			"cancel",

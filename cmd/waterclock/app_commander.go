@@ -71,7 +71,8 @@ func rank(s config.Source) int {
 func (d *decision) decide(op trigger.Op, o answer) error {
 	d.Decided, d.Result = true, ""
 	if e := o.event; e != nil {
-		d.Result, d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.Type, e.State, e.Revision, e.ScheduledAt, e.LocalTime, e.Reason
+		d.Result, d.State, d.Revision, d.FireAt, d.LocalTime, d.Reason = e.Type, e.State, e.Revision, e.ScheduledAt,
+			e.LocalTime, e.Reason
 		switch trigger.FactType(e.Type) {
 		case trigger.Rejected:
 			return refused(e.Reason, e.Detail)
@@ -169,14 +170,16 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second, "how long to wait for the engine's decision, over HTTP 2s at most; 0 to write and go")
+	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second,
+		"how long to wait for the engine's decision, over HTTP 2s at most; 0 to write and go")
 	if f.revision {
 		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
 	}
 }
 
 // verb makes the command of a simple verb: KEY…, each the same wish.
-func (a *app) verb(op trigger.Op, use, short string, f *commandFlags, fields func() (map[string]any, error)) *cobra.Command {
+func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
+	fields func() (map[string]any, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use + " KEY...",
 		Short: short,
@@ -250,7 +253,8 @@ func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []
 // means.
 func (a *app) printDecision(d decision, f *commandFlags) error {
 	if !d.Decided && f.wait > 0 {
-		a.note("%s: the command is durable, but the engine has not decided within %s: is one running?", d.TriggerID, f.wait)
+		a.note("%s: the command is durable, but the engine has not decided within %s: is one running?", d.TriggerID,
+			f.wait)
 	}
 	if d.Decided && d.Op == trigger.OpAck.String() && d.Source != "" && d.Result == "" {
 		a.note("%s: nothing was in flight, so there was nothing to stop", d.TriggerID)

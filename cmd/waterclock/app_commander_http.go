@@ -67,7 +67,8 @@ func (d *decision) fromAnswer(body []byte) {
 	}
 	if json.Unmarshal(body, &answer) == nil {
 		d.Notes = answer.Notes
-		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt), answer.LocalTime
+		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt),
+			answer.LocalTime
 		if d.FireAt < answer.FireAt { // a snooze comes first: the local time is of the series
 			d.LocalTime = ""
 		}
@@ -109,7 +110,8 @@ func route(w wish) (method, path string) {
 }
 
 // timeFields are those of which a merge patch must take away the others.
-var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "calendars"}
+var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude",
+	"calendars"}
 
 // fieldsOf is the body: the fields without those HTTP has headers for. A
 // reschedule is a merge patch, so time fields not given are taken away.

@@ -53,7 +53,8 @@ func partitions(ctx context.Context, admin *kadm.Client, topic string) (int32, e
 	d := all[topic]
 	if d.Err != nil || len(d.Partitions) == 0 {
 		return 0, &failure{Exit: exitFailed, Err: d.Err, Msg: fmt.Sprintf(
-			"there is no topic %s: make the topics with `waterclock topics apply`, or say --set topics.prefix=… if yours is another", topic)}
+			"there is no topic %s: make the topics with `waterclock topics apply`, or say --set topics.prefix=… if "+
+				"yours is another", topic)}
 	}
 	return int32(len(d.Partitions)), nil
 }
@@ -94,7 +95,8 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 // due topic is yet to be made.
 func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 	channel, _ := w.Fields["channel"].(string)
-	if _, known := k.c.Channels[channel]; known || channel == "" || channel == topics.DefaultChannel || w.Op != trigger.OpRegister {
+	if _, known := k.c.Channels[channel]; known || channel == "" || channel == topics.DefaultChannel ||
+		w.Op != trigger.OpRegister {
 		return false
 	}
 	due := k.c.Channel(channel).Topic
@@ -105,7 +107,8 @@ func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 // addNotes says the same of a decided command as the API does.
 func (d *decision) addNotes(rec *kgo.Record, opens bool) {
 	repeat := d.Result == string(trigger.Duplicate)
-	c, err := topics.DecodeCommand(&topics.Record{Key: rec.Key, Value: rec.Value, Timestamp: trigger.At(rec.Timestamp)}, topics.Limits{}, nil)
+	c, err := topics.DecodeCommand(&topics.Record{Key: rec.Key, Value: rec.Value, Timestamp: trigger.At(rec.Timestamp)},
+		topics.Limits{}, nil)
 	if err != nil || c.Spec == nil {
 		return
 	}
@@ -124,7 +127,8 @@ func answers(e *topics.Event, w wish, source string) bool {
 		return false
 	}
 	location := strings.Split(source, "/")
-	return e.Source == source || w.Op == trigger.OpRunNow && e.Occurrence == "run-"+strings.Join(location[len(location)-2:], "-")
+	return e.Source == source || w.Op == trigger.OpRunNow &&
+		e.Occurrence == "run-"+strings.Join(location[len(location)-2:], "-")
 }
 
 // undecided makes the end of the wait no error; the caller's own end is one.
@@ -196,7 +200,8 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 
 // loggedEvent is the first event that fits of what the log has by now, from when the
 // trigger was due on; nil if there is none, or none any more.
-func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event, error) {
+func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event,
+	error) {
 	at, err := time.Parse(time.RFC3339, d.FireAt)
 	if err != nil {
 		return nil, nil // nobody knows when
@@ -209,7 +214,8 @@ func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(
 	if err := errors.Join(err1, err2, start.Err, end.Err); err != nil {
 		return nil, fmt.Errorf("find the offset in %s: %w", events, err)
 	}
-	reader, err := k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second), kgo.KeepControlRecords(),
+	reader, err := k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second),
+		kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{events: {p: kgo.NewOffset().At(start.Offset)}}))
 	if err != nil {
 		return nil, err

@@ -164,7 +164,8 @@ func TestInterruptedWait(t *testing.T) {
 	errs.do = stop
 	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers},
 		stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
-	if want := "new: no longer waited for; it stays scheduled"; code != exitFailed || !strings.Contains(errs.text, want) {
+	if want := "new: no longer waited for; it stays scheduled"; code != exitFailed ||
+		!strings.Contains(errs.text, want) {
 		t.Errorf("exit code %d, want 1 and %q in %q", code, want, errs.text)
 	}
 }
@@ -189,7 +190,8 @@ func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	// not what the series fired before
 	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
-	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED", FireAt: "2020-11-20T14:00:00.000Z"})
+	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED",
+		FireAt: "2020-11-20T14:00:00.000Z"})
 	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {
 		t.Errorf("without a history: %v", err)
 	}
@@ -232,13 +234,15 @@ func TestCommandSpelling(t *testing.T) {
 		{
 			"local time", "",
 			`{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
-			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority", "high"},
+			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority",
+				"high"},
 		},
 		{
 			"rule as it is", "",
 			`{"op":"register","recurrence":"FREQ=WEEKLY;BYDAY=MO","count":3,"exclude":["2026-12-25"],"dst":{"gap":"skip"}}`,
 			[]string{
-				"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25", "--dst-gap",
+				"schedule", "k", "--every", "FREQ=WEEKLY;BYDAY=MO", "--count", "3", "--exclude", "2026-12-25",
+				"--dst-gap",
 				"skip",
 			},
 		},
@@ -263,7 +267,8 @@ func TestCommandSpelling(t *testing.T) {
 			[]string{"schedule", "k", "--in", "1s", "--data", "-"},
 		},
 		{
-			"callback", "", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
+			"callback", "",
+			`{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h"}}`,
 			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"},
 		},
 		{

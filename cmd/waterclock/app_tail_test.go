@@ -50,7 +50,8 @@ func TestDueTail(t *testing.T) {
 		due("json", `{"a": 1.50}`, "ce_id", "json@x#0", "twice", "1", "twice", "2"),
 		due("bytes", "\xff\x00", "ce_id", "bytes@x#0"), due("empty", ""))
 	produce(t, brokers, false, due("aborted", `1`))
-	r := cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--from-beginning", "--no-follow", "-o", "ndjson")
+	r := cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--from-beginning", "--no-follow", "-o",
+		"ndjson")
 	r.want(t, exitOK,
 		`{"key":"json","headers":{"ce_id":"json@x#0","twice":["1","2"]},"value":{"a":1.50}}`,
 		`{"key":"bytes","headers":{"ce_id":"bytes@x#0"},"value_base64":"/wA="}`,

@@ -103,7 +103,8 @@ func (f *timeFlags) holidays(find calendar.CalendarSource) (*calendar.CalendarRu
 	for _, name := range f.calendars {
 		set, ok := find(name)
 		if !ok {
-			return nil, &failure{Exit: exitNotFound, Msg: "there is no calendar " + name + "; see `waterclock calendar list`"}
+			return nil, &failure{Exit: exitNotFound, Msg: "there is no calendar " + name +
+				"; see `waterclock calendar list`"}
 		}
 		rule.Sets = append(rule.Sets, set)
 	}

@@ -114,7 +114,8 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 	for i, d := range want {
 		keys[i] = d.Key
 		if !hasTags(d.Spec, tags) {
-			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it", d.Position,
+			return nil, nil, usagef("%s: trigger %s lacks the label of --tag, so a later --prune would not find it",
+				d.Position,
 				d.Key)
 		}
 	}

@@ -31,7 +31,8 @@ func TestYAMLAsJSON(t *testing.T) {
 		{"texts like numbers", "a: '7'\nb: \"1e3\"\nc: 7m", `{"a":"7","b":"1e3","c":"7m"}`},
 		{"booleans and null", "a: true\nb: ~\nc: 'no'", `{"a":true,"b":null,"c":"no"}`},
 		{"aliases", "a: &x {k: 1}\nb: *x", `{"a":{"k":1},"b":{"k":1}}`},
-		{"merge yields to what is written", "a: &x {k: 1, l: 2}\nb: {k: 3, <<: *x}", `{"a":{"k":1,"l":2},"b":{"k":3,"l":2}}`},
+		{"merge yields to what is written", "a: &x {k: 1, l: 2}\nb: {k: 3, <<: *x}",
+			`{"a":{"k":1,"l":2},"b":{"k":3,"l":2}}`},
 		{
 			"the first of several merged wins", "a: &x {k: 1}\nb: &y {k: 2}\nc: {<<: [*x, *y]}",
 			`{"a":{"k":1},"b":{"k":2},"c":{"k":1}}`,
@@ -65,7 +66,8 @@ func TestYAMLAsJSON(t *testing.T) {
 func TestYAMLBomb(t *testing.T) {
 	text := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
 	for i := 1; i < 10; i++ {
-		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10),
+			","))
 	}
 	cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "unfolds to over")
 	for _, text := range []string{"- &x [*x]", "- &x {<<: *x, id: b}", "- &x {id: b, payload: {a: *x}}"} {
@@ -123,7 +125,8 @@ func TestBadDeclarations(t *testing.T) {
 	cli(t, nil, "", "apply", "-f", "-", "--prune").want(t, exitUsage, "--prune needs --tag")
 	cli(t, nil, "", "apply", "-f", "-", "--tag", "a=b").want(t, exitUsage, "means nothing")
 	for _, nothing := range []string{"", "[]", "# none left\n", "---\n"} {
-		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared in -",
+		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage,
+			"nothing is declared in -",
 			"--allow-empty")
 		cli(t, nil, nothing, "diff", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "--allow-empty")
 	}
@@ -143,15 +146,18 @@ func TestCompareSpecs(t *testing.T) {
 			"spaces and order of a payload", `{"delay":"7m","payload":{"a":1,"b":[2]}}`,
 			`{"delay":"7m","payload":{"b":[2],"a":1}}`, "",
 		},
-		{"defaults", `{"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once"}`, `{"delay":"7m"}`, ""},
+		{"defaults", `{"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once"}`, `{"delay":"7m"}`,
+			""},
 		{
 			"seconds of a wall time", `{"fire_at":"2026-11-20T09:00:00","timezone":"Asia/Tokyo"}`,
 			`{"fire_at":"2026-11-20T09:00","timezone":"Asia/Tokyo"}`, "",
 		},
-		{"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`, ""},
+		{"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`,
+			""},
 		{"prefix of a rule", `{"recurrence":"RRULE:FREQ=DAILY","timezone":"UTC"}`, `{"recurrence":"FREQ=DAILY"}`, ""},
 		{
-			"a start nobody asked for", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`, `{"recurrence":"FREQ=DAILY"}`,
+			"a start nobody asked for", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`,
+			`{"recurrence":"FREQ=DAILY"}`,
 			"",
 		},
 		{

@@ -22,7 +22,8 @@ probes' own channel has the record. The same probes are measured alone first.`,
 		Example: "  waterclock bench fairness\n  waterclock bench fairness --herd 200000 --brokers kafka-1:9092",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(within("herd", o.Herd, 1, loadtest.MaxTriggers), within("probes", o.Probes, 1, 1_000_000),
+			if err := errors.Join(within("herd", o.Herd, 1, loadtest.MaxTriggers),
+				within("probes", o.Probes, 1, 1_000_000),
 				payloadWithin(o.Payload)); err != nil {
 				return err
 			}

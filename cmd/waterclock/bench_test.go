@@ -26,6 +26,9 @@ func TestBenchBounds(t *testing.T) {
 		{"bench http --payload 524289", "--payload 524289: write 0 to"},
 		{"bench http --steady -1s", "--steady -1s: write 0s to"},
 	} {
-		t.Run(row.line, func(t *testing.T) { cli(t, nil, "", strings.Fields(row.line)...).want(t, exitUsage, row.want) })
+		t.Run(row.line, func(t *testing.T) {
+			cli(t, nil, "", strings.Fields(row.line)...).want(t, exitUsage,
+				row.want)
+		})
 	}
 }

@@ -132,7 +132,8 @@ func newCalendarList(a *app) *cobra.Command {
 			for i, cal := range all {
 				items[i], rows[i] = cal, []string{cal.Name, strconv.Itoa(cal.Dates), cal.First, cal.Last}
 			}
-			return a.out.list(items, []string{"calendar", "dates", "first", "last"}, func(i int) []string { return rows[i] })
+			return a.out.list(items, []string{"calendar", "dates", "first", "last"},
+				func(i int) []string { return rows[i] })
 		},
 	}
 }
@@ -170,7 +171,8 @@ func newCalendarGet(a *app) *cobra.Command {
 
 // calendar finds one by name, through whichever door was named.
 func (a *app) calendar(ctx context.Context, c *config.Config, name string) (topics.Calendar, error) {
-	none := &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`", name)}
+	none := &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`",
+		name)}
 	if asksAPI(c) {
 		cal, err := fetchCalendar(ctx, newAPI(c), name)
 		if exitOf(err) == exitNotFound {

@@ -70,7 +70,8 @@ func TestDemo(t *testing.T) {
 func TestDemoRunsTwice(t *testing.T) {
 	x, y := demoSteps("one"), demoSteps("two")
 	for i := range x {
-		if x[i].wish.Op.String() == "register" && x[i].wish.Fields["idempotency_key"] == y[i].wish.Fields["idempotency_key"] {
+		if x[i].wish.Op.String() == "register" &&
+			x[i].wish.Fields["idempotency_key"] == y[i].wish.Fields["idempotency_key"] {
 			t.Errorf("%s has the same idempotency key in every demo", x[i].wish.Key)
 		}
 	}

@@ -14,8 +14,9 @@ import (
 
 func newDoctor(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "doctor",
-		Short: "Check brokers, topics, clocks, disk and API, and say what to change; exit code 1 if something is broken",
+		Use: "doctor",
+		Short: "Check brokers, topics, clocks, disk and API, and say what to change; exit code 1 if something is " +
+			"broken",
 		Long: `Check what Waterclock stands on, and say what to change. A warning costs
 speed or safety; a failure means that Waterclock does not run, or must not.
 The exit code is 1 if anything failed.

@@ -22,7 +22,8 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	status, body, date, err := probe(ctx, from, "/readyz")
 	switch {
 	case err != nil && d.c.Source("url").Kind == "default":
-		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none", "no API answers at %s",
+		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none",
+			"no API answers at %s",
 			from.base)
 	case err != nil:
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
@@ -61,7 +62,8 @@ func (d *doctor) clockOf(base string, date time.Time) {
 		return
 	}
 	if off := time.Since(date) - time.Second/2; off.Abs() > clockWarn+time.Second/2 {
-		d.warn("api", "run chrony or systemd-timesyncd on both machines", "the clock of %s differs from ours by about %s",
+		d.warn("api", "run chrony or systemd-timesyncd on both machines",
+			"the clock of %s differs from ours by about %s",
 			base, off.Abs().Round(time.Second))
 	}
 }
@@ -77,7 +79,8 @@ func (d *doctor) dataDir() {
 	info, err := os.Stat(dir)
 	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil &&
 		rank(d.c.Source("data_dir")) == 0 {
-		d.ok("data dir", "not looked at: none is here. Run doctor where `waterclock serve` runs, or name it with --data-dir")
+		d.ok("data dir",
+			"not looked at: none is here. Run doctor where `waterclock serve` runs, or name it with --data-dir")
 		return
 	}
 	switch {
@@ -120,7 +123,8 @@ func (d *doctor) missingDataDir(dir string) {
 		}
 	}
 	if err := tryWrite(above); err != nil {
-		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir, above,
+		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir,
+			above,
 			cause(err))
 		return
 	}
@@ -192,7 +196,8 @@ func (d *doctor) openFiles() {
 		d.warn("open files", "look yourself (ulimit -n)", "the limit cannot be read: %v", err)
 		return
 	}
-	const advice = "raise it to 65,536: LimitNOFILE= in the unit, ulimit -n in a shell, --ulimit nofile= for a container"
+	const advice = "raise it to 65,536: LimitNOFILE= in the unit, ulimit -n in a shell, --ulimit nofile= for a " +
+		"container"
 	switch {
 	case l.Cur < filesFail:
 		d.fail("open files", advice, "this process may open %d files", l.Cur)

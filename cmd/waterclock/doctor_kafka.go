@@ -56,7 +56,8 @@ func (d *doctor) versions(ctx context.Context) {
 	var names []string
 	for _, v := range all.Sorted() {
 		if v.Err != nil {
-			d.fail("versions", "start it again, or remove it from the cluster", "broker %d does not answer: %v", v.NodeID, v.Err)
+			d.fail("versions", "start it again, or remove it from the cluster", "broker %d does not answer: %v",
+				v.NodeID, v.Err)
 			continue
 		}
 		d.lacks(&v)
@@ -138,7 +139,8 @@ func (d *doctor) change(c topics.Change) {
 	case c.Kind == topics.Create && d.c.Topics.Manage:
 		d.warn("topics", apply+", or let the engine make it when it starts", "there is no topic %s", c.Topic)
 	case c.Kind == topics.Create:
-		d.fail("topics", apply+": topics.manage is false, so the engine will not make it", "there is no topic %s", c.Topic)
+		d.fail("topics", apply+": topics.manage is false, so the engine will not make it", "there is no topic %s",
+			c.Topic)
 	default:
 		d.warn("topics", apply, "%s of %s is %s, and must be %s", c.Setting, c.Topic, c.Have, c.Want)
 	}
@@ -205,7 +207,8 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 		}
 	}
 	if offline > 0 {
-		d.fail("replicas", "start the brokers that hold it", "%s of %s has no leader", plural(offline, "partition"), t.Topic)
+		d.fail("replicas", "start the brokers that hold it", "%s of %s has no leader", plural(offline, "partition"),
+			t.Topic)
 	}
 	if missing > 0 {
 		d.warn("replicas", "see which broker lags or is down", "%s of %s is not in sync on all replicas",
@@ -219,7 +222,8 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 	}
 	setting := settingsOf(configs, t.Topic)
 	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil && isr < 2 {
-		d.warn("replicas", "set it to 2", "min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone",
+		d.warn("replicas", "set it to 2",
+			"min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone",
 			t.Topic, isr)
 	} else if err == nil && isr >= least {
 		d.warn("replicas", fmt.Sprintf("set it to %d", least-1),
@@ -227,7 +231,8 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 	}
 	if setting["unclean.leader.election.enable"] == "true" {
 		d.warn("replicas", "set it to false",
-			"unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was acknowledged",
+			"unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was "+
+				"acknowledged",
 			t.Topic)
 	}
 }
@@ -300,7 +305,8 @@ func (d *doctor) foreignTransactions(ctx context.Context) {
 	open := map[int64]string{} // producer id → where
 	described.EachProducer(func(p kadm.DescribedProducer) {
 		if p.CurrentTxnStartOffset >= 0 {
-			open[p.ProducerID] = fmt.Sprintf("%s, partition %d, offset %d", p.Topic, p.Partition, p.CurrentTxnStartOffset)
+			open[p.ProducerID] = fmt.Sprintf("%s, partition %d, offset %d", p.Topic, p.Partition,
+				p.CurrentTxnStartOffset)
 		}
 	})
 	d.nameForeign(ctx, open)
@@ -357,7 +363,8 @@ func (d *doctor) engines(ctx context.Context) {
 	// the latter before any group ever was
 	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); {
 	case err != nil && !never:
-		d.warn("engines", "check the ACLs of this user, and that group names yours", "the group %s cannot be described: %v",
+		d.warn("engines", "check the ACLs of this user, and that group names yours",
+			"the group %s cannot be described: %v",
 			d.c.Group, err)
 	case len(g.Members) == 0:
 		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`",
@@ -377,7 +384,8 @@ func (d *doctor) mirrors(ctx context.Context) {
 	}
 	for _, name := range all.Names() {
 		if strings.HasPrefix(name, "mm2-offset-syncs.") || strings.HasSuffix(name, ".checkpoints.internal") {
-			d.warn("mirrors", "set isolation.level=read_committed for its consumers, or the copy has what was aborted, too",
+			d.warn("mirrors",
+				"set isolation.level=read_committed for its consumers, or the copy has what was aborted, too",
 				"MirrorMaker 2 copies from or to this cluster (topic %s)", name)
 			return
 		}

@@ -40,7 +40,8 @@ func (d *doctor) owners(all []gateway.Partition) {
 		switch {
 		case p.Ready:
 		case p.RestoreTotal > 0:
-			waits = append(waits, fmt.Sprintf("%d (%s, %d of %d records)", p.Partition, p.Doing, p.Restored, p.RestoreTotal))
+			waits = append(waits, fmt.Sprintf("%d (%s, %d of %d records)", p.Partition, p.Doing, p.Restored,
+				p.RestoreTotal))
 		case p.Owner == "":
 			waits = append(waits, fmt.Sprintf("%d (nobody has it)", p.Partition))
 		default:

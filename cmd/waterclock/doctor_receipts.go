@@ -41,7 +41,8 @@ func (d *doctor) receipts(ctx context.Context) {
 		said[i] = fmt.Sprintf("%s (%d)", clean(name), found[name])
 	}
 	d.warn("receipts", "nothing waits for them, and no retry follows: set channels."+clean(channels[0])+
-		".receipts=true, or do not send them", "receipts arrived for channels without receipts: %s", strings.Join(said, ", "))
+		".receipts=true, or do not send them", "receipts arrived for channels without receipts: %s",
+		strings.Join(said, ", "))
 }
 
 // receiptsInVain counts them by channel.

@@ -24,7 +24,11 @@ import (
 // apiSaying answers every path with a status and a text.
 func apiSaying(t *testing.T, status int, text string) string {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status); fmt.Fprintln(w, text) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprintln(w, text)
+	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -60,7 +64,8 @@ func TestDoctorFindsNothing(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
 	r := doctorOf(t, brokers)
-	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction", "is ready",
+	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction",
+		"is ready",
 		"will be made")
 	if strings.Contains(r.out, "fail ") {
 		t.Errorf("something failed:\n%s", r.out)
@@ -125,7 +130,8 @@ func TestDoctorOnTopics(t *testing.T) {
 					"cleanup.policy":         ptr("compact,delete"),
 					"message.timestamp.type": ptr("LogAppendTime"),
 				}
-				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, commands, "waterclock.commands"); err != nil {
+				if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, commands,
+					"waterclock.commands"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -266,7 +272,8 @@ func TestReadingTheClockLeavesNothing(t *testing.T) {
 	}
 	ends.Each(func(e kadm.ListedOffset) {
 		if stable, _ := committed.Lookup(e.Topic, e.Partition); stable.Offset != e.Offset {
-			t.Errorf("partition %d: stable to %d of %d: a transaction is still open", e.Partition, stable.Offset, e.Offset)
+			t.Errorf("partition %d: stable to %d of %d: a transaction is still open", e.Partition, stable.Offset,
+				e.Offset)
 		}
 	})
 }
@@ -283,7 +290,8 @@ func TestDoctorOnTheAPI(t *testing.T) {
 		{"nobody", "http://" + nobody(t), exitFailed, "fail  api"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			cli(t, nil, "", "doctor", "--brokers", broken, "--url", row.url, "--data-dir", t.TempDir()).want(t, row.code,
+			cli(t, nil, "", "doctor", "--brokers", broken, "--url", row.url, "--data-dir", t.TempDir()).want(t,
+				row.code,
 				row.want)
 		})
 	}
@@ -310,7 +318,8 @@ func TestDoctorOnTheDataDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.HasPrefix(row.name, "of another") {
-				if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("waterclock data 99\n"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, "VERSION"), []byte("waterclock data 99\n"),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -342,7 +351,8 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 	}
 	w.eventually("doctor to see the receipt", func() bool {
 		r := doctor()
-		return r.code == exitOK && strings.Contains(r.out, "receipts arrived for channels without receipts: silent (1)") &&
+		return r.code == exitOK &&
+			strings.Contains(r.out, "receipts arrived for channels without receipts: silent (1)") &&
 			strings.Contains(r.out, "set channels.silent.receipts=true")
 	})
 }

@@ -18,7 +18,8 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders", // a duplicate
 		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders",
-		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K", "resume K",
+		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K",
+		"resume K",
 		"schedule K --every cron:@daily", // with a note
 		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z",
 		"cancel K", "cancel K",
@@ -65,7 +66,8 @@ func TestWrongValuesAreWrongUsage(t *testing.T) {
 		"schedule k --in 7m --misfire never",
 		"schedule k --in 7m --data no", "schedule k --at 2030-01-01T09:00 --tz Europe/Berln", "snooze k --for soon",
 		"rezone k --tz Europe/Berln",
-		"schedule k --every every:1s", "schedule k --every FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "schedule k --in 4000d",
+		"schedule k --every every:1s", "schedule k --every FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30",
+		"schedule k --in 4000d",
 		"schedule k --at 2020-01-01T00:00:00Z",
 		"schedule k --in 7m --callback-url http://u:p@x/", "schedule k --in 7m --data @" + large,
 		"list --state bogus", "list --from then", "occurrences k -n 0", "preview --in soon",
@@ -86,6 +88,7 @@ func TestAckWithoutEffect(t *testing.T) {
 		if key == "pending" {
 			cli(t, nil, "", "schedule", key, "--in", "1h", "--brokers", kafka).want(t, exitOK)
 		}
-		cli(t, nil, "", "ack", key, "--brokers", kafka, "--decision-timeout", "10m").want(t, exitOK, "nothing was in flight")
+		cli(t, nil, "", "ack", key, "--brokers", kafka, "--decision-timeout", "10m").want(t, exitOK,
+			"nothing was in flight")
 	}
 }

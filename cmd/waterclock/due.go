@@ -50,7 +50,8 @@ func oneChannel(cmd *cobra.Command, args []string) error {
 		return usagef("%s needs the name of one CHANNEL, such as default", cmd.CommandPath())
 	}
 	if !topics.ValidChannel(args[0]) {
-		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49, not ending in .high", args[0])
+		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49, not ending in .high",
+			args[0])
 	}
 	return nil
 }
@@ -80,7 +81,8 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 			f.fromBeginning = f.fromBeginning || waiting
 			return lanes, nil
 		case f.noFollow:
-			return nil, &failure{Exit: exitNotFound, Msg: fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic)}
+			return nil, &failure{Exit: exitNotFound,
+				Msg: fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic)}
 		case !waiting:
 			a.note("channel %s has no topic %s yet; waiting for the first trigger to make it", channel, topic)
 		}
@@ -127,6 +129,7 @@ func dueLine(r *kgo.Record) string {
 	for _, h := range r.Headers {
 		headers[h.Key] = string(h.Value)
 	}
-	parts := []string{headers["ce_wcfired"], headers["ce_id"], "due=" + headers["ce_time"], "attempt=" + headers["ce_wcattempt"]}
+	parts := []string{headers["ce_wcfired"], headers["ce_id"], "due=" + headers["ce_time"], "attempt=" +
+		headers["ce_wcattempt"]}
 	return strings.Join(append(parts, string(r.Value)), "  ")
 }

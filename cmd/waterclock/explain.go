@@ -149,7 +149,8 @@ func headline(t map[string]any, now time.Time) string {
 		return fmt.Sprintf("%s went out at %s and waits for its receipt; without one it goes out again", id,
 			or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	case state == "FIRED":
-		return fmt.Sprintf("%s has fired at %s, and will not again", id, or(cell(t["last_fired_at"]), cell(t["fire_at"])))
+		return fmt.Sprintf("%s has fired at %s, and will not again", id,
+			or(cell(t["last_fired_at"]), cell(t["fire_at"])))
 	}
 	return fmt.Sprintf("%s is %s and will not fire", id, state)
 }
@@ -288,8 +289,9 @@ var (
 		"both": "fires at both passes",
 	}
 	misfireWords = map[string]string{
-		"fire_all": "what was missed fires, all of it and in order", "fire_once": "of what was missed the latest fires, once",
-		"skip": "what was missed does not fire",
+		"fire_all":  "what was missed fires, all of it and in order",
+		"fire_once": "of what was missed the latest fires, once",
+		"skip":      "what was missed does not fire",
 	}
 )
 

@@ -18,7 +18,8 @@ func oneTrigger(t *testing.T, trigger, events string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/occurrences"):
-			fmt.Fprint(w, `{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`)
+			fmt.Fprint(w,
+				`{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`)
 		case strings.HasSuffix(r.URL.Path, "/events") && r.URL.Query().Get("cursor") == "":
 			fmt.Fprint(w, `{"items":[],"next_cursor":"more"}`)
 		case strings.HasSuffix(r.URL.Path, "/events") && events == "":
@@ -48,7 +49,8 @@ func TestExplain(t *testing.T) {
 		"counts from 2026-11-20T09:00:00",
 		"not on 2026-12-25", "left out by hand", "on a day listed in us: it moves to the next business day",
 		"by tz release 2019a (the words here are by", "does not fire; one that comes twice fires at both passes",
-		"this one 12.345s", "high: among what is due at the same time it goes first", "all of it and in order (fire_all)",
+		"this one 12.345s", "high: among what is due at the same time it goes first",
+		"all of it and in order (fire_all)",
 		"over 1h late",
 		"x is snoozed; its timer goes at", "2026-11-20T09:00:00[America/New_York]", "missed 3, from a to b")
 	cli(t, nil, "", "explain", "pills", "--url", url, "-o", "json", "--jq",
@@ -64,8 +66,10 @@ func TestExplainSnoozed(t *testing.T) {
 		{"type":"occurrence.snoozed","scheduled_at":"2099-11-20T14:00:00.000Z","occurred_at":"2099-11-20T13:00:00.000Z"}`
 	for _, row := range []struct{ name, trigger, events, want, not string }{
 		{
-			"pending", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
-			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the broker appended the command", "  delay ",
+			"pending",
+			`{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:00.000Z"}`, events,
+			"snoozed    at 2099-11-20T13:00:00.000Z, until 2099-11-20T14:00:00.000Z; before that: 3h after the " +
+				"broker appended the command", "  delay ",
 		},
 		{
 			"fired", `{"trigger_id":"k","state":"FIRED","delay":"3h","fire_at":"2099-11-20T14:00:00Z"}`, events,
@@ -76,12 +80,14 @@ func TestExplainSnoozed(t *testing.T) {
 			"before that: 2099-11-20T15:00:00.000Z", "  fire_at ",
 		},
 		{
-			"as the history has it", `{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`,
+			"as the history has it",
+			`{"trigger_id":"k","state":"PENDING","delay":"3h","fire_at":"2099-11-20T14:00:00.000Z"}`,
 			events,
 			"2099-11-20T13:00:00.000Z  snoozed until 2099-11-20T14:00:00.000Z", "  delay ",
 		},
 		{
-			"rescheduled since", `{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
+			"rescheduled since",
+			`{"trigger_id":"k","state":"PENDING","delay":"1h","fire_at":"2099-11-20T14:30:00.000Z"}`,
 			events + `,{"type":"trigger.rescheduled","scheduled_at":"2099-11-20T14:30:00.000Z"}`,
 			"delay      1h after the broker", "  snoozed ",
 		},
@@ -118,7 +124,8 @@ func TestExplainOthers(t *testing.T) {
 			[]string{"k has fired at 2026-11-20T14:00:00.000Z", "7m after the broker appended the command"},
 		},
 		{
-			"wall time", `{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
+			"wall time",
+			`{"trigger_id":"k","state":"PENDING","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z","local_time":"2099-01-01T09:00:00[Asia/Tokyo]","timezone":"Asia/Tokyo"}`,
 			[]string{"once, at 2099-01-01T09:00:00[Asia/Tokyo]", "clocks in Asia/Tokyo"},
 		},
 		{
@@ -126,12 +133,15 @@ func TestExplainOthers(t *testing.T) {
 			[]string{"k is paused and does not fire", "every 15 minutes", `"on holiday"`},
 		},
 		{
-			"in flight", `{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
+			"in flight",
+			`{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
 			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"},
 		},
-		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`, []string{"k is CANCELLED and will not fire"}},
+		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`,
+			[]string{"k is CANCELLED and will not fire"}},
 		{
-			"a rule of a later version", `{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`,
+			"a rule of a later version",
+			`{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`,
 			[]string{"rule       moon:full ("},
 		},
 	} {

@@ -27,7 +27,8 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 	live, _ := t["live"].([]any)
 	for _, l := range live {
 		if o, ok := l.(map[string]any); ok {
-			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]), strings.ReplaceAll(cell(o["kind"]), "_", " "),
+			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]),
+				strings.ReplaceAll(cell(o["kind"]), "_", " "),
 				cell(o["at"]))
 		}
 	}

@@ -139,7 +139,8 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 		return a.openKeyspaces(ctx, c, f)
 	}
 	if f.keyspace != "" {
-		return old, fresh, usagef("--keyspace needs cassandra.hosts; without Cassandra the tables are a directory, --dir")
+		return old, fresh,
+			usagef("--keyspace needs cassandra.hosts; without Cassandra the tables are a directory, --dir")
 	}
 	live, dir := filepath.Join(c.DataDir, "history"), or(f.dir, filepath.Join(c.DataDir, "history-rebuild"))
 	if sameDir(live, dir) {
@@ -148,12 +149,14 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	switch _, err := os.Stat(live); {
 	case f.noCompare:
 	case err != nil:
-		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data directory",
+		a.note("there is no history at %s, so there is nothing to compare with; --data-dir names another data "+
+			"directory",
 			live)
 	default:
 		h, err := openUnswept(c, live)
 		if err != nil {
-			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, say --no-compare", live, err)
+			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, say --no-compare",
+				live, err)
 		}
 		old = tablesOf(live, h)
 	}

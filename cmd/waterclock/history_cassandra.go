@@ -42,7 +42,8 @@ func (a *app) migrate(ctx context.Context, c *config.Config) error {
 			Applied string `json:"applied"`
 		}{name}
 	}
-	a.note("keyspace %s has schema version %d; %s applied", o.Keyspace, did.Version, plural(len(did.Applied), "migration"))
+	a.note("keyspace %s has schema version %d; %s applied", o.Keyspace, did.Version,
+		plural(len(did.Applied), "migration"))
 	return a.out.list(items, []string{"applied"}, func(i int) []string { return []string{did.Applied[i]} })
 }
 

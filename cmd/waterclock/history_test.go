@@ -28,7 +28,8 @@ func appendEvents(t *testing.T, brokers, key string, from, n int) {
 	for i := from; i < from+n; i++ {
 		at := began.Add(time.Duration(i) * time.Second)
 		e := topics.Event{
-			EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key, Tenant: "default",
+			EventID: fmt.Sprintf("0-%d", at.UnixMicro()), Type: "trigger.replaced", Version: 1, Trigger: key,
+			Tenant:   "default",
 			Revision: int64(i + 1),
 			Seq:      int64(i + 1), OccurredAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), EventUS: at.UnixMicro(),
 			State: "PENDING",
@@ -51,7 +52,8 @@ func TestHistoryRebuild(t *testing.T) {
 	data := t.TempDir()
 	live := filepath.Join(data, "history")
 	run := func(args ...string) result {
-		return cli(t, nil, "", append([]string{"history", "rebuild", "--brokers", brokers, "--data-dir", data}, args...)...)
+		return cli(t, nil, "", append([]string{"history", "rebuild", "--brokers", brokers, "--data-dir", data},
+			args...)...)
 	}
 	appendEvents(t, brokers, "tea", 0, 5)
 	run().want(t, exitOK, "replayed 5 events", "history-rebuild", "there is no history at "+live, "--data-dir")
@@ -78,7 +80,8 @@ func TestHistoryUsage(t *testing.T) {
 	brokers := cluster(t)
 	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--keyspace", "x").want(t, exitUsage,
 		"--keyspace needs cassandra.hosts")
-	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir", "x").want(t,
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--dir",
+		"x").want(t,
 		exitUsage, "--dir is for histories without Cassandra")
 	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--cassandra-hosts", "127.0.0.1:1", "--keyspace",
 		"waterclock").want(t, exitUsage, "is in use")

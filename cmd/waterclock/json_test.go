@@ -142,7 +142,8 @@ func startDev(t *testing.T, more ...string) (kafka, url string) {
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, append([]string{
-			"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir", filepath.Join(t.TempDir(), "dev"),
+			"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir",
+			filepath.Join(t.TempDir(), "dev"),
 			"--set", "log.level=error",
 		}, more...), stdio{in: strings.NewReader(""), out: printed, err: os.Stderr})
 		printed.Close()

@@ -65,7 +65,8 @@ func (f *listFlags) check(flags *pflag.FlagSet) error {
 	}
 	for name, text := range map[string]string{"from": f.from, "to": f.to} {
 		if _, err := calendar.ParseInstant(text); text != "" && err != nil {
-			return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z or 2026-11-20T15:00:00+01:00", name, text)
+			return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z or 2026-11-20T15:00:00+01:00", name,
+				text)
 		}
 	}
 	return nil
@@ -95,17 +96,18 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 			a.note("there are more than %d: see them with --limit 0", f.limit)
 		}
 	}
-	return a.out.list(items, []string{"trigger", "state", "next", "channel", "user", "recurrence"}, func(i int) []string {
-		t := items[i].(map[string]any)
-		next := cell(t["next_fire_at"])
-		if next == "" {
-			next = cell(t["fire_at"])
-		}
-		return []string{
-			cell(t["trigger_id"]), cell(t["state"]), next, cell(t["channel"]), cell(t["user_id"]),
-			cell(t["recurrence"]),
-		}
-	})
+	return a.out.list(items, []string{"trigger", "state", "next", "channel", "user", "recurrence"},
+		func(i int) []string {
+			t := items[i].(map[string]any)
+			next := cell(t["next_fire_at"])
+			if next == "" {
+				next = cell(t["fire_at"])
+			}
+			return []string{
+				cell(t["trigger_id"]), cell(t["state"]), next, cell(t["channel"]), cell(t["user_id"]),
+				cell(t["recurrence"]),
+			}
+		})
 }
 
 // query is that of the next page, have items after the first.

@@ -8,7 +8,8 @@ import (
 
 func newPause(a *app) *cobra.Command {
 	var note string
-	cmd := a.verb(trigger.OpPause, "pause", "Stop triggers from firing until resumed", &commandFlags{}, noteField(&note))
+	cmd := a.verb(trigger.OpPause, "pause", "Stop triggers from firing until resumed", &commandFlags{},
+		noteField(&note))
 	cmd.Flags().StringVar(&note, "note", "", "why, for whoever looks later")
 	return cmd
 }

@@ -71,7 +71,8 @@ func (a *app) draw(ctx context.Context, f *previewFlags) error {
 		return err
 	}
 	p := &picture{
-		first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{}, more: map[calendar.Date]bool{},
+		first: first, end: end, rule: rule, fires: map[calendar.Date][]calendar.Occurrence{},
+		more: map[calendar.Date]bool{},
 		gone: map[calendar.Date][]calendar.Occurrence{},
 	}
 	if err := p.fill(); err != nil {

@@ -33,7 +33,8 @@ func TestPreview(t *testing.T) {
 	cli(t, nil, "", "preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30").want(t, exitUsage, "no_occurrences")
 	cli(t, nil, "", "preview", "--every", "FREQ=DAILY", "-n", "10000", "-o", "ndjson").want(t, exitOK)
 	cli(t, nil, "", "preview", "--help").want(t, exitOK, "at most 10000")
-	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start", "2019-01-01T00:00:00Z").want(t,
+	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start",
+		"2019-01-01T00:00:00Z").want(t,
 		exitOK, "does not fire any more")
 	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
 }
@@ -103,7 +104,8 @@ func TestPreviewLinesWithCalendars(t *testing.T) {
 	both := question("office") + question("nobodys") + question("office")
 	for _, door := range [][]string{{"--brokers", kafka}, {"--url", url}} {
 		r := cli(t, nil, both, append([]string{"preview", "--jsonl"}, door...)...)
-		r.want(t, exitOK, `{"id":1,"occurrences":[{"at":"2030-01-01T09:00:00Z","local":"2030-01-01T09:00:00Z"},{"at":"2030-01-03T09:00:00Z"`,
+		r.want(t, exitOK,
+			`{"id":1,"occurrences":[{"at":"2030-01-01T09:00:00Z","local":"2030-01-01T09:00:00Z"},{"at":"2030-01-03T09:00:00Z"`,
 			`"code":"invalid","field":"calendars","detail":"there is no calendar`)
 		if strings.Count(r.out, "occurrences") != 2 {
 			t.Errorf("by %v: %s", door, r.out)

@@ -9,7 +9,8 @@ import (
 func newResume(a *app) *cobra.Command {
 	var note string
 	cmd := a.verb(trigger.OpResume, "resume",
-		"Let paused triggers fire again; their misfire policy decides on what was missed", &commandFlags{}, noteField(&note))
+		"Let paused triggers fire again; their misfire policy decides on what was missed", &commandFlags{},
+		noteField(&note))
 	cmd.Flags().StringVar(&note, "note", "", "why, for whoever looks later")
 	return cmd
 }

@@ -135,7 +135,10 @@ func strictHelp(root *cobra.Command) {
 func helpAbout(cmd *cobra.Command, names []string) error {
 	about := cmd.Root()
 	for _, name := range names {
-		i := slices.IndexFunc(about.Commands(), func(c *cobra.Command) bool { return c.Name() == name || c.HasAlias(name) })
+		i := slices.IndexFunc(about.Commands(), func(c *cobra.Command) bool {
+			return c.Name() == name ||
+				c.HasAlias(name)
+		})
 		if i < 0 {
 			return onlyVerbs(about, []string{name})
 		}

@@ -171,7 +171,8 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	}
 	e, err := to.AwaitFiring(ctx, d)
 	if interrupted(ctx) {
-		return failf("%s: no longer waited for; it stays scheduled, and `waterclock watch %[1]s` follows it", d.TriggerID)
+		return failf("%s: no longer waited for; it stays scheduled, and `waterclock watch %[1]s` follows it",
+			d.TriggerID)
 	}
 	if err != nil {
 		return err

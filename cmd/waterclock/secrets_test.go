@@ -144,7 +144,8 @@ func TestTraceReachesACollector(t *testing.T) {
 		"00-"+over+"-b7ad6b7169203331-01"); status != http.StatusCreated {
 		t.Fatalf("%d %s", status, body)
 	}
-	w.send("raw", `{"op":"register","delay":"300ms","channel":"orders"}`, "traceparent", "00-"+raw+"-b7ad6b7169203331-01")
+	w.send("raw", `{"op":"register","delay":"300ms","channel":"orders"}`, "traceparent",
+		"00-"+raw+"-b7ad6b7169203331-01")
 	carried := map[string]string{}
 	for _, r := range w.due("orders", 2) {
 		carried[string(r.Key)] = headerOf(r, "traceparent")
@@ -211,7 +212,8 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 		{"PUT", "/v1/triggers/a", `{"delay":"200ms",` + content + `}`},
 		{
 			"PUT", "/v1/triggers/b",
-			`{"delay":"1h",` + content + `,"channel":"webhook","callback":{"url":"https://hooks.example/marked-callback?k=marked-callback-key"}}`,
+			`{"delay":"1h",` + content +
+				`,"channel":"webhook","callback":{"url":"https://hooks.example/marked-callback?k=marked-callback-key"}}`,
 		},
 		{"PUT", "/v1/triggers/c", `{"delay":"1h","payload":"marked-payload`},
 		{"PUT", "/v1/triggers/c", `{"dealy":"marked-value",` + content + `}`},

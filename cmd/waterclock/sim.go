@@ -162,9 +162,10 @@ type simLife struct {
 
 // simSummary is what all lives came to.
 type simSummary struct {
-	Seed        uint64         `json:"seed"`
-	Seeds       uint64         `json:"seeds"`       // lived
-	StoodStill  int64          `json:"stood_still"` // lives that were begun again, as kgo stood still (docs/simulator.md)
+	Seed  uint64 `json:"seed"`
+	Seeds uint64 `json:"seeds"` // lived
+	// lives that were begun again, as kgo stood still (docs/simulator.md)
+	StoodStill  int64          `json:"stood_still"`
 	Failed      int            `json:"failed"`
 	Partitions  map[string]int `json:"partitions"` // lives with so many
 	Faults      map[string]int `json:"faults"`
@@ -181,7 +182,8 @@ type simSummary struct {
 
 func simLifeOf(o *sim.Outcome) *simLife {
 	return &simLife{
-		Command: "waterclock sim " + o.Plan.String(), Seed: o.Plan.Seed, Partitions: o.Plan.Partitions, Faults: o.Struck,
+		Command: "waterclock sim " + o.Plan.String(), Seed: o.Plan.Seed, Partitions: o.Plan.Partitions,
+		Faults:     o.Struck,
 		Violations: o.Violations, Story: o.Story,
 	}
 }

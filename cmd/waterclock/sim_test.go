@@ -50,11 +50,13 @@ func TestSimFlags(t *testing.T) {
 // at which rate, and the smaller life.
 func TestTaleOfALife(t *testing.T) {
 	l := &simLife{
-		Command: "waterclock sim --seed 1", Story: []string{"then  a: kill"}, Violations: []string{"it broke\n  and how"},
-		Repeated: 10, Failed: 3,
+		Command: "waterclock sim --seed 1", Story: []string{"then  a: kill"},
+		Violations: []string{"it broke\n  and how"},
+		Repeated:   10, Failed: 3,
 		Smaller: &simLife{Command: "waterclock sim --seed 1 --faults kill"},
 	}
-	want := "waterclock sim --seed 1|  then  a: kill|  it broke|    and how|  it fails 3 times of 10|A smaller life that fails:|waterclock sim --seed 1 --faults kill"
+	want := "waterclock sim --seed 1|  then  a: kill|  it broke|    and how|  it fails 3 times of 10|A smaller " +
+		"life that fails:|waterclock sim --seed 1 --faults kill"
 	if got := strings.Join(l.tale(), "|"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -8,7 +8,8 @@ import (
 
 func newSnooze(a *app) *cobra.Command {
 	var duration, until string
-	cmd := a.verb(trigger.OpSnooze, "snooze", "Move a one-shot, or fire a recurring one once more later", &commandFlags{},
+	cmd := a.verb(trigger.OpSnooze, "snooze", "Move a one-shot, or fire a recurring one once more later",
+		&commandFlags{},
 		func() (map[string]any, error) {
 			if (duration == "") == (until == "") {
 				return nil, usagef("say how long, with either --for or --until")

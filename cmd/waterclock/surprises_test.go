@@ -72,7 +72,8 @@ func TestExplainWithoutAHistory(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/occurrences"):
 			fmt.Fprint(w, `{"items":[]}`)
 		default:
-			fmt.Fprint(w, `{"trigger_id":"k","state":"PENDING","delay":"7m","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z"}`)
+			fmt.Fprint(w,
+				`{"trigger_id":"k","state":"PENDING","delay":"7m","fire_at":"2099-01-01T00:00:00Z","next_fire_at":"2099-01-01T00:00:00Z"}`)
 		}
 	}))
 	defer s.Close()

@@ -50,7 +50,8 @@ func TestPlanACLs(t *testing.T) {
 			"a topic of its own, a lane, receipts",
 			[]string{"--channel", "sms", "--set", "channels.mail.topic=team.mail"},
 			[]string{
-				"User:waterclock --operation Read --operation Write --operation Describe --operation DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
+				"User:waterclock --operation Read --operation Write --operation Describe --operation " +
+					"DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
 				"User:sms --operation Write --operation Describe --topic waterclock.receipts",
 			},
 			"",

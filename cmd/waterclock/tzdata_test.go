@@ -18,7 +18,8 @@ import (
 func TestEmbeddedZipIsTheCalendars(t *testing.T) {
 	sum := sha256.Sum256(calendar.EmbeddedZip())
 	if got, want := hex.EncodeToString(sum[:]), calendar.Embedded().ID(); got != want {
-		t.Errorf("tzdata_zoneinfo.zip has SHA-256 %s, package calendar's release %s: copy calendar/tzdata/zoneinfo.zip here",
+		t.Errorf("tzdata_zoneinfo.zip has SHA-256 %s, package calendar's release %s: copy "+
+			"calendar/tzdata/zoneinfo.zip here",
 			got, want)
 	}
 }
@@ -84,7 +85,8 @@ func TestTZData(t *testing.T) {
 	berlin := specFrom(t, c, `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00","timezone":"Europe/Berlin"}`)
 	stand(t, brokers, "moves", trigger.Pending, berlin)
 	stand(t, brokers, "finished", trigger.Fired, berlin)
-	stand(t, brokers, "elsewhere", trigger.Pending, specFrom(t, c, `{"recurrence":"FREQ=DAILY","timezone":"Asia/Tokyo"}`))
+	stand(t, brokers, "elsewhere", trigger.Pending, specFrom(t, c,
+		`{"recurrence":"FREQ=DAILY","timezone":"Asia/Tokyo"}`))
 	next := otherRelease(t, map[string]string{"Europe/Berlin": "Europe/London"})
 	run("apply", next).want(t, exitUsage, "--label is missing")
 	run("apply", next, "--label", "2099a", "--dry-run").want(t, exitOK, "1 zone differ", "at most 1 trigger would move",

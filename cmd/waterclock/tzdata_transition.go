@@ -104,7 +104,8 @@ func (t *transition) safe(force bool) error {
 	case moved > maxChanged:
 		return &failure{
 			Exit: exitConflict,
-			Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force", t.To.Label,
+			Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force",
+				t.To.Label,
 				moved),
 		}
 	}

@@ -28,7 +28,8 @@ func newWatch(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a trigger that is not there yet")
-	cmd.Flags().BoolVar(&f.forever, "forever", false, "go on when the trigger is over: a new register may begin it again")
+	cmd.Flags().BoolVar(&f.forever, "forever", false,
+		"go on when the trigger is over: a new register may begin it again")
 	return cmd
 }
 
@@ -43,7 +44,8 @@ const overAfter = 2 * time.Second
 func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) error {
 	if !f.wait {
 		if err := from.get(ctx, triggerPath(key), new(map[string]any)); exitOf(err) == exitNotFound {
-			return &failure{Exit: exitNotFound, Msg: a.unknownKey(ctx, from, key, err).Error() + " (--wait waits for it)"}
+			return &failure{Exit: exitNotFound, Msg: a.unknownKey(ctx, from, key, err).Error() +
+				" (--wait waits for it)"}
 		} // whatever else is wrong, following says
 	}
 	var failed error

@@ -36,8 +36,10 @@ func keys(t *testing.T) *Keys {
 
 func TestReadKeysRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text string }{
-		{"one word", "acme"}, {"short key", "acme short"}, {"role", "acme " + keyA + " king"}, {"tenant", "a/b " + keyA},
-		{"twice", "acme " + keyA + "\nblue " + keyA}, {"hash cut", "acme sha256:abcd"}, {"hash garbled", "acme sha256:" + strings.Repeat("z", 64)},
+		{"one word", "acme"}, {"short key", "acme short"}, {"role", "acme " + keyA + " king"},
+		{"tenant", "a/b " + keyA},
+		{"twice", "acme " + keyA + "\nblue " + keyA}, {"hash cut", "acme sha256:abcd"},
+		{"hash garbled", "acme sha256:" + strings.Repeat("z", 64)},
 		{"too many words", "acme " + keyA + " reader a b"},
 	} {
 		if _, err := ReadKeys(strings.NewReader(c.text)); err == nil {
@@ -61,8 +63,9 @@ func newIssuer(t *testing.T) *issuer {
 		t.Fatal(err)
 	}
 	i := &issuer{key: key, now: time.Unix(1_800_000_000, 0)}
-	i.auth, err = NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: audience, Keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
-		Now: func() time.Time { return i.now }})
+	i.auth, err = NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: audience,
+		Keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
+		Now:  func() time.Time { return i.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,8 @@ func newIssuer(t *testing.T) *issuer {
 }
 
 func (i *issuer) claims(change func(map[string]any)) map[string]any {
-	c := map[string]any{"iss": "https://id.example", "aud": audience, "sub": "svc", "tenant": "acme", "exp": i.now.Add(time.Minute).Unix(), "iat": i.now.Unix()}
+	c := map[string]any{"iss": "https://id.example", "aud": audience, "sub": "svc", "tenant": "acme",
+		"exp": i.now.Add(time.Minute).Unix(), "iat": i.now.Unix()}
 	if change != nil {
 		change(c)
 	}
@@ -128,7 +132,8 @@ func TestTokens(t *testing.T) {
 		{"tenant empty", set("tenant", ""), 0},
 		{"tenant a list", set("tenant", []string{"acme"}), 0},
 		{"cut", good[:len(good)-4], 0},
-		{"claims changed", strings.Split(good, ".")[0] + "." + strings.Split(set("tenant", "blue"), ".")[1] + "." + strings.Split(good, ".")[2], 0},
+		{"claims changed", strings.Split(good, ".")[0] + "." + strings.Split(set("tenant", "blue"), ".")[1] + "." +
+			strings.Split(good, ".")[2], 0},
 		{"empty", "", 0},
 		{"dots", "..", 0},
 	} {
@@ -169,9 +174,12 @@ func TestDiscovery(t *testing.T) {
 		case !up || !answers && r.URL.Path == "/keys":
 			w.WriteHeader(http.StatusBadGateway)
 		case r.URL.Path == "/keys":
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1",
+				Algorithm: "RS256", Use: "sig"}}})
 		default:
-			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": base, "jwks_uri": base + "/keys", "authorization_endpoint": base, "token_endpoint": base, "id_token_signing_alg_values_supported": []string{"RS256", "HS256"}})
+			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": base, "jwks_uri": base + "/keys",
+				"authorization_endpoint": base, "token_endpoint": base,
+				"id_token_signing_alg_values_supported": []string{"RS256", "HS256"}})
 		}
 	}))
 	defer h.Close()
@@ -181,7 +189,8 @@ func TestDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequest("GET", "/v1/triggers", nil)
-	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key, i.claims(func(c map[string]any) { c["iss"] = base })))
+	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key,
+		i.claims(func(c map[string]any) { c["iss"] = base })))
 	if _, err := auth.Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
 		t.Errorf("issuer away: %v", err)
 	}

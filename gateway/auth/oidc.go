@@ -40,7 +40,8 @@ var defaultAlgorithms = []string{oidc.RS256, oidc.ES256, oidc.EdDSA}
 // asymmetric are the algorithms a token may be signed with at all: with the
 // others anybody who may verify could also sign (RFC 8725, 2.1).
 var asymmetric = []string{
-	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.EdDSA,
 }
 
 // OIDC accepts JWTs of one issuer.

@@ -132,7 +132,8 @@ func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read 
 	switch resp.StatusCode {
 	case http.StatusOK:
 		if err := read(resp.Body); err != nil {
-			return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
+			return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err),
+				"the partition's owner broke off its answer")
 		}
 		return nil
 	case http.StatusMisdirectedRequest:

@@ -21,7 +21,8 @@ func TestDecisionsInPart(t *testing.T) {
 		t.Errorf("answered: %+v", list)
 	}
 	got, err := unpackOffsets(packOffsets(list), "k")
-	if err != nil || len(got) != 3 || got[0].Offset != 1 || got[1].Offset != 9 || got[2].Offset != 3 || got[2].Key != "k" {
+	if err != nil || len(got) != 3 || got[0].Offset != 1 || got[1].Offset != 9 || got[2].Offset != 3 ||
+		got[2].Key != "k" {
 		t.Errorf("unpacked %+v, %v", got, err)
 	}
 	for _, text := range []string{"!", "gA"} {

@@ -111,7 +111,8 @@ func (q *Query) matches(s *trigger.State) bool {
 	if states == 0 {
 		states = Shown
 	}
-	if !states.Has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" && s.Spec.UserID != q.User {
+	if !states.Has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" &&
+		s.Spec.UserID != q.User {
 		return false
 	}
 	if q.From != 0 || q.To != 0 {
@@ -158,7 +159,8 @@ func wanting(pages []Page, share, need int) func(int32) bool {
 	slices.SortFunc(cursors, UserCursor.Compare)
 	wants := func(p int32) bool {
 		page := &pages[p]
-		return page.More && len(page.Items) == share && (len(cursors) < need || page.Through.Compare(cursors[need-1]) < 0)
+		return page.More && len(page.Items) == share && (len(cursors) < need ||
+			page.Through.Compare(cursors[need-1]) < 0)
 	}
 	for p := range pages {
 		if share < need && wants(int32(p)) {

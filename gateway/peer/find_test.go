@@ -20,7 +20,8 @@ type shelves struct {
 	visited atomic.Int64
 }
 
-func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor, f func(UserCursor, *trigger.State) bool) error {
+func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor,
+	f func(UserCursor, *trigger.State) bool) error {
 	s.asks.Add(1)
 	for _, at := range s.of[p] {
 		if at.Compare(after) <= 0 {
@@ -82,7 +83,8 @@ func TestFindPages(t *testing.T) {
 				got = append(got, f.At)
 			}
 			if more, q.After = page.More, page.Through; more && len(page.Items) != q.Limit {
-				t.Fatalf("%d partitions, skew %d: a page of %d of %d, and more behind it", partitions, skew, len(page.Items), q.Limit)
+				t.Fatalf("%d partitions, skew %d: a page of %d of %d, and more behind it", partitions, skew,
+					len(page.Items), q.Limit)
 			}
 		}
 		if !slices.Equal(got, want) {
@@ -100,7 +102,8 @@ func TestFindAsksForShares(t *testing.T) {
 		s.of[p] = append(s.of[p], UserCursor{Due: 1, Key: key})
 	}
 	r := &Router{partitions: 16, own: s}
-	page, err := r.Find(context.Background(), Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 100, Budget: 1 << 20})
+	page, err := r.Find(context.Background(), Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 100,
+		Budget: 1 << 20})
 	if err != nil || len(page.Items) != 100 || !page.More {
 		t.Fatalf("%d items, more %v, %v", len(page.Items), page.More, err)
 	}

@@ -40,7 +40,8 @@ func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (Own
 	select {
 	case a := <-answer:
 		if a.Err != nil {
-			return OwnerRecord{}, problem.Unavailable(a.Err, "the partition's owner cannot be found while Kafka does not answer")
+			return OwnerRecord{}, problem.Unavailable(a.Err,
+				"the partition's owner cannot be found while Kafka does not answer")
 		}
 		return a.Val.(OwnerRecord), nil
 	case <-ctx.Done():

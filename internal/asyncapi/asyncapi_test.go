@@ -50,7 +50,8 @@ func TestEveryTopicIsAChannel(t *testing.T) {
 		delete(want, topic.Name)
 		kafka := within(ch, "bindings", "kafka")
 		settings := within(kafka, "topicConfiguration")
-		if kafka["partitions"] != float64(topic.Partitions) || kafka["replicas"] != 3.0 || len(settings) != len(topic.Configs) || settings["min.insync.replicas"] != 2.0 {
+		if kafka["partitions"] != float64(topic.Partitions) || kafka["replicas"] != 3.0 ||
+			len(settings) != len(topic.Configs) || settings["min.insync.replicas"] != 2.0 {
 			t.Errorf("%s: %v, the catalogue has %+v", id, kafka, topic)
 		}
 	}
@@ -76,7 +77,8 @@ func examplesOf(t *testing.T, d object) (list []shown) {
 		all, _ := m.(object)["examples"].([]any)
 		for _, one := range all {
 			e := one.(object)
-			s := shown{message: name, name: e["name"].(string), record: &topics.Record{Topic: "t", Key: []byte("hold-8c4"), Timestamp: begin}}
+			s := shown{message: name, name: e["name"].(string),
+				record: &topics.Record{Topic: "t", Key: []byte("hold-8c4"), Timestamp: begin}}
 			s.payload, _ = json.Marshal(e["payload"])
 			if e["payload"] != nil {
 				s.record.Value = s.payload
@@ -100,7 +102,11 @@ func examplesOf(t *testing.T, d object) (list []shown) {
 func TestExamplesDecode(t *testing.T) {
 	_, d := document(t, Options{})
 	decode := map[string]func(*topics.Record) error{
-		"command":         func(r *topics.Record) error { _, err := topics.DecodeCommand(r, topics.Limits{}, nil); return err },
+		"command": func(r *topics.Record) error {
+			_,
+				err := topics.DecodeCommand(r, topics.Limits{}, nil)
+			return err
+		},
 		"receipt":         func(r *topics.Record) error { _, err := topics.DecodeReceipt(r); return err },
 		"dueEvent":        func(r *topics.Record) error { _, err := topics.DecodeDue(r); return err },
 		"deadLetter":      func(r *topics.Record) error { _, err := topics.DecodeDeadLetter(r); return err },
@@ -198,7 +204,8 @@ func TestDraftsAgree(t *testing.T) {
 		if err := compiler.AddResource("ours.json", root); err != nil {
 			t.Fatal(err)
 		}
-		ours, theirs := keeps(compiler.MustCompile("ours.json"), []byte(c.value)), keeps(compiled(t, d, "/components/schemas/"+c.schema), []byte(c.value))
+		ours, theirs := keeps(compiler.MustCompile("ours.json"), []byte(c.value)),
+			keeps(compiled(t, d, "/components/schemas/"+c.schema), []byte(c.value))
 		if (ours == nil) != (theirs == nil) {
 			t.Errorf("%s %s: the schema says %v, the document %v", c.schema, c.value, ours, theirs)
 		}

@@ -53,9 +53,11 @@ func Document(o Options) ([]byte, error) {
 	return encode(d)
 }
 
-const about = "Timers, reminders and schedules on Kafka: a command says when something is due, and exactly one due event appears when it is. " +
+const about = "Timers, reminders and schedules on Kafka: a command says when something is due, and exactly one due " +
+	"event appears when it is. " +
 	"Operations are Waterclock's: it receives commands and receipts, and sends the rest. " +
-	"Records are partitioned by murmur2 of the key, as Kafka's Java client does it; librdkafka needs partitioner=murmur2_random. " +
+	"Records are partitioned by murmur2 of the key, as Kafka's Java client does it; librdkafka needs " +
+	"partitioner=murmur2_random. " +
 	"Readers of due events, events, rejected and dead letters must use isolation.level=read_committed."
 
 func encode(d object) ([]byte, error) {
@@ -81,11 +83,13 @@ func (c *channel) add(d object, o Options, examples map[string][]object) error {
 		refs = append(refs, ref("channels/"+c.id+"/messages/"+m.name))
 	}
 	topic := c.topic(o)
-	ch := object{"address": topic.Name, "title": c.title, "summary": topic.Why, "messages": here, "bindings": object{"kafka": binding(topic)}}
+	ch := object{"address": topic.Name, "title": c.title, "summary": topic.Why, "messages": here,
+		"bindings": object{"kafka": binding(topic)}}
 	if strings.Contains(topic.Name, "{") {
 		ch["parameters"] = object{"channel": object{
-			"description": "A channel: [a-z0-9][a-z0-9._-]{0,48}. One with a topic of its own (channels.<name>.topic) has that instead.",
-			"default":     "default", "examples": []any{"default", "orders"},
+			"description": "A channel: [a-z0-9][a-z0-9._-]{0,48}. One with a topic of its own " +
+				"(channels.<name>.topic) has that instead.",
+			"default": "default", "examples": []any{"default", "orders"},
 		}}
 	}
 	within(d, "channels")[c.id] = ch

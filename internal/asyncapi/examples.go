@@ -31,7 +31,8 @@ type story struct {
 // life makes the examples of every message, by its name.
 func life(o Options) (map[string][]object, error) {
 	s := &story{
-		names: o.Names, key: "hold-8c4", now: begin, offset: 4711, us: int64(begin) * 1000, examples: map[string][]object{},
+		names: o.Names, key: "hold-8c4", now: begin, offset: 4711, us: int64(begin) * 1000,
+		examples: map[string][]object{},
 		machine: trigger.Machine{
 			Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 			Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -45,7 +46,8 @@ func life(o Options) (map[string][]object, error) {
 	fire := s.fire()
 	s.receipt(fire)
 	s.refuse(`{"op":"register","dealy":"7m"}`)
-	s.command("every Monday at 09:00", "command", `{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-23T09:00","timezone":"America/New_York","recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO","payload":{"title":"Take pills"}}`)
+	s.command("every Monday at 09:00", "command",
+		`{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-23T09:00","timezone":"America/New_York","recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO","payload":{"title":"Take pills"}}`)
 	s.command("cancel", "command", `{"op":"cancel"}`)
 	s.command("snooze", "command", `{"op":"snooze","for":"10m"}`)
 	s.add("cancel", "a tombstone", nil, nil)
@@ -77,7 +79,8 @@ func (s *story) fail(err error) {
 
 func (s *story) record(headers []trigger.Header, value string) *topics.Record {
 	s.offset++
-	return &topics.Record{Topic: s.names.Commands(), Partition: 3, Offset: s.offset, Timestamp: s.now, Key: []byte(s.key), Headers: headers, Value: []byte(value)}
+	return &topics.Record{Topic: s.names.Commands(), Partition: 3, Offset: s.offset, Timestamp: s.now,
+		Key: []byte(s.key), Headers: headers, Value: []byte(value)}
 }
 
 // command adds one that decodes; the first is the one that lives on.
@@ -97,7 +100,8 @@ func (s *story) inHeaders() {
 		headers []trigger.Header
 		value   string
 	}{
-		{"in 7 minutes", []trigger.Header{{Key: "wc-delay", Value: []byte("7m")}, {Key: "wc-channel", Value: []byte("orders")}}, `{"holdId":"h_8c4"}`},
+		{"in 7 minutes", []trigger.Header{{Key: "wc-delay", Value: []byte("7m")},
+			{Key: "wc-channel", Value: []byte("orders")}}, `{"holdId":"h_8c4"}`},
 		{"cancel", []trigger.Header{{Key: "wc-op", Value: []byte("cancel")}}, `"cancel"`},
 	} {
 		_, err := topics.DecodeCommand(s.record(e.headers, e.value), topics.Limits{}, nil)
@@ -149,7 +153,8 @@ func (s *story) receipt(fire *trigger.Fire) {
 		Key: s.key, Occurrence: fire.Occurrence, Channel: "orders", Outcome: topics.OutcomeFailed,
 		Attempt: 1, Code: "no_such_hold", Detail: "h_8c4 is not there", At: s.now + 40,
 	})
-	rec := &topics.Record{Topic: s.names.Receipts(), Partition: 3, Offset: 911, Timestamp: s.now + 50, Key: []byte(s.key), Value: value}
+	rec := &topics.Record{Topic: s.names.Receipts(), Partition: 3, Offset: 911, Timestamp: s.now + 50,
+		Key: []byte(s.key), Value: value}
 	r, err := topics.DecodeReceipt(rec)
 	s.fail(err)
 	if err != nil {
@@ -177,7 +182,8 @@ func (s *story) refuse(value string) {
 }
 
 func (s *story) calendar() {
-	_, value, err := topics.EncodeCalendar(topics.Calendar{Name: "us-holidays", Dates: []string{"2026-11-26", "2026-12-25"}})
+	_, value, err := topics.EncodeCalendar(topics.Calendar{Name: "us-holidays",
+		Dates: []string{"2026-11-26", "2026-12-25"}})
 	s.fail(err)
 	s.add("calendar", "us-holidays", nil, value)
 }

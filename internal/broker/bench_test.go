@@ -26,7 +26,8 @@ func BenchmarkProduce(b *testing.B) {
 		{"broker=kfake/sync=false", func(b *testing.B) string { return benchKfake(b) }},
 	} {
 		for _, linger := range []time.Duration{0, 5 * time.Millisecond} {
-			b.Run(fmt.Sprintf("%s/linger=%v", c.name, linger), func(b *testing.B) { benchProduce(b, c.open(b), linger) })
+			b.Run(fmt.Sprintf("%s/linger=%v", c.name, linger),
+				func(b *testing.B) { benchProduce(b, c.open(b), linger) })
 		}
 	}
 }
@@ -38,7 +39,8 @@ func benchBroker(b *testing.B, sync bool) string {
 }
 
 func benchKfake(b *testing.B, opts ...kfake.Opt) string {
-	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.DataDir(b.TempDir()), kfake.SeedTopics(4, "a"))...)
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1), kfake.DataDir(b.TempDir()),
+		kfake.SeedTopics(4, "a"))...)
 	if err != nil {
 		b.Fatal(err)
 	}

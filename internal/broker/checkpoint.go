@@ -170,7 +170,8 @@ func (p *onDisk) syncSegments(dir string, l *listings, fsync func(*os.File) erro
 		if base < p.base {
 			continue
 		}
-		if err := syncPath(filepath.Join(dir, segmentName(base)), fsync); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := syncPath(filepath.Join(dir, segmentName(base)), fsync); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -250,7 +250,8 @@ func (w *segmentWriter) add(b batch) error {
 
 func (w *segmentWriter) flush() error {
 	path := filepath.Join(w.dir, segmentName(w.open.base))
-	if err := errors.Join(writeFile(path, w.data), writeFile(filepath.Join(w.dir, indexName(w.open.base)), w.idx)); err != nil {
+	if err := errors.Join(writeFile(path, w.data), writeFile(filepath.Join(w.dir, indexName(w.open.base)),
+		w.idx)); err != nil {
 		return err
 	}
 	at := time.UnixMilli(w.open.newest) // retention goes by it

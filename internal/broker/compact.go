@@ -27,7 +27,8 @@ func (r *repairer) compact(ctx context.Context) error {
 			return err
 		}
 		size, ok := cleaned[floorKey{p.topic.ID, p.partition}]
-		if grown := p.bytes - size; !ok && p.bytes >= r.opts.CompactBytes || ok && grown >= r.opts.CompactBytes && grown >= size/2 {
+		if grown := p.bytes - size; !ok && p.bytes >= r.opts.CompactBytes || ok && grown >= r.opts.CompactBytes &&
+			grown >= size/2 {
 			if err := r.compactPart(p); err != nil {
 				return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
 			}

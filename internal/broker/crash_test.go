@@ -285,7 +285,8 @@ func TestRetryAfterCrashIsKnown(t *testing.T) {
 	b = start(t, crash)
 	second := produceRaw(t, b, "a", 0, raw)
 	if first.ErrorCode != 0 || second.ErrorCode != 0 || first.BaseOffset != second.BaseOffset {
-		t.Errorf("first at %d (error %d), retry at %d (error %d)", first.BaseOffset, first.ErrorCode, second.BaseOffset, second.ErrorCode)
+		t.Errorf("first at %d (error %d), retry at %d (error %d)", first.BaseOffset, first.ErrorCode, second.BaseOffset,
+			second.ErrorCode)
 	}
 	wantValues(t, read(t, b, "a", 0), "once")
 	gap := produceRaw(t, b, "a", 0, sequenced(7000, 0, 5, "gap"))
@@ -310,7 +311,8 @@ func TestEpochsSurviveCrash(t *testing.T) {
 	b = start(t, crash)
 	zombie := produceRaw(t, b, "a", 0, inTxn(sequenced(oldID, oldEpoch, 0, "zombie")))
 	if zombie.ErrorCode != 47 {
-		t.Errorf("zombie of epoch %d below %d: error %d, want INVALID_PRODUCER_EPOCH", oldEpoch, newEpoch, zombie.ErrorCode)
+		t.Errorf("zombie of epoch %d below %d: error %d, want INVALID_PRODUCER_EPOCH", oldEpoch, newEpoch,
+			zombie.ErrorCode)
 	}
 	heir := client(t, b, kgo.TransactionalID("x"))
 	transact(t, heir, true, rec("a", 0, "k", "heir"))
@@ -546,7 +548,8 @@ func TestTimedOutCommit(t *testing.T) {
 			read(t, b, "a", 0, committed()) // returns once it has timed out
 			crash := copyDir(t, dir)
 			for p := range int32(2) {
-				if path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0)); p != c.evident {
+				if path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p),
+					segmentName(0)); p != c.evident {
 					cut(t, path, size(t, path)-markerSize)
 				}
 			}

@@ -31,7 +31,8 @@ func TestFullDisk(t *testing.T) {
 			"segment",
 			func(b *Broker) string { return filepath.Join(partitionDir(b.data, "a", 0), segmentName(0)) },
 			func(t *testing.T, b *Broker) error {
-				return brief(t, b, kgo.DisableIdempotentWrite()).ProduceSync(testContext(t), rec("a", 0, "k", "v")).FirstErr()
+				return brief(t, b, kgo.DisableIdempotentWrite()).ProduceSync(testContext(t),
+					rec("a", 0, "k", "v")).FirstErr()
 			},
 		},
 		{
@@ -81,7 +82,8 @@ func TestFullDisk(t *testing.T) {
 
 // brief is a client that gives up soon.
 func brief(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
-	return client(t, b, append(opts, kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(2), kgo.RecordRetries(2),
+	return client(t, b, append(opts, kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(2),
+		kgo.RecordRetries(2),
 		kgo.DialTimeout(time.Second), kgo.RecordDeliveryTimeout(2*time.Second))...)
 }
 

@@ -82,7 +82,8 @@ func TestDialNobody(t *testing.T) {
 	}
 	var refused *os.SyscallError
 	var op *net.OpError
-	if _, err := b.Dial(t.Context(), "tcp", "anywhere:1"); !errors.As(err, &op) || op.Op != "dial" || !errors.As(err, &refused) {
+	if _, err := b.Dial(t.Context(), "tcp", "anywhere:1"); !errors.As(err, &op) || op.Op != "dial" ||
+		!errors.As(err, &refused) {
 		t.Errorf("a closed broker is dialed with %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,8 @@ var sampleOutcome = outcome{
 const goldenOutcomes = "57434f5554434d01" + // magic, version 1
 	"0000004e" + "8cc4fdbf" + // length, checksum
 	"01" + "01" + "0102030405060708" + "0009" + "000001a3185c5000" + // commit, bumps, producer, epoch, time
-	"02" + "10" + "7761746572636c6f636b2e7374617465" + "03" + "e807" + "f0a204" + // waterclock.state/3 ends at 1000.dat, byte 70000
+	// waterclock.state/3 ends at 1000.dat, byte 70000
+	"02" + "10" + "7761746572636c6f636b2e7374617465" + "03" + "e807" + "f0a204" +
 	"08" + "6475652e70757368" + "00" + "00" + "00" + // due.push/0 at 0.dat, byte 0
 	"02" + "0167" + "02696e" + "01" + "d804" + "01" + "01" + "016d" + // g: in/1 at 300, no leader epoch, metadata m
 	"0167" + "02696e" + "02" + "00" + "0a" + "00" + // g: in/2 at 0, leader epoch 5, no metadata
@@ -58,7 +59,8 @@ func TestGoldenVersion(t *testing.T) {
 }
 
 // goldenJournal is what version 1 wrote; it is read for ever.
-const goldenJournal = "57434a4f55524e01" + "0000000000000007" + "0102030405060708" + "0ce1f440" + // magic, run 7, nonce, checksum
+// magic, run 7, nonce, checksum
+const goldenJournal = "57434a4f55524e01" + "0000000000000007" + "0102030405060708" + "0ce1f440" +
 	"0000000b" + "42c6022b" + "05612e6c6f67" + "00" + "30313233" + // length, checksum, a.log from byte 0: 0123
 	"0000000f" + "55f87e8c" + "05612e6c6f67" + "02" + "3233343536373839" // a.log from byte 2: 23456789
 
@@ -98,7 +100,8 @@ func TestKfakeIsPinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.TrimSpace(string(out)); got != KfakeVersion {
-		t.Errorf("go.mod has kfake %s and we know the files of %s: read persist.go anew, run every test here, then change KfakeVersion", got, KfakeVersion)
+		t.Errorf("go.mod has kfake %s and we know the files of %s: read persist.go anew, run every test here, then "+
+			"change KfakeVersion", got, KfakeVersion)
 	}
 }
 

@@ -51,7 +51,8 @@ func (b *node) writtenBy(key int16) []target {
 // waits until that cannot be lost any more.
 func reveals(key int16) bool {
 	switch kmsg.Key(key) {
-	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ListOffsets, kmsg.OffsetFetch, kmsg.OffsetForLeaderEpoch, kmsg.DescribeProducers:
+	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ListOffsets, kmsg.OffsetFetch, kmsg.OffsetForLeaderEpoch,
+		kmsg.DescribeProducers:
 		return true
 	}
 	return false

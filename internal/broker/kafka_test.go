@@ -44,8 +44,10 @@ func TestAppendTime(t *testing.T) {
 			live := read(t, b, "a", 0)
 			crashed := read(t, start(t, copyDir(t, dir)), "a", 0)
 			for i, r := range append(live, crashed...) {
-				if r.Attrs.TimestampType() != 1 || r.Timestamp.Before(before) || r.Timestamp.After(after) || !r.Timestamp.Equal(live[0].Timestamp) {
-					t.Errorf("record %d: time %v of type %d, want type 1, from %v to %v, and all alike", i, r.Timestamp, r.Attrs.TimestampType(), before, after)
+				if r.Attrs.TimestampType() != 1 || r.Timestamp.Before(before) || r.Timestamp.After(after) ||
+					!r.Timestamp.Equal(live[0].Timestamp) {
+					t.Errorf("record %d: time %v of type %d, want type 1, from %v to %v, and all alike", i, r.Timestamp,
+						r.Attrs.TimestampType(), before, after)
 				}
 			}
 			if len(live) != 2 || len(crashed) != 2 {
@@ -78,7 +80,8 @@ func wantOffsetAt(t testing.TB, b *Broker, at, offset, ms int64) {
 	}
 	p := resp.Topics[0].Partitions[0]
 	if p.ErrorCode != 0 || p.Offset != offset || p.Timestamp != ms {
-		t.Errorf("ListOffsets %d: offset %d, time %d, error %d; want offset %d, time %d", at, p.Offset, p.Timestamp, p.ErrorCode, offset, ms)
+		t.Errorf("ListOffsets %d: offset %d, time %d, error %d; want offset %d, time %d", at, p.Offset, p.Timestamp,
+			p.ErrorCode, offset, ms)
 	}
 }
 
@@ -135,7 +138,8 @@ func TestRefusedRecords(t *testing.T) {
 		want   *kerr.Error
 	}{
 		{"null key, compacted", "compact", rawBatch(rawRecord(0, nil, value)), kerr.InvalidRecord},
-		{"null key second, compacted and deleted", "compact,delete", rawBatch(rawRecord(0, key, value), rawRecord(1, nil, value)), kerr.InvalidRecord},
+		{"null key second, compacted and deleted", "compact,delete",
+			rawBatch(rawRecord(0, key, value), rawRecord(1, nil, value)), kerr.InvalidRecord},
 		{"null key, deleted", "delete", rawBatch(rawRecord(0, nil, value)), nil},
 		{"empty key, compacted", "compact", rawBatch(rawRecord(0, []byte{}, value)), nil},
 		{"null value, compacted", "compact", rawBatch(rawRecord(0, key, nil)), nil},
@@ -227,7 +231,8 @@ func TestTransactionTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	produce(t, cl, rec("a", 0, "k", "slow"))
-	if got := read(t, b, "a", 0, committed(), kgo.FetchMaxWait(50*time.Millisecond)); len(got) > 0 { // returns once the abort marker is there
+	// returns once the abort marker is there
+	if got := read(t, b, "a", 0, committed(), kgo.FetchMaxWait(50*time.Millisecond)); len(got) > 0 {
 		t.Errorf("got %q", values(got))
 	}
 	if err := cl.EndTransaction(testContext(t), kgo.TryCommit); err == nil {

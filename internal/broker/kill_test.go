@@ -24,7 +24,8 @@ import (
 	txn "github.com/waterclock/waterclock/internal/producer" // broker has a producer of its own
 )
 
-var killsFlag = flag.Int("kills", 0, "how often TestKill kills the broker, half with fsync and half without; 0: 200, with -short 20, in a soak 1,000")
+var killsFlag = flag.Int("kills", 0,
+	"how often TestKill kills the broker, half with fsync and half without; 0: 200, with -short 20, in a soak 1,000")
 
 func kills() int {
 	switch {
@@ -137,7 +138,8 @@ func killLoop(t *testing.T, fsync bool) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, -kills %d", seed, kills())
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{}, offsets: map[string]int64{}}
+	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
+		offsets: map[string]int64{}}
 
 	p := spawn(t, dir, "127.0.0.1:0", fsync)
 	defer func() { p.kill() }()
@@ -313,7 +315,8 @@ func (l *ledger) verify(t *testing.T, addr string) {
 	l.verifyPlain(t, b)
 	l.verifyState(t, b, seen)
 	l.verifyOffsets(t, b)
-	t.Logf("%d committed, %d aborted, %d plain acknowledged; %d transactions committed without an answer", len(l.committed), len(l.aborted), len(l.plain), unknown)
+	t.Logf("%d committed, %d aborted, %d plain acknowledged; %d transactions committed without an answer",
+		len(l.committed), len(l.aborted), len(l.plain), unknown)
 }
 
 func (l *ledger) verifyPlain(t *testing.T, b *Broker) {

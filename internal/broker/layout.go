@@ -62,7 +62,8 @@ func signVersion(dir, path string) error {
 	}
 	for _, e := range entries {
 		if e.Name() != lockFile && e.Name() != versionFile+".tmp" {
-			return fmt.Errorf("%s holds %s but no %s file, so this broker did not write it: choose an empty directory", dir, e.Name(), versionFile)
+			return fmt.Errorf("%s holds %s but no %s file, so this broker did not write it: choose an empty directory",
+				dir, e.Name(), versionFile)
 		}
 	}
 	return replaceFile(path, []byte(versionText()))
@@ -71,14 +72,20 @@ func signVersion(dir, path string) error {
 func parseVersion(text, dir string) error {
 	var layout, format int
 	var kfake string
-	if n, _ := fmt.Sscanf(strings.TrimSpace(text), "waterclock-broker %d kfake %d %s", &layout, &format, &kfake); n < 3 {
-		return fmt.Errorf("%s in %s is not readable: restore it, or move the directory away to start anew", versionFile, dir)
+	if n, _ := fmt.Sscanf(strings.TrimSpace(text), "waterclock-broker %d kfake %d %s", &layout, &format,
+		&kfake); n < 3 {
+		return fmt.Errorf("%s in %s is not readable: restore it, or move the directory away to start anew", versionFile,
+			dir)
 	}
 	if layout > layoutVersion || format > kfakeFormat {
-		return fmt.Errorf("%s was written by a newer waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
+		return fmt.Errorf("%s was written by a newer waterclock (layout %d, kfake format %d; this one knows %d and "+
+			"%d): run that version, or move the directory away to start anew", dir, layout, format, layoutVersion,
+			kfakeFormat)
 	}
 	if layout < oldestLayout || format < kfakeFormat {
-		return fmt.Errorf("%s was written by an older waterclock (layout %d, kfake format %d; this one knows %d and %d): run that version and export, or move the directory away to start anew", dir, layout, format, layoutVersion, kfakeFormat)
+		return fmt.Errorf("%s was written by an older waterclock (layout %d, kfake format %d; this one knows %d "+
+			"and %d): run that version and export, or move the directory away to start anew", dir, layout, format,
+			layoutVersion, kfakeFormat)
 	}
 	return nil
 }
@@ -97,7 +104,8 @@ func checkKfakeFormat(dir string) error {
 		return fmt.Errorf("%s/meta.json is damaged, restore it from a backup: %w", dataDir, err)
 	}
 	if meta.Version != kfakeFormat {
-		return fmt.Errorf("%s/%s is in kfake format %d and this waterclock knows %d: run the version that wrote it, or move the directory away to start anew", dir, dataDir, meta.Version, kfakeFormat)
+		return fmt.Errorf("%s/%s is in kfake format %d and this waterclock knows %d: run the version that wrote "+
+			"it, or move the directory away to start anew", dir, dataDir, meta.Version, kfakeFormat)
 	}
 	return nil
 }

@@ -128,7 +128,8 @@ func TestPowerCut(t *testing.T) {
 	setup(t, b.Addr())
 	d := mount(t, b)
 
-	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{}, offsets: map[string]int64{}}
+	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
+		offsets: map[string]int64{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for w := range 3 {
@@ -238,7 +239,8 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 					size += c.more
 					end.size += max(0, c.more)
 				}
-				if err := os.Truncate(filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", end.partition), segmentName(end.base)), size); err != nil {
+				if err := os.Truncate(filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", end.partition),
+					segmentName(end.base)), size); err != nil {
 					t.Fatal(err)
 				}
 			}

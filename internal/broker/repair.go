@@ -149,7 +149,8 @@ func (r *repairer) readTopics(context.Context) error {
 func (r *repairer) withoutTopics() error {
 	entries, err := os.ReadDir(filepath.Join(r.data, "partitions"))
 	if err == nil && len(entries) > 0 {
-		return errors.New("topics.json is missing beside partitions with data: restore it from a backup, or delete the broker directory to start anew")
+		return errors.New("topics.json is missing beside partitions with data: restore it from a backup, or delete " +
+			"the broker directory to start anew")
 	}
 	return err
 }
@@ -289,7 +290,8 @@ func (p *part) writeSnapshot(now time.Time) error {
 		if err := p.index(seg); err != nil {
 			return err
 		}
-		s.Segments = append(s.Segments, segmentJSON{BaseOffset: seg.base, Size: seg.size, MinEpoch: p.epoch, MaxEpoch: p.epoch})
+		s.Segments = append(s.Segments, segmentJSON{BaseOffset: seg.base, Size: seg.size, MinEpoch: p.epoch,
+			MaxEpoch: p.epoch})
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -79,7 +79,8 @@ func (r *replayer) open(e extent) (*os.File, error) {
 	r.files[e.path] = f
 	info, err := f.Stat()
 	if err == nil && info.Size() < e.at {
-		err = fmt.Errorf("ends at byte %d, and the journal goes on at %d: restore a copy, or delete the broker directory to start anew", info.Size(), e.at)
+		err = fmt.Errorf("ends at byte %d, and the journal goes on at %d: restore a copy, or delete the broker "+
+			"directory to start anew", info.Size(), e.at)
 	}
 	return f, err
 }

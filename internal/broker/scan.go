@@ -132,7 +132,8 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 		}
 		if err != nil {
 			if !last || !hasHole(raw, int(seg.size)) && wholeBatchIn(raw[seg.size+1:]) {
-				return fmt.Errorf("damaged at byte %d, with good records behind it (%w): restore a copy, or delete the broker directory to start anew", seg.size, err)
+				return fmt.Errorf("damaged at byte %d, with good records behind it (%w): restore a copy, or delete "+
+					"the broker directory to start anew", seg.size, err)
 			}
 			break
 		}

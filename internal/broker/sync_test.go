@@ -87,7 +87,8 @@ func TestFailedSync(t *testing.T) {
 	create(t, b, "a", 1)
 	broken := errors.New("the disk is on fire")
 	b.syncer.fsync = func(*os.File) error { return broken }
-	if err := brief(t, b, kgo.DisableIdempotentWrite()).ProduceSync(testContext(t), rec("a", 0, "k", "v")).FirstErr(); err == nil {
+	if err := brief(t, b, kgo.DisableIdempotentWrite()).ProduceSync(testContext(t),
+		rec("a", 0, "k", "v")).FirstErr(); err == nil {
 		t.Error("acknowledged what was not synced")
 	}
 	<-b.Fatal()

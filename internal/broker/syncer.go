@@ -72,7 +72,8 @@ const journalBytes = 16 << 20
 // given ends.
 func newSyncer(dir string, ends map[string]position, l *listings, failed func(error)) (*syncer, error) {
 	s := &syncer{
-		failed: failed, fsync: datasync, listings: l, runBytes: journalBytes, dirty: map[target]struct{}{}, touched: map[target]struct{}{},
+		failed: failed, fsync: datasync, listings: l, runBytes: journalBytes, dirty: map[target]struct{}{},
+		touched:   map[target]struct{}{},
 		followers: map[target]*follower{}, onDisks: onDisks{}, checkpointed: closed,
 	}
 	for path, end := range ends {

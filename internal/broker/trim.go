@@ -169,7 +169,8 @@ func (p *part) dropBelow(start int64, now time.Time) error {
 		if s.base == p.segments[0].base {
 			continue // the placeholder took its place
 		}
-		if err := errors.Join(removeIf(filepath.Join(p.dir, segmentName(s.base))), removeIf(filepath.Join(p.dir, indexName(s.base)))); err != nil {
+		if err := errors.Join(removeIf(filepath.Join(p.dir, segmentName(s.base))),
+			removeIf(filepath.Join(p.dir, indexName(s.base)))); err != nil {
 			return err
 		}
 	}

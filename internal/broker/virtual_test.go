@@ -29,7 +29,8 @@ func TestBubble(t *testing.T) {
 
 func bubble(t *testing.T, dir string) {
 	var nw kfake.VirtualNetwork
-	b, err := Start(context.Background(), Options{Dir: dir, Listen: "127.0.0.1:9092", ListenFn: nw.Listen, Sync: true, Logger: quiet})
+	b, err := Start(context.Background(), Options{Dir: dir, Listen: "127.0.0.1:9092", ListenFn: nw.Listen, Sync: true,
+		Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func bubble(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	stamped := "LogAppendTime"
-	if _, err := kadm.NewClient(cl).CreateTopic(context.Background(), 1, 1, map[string]*string{"message.timestamp.type": &stamped}, "a"); err != nil {
+	if _, err := kadm.NewClient(cl).CreateTopic(context.Background(), 1, 1,
+		map[string]*string{"message.timestamp.type": &stamped}, "a"); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Hour)

@@ -49,12 +49,15 @@ func TestWeek(t *testing.T) {
 			}
 		}
 		if largest > most || largest > early*3/2 {
-			t.Errorf("%d triggers: the directory has up to %d KB, in the first half %d; it may have %d and must not grow for ever", written, largest>>10, early>>10, most>>10)
+			t.Errorf("%d triggers: the directory has up to %d KB, in the first half %d; it may have %d and must "+
+				"not grow for ever", written, largest>>10, early>>10, most>>10)
 		}
 		s := w.engine.Partitions()[0]
-		t.Logf("%d triggers in a week: at most %d KB on disk, %d KB at the end; %d turns", written, largest>>10, directorySize(t, dir)>>10, s.Turns)
+		t.Logf("%d triggers in a week: at most %d KB on disk, %d KB at the end; %d turns", written, largest>>10,
+			directorySize(t, dir)>>10, s.Turns)
 		if s.Pending != 0 || s.OldestOverdue != 0 || s.CommandsOffset < int64(written) {
-			t.Errorf("%d pending, %v overdue, %d of %d commands decided", s.Pending, s.OldestOverdue, s.CommandsOffset, written)
+			t.Errorf("%d pending, %v overdue, %d of %d commands decided", s.Pending, s.OldestOverdue, s.CommandsOffset,
+				written)
 		}
 		w.end()
 	})
@@ -76,8 +79,10 @@ func newWeek(t *testing.T, dir string, o broker.Options) *week {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &week{World: pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Simulated: true, Addresses: b.Addrs(), Network: &nw}), b: b}
-	if w.cl, err = w.Producer(t.Context(), kgo.DefaultProduceTopic(w.Names.Commands()), kgo.MaxBufferedRecords(100_000)); err != nil {
+	w := &week{World: pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Simulated: true, Addresses: b.Addrs(),
+		Network: &nw}), b: b}
+	if w.cl, err = w.Producer(t.Context(), kgo.DefaultProduceTopic(w.Names.Commands()),
+		kgo.MaxBufferedRecords(100_000)); err != nil {
 		t.Fatal(err)
 	}
 	w.engine = w.Start("a", func(o *pipeline.Options) {

@@ -28,8 +28,9 @@ func made(n, k int) *History {
 	us := begin * 1000
 	event := func(key, body string, at int64) {
 		us++
-		events.Append(&Record{Offset: events.End, Timestamp: at, ProducerID: -1, Key: []byte(key), Value: fmt.Appendf(nil,
-			`{"event_id":"0-%d","trigger":%q,"version":1,"tenant":"default","occurred_at":%q,"event_us":%d,"channel":"default",%s}`, us, key, spell(at), us, body)})
+		events.Append(&Record{Offset: events.End, Timestamp: at, ProducerID: -1, Key: []byte(key),
+			Value: fmt.Appendf(nil,
+				`{"event_id":"0-%d","trigger":%q,"version":1,"tenant":"default","occurred_at":%q,"event_us":%d,"channel":"default",%s}`, us, key, spell(at), us, body)})
 		events.End++
 	}
 	keepKey := func(key string, s *statepb.State, at int64) {
@@ -41,10 +42,12 @@ func made(n, k int) *History {
 		key, at := fmt.Sprintf("hold-%08d", i), begin+int64(i)
 		nominal := at + 7*60_000
 		payload := fmt.Appendf(nil, `{"holdId":"h_%08d","seats":["12A","12B"]}`, i)
-		commands.Append(&Record{Offset: int64(i), Timestamp: at, ProducerID: -1, Key: []byte(key), Value: fmt.Appendf(nil, `{"op":"register","delay":"7m","payload":%s}`, payload)})
+		commands.Append(&Record{Offset: int64(i), Timestamp: at, ProducerID: -1, Key: []byte(key),
+			Value: fmt.Appendf(nil, `{"op":"register","delay":"7m","payload":%s}`, payload)})
 		commands.End++
-		event(key, fmt.Sprintf(`"type":"trigger.registered","revision":1,"seq":1,"scheduled_at":%q,"occurrence":%q,"state":"PENDING","source":"waterclock.commands/0/%d"`,
-			spell(nominal), spell(nominal), i), at)
+		event(key,
+			fmt.Sprintf(`"type":"trigger.registered","revision":1,"seq":1,"scheduled_at":%q,"occurrence":%q,"state":"PENDING","source":"waterclock.commands/0/%d"`,
+				spell(nominal), spell(nominal), i), at)
 		s := &statepb.State{
 			Format: 1, Status: statepb.Status_STATUS_PENDING, Revision: 1, Seq: 1,
 			Spec: &statepb.Spec{Channel: "default", Payload: payload}, Series: &statepb.Series{At: nominal},
@@ -80,8 +83,9 @@ func made(n, k int) *History {
 			},
 		})
 		due.End++
-		event(key, fmt.Sprintf(`"type":"occurrence.fired","revision":1,"seq":2,"scheduled_at":%q,"occurrence":%q,"step":0,"attempt":1,"state":"FIRED","previous_state":"PENDING","lateness_ms":0,"due_topic":"waterclock.due.default","due_partition":0`,
-			spell(nominal), spell(nominal)), nominal)
+		event(key,
+			fmt.Sprintf(`"type":"occurrence.fired","revision":1,"seq":2,"scheduled_at":%q,"occurrence":%q,"step":0,"attempt":1,"state":"FIRED","previous_state":"PENDING","lateness_ms":0,"due_topic":"waterclock.due.default","due_partition":0`,
+				spell(nominal), spell(nominal)), nominal)
 		keepKey(key, &statepb.State{Format: 1, Status: statepb.Status_STATUS_FIRED, Revision: 1, Seq: 2, Trimmed: true},
 			nominal)
 	}

@@ -41,7 +41,8 @@ func (t *life) find(at location) int {
 
 // unfounded is an event that names a command which is not there.
 func (t *life) unfounded(e *event, at location) {
-	if int(at.partition) >= len(t.v.parts) || at.offset < t.v.parts[at.partition].from || !t.part.begun || t.isStray(at) {
+	if int(at.partition) >= len(t.v.parts) || at.offset < t.v.parts[at.partition].from || !t.part.begun ||
+		t.isStray(at) {
 		t.follow(e, nil)
 		return
 	}
@@ -275,7 +276,8 @@ func (t *life) snooze(c *command, e *event) {
 	if t.plan.has && t.plan.oneShot {
 		// Under its instant's name, unless something may have gone out under it.
 		if mark := commandMark("snz", c); t.known && name != spell(at) && name != mark {
-			t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...), "a one-shot that waits was snoozed: it is %s or %s now, not %s",
+			t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...),
+				"a one-shot that waits was snoozed: it is %s or %s now, not %s",
 				spell(at), mark, name)
 		}
 		t.plan.next, t.plan.open, t.plan.snoozed = occurrence{at: at, name: name}, false, true
@@ -353,7 +355,8 @@ func (t *life) checkPlan(e *event, c *command) {
 		t.checkLocalTime(e)
 		return
 	case p.has && p.next.at == e.scheduled && p.next.name == name:
-		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence, t.lifeMark())
+		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence,
+			t.lifeMark())
 		return
 	case t.jitter() > 0 && t.within(e.scheduled, c.appended-t.jitter(), name): // its jitter is yet to pass
 	case t.drift || !t.known:

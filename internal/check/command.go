@@ -84,10 +84,14 @@ type tag struct{ name, value string }
 var fields = map[string]bool{
 	"op": true, "delay": true, "fire_at": true, "recurrence": true, "start": true,
 	"timezone": true, "until": true,
-	"count": true, "include": false, "exclude": false, "dst": false, "calendars": false, "channel": true, "user_id": true, "payload": false,
-	"payload_base64": true, "target_key": true, "headers": false, "tags": false, "priority": true, "jitter": true, "expires_after": true,
-	"misfire": true, "follow_user": true, "callback": false, "escalation": false, "correlation_id": true, "if_revision": true,
-	"if_absent": true, "idempotency_key": true, "for": true, "occurrence": true, "note": true, "actor": true, "due_id": true,
+	"count": true, "include": false, "exclude": false, "dst": false, "calendars": false, "channel": true,
+	"user_id": true, "payload": false,
+	"payload_base64": true, "target_key": true, "headers": false, "tags": false, "priority": true, "jitter": true,
+	"expires_after": true,
+	"misfire":       true, "follow_user": true, "callback": false, "escalation": false, "correlation_id": true,
+	"if_revision": true,
+	"if_absent":   true, "idempotency_key": true, "for": true, "occurrence": true, "note": true, "actor": true,
+	"due_id":  true,
 	"attempt": true, "scheduled_at": true, "revision": true, "local_time": true, "step": true,
 	"expires_at": true,
 }

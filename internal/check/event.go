@@ -140,8 +140,10 @@ var words = func() map[string]string {
 	for _, s := range []string{
 		"PENDING", "PAUSED", "IN_FLIGHT", "FIRED", "FAILED", "CANCELLED", "EXPIRED", "UNKNOWN",
 		"ERASED",
-		evRegistered, evReplaced, evRescheduled, evPaused, evResumed, evCancelled, evCompleted, evFailed, evErased, evTooLate,
-		evSnoozed, evSkipped, evFired, evExpired, evMisfired, evAccepted, evDelivered, evDeliveryFailed, evRetried, evPostponed,
+		evRegistered, evReplaced, evRescheduled, evPaused, evResumed, evCancelled, evCompleted, evFailed, evErased,
+		evTooLate,
+		evSnoozed, evSkipped, evFired, evExpired, evMisfired, evAccepted, evDelivered, evDeliveryFailed, evRetried,
+		evPostponed,
 		evSuppressed, evDeadLettered, evRedriven, evAdvanced, evStopped, evDuplicate, evRejected, "default", "2025c",
 	} {
 		m[s] = s

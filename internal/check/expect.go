@@ -10,7 +10,8 @@ import (
 var onTrust = map[string]bool{
 	"invalid": true, "invalid_rule": true, "disputed_rule": true, "period_too_short": true,
 	"no_occurrences": true,
-	"beyond_horizon": true, "too_large": true, "unknown_channel": true, "forbidden_channel": true, "forbidden_url": true, "quota_exceeded": true,
+	"beyond_horizon": true, "too_large": true, "unknown_channel": true, "forbidden_channel": true,
+	"forbidden_url": true, "quota_exceeded": true,
 	"overloaded": true, "unsupported": true, "misrouted": true, "not_owner": true, "unknown_zone": true,
 }
 

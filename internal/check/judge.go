@@ -109,7 +109,8 @@ func (t *life) orderDues() {
 	for _, d := range t.dues {
 		k := emission{d.id, d.attempt, d.postponed}
 		if other := seen[k]; other != nil {
-			t.fail(Duplicate, append(dueRecord(other), dueRecord(&d)...), "%s, attempt %d, is there twice", d.id, d.attempt)
+			t.fail(Duplicate, append(dueRecord(other), dueRecord(&d)...), "%s, attempt %d, is there twice", d.id,
+				d.attempt)
 			continue
 		}
 		kept = append(kept, d)
@@ -171,7 +172,8 @@ func (m *model) loosen() { m.loose, m.drift = true, true }
 func (t *life) strange(e *event) {
 	if t.status != none && t.known && !t.loose {
 		if !t.mayBeForgotten(e.occurred) {
-			t.fail(Illegal, t.eventRecord(e), "%s without seq, although the trigger is remembered as %s", e.kind, t.status)
+			t.fail(Illegal, t.eventRecord(e), "%s without seq, although the trigger is remembered as %s", e.kind,
+				t.status)
 			return
 		}
 		t.reset()
@@ -339,7 +341,8 @@ func (t *life) restOfRefusals() {
 func (t *life) restOfReceipts() {
 	for i := range t.receipts {
 		r := &t.receipts[i]
-		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) || t.copyAnswered(r) {
+		if r.answered || r.at.partition != t.home || r.at.offset >= t.part.receipts || !t.complete(r.append) ||
+			t.copyAnswered(r) {
 			continue
 		}
 		if t.missing > 0 {
@@ -347,7 +350,8 @@ func (t *life) restOfReceipts() {
 			continue
 		}
 		if t.known && t.status != none {
-			t.fail(Illegal, []string{t.v.h.Prefix + "receipts/" + r.at.String()}, "no event tells of the receipt %s of %s",
+			t.fail(Illegal, []string{t.v.h.Prefix + "receipts/" + r.at.String()},
+				"no event tells of the receipt %s of %s",
 				r.outcome, r.dueID)
 		}
 	}
@@ -356,7 +360,10 @@ func (t *life) restOfReceipts() {
 // copyAnswered says that a receipt was forwarded more than once, and that an
 // event tells of another copy: the engine takes one.
 func (t *life) copyAnswered(r *receipt) bool {
-	return r.claims && slices.ContainsFunc(t.receipts, func(o receipt) bool { return o.claims && o.first == r.first && o.answered })
+	return r.claims && slices.ContainsFunc(t.receipts, func(o receipt) bool {
+		return o.claims && o.first == r.first &&
+			o.answered
+	})
 }
 
 // overdue: what should have gone out by the end, and did not (C2). Where the
@@ -368,7 +375,8 @@ func (t *life) overdue() {
 	until := t.v.end - t.o.Grace.Milliseconds() - t.o.Unread.Milliseconds()
 	if p := &t.plan; p.has && !p.open && t.status == pending {
 		if due := p.next.at + t.jitter(); due <= until {
-			t.fail(LostFire, nil, "%s was due at %s and has not fired %d ms later", p.next.name, spell(due), t.v.end-due)
+			t.fail(LostFire, nil, "%s was due at %s and has not fired %d ms later", p.next.name, spell(due),
+				t.v.end-due)
 			return
 		}
 	}

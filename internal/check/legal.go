@@ -58,7 +58,8 @@ func (t *life) legal(e *event) {
 		t.fail(Illegal, t.eventRecord(e), "%s leads from %s to %s", e.kind, or(was, "nothing"), e.state)
 	case e.revision != t.revision && !(e.kind == evRescheduled && e.revision == t.revision+1 && e.source == "") &&
 		e.revision != -1:
-		t.fail(Illegal, t.eventRecord(e), "%s has revision %d, accepted changes make it %d", e.kind, e.revision, t.revision)
+		t.fail(Illegal, t.eventRecord(e), "%s has revision %d, accepted changes make it %d", e.kind, e.revision,
+			t.revision)
 	}
 }
 
@@ -80,7 +81,10 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 
 // runWaits says that a run_now may wait of which nothing went out yet.
 func (t *life) runWaits() bool {
-	return slices.ContainsFunc(t.commands, func(c *command) bool { return c.op == "run_now" && !t.went[commandMark("run", c)] })
+	return slices.ContainsFunc(t.commands, func(c *command) bool {
+		return c.op == "run_now" &&
+			!t.went[commandMark("run", c)]
+	})
 }
 
 // adopt takes over what an event says of the trigger's state. What it may not

@@ -145,12 +145,14 @@ func (t *life) take(f *File, r *Record) {
 		}
 		e.at, e.append = at, r.Timestamp
 		if f.Partition != t.home && !refusedAstray(e) {
-			t.fail(Illegal, []string{f.Topic + "/" + at.String()}, "an event of partition %d stands on %d", t.home, f.Partition)
+			t.fail(Illegal, []string{f.Topic + "/" + at.String()}, "an event of partition %d stands on %d", t.home,
+				f.Partition)
 		}
 	case kindDue:
 		var d due
 		if bad := decodeDue(r, &d); bad != "" {
-			t.fail(Phantom, []string{f.Topic + "/" + at.String()}, "header %s of a due event is missing or cannot be read", bad)
+			t.fail(Phantom, []string{f.Topic + "/" + at.String()},
+				"header %s of a due event is missing or cannot be read", bad)
 			return
 		}
 		d.topic, d.at = f.Topic, at

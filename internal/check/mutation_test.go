@@ -97,7 +97,8 @@ var mutations = []mutation{
 	}},
 	{name: "an hour late when clocks change, in all that is told", want: check.Recurrence, change: func(tp *tape) {
 		tp.one("due.default", "once", "", 0).set("ce_time", "2026-03-08T06:30:00.000Z")
-		tp.one("events", "once", "occurrence.fired", 0).replace(tp.t, `"scheduled_at":"2026-03-08T07:30:00.000Z"`, `"scheduled_at":"2026-03-08T06:30:00.000Z"`)
+		tp.one("events", "once", "occurrence.fired", 0).replace(tp.t, `"scheduled_at":"2026-03-08T07:30:00.000Z"`,
+			`"scheduled_at":"2026-03-08T06:30:00.000Z"`)
 	}},
 	{name: "missed one more than there are", want: check.Recurrence, change: func(tp *tape) {
 		tp.one("events", "series", `"count":3`, 0).replace(tp.t, `"count":3`, `"count":4`)
@@ -218,7 +219,8 @@ var mutations = []mutation{
 	{name: "a partition that stands still", want: check.Stuck, change: func(tp *tape) {
 		r, i := tp.find("commands", "plain", "snooze", 0)
 		x := *r.records[i]
-		x.Key, x.Offset, x.Timestamp = []byte("plain"), r.records[len(r.records)-1].Offset+1, r.records[len(r.records)-1].Timestamp+1000
+		x.Key, x.Offset, x.Timestamp = []byte("plain"), r.records[len(r.records)-1].Offset+1,
+			r.records[len(r.records)-1].Timestamp+1000
 		r.records = append(r.records, &x)
 		r.End++
 	}},
@@ -261,7 +263,8 @@ func instant(s string) time.Time {
 
 // shift moves an instant in a header.
 func (x *frame) shift(header string, ms int) {
-	x.set(header, instant(x.get(header)).Add(time.Duration(ms)*time.Millisecond).UTC().Format("2006-01-02T15:04:05.000Z"))
+	x.set(header, instant(x.get(header)).Add(time.Duration(ms)*time.Millisecond).UTC().
+		Format("2006-01-02T15:04:05.000Z"))
 }
 
 // nobody is a key that nobody used, on a partition.

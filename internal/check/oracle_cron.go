@@ -13,7 +13,8 @@ type cronRule struct {
 	minutes, hours, months []bool
 	days, weekdays         []func(y, m, d int) bool // alternatives
 	anyDay, anyWeekday     bool                     // the field restricts nothing
-	live                   bool                     // minute or hour begins with *: instants are matched, not wall times
+	// minute or hour begins with *: instants are matched, not wall times
+	live bool
 }
 
 var cronNames = map[string]string{

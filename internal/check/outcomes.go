@@ -18,7 +18,8 @@ func (t *life) reemitted(e *event, name string, d *due) {
 	l := t.live[name]
 	if l == nil || l.due == 0 || l.gone {
 		if t.known && !t.drift {
-			t.fail(Illegal, t.eventRecord(e), "attempt %d of %s went out, and no retry was told", e.attempt, e.occurrence)
+			t.fail(Illegal, t.eventRecord(e), "attempt %d of %s went out, and no retry was told", e.attempt,
+				e.occurrence)
 		}
 		return
 	}
@@ -47,7 +48,8 @@ func (t *life) misfire(e *event) {
 	p := &t.plan
 	if !t.known || p.open || !p.has {
 		if t.known && !t.drift && !p.open {
-			t.fail(Recurrence, t.eventRecord(e), "missed %d from %s on, and nothing is planned", e.count, spell(e.first))
+			t.fail(Recurrence, t.eventRecord(e), "missed %d from %s on, and nothing is planned", e.count,
+				spell(e.first))
 		}
 		return
 	}
@@ -66,7 +68,8 @@ func (t *life) misfire(e *event) {
 	case e.reason != policy:
 		t.fail(Recurrence, t.eventRecord(e), "missed occurrences are treated by %s, registered is %s", e.reason, policy)
 	case e.occurred-e.last < t.o.MisfireAfter.Milliseconds()-t.o.Epsilon.Milliseconds():
-		t.fail(Recurrence, t.eventRecord(e), "%s is told as missed %d ms after its time", spell(e.last), e.occurred-e.last)
+		t.fail(Recurrence, t.eventRecord(e), "%s is told as missed %d ms after its time", spell(e.last),
+			e.occurred-e.last)
 	}
 	if p.oneShot {
 		if e.count != 1 || e.last != e.first {
@@ -123,7 +126,8 @@ func (t *life) wholeRun(e *event, policy string, last occurrence) {
 	o, ok := t.plan.series.later(last.at).next()
 	if ok && !t.done[o.name] && !t.skips[o.name] &&
 		e.occurred-o.at > t.o.MisfireAfter.Milliseconds()+t.jitter()+misfireSlack {
-		t.fail(Recurrence, t.eventRecord(e), "%s was missed as well, and the run ends at %s", spell(o.at), spell(e.last))
+		t.fail(Recurrence, t.eventRecord(e), "%s was missed as well, and the run ends at %s", spell(o.at),
+			spell(e.last))
 	}
 }
 
@@ -144,8 +148,10 @@ func (t *life) expire(e *event) {
 		t.believe(name, e.scheduled)
 		t.drift = false
 	case !p.has || p.next.name != name || p.next.at != e.scheduled:
-		if p.oneShot || t.when.kind != whenSeries || !t.done[name] { // fire_once: the run's last one may have been too late
-			t.fail(Recurrence, t.eventRecord(e), "%s for %s has expired, and next is %s", e.occurrence, spell(e.scheduled),
+		// fire_once: the run's last one may have been too late
+		if p.oneShot || t.when.kind != whenSeries || !t.done[name] {
+			t.fail(Recurrence, t.eventRecord(e), "%s for %s has expired, and next is %s", e.occurrence,
+				spell(e.scheduled),
 				spell(p.next.at))
 		}
 		return
@@ -163,7 +169,10 @@ func (t *life) expire(e *event) {
 // catchUpToRun applies the run_now that an occurrence is named by, and what
 // stands before it: nothing is told of one until it fires, or expires.
 func (t *life) catchUpToRun(name string) {
-	i := slices.IndexFunc(t.commands, func(c *command) bool { return c.op == "run_now" && commandMark("run", c) == name })
+	i := slices.IndexFunc(t.commands, func(c *command) bool {
+		return c.op == "run_now" &&
+			commandMark("run", c) == name
+	})
 	for ; t.next <= i; t.next++ {
 		t.silent(t.commands[t.next])
 	}
@@ -172,7 +181,8 @@ func (t *life) catchUpToRun(name string) {
 // seriesDone: a series ends when its rule does (C6).
 func (t *life) seriesDone(e *event) {
 	if t.known && !t.drift && t.plan.has && !t.plan.open {
-		t.fail(Recurrence, t.eventRecord(e), "the series is told to have ended, and its rule has %s", spell(t.plan.next.at))
+		t.fail(Recurrence, t.eventRecord(e), "the series is told to have ended, and its rule has %s",
+			spell(t.plan.next.at))
 	}
 	t.plan.has = false
 }
@@ -189,7 +199,8 @@ func (t *life) replanned(e *event) {
 func (t *life) byReceipt(e *event, at location) {
 	r := t.receiptAt(at)
 	if r == nil {
-		if t.part.begun && t.v.topics[t.v.h.Prefix+"receipts"] && t.known && t.complete(e.append) && !t.expiredReceipt(at) {
+		if t.part.begun && t.v.topics[t.v.h.Prefix+"receipts"] && t.known && t.complete(e.append) &&
+			!t.expiredReceipt(at) {
 			t.fail(Illegal, append(t.eventRecord(e), e.source), "%s tells of a receipt that is not in the log", e.kind)
 		}
 	} else {

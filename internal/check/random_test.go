@@ -88,14 +88,18 @@ func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))]
 
 // rules are drawn for any trigger, so that one follows another in the same life.
 var rules = []string{
-	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`, `"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
+	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`,
+	`"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
 	`"cron:*/6 * * * *","timezone":"America/New_York"`, `"cron:10,40 1-3 * * *","timezone":"America/New_York"`,
-	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`, `"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`,
+	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=15,45","timezone":"Europe/Berlin","dst":{"overlap":"both"}`,
+	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`,
 }
 
 func randomCommand(rng *rand.Rand, n int) string {
 	wait := fmt.Sprintf("%ds", 1+rng.IntN(1200))
-	extra := pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`, `,"misfire":"skip"`, `,"misfire":"fire_all"`, `,"expires_after":"10m"`, `,"payload":{"n":1}`, `,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`)
+	extra := pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`,
+		`,"misfire":"skip"`, `,"misfire":"fire_all"`, `,"expires_after":"10m"`, `,"payload":{"n":1}`,
+		`,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`)
 	zone := pick(rng, "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 	switch rng.IntN(23) {
 	case 20:
@@ -109,7 +113,8 @@ func randomCommand(rng *rand.Rand, n int) string {
 	case 3:
 		return `{"op":"register","delay":"5m"` + extra + `}`
 	case 4:
-		return `{"op":"register","fire_at":"2026-11-` + pick(rng, "01", "02") + `T` + pick(rng, "02:30", "01:30", "03:15") + `","timezone":"` + zone + `"` + extra + `}`
+		return `{"op":"register","fire_at":"2026-11-` + pick(rng, "01", "02") + `T` +
+			pick(rng, "02:30", "01:30", "03:15") + `","timezone":"` + zone + `"` + extra + `}`
 	case 5, 6, 7:
 		return `{"op":"register","recurrence":` + pick(rng, rules...) + extra + `}`
 	case 8, 9:
@@ -144,5 +149,6 @@ func randomReceipt(w *sim.World, rng *rand.Rand) {
 	d := all[len(all)-1-rng.IntN(min(3, len(all)))]
 	key := pipelinetest.Header(d, "ce_subject")
 	outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
-	w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt")))
+	w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome,
+		pipelinetest.Header(d, "ce_wcattempt")))
 }

@@ -197,7 +197,8 @@ func (r *recorder) names(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for _, name := range all.Names() {
-		if kindOf(r.o.Prefix, name) <= kindControl && len(name) > len(r.o.Prefix) && name[:len(r.o.Prefix)] == r.o.Prefix {
+		if kindOf(r.o.Prefix, name) <= kindControl && len(name) > len(r.o.Prefix) &&
+			name[:len(r.o.Prefix)] == r.o.Prefix {
 			out = append(out, name)
 		}
 	}
@@ -247,7 +248,8 @@ func (r *recorder) resume(t *tapeFile, name string) error {
 			ft, err = (&File{FileMeta: *t.meta, bytes: body}).readFates()
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("record: %s cannot be continued: %w; choose another --dir", name, err), unmap())
+			return errors.Join(fmt.Errorf("record: %s cannot be continued: %w; choose another --dir", name, err),
+				unmap())
 		}
 		whole += ft.end
 		if ft.first >= 0 {

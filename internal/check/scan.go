@@ -49,7 +49,8 @@ func (f *File) readFates() (*fates, error) {
 			out.holes = append(out.holes, [2]int64{out.next, r.Offset})
 		}
 		if r.Kind == CommitMarker || r.Kind == AbortMarker {
-			out.markers[r.ProducerID] = append(out.markers[r.ProducerID], marker{r.Offset, r.Timestamp, r.Kind == CommitMarker})
+			out.markers[r.ProducerID] = append(out.markers[r.ProducerID],
+				marker{r.Offset, r.Timestamp, r.Kind == CommitMarker})
 		}
 		out.next, out.last, pos = r.Offset+1, max(out.last, r.Timestamp), after
 		out.records++

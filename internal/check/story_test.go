@@ -43,8 +43,10 @@ func story(t *testing.T) (h *check.History, end int64) {
 // report sends the commands and receipts of the story.
 func report(w *sim.World) {
 	o := func(key, body string) { w.Send(key, body); time.Sleep(50 * time.Millisecond) }
-	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
-	o("plain", `{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
+	o("plain",
+		`{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
+	o("plain",
+		`{"op":"register","delay":"1m","payload":{"a":1},"user_id":"u1","tags":{"type":"x"},"headers":{"h":"v"}}`)
 	o("other", `{"op":"register","delay":"1m","payload":{"b":2}}`)
 	o("moved", `{"op":"register","delay":"1h","idempotency_key":"k1"}`)
 	o("moved", `{"op":"register","delay":"2h","idempotency_key":"k2"}`)
@@ -65,7 +67,8 @@ func report(w *sim.World) {
 	o("series", `{"op":"snooze","for":"3m"}`)
 	o("series", `{"op":"skip"}`)
 	o("twice", `{"op":"register","recurrence":"every:5m","count":2,"misfire":"fire_all"}`)
-	o("dst", `{"op":"register","recurrence":"FREQ=DAILY;BYHOUR=2;BYMINUTE=30","start":"2026-03-07T08:00","timezone":"America/New_York"}`)
+	o("dst",
+		`{"op":"register","recurrence":"FREQ=DAILY;BYHOUR=2;BYMINUTE=30","start":"2026-03-07T08:00","timezone":"America/New_York"}`)
 	o("cron", `{"op":"register","recurrence":"cron:*/10 * * * *","timezone":"Europe/Berlin"}`)
 	o("zoned", `{"op":"register","recurrence":"cron:*/20 * * * *","timezone":"Europe/Berlin"}`)
 	o("zoned", `{"op":"rezone","timezone":"America/New_York"}`)
@@ -177,12 +180,14 @@ func TestLatenessInFaults(t *testing.T) {
 		{"all of it", 1, 1 << 62, true, false},
 		{"the last hour", middle, 1 << 62, true, true},
 	} {
-		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Unread: -1, Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
+		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Unread: -1,
+			Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		in, out := r.InFaults.Count, r.NoFaults.Count
-		if in+out != plain.Lateness.Count || r.Lateness.Count != plain.Lateness.Count || in > 0 != c.inside || out > 0 != c.outside || !r.OK() {
+		if in+out != plain.Lateness.Count || r.Lateness.Count != plain.Lateness.Count || in > 0 != c.inside ||
+			out > 0 != c.outside || !r.OK() {
 			t.Errorf("%s: %d firings inside, %d outside, of %d", c.name, in, out, plain.Lateness.Count)
 		}
 		for _, l := range []check.Lateness{r.Lateness, r.InFaults, r.NoFaults} {

@@ -58,7 +58,8 @@ func (t *life) emission(e *event) *due {
 	d := t.emitted[emission{id, e.attempt, n}]
 	if d == nil {
 		if t.v.topics[e.dueTopic] && t.complete(e.append) {
-			t.fail(LostFire, t.eventRecord(e), "the event says that %s, attempt %d, went out to %s/%d, and it is not there",
+			t.fail(LostFire, t.eventRecord(e),
+				"the event says that %s, attempt %d, went out to %s/%d, and it is not there",
 				id, e.attempt, e.dueTopic, e.dueAt)
 		} else if !t.v.topics[e.dueTopic] {
 			t.w.skip("firings into topics that are not in the dump")
@@ -74,7 +75,8 @@ func (t *life) emission(e *event) *due {
 		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_time is %s, the event says %s",
 			spell(d.scheduled), spell(e.scheduled))
 	case d.local != "" && d.local != e.local:
-		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_wclocaltime is %s, the event says %s", d.local,
+		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_wclocaltime is %s, the event says %s",
+			d.local,
 			or(e.local, "nothing"))
 	case d.revision != e.revision && e.attempt == 1:
 		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "ce_wcrevision is %d, the event says %d", d.revision,
@@ -188,7 +190,8 @@ func (t *life) newLive(name string) *live {
 func (t *life) onPlan(e *event, mark string, d *due) {
 	o := t.plan.next
 	if mark != t.lifeMark() && t.known {
-		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence, t.lifeMark())
+		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence,
+			t.lifeMark())
 	}
 	if d != nil {
 		t.onTime(e, d, o)
@@ -221,7 +224,8 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 		offset = d.expiry - o.at - w.expires
 		if d.expiry == 0 || offset < 0 || offset > 0 && offset >= t.jitter() {
 			t.fail(Recurrence, records,
-				"ce_expirytime is %s: nominal time, jitter and expires_after make it %s or up to %d ms more", spell(d.expiry),
+				"ce_expirytime is %s: nominal time, jitter and expires_after make it %s or up to %d ms more",
+				spell(d.expiry),
 				spell(o.at+w.expires), t.jitter())
 			offset = 0
 		}
@@ -245,7 +249,8 @@ const misfireSlack = 5000
 // ready: an occurrence off the plan goes out when it is due, not before (C3).
 func (t *life) ready(e *event, due int64) {
 	if e.occurred < due-t.o.Epsilon.Milliseconds() {
-		t.fail(Early, t.eventRecord(e), "%s went out at %s, it was due at %s", e.occurrence, spell(e.occurred), spell(due))
+		t.fail(Early, t.eventRecord(e), "%s went out at %s, it was due at %s", e.occurrence, spell(e.occurred),
+			spell(due))
 	}
 }
 

@@ -136,7 +136,8 @@ func (w *turnWalk) turn(p *statepb.Progress, offset int64) {
 	if b := w.last; b != nil {
 		switch {
 		case p.Term < b.Term:
-			w.fail(Order, offset, "an owner of term %d wrote turn %d after one of term %d had written", p.Term, p.Seq, b.Term)
+			w.fail(Order, offset, "an owner of term %d wrote turn %d after one of term %d had written", p.Term, p.Seq,
+				b.Term)
 		case p.Seq <= b.Seq:
 			w.fail(Order, offset, "turn %d of term %d stands behind turn %d of term %d", p.Seq, p.Term, b.Seq, b.Term)
 		case p.Seq > b.Seq+1 && !w.holed(w.lastO, offset):
@@ -145,8 +146,10 @@ func (w *turnWalk) turn(p *statepb.Progress, offset int64) {
 		if p.NextCommand < b.NextCommand || p.NextReceipt < b.NextReceipt || p.NextControl < b.NextControl ||
 			p.EventUs < b.EventUs {
 			w.fail(NotTheFold, offset,
-				"turn %d goes back: commands %d after %d, receipts %d after %d, control %d after %d, event_us %d after %d",
-				p.Seq, p.NextCommand, b.NextCommand, p.NextReceipt, b.NextReceipt, p.NextControl, b.NextControl, p.EventUs, b.EventUs)
+				"turn %d goes back: commands %d after %d, receipts %d after %d, control %d after %d, event_us %d "+
+					"after %d",
+				p.Seq, p.NextCommand, b.NextCommand, p.NextReceipt, b.NextReceipt, p.NextControl, b.NextControl,
+				p.EventUs, b.EventUs)
 		}
 	} else if p.Seq != 1 {
 		w.full = false
@@ -176,7 +179,8 @@ func (w *turnWalk) consume(o *output, p *statepb.Progress, m *statepb.TopicCount
 		if !o.next() {
 			o.broken = true
 			if p.At <= w.v.full {
-				w.fail(Torn, w.lastO, "turn %d wrote %d records to %s/%d, only %d are there", p.Seq, m.Records, o.name, w.p, n)
+				w.fail(Torn, w.lastO, "turn %d wrote %d records to %s/%d, only %d are there", p.Seq, m.Records, o.name,
+					w.p, n)
 			}
 			return
 		}
@@ -269,8 +273,9 @@ func (w *turnWalk) dueOrder() {
 			if b.term < last.term || b.term == last.term && b.turn < last.turn {
 				w.v.add(nil, Violation{
 					Class: Order, Trigger: string(triggerKey(kindDue, &c.rec)), Partition: w.p,
-					Records:  []string{fmt.Sprintf("%s/%d/%d", o.name, w.p, c.rec.Offset)},
-					Sentence: fmt.Sprintf("turn %d of term %d wrote after turn %d of term %d", b.turn, b.term, last.turn, last.term),
+					Records: []string{fmt.Sprintf("%s/%d/%d", o.name, w.p, c.rec.Offset)},
+					Sentence: fmt.Sprintf("turn %d of term %d wrote after turn %d of term %d", b.turn, b.term,
+						last.turn, last.term),
 				})
 				break
 			}
@@ -342,7 +347,8 @@ func (v *verifier) waiting(p int32) {
 			v.add(nil, Violation{
 				Class: Stuck, Partition: p, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic, p, first)},
 				Sentence: fmt.Sprintf(
-					"%d commands from here on are not decided on, %v before the end and more; the newest turn is of %s", n, v.o.Grace, spell(part.lastTurn)),
+					"%d commands from here on are not decided on, %v before the end and more; the newest turn is of %s",
+					n, v.o.Grace, spell(part.lastTurn)),
 			})
 		}
 	}

@@ -47,7 +47,8 @@ type stall struct{ from, to, begin, end int64 } // offsets, instants
 // that it could not be judged, not that it is bad.
 func Verify(h *History, o Options) (*Report, error) {
 	v := &verifier{
-		h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{}, topics: map[string]bool{},
+		h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{},
+		topics: map[string]bool{},
 		stalls: map[int32][]stall{},
 		report: &Report{
 			Counts: map[Class]int64{}, Skipped: map[string]int64{}, Trusted: map[string]int64{},
@@ -165,7 +166,8 @@ func (v *verifier) holes(f *File, ft *fates) {
 			Class: LostAck, Partition: f.Partition, Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
 				f.Partition, ft.holes[0][0])},
 			Sentence: fmt.Sprintf(
-				"%d offsets of commands are missing from %d on, and nothing there is old enough to be compacted", n, ft.holes[0][0]),
+				"%d offsets of commands are missing from %d on, and nothing there is old enough to be compacted", n,
+				ft.holes[0][0]),
 		})
 		return
 	}

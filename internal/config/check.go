@@ -36,7 +36,9 @@ func (c *Config) CheckServe() error {
 	}
 	for _, role := range []string{"webhook", "push", "sms", "email"} {
 		if c.HasRole(role) {
-			l.at("roles", "has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work", role)
+			l.at("roles",
+				"has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work",
+				role)
 		}
 	}
 	if len(l.problems) > 0 {
@@ -92,10 +94,14 @@ func (l *loader) checkAddress(key, address string) {
 func (l *loader) checkExposure() {
 	auth := l.c.Auth
 	if !loopback(l.c.Listen) && auth.KeysFile == "" && auth.OIDC.Issuer == "" {
-		l.at("listen", "%s can be reached from elsewhere and nobody would have to log in: set auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", l.c.Listen)
+		l.at("listen",
+			"%s can be reached from elsewhere and nobody would have to log in: set auth.keys_file or "+
+				"auth.oidc.issuer, or listen on 127.0.0.1", l.c.Listen)
 	}
 	if !loopback(l.c.Internal.Listen) && l.c.Internal.Secret == "" {
-		l.at("internal.secret", "is unset, but internal.listen %s can be reached from elsewhere: give all instances the same secret", l.c.Internal.Listen)
+		l.at("internal.secret",
+			"is unset, but internal.listen %s can be reached from elsewhere: give all instances the same secret",
+			l.c.Internal.Listen)
 	}
 	if s := l.c.Internal.Secret; s != "" && len(s) < 16 {
 		l.at("internal.secret", "is shorter than 16 bytes")
@@ -120,13 +126,15 @@ func (l *loader) checkKafka() {
 	s := l.c.Kafka.SASL
 	switch {
 	case s.Mechanism == "" && (s.User != "" || s.Password != ""):
-		l.at("kafka.sasl.mechanism", "is unset, but a user or password is given: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+		l.at("kafka.sasl.mechanism",
+			"is unset, but a user or password is given: set PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
 	case s.Mechanism != "" && s.User == "":
 		l.at("kafka.sasl.user", "is unset, but kafka.sasl.mechanism is %s", s.Mechanism)
 	case s.Mechanism != "" && s.Password == "":
 		l.at("kafka.sasl.password", "is unset, but kafka.sasl.mechanism is %s", s.Mechanism)
 	case s.Mechanism == "PLAIN" && !l.c.Kafka.TLS.Enabled:
-		l.c.Warnings = append(l.c.Warnings, "kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password readable over the network")
+		l.c.Warnings = append(l.c.Warnings,
+			"kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password readable over the network")
 	}
 }
 
@@ -146,13 +154,15 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 func (l *loader) checkTopics() {
 	prefix := l.c.Topics.Prefix
 	if !topicName.MatchString(prefix) || len(prefix) > 150 {
-		l.at("topics.prefix", "%q: a topic's name has letters, digits, '.', '_' and '-' only, a prefix 1 to 150", prefix)
+		l.at("topics.prefix", "%q: a topic's name has letters, digits, '.', '_' and '-' only, a prefix 1 to 150",
+			prefix)
 	}
 	if g := l.c.Group; g == "" || len(g) > 200 {
 		l.at("group", "must have 1 to 200 characters")
 	}
 	if keep := l.c.Events.Retention; l.c.Events.Payload && (keep == 0 || keep > 30*24*time.Hour) {
-		l.c.Warnings = append(l.c.Warnings, "events.payload is true and the event log is kept for over 30 days: an erase cannot reach what is in it")
+		l.c.Warnings = append(l.c.Warnings,
+			"events.payload is true and the event log is kept for over 30 days: an erase cannot reach what is in it")
 	}
 }
 

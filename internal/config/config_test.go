@@ -51,7 +51,8 @@ func TestPrecedence(t *testing.T) {
 	}
 	c, err := Load(Options{File: file, Env: env})
 	if err != nil || c.Dedup.Horizon != 2*time.Hour {
-		t.Errorf("horizon is %v (%v): a stronger source of another setting must not hide the file", c.Dedup.Horizon, err)
+		t.Errorf("horizon is %v (%v): a stronger source of another setting must not hide the file", c.Dedup.Horizon,
+			err)
 	}
 }
 
@@ -93,7 +94,8 @@ func TestEveryEnvironmentName(t *testing.T) {
 				t.Fatalf("EnvName is %s, want %s", EnvName(key), variable)
 			}
 			text := sample(s)
-			c, _ := Load(Options{Env: []string{variable + "=" + text}}) // alone it may miss its companions, or be out of bounds
+			// alone it may miss its companions, or be out of bounds
+			c, _ := Load(Options{Env: []string{variable + "=" + text}})
 			if c.Source(key).Kind != "env" {
 				t.Fatalf("source is %v; warnings %v", c.Source(key), c.Warnings)
 			}
@@ -117,11 +119,14 @@ func TestContractNames(t *testing.T) {
 		"turn.min_interval": "adaptive", "topics.manage": "true", "group": "waterclock", "cassandra.hosts": "",
 		"cassandra.keyspace": "waterclock", "cassandra.replication": "1", "postgres.url": "", "webhook.allow": "",
 		"webhook.secret": "", "dedup.horizon": "24h", "dedup.max_per_partition": "5000000", "misfire_after": "60s",
-		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "clock.max_offset": "30s", "events.payload": "true",
+		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "clock.max_offset": "30s",
+		"events.payload":       "true",
 		"channels.auto_create": "true", "log.level": "info", "log.format": "text",
-		"tenants.<name>.callback_allow": "", "tenants.<name>.rate": "unlimited", "tenants.<name>.max_pending": "unlimited",
-		"tenants.<name>.channels": "", "tenants.<name>.min_period": "inherit",
-		"channels.<name>.topic": "", "channels.<name>.partitioning": "by_partition", "channels.<name>.receipts": "false",
+		"tenants.<name>.callback_allow": "", "tenants.<name>.rate": "unlimited",
+		"tenants.<name>.max_pending": "unlimited",
+		"tenants.<name>.channels":    "", "tenants.<name>.min_period": "inherit",
+		"channels.<name>.topic": "", "channels.<name>.partitioning": "by_partition",
+		"channels.<name>.receipts":        "false",
 		"channels.<name>.receipt_timeout": "1h", "channels.<name>.retry": "10s,30s,2m,10m,30m",
 		"channels.<name>.jitter_low": "0s", "channels.<name>.high_lane": "false",
 	} {
@@ -157,7 +162,8 @@ tenants:
 cassandra:
   replication: {dc1: 3, dc2: 2}
 `)
-	c, err := Load(Options{File: file, Env: []string{"WATERCLOCK_CHANNELS_MY_ORDERS_RECEIPT_TIMEOUT=2m", "WATERCLOCK_CHANNELS_NEW_TOPIC=t"}})
+	c, err := Load(Options{File: file, Env: []string{"WATERCLOCK_CHANNELS_MY_ORDERS_RECEIPT_TIMEOUT=2m",
+		"WATERCLOCK_CHANNELS_NEW_TOPIC=t"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,15 +173,17 @@ cassandra:
 			Topic: "acme.due.my-orders", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: 2 * time.Minute,
 			Retry: []time.Duration{time.Second, 500 * time.Millisecond},
 		},
-		"a.b":     {Topic: "elsewhere", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
-		"new":     {Topic: "t", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
-		"webhook": {Topic: "acme.due.webhook", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: time.Hour, Retry: ladder, HighLane: true},
+		"a.b": {Topic: "elsewhere", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
+		"new": {Topic: "t", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
+		"webhook": {Topic: "acme.due.webhook", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: time.Hour,
+			Retry: ladder, HighLane: true},
 	} {
 		if got := c.Channel(name); !reflect.DeepEqual(got, want) {
 			t.Errorf("channel %s is %+v, want %+v", name, got, want)
 		}
 	}
-	want := Tenant{Rate: 2.5, Channels: []string{"push", "sms"}, CallbackAllow: []string{"https://a.example"}, MinPeriod: time.Minute}
+	want := Tenant{Rate: 2.5, Channels: []string{"push", "sms"}, CallbackAllow: []string{"https://a.example"},
+		MinPeriod: time.Minute}
 	if got := c.Tenant("acme"); !reflect.DeepEqual(got, want) {
 		t.Errorf("tenant is %+v, want %+v", got, want)
 	}
@@ -198,7 +206,8 @@ func TestProblems(t *testing.T) {
 		{"right word, wrong place", "kafka: {brokers: a:1}", []string{"did you mean brokers?"}},
 		{"unknown key of a channel", "channels: {x: {reciepts: true}}", []string{"did you mean channels.x.receipts?"}},
 		{"nothing near", "zzzzzzzz: 1", []string{"is no setting", "config show"}},
-		{"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y", []string{"listen (file", "loud", "1y", "no duration"}},
+		{"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
+			[]string{"listen (file", "loud", "1y", "no duration"}},
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
@@ -211,23 +220,28 @@ func TestProblems(t *testing.T) {
 		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
-		{"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}", []string{"belong together", "cannot be read"}},
-		{"a lane for a channel", "channels: {sms.high: {receipts: true}}", []string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"}},
+		{"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
+			[]string{"belong together", "cannot be read"}},
+		{"a lane for a channel", "channels: {sms.high: {receipts: true}}",
+			[]string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"}},
 		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is no channel`}},
-		{"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}", []string{"t is the topic of channel a too"}},
+		{"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
+			[]string{"t is the topic of channel a too"}},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
 		{"no origin", "webhook: {allow: https://a.example/path}", []string{"is no origin"}},
 		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is no origin"}},
 		{"bad signing key", "webhook: {secret: whsec_***}", []string{"no base64"}},
 		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
-		{"secret file missing", "webhook: {secret_file: " + missing + "}", []string{"webhook.secret_file (file", "cannot be read"}},
+		{"secret file missing", "webhook: {secret_file: " + missing + "}",
+			[]string{"webhook.secret_file (file", "cannot be read"}},
 		{"map for a text", "group: {a: {b: 1}}", []string{"group.a.b"}},
 		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
 		{"replication", "cassandra: {replication: many}", []string{"is no replication"}},
 		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
 		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
 		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
-		{"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}", []string{"auth.oidc.algorithms", "HS256"}},
+		{"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}",
+			[]string{"auth.oidc.algorithms", "HS256"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := Load(Options{File: write(t, "w.yaml", row.yaml)})
@@ -255,7 +269,8 @@ func TestNoFile(t *testing.T) {
 func TestForeignEnvironment(t *testing.T) {
 	c, err := Load(Options{Env: []string{
 		"WATERCLOCK_SERVICE_HOST=10.0.0.1", "WATERCLOCK_PORT=tcp://10.0.0.1:80",
-		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x", "WATERCLOCK_BROKER=a:1",
+		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x",
+		"WATERCLOCK_BROKER=a:1",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +285,8 @@ func TestSecretsAreMasked(t *testing.T) {
 	passwords := write(t, "p", "hunter2\n")
 	c, err := Load(Options{Env: []string{
 		"WATERCLOCK_KAFKA_SASL_PASSWORD_FILE=" + passwords, "WATERCLOCK_KAFKA_SASL_USER=ada",
-		"WATERCLOCK_KAFKA_SASL_MECHANISM=PLAIN", "WATERCLOCK_POSTGRES_URL=postgres://ada:hunter2@db.example/w?password=hunter2",
+		"WATERCLOCK_KAFKA_SASL_MECHANISM=PLAIN",
+		"WATERCLOCK_POSTGRES_URL=postgres://ada:hunter2@db.example/w?password=hunter2",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -315,14 +331,17 @@ func TestFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	f.BindAll(fs)
 	f.BindSet(fs)
-	if err := fs.Parse([]string{"--kafka-listen", "127.0.0.1:1", "--topics-manage", "--set", "channels.x.receipts=true", "--roles=engine"}); err != nil {
+	if err := fs.Parse([]string{"--kafka-listen", "127.0.0.1:1", "--topics-manage", "--set", "channels.x.receipts=true",
+		"--roles=engine"}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"kafka.listen": "127.0.0.1:1", "topics.manage": "true", "channels.x.receipts": "true", "roles": "engine"}
+	want := map[string]string{"kafka.listen": "127.0.0.1:1", "topics.manage": "true", "channels.x.receipts": "true",
+		"roles": "engine"}
 	if got := f.Values(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if err := fs.Parse([]string{"--topics-partitions", "many"}); err == nil || !strings.Contains(err.Error(), "no whole number") {
+	if err := fs.Parse([]string{"--topics-partitions", "many"}); err == nil ||
+		!strings.Contains(err.Error(), "no whole number") {
 		t.Errorf("got %v, want a usage error", err)
 	}
 	if fs.Lookup("webhook-secret") != nil {

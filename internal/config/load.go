@@ -158,8 +158,10 @@ func (l *loader) readEnv(environ []string, fromFile layer) layer {
 // command line, of the tests, and those Kubernetes makes for a service named waterclock.
 func foreignEnv(variable string) bool {
 	rest := strings.TrimPrefix(variable, envPrefix)
-	return rest == "CONFIG" || rest == "OUTPUT" || rest == "PORT" || strings.HasPrefix(rest, "PORT_") || strings.HasPrefix(rest, "TEST_") ||
-		strings.HasSuffix(rest, "SERVICE_HOST") || strings.HasSuffix(rest, "SERVICE_PORT") || strings.Contains(rest, "SERVICE_PORT_")
+	return rest == "CONFIG" || rest == "OUTPUT" || rest == "PORT" || strings.HasPrefix(rest, "PORT_") ||
+		strings.HasPrefix(rest, "TEST_") ||
+		strings.HasSuffix(rest, "SERVICE_HOST") || strings.HasSuffix(rest, "SERVICE_PORT") ||
+		strings.Contains(rest, "SERVICE_PORT_")
 }
 
 // keyOfEnv is the setting of a variable, or "". A variable cannot hold every
@@ -188,7 +190,8 @@ func keyOfEnv(variable string, names []string) string {
 func namedKeyOfEnv(s *Setting, variable string, names []string) string {
 	before, after, _ := strings.Cut(s.Key, namePart)
 	prefix, suffix := EnvName(before), strings.TrimPrefix(EnvName(after), envPrefix)
-	if len(variable) <= len(prefix)+len(suffix) || !strings.HasPrefix(variable, prefix) || !strings.HasSuffix(variable, suffix) {
+	if len(variable) <= len(prefix)+len(suffix) || !strings.HasPrefix(variable, prefix) ||
+		!strings.HasSuffix(variable, suffix) {
 		return ""
 	}
 	middle := variable[len(prefix) : len(variable)-len(suffix)]

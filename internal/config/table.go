@@ -19,7 +19,8 @@ var sections = []section{
 		{
 			Key: "url", Default: "http://127.0.0.1:8080",
 			into: func(c *Config, _ string) any { return &c.URL },
-			Doc:  "URL of the HTTP API, for the command line. If it is set and `brokers` is not, commands go to the API instead of to Kafka.",
+			Doc: "URL of the HTTP API, for the command line. If it is set and `brokers` is not, commands go to " +
+				"the API instead of to Kafka.",
 		},
 		{
 			Key: "api_key", Secret: true,
@@ -29,7 +30,9 @@ var sections = []section{
 		{
 			Key: "data_dir", Default: "./waterclock-data",
 			into: func(c *Config, _ string) any { return &c.DataDir },
-			Doc:  "Directory for what this process keeps on disk. The process creates it with mode 0700 and locks it. Kafka has everything in it, so losing it loses nothing (except with `dev`, where it holds the broker).",
+			Doc: "Directory for what this process keeps on disk. The process creates it with mode 0700 and locks " +
+				"it. Kafka has everything in it, so losing it loses nothing (except with `dev`, where it holds the " +
+				"broker).",
 		},
 		{
 			Key: "roles", Default: "engine,api", Dev: "engine,api,history",
@@ -40,7 +43,8 @@ var sections = []section{
 		{
 			Key: "group", Default: "waterclock",
 			into: func(c *Config, _ string) any { return &c.Group },
-			Doc:  "Consumer group of the engine and prefix of its transactional ids (`<group>-<partition>`). Two clusters on the same brokers need two groups and two prefixes.",
+			Doc: "Consumer group of the engine and prefix of its transactional ids (`<group>-<partition>`). Two " +
+				"clusters on the same brokers need two groups and two prefixes.",
 		},
 	}},
 	{"Listeners", "", []Setting{
@@ -57,22 +61,26 @@ var sections = []section{
 		{
 			Key:  "admin.listen",
 			into: func(c *Config, _ string) any { return &c.Admin.Listen },
-			Doc:  "Address of `/healthz`, `/readyz` and `/metrics` beyond loopback. It has no log-in: keep it inside your network.",
+			Doc: "Address of `/healthz`, `/readyz` and `/metrics` beyond loopback. It has no log-in: keep it " +
+				"inside your network.",
 		},
 		{
 			Key: "internal.listen", Default: "127.0.0.1:0",
 			into: func(c *Config, _ string) any { return &c.Internal.Listen },
-			Doc:  "Address where other instances ask this one about its partitions. Port 0 takes a free port. Beyond loopback it needs `internal.secret`.",
+			Doc: "Address where other instances ask this one about its partitions. Port 0 takes a free port. " +
+				"Beyond loopback it needs `internal.secret`.",
 		},
 		{
 			Key:  "internal.advertise",
 			into: func(c *Config, _ string) any { return &c.Internal.Advertise },
-			Doc:  "`host:port` at which other instances reach `internal.listen`. Unset means the address that it listens on.",
+			Doc: "`host:port` at which other instances reach `internal.listen`. Unset means the address that it " +
+				"listens on.",
 		},
 		{
 			Key: "internal.secret", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Internal.Secret },
-			Doc:  "Secret of at least 16 bytes, the same for all instances. It authenticates their requests to each other. On loopback it may be unset; then it is derived from the id of topic `state`.",
+			Doc: "Secret of at least 16 bytes, the same for all instances. It authenticates their requests to " +
+				"each other. On loopback it may be unset; then it is derived from the id of topic `state`.",
 		},
 		{
 			Key:  "auth.keys_file",
@@ -97,7 +105,9 @@ var sections = []section{
 		{
 			Key: "auth.oidc.role_claim", Default: "roles",
 			into: func(c *Config, _ string) any { return &c.Auth.OIDC.RoleClaim },
-			Doc:  "Claim of a token with its roles (`reader`, `writer`, `operator`), a text or a list. The highest counts. A token without the claim has the role `writer`. A token with the claim and none of these roles is refused.",
+			Doc: "Claim of a token with its roles (`reader`, `writer`, `operator`), a text or a list. The highest " +
+				"counts. A token without the claim has the role `writer`. A token with the claim and none of these " +
+				"roles is refused.",
 		},
 		{
 			Key: "auth.oidc.algorithms", Default: "RS256,ES256,EdDSA",
@@ -108,7 +118,8 @@ var sections = []section{
 		{
 			Key: "auth.audit_rate", Default: "10", Min: "0.1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.Auth.AuditRate },
-			Doc:  "How many refused attempts a second (log-in, role, another tenant's trigger) one instance records, in bursts of ten seconds' worth. It only counts the others.",
+			Doc: "How many refused attempts a second (log-in, role, another tenant's trigger) one instance " +
+				"records, in bursts of ten seconds' worth. It only counts the others.",
 		},
 		{
 			Key:  "http.tls.cert",
@@ -177,7 +188,8 @@ var sections = []section{
 		{
 			Key: "topics.partitions", Default: "16", Dev: "4", Min: "1", Max: "1024",
 			into: func(c *Config, _ string) any { return &c.Topics.Partitions },
-			Doc:  "Partitions of every topic but `control`. The number is fixed when the topics are created; another number later is refused.",
+			Doc: "Partitions of every topic but `control`. The number is fixed when the topics are created; " +
+				"another number later is refused.",
 		},
 		{
 			Key: "topics.manage", Default: "true",
@@ -187,12 +199,14 @@ var sections = []section{
 		{
 			Key: "topics.replication", Default: "broker", Word: "broker", Min: "1", Max: "100",
 			into: func(c *Config, _ string) any { return &c.Topics.Replication },
-			Doc:  "Replication factor of the topics that Waterclock creates. `broker` means the brokers' `default.replication.factor`.",
+			Doc: "Replication factor of the topics that Waterclock creates. `broker` means the brokers' " +
+				"`default.replication.factor`.",
 		},
 		{
 			Key: "events.payload", Default: "true",
 			into: func(c *Config, _ string) any { return &c.Events.Payload },
-			Doc:  "Put payloads into `trigger.registered` and `trigger.replaced`. Set it to false if the event log is kept for more than 30 days.",
+			Doc: "Put payloads into `trigger.registered` and `trigger.replaced`. Set it to false if the event log " +
+				"is kept for more than 30 days.",
 		},
 		{
 			Key: "events.retention", Default: "30d", Word: "unlimited", Min: "1h",
@@ -204,7 +218,8 @@ var sections = []section{
 		{
 			Key: "turn.min_interval", Default: "adaptive", Word: "adaptive", Min: "1ms", Max: "10s",
 			into: func(c *Config, _ string) any { return &c.Turn.MinInterval },
-			Doc:  "Least time between two transactions of a partition. `adaptive` computes it from the number of owned partitions and the commit latency.",
+			Doc: "Least time between two transactions of a partition. `adaptive` computes it from the number of " +
+				"owned partitions and the commit latency.",
 		},
 		{
 			Key: "barrier.max_hold", Default: "10s", Min: "100ms", Max: "10m",
@@ -214,32 +229,39 @@ var sections = []section{
 		{
 			Key: "clock.max_offset", Default: "30s", Min: "2s", Max: "3650d",
 			into: func(c *Config, _ string) any { return &c.Clock.MaxOffset },
-			Doc:  "How far this node's clock and a broker's clock may differ. Beyond it a partition fires nothing until a second broker agrees with the first. Raise it if the brokers are right.",
+			Doc: "How far this node's clock and a broker's clock may differ. Beyond it a partition fires nothing " +
+				"until a second broker agrees with the first. Raise it if the brokers are right.",
 		},
 		{
 			Key: "misfire_after", Default: "60s", Min: "1s", Max: "1d",
 			into: func(c *Config, _ string) any { return &c.MisfireAfter },
-			Doc:  "An occurrence that is later than nominal time + jitter + this is missed. Then the trigger's `misfire` policy decides.",
+			Doc: "An occurrence that is later than nominal time + jitter + this is missed. Then the trigger's " +
+				"`misfire` policy decides.",
 		},
 		{
 			Key: "standby", Default: "0", Max: "8",
 			into: func(c *Config, _ string) any { return &c.Standby },
-			Doc:  "How many other members keep a warm copy of each partition. One of them can then take over without a restore. It costs them the partition's disk and part of a core.",
+			Doc: "How many other members keep a warm copy of each partition. One of them can then take over " +
+				"without a restore. It costs them the partition's disk and part of a core.",
 		},
 		{
 			Key: "group.protocol", Default: "classic", OneOf: []string{"classic", "consumer"},
 			into: func(c *Config, _ string) any { return &c.Protocol },
-			Doc:  "Protocol of the engine's consumer group. `consumer` is KIP-848, for Kafka 4.3 or newer: the brokers assign partitions and do not know standbys, and a dead member keeps its partitions for their `group.consumer.session.timeout.ms` (45 s). All members need the same value.",
+			Doc: "Protocol of the engine's consumer group. `consumer` is KIP-848, for Kafka 4.3 or newer: the " +
+				"brokers assign partitions and do not know standbys, and a dead member keeps its partitions for " +
+				"their `group.consumer.session.timeout.ms` (45 s). All members need the same value.",
 		},
 		{
 			Key: "hang_after", Default: "1m", Min: "10s", Max: "1h",
 			into: func(c *Config, _ string) any { return &c.HangAfter },
-			Doc:  "If a partition stays this long at a step that needs only this machine (mostly its disk), the process ends, so that others take over.",
+			Doc: "If a partition stays this long at a step that needs only this machine (mostly its disk), the " +
+				"process ends, so that others take over.",
 		},
 		{
 			Key: "catch_up.rate", Default: "10000", Word: "unlimited", Min: "1",
 			into: func(c *Config, _ string) any { return &c.CatchUp.Rate },
-			Doc:  "How many missed occurrences a second fire, of all triggers under `fire_all` together. Each partition gets 1/P of it. Punctual occurrences never wait for them.",
+			Doc: "How many missed occurrences a second fire, of all triggers under `fire_all` together. Each " +
+				"partition gets 1/P of it. Punctual occurrences never wait for them.",
 		},
 		{
 			Key: "catch_up.max", Default: "1000", Min: "1", Max: "100000",
@@ -254,7 +276,8 @@ var sections = []section{
 		{
 			Key: "dedup.max_per_partition", Default: "5000000", Min: "1000", Max: "1000000000",
 			into: func(c *Config, _ string) any { return &c.Dedup.MaxPerPartition },
-			Doc:  "How many finished triggers a partition remembers. Beyond that it forgets the oldest first, and counts them.",
+			Doc: "How many finished triggers a partition remembers. Beyond that it forgets the oldest first, and " +
+				"counts them.",
 		},
 		{
 			Key: "limits.payload", Default: "4KiB", Min: "0B", Max: "512KiB",
@@ -264,12 +287,15 @@ var sections = []section{
 		{
 			Key: "limits.batch_bytes", Default: "64MiB", Min: "4MiB", Max: "1GiB",
 			into: func(c *Config, _ string) any { return &c.Limits.BatchBytes },
-			Doc:  "Most memory that one batch of commands or receipts may take after decompression, records and headers included. A larger batch is refused as a whole, with `too_large`. A process holds the memory of at most four such batches, and decompresses one at a time.",
+			Doc: "Most memory that one batch of commands or receipts may take after decompression, records and " +
+				"headers included. A larger batch is refused as a whole, with `too_large`. A process holds the " +
+				"memory of at most four such batches, and decompresses one at a time.",
 		},
 		{
 			Key: "limits.max_pending", Default: "5000000", Word: "unlimited", Min: "1",
 			into: func(c *Config, _ string) any { return &c.Limits.MaxPending },
-			Doc:  "Most triggers that one partition holds. A register of one more is refused with `overloaded`, 503 over HTTP.",
+			Doc: "Most triggers that one partition holds. A register of one more is refused with `overloaded`, " +
+				"503 over HTTP.",
 		},
 		{
 			Key: "limits.min_period", Default: "1m", Min: "1s", Max: "1d",
@@ -291,7 +317,8 @@ var sections = []section{
 		{
 			Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
-			Doc:  "A register for an unknown channel creates it, up to 100 channels. If false, it is refused with `unknown_channel`.",
+			Doc: "A register for an unknown channel creates it, up to 100 channels. If false, it is refused with " +
+				"`unknown_channel`.",
 		},
 		{
 			Key:  "channels.<name>.topic",
@@ -301,12 +328,14 @@ var sections = []section{
 		{
 			Key: "channels.<name>.partitioning", Default: "by_partition", OneOf: []string{"by_partition", "by_key"},
 			into: func(c *Config, n string) any { return &c.channel(n).Partitioning },
-			Doc:  "`by_partition`: engine partition p writes partition p. `by_key`: murmur2 of the record key chooses the partition, for a topic with another number of partitions.",
+			Doc: "`by_partition`: engine partition p writes partition p. `by_key`: murmur2 of the record key " +
+				"chooses the partition, for a topic with another number of partitions.",
 		},
 		{
 			Key: "channels.<name>.receipts", Default: "false", built: delivered("true"),
 			into: func(c *Config, n string) any { return &c.channel(n).Receipts },
-			Doc:  "Whether the channel answers each due event with a receipt. The default is true for webhook, push, sms, email.",
+			Doc: "Whether the channel answers each due event with a receipt. The default is true for webhook, " +
+				"push, sms, email.",
 		},
 		{
 			Key: "channels.<name>.receipt_timeout", Default: "1h", Min: "1s", Max: "7d",
@@ -326,53 +355,60 @@ var sections = []section{
 		{
 			Key: "channels.<name>.high_lane", Default: "false", built: delivered("true"),
 			into: func(c *Config, n string) any { return &c.channel(n).HighLane },
-			Doc:  "Due events of priority `high` go to `<topic>.high`. The default is true for webhook, push, sms, email.",
+			Doc: "Due events of priority `high` go to `<topic>.high`. The default is true for webhook, push, sms, " +
+				"email.",
 		},
 	}},
-	{"Tenants", "`<name>` is a tenant: the text before the first `/` of a trigger key, or `default` if the key has no `/`.", []Setting{
-		{
-			Key:  "tenants.<name>.callback_allow",
-			into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-			Doc:  "Origins that its webhooks may call, in addition to `webhook.allow`.",
-		},
-		{
-			Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
-			into: func(c *Config, n string) any { return &c.tenant(n).Rate },
-			Doc:  "Most commands a second. More are refused with `quota_exceeded`, 429 over HTTP.",
-		},
-		{
-			Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
-			into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
-			Doc:  "Most pending triggers. One more is refused with `quota_exceeded`. Each partition enforces 1/P of it, so a tenant whose keys spread unevenly meets it early.",
-		},
-		{
-			Key:  "tenants.<name>.channels",
-			into: func(c *Config, n string) any { return &c.tenant(n).Channels },
-			Doc:  "Channels that it may use. Unset means all. Any other is refused with `forbidden_channel`.",
-		},
-		{
-			Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
-			into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
-			Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
-		},
-	}},
+	{"Tenants",
+		"`<name>` is a tenant: the text before the first `/` of a trigger key, or `default` if the key has no `/`.",
+		[]Setting{
+			{
+				Key:  "tenants.<name>.callback_allow",
+				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
+				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow`.",
+			},
+			{
+				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
+				into: func(c *Config, n string) any { return &c.tenant(n).Rate },
+				Doc:  "Most commands a second. More are refused with `quota_exceeded`, 429 over HTTP.",
+			},
+			{
+				Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
+				into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
+				Doc: "Most pending triggers. One more is refused with `quota_exceeded`. Each partition enforces " +
+					"1/P of it, so a tenant whose keys spread unevenly meets it early.",
+			},
+			{
+				Key:  "tenants.<name>.channels",
+				into: func(c *Config, n string) any { return &c.tenant(n).Channels },
+				Doc:  "Channels that it may use. Unset means all. Any other is refused with `forbidden_channel`.",
+			},
+			{
+				Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
+				into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
+				Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
+			},
+		}},
 	{"Webhooks", "", []Setting{
 		{
 			Key:  "webhook.allow",
 			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
-			Doc:  "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, `http://10.0.0.5:8080`.",
+			Doc: "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, " +
+				"`http://10.0.0.5:8080`.",
 		},
 		{
 			Key: "webhook.secret", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Webhook.Secret },
-			Doc:  "Key of the Standard Webhooks signature, `whsec_` and base64. Unset means that webhooks are not signed.",
+			Doc: "Key of the Standard Webhooks signature, `whsec_` and base64. Unset means that webhooks are not " +
+				"signed.",
 		},
 	}},
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
 		{
 			Key: "history.retention", Default: "90d", Min: "1h", Max: "3650d",
 			into: func(c *Config, _ string) any { return &c.History.Retention },
-			Doc:  "How long the history keeps an event, in Cassandra or in the data directory. It does not depend on `events.retention`. A change applies to what is written from then on.",
+			Doc: "How long the history keeps an event, in Cassandra or in the data directory. It does not depend " +
+				"on `events.retention`. A change applies to what is written from then on.",
 		},
 		{
 			Key:  "cassandra.hosts",
@@ -387,7 +423,8 @@ var sections = []section{
 		{
 			Key: "cassandra.replication", Default: "1",
 			into: func(c *Config, _ string) any { return &c.Cassandra.Replication },
-			Doc:  "Replication when the keyspace is created: a factor, or a map of data centers (`dc1=3,dc2=2`; in YAML a map).",
+			Doc: "Replication when the keyspace is created: a factor, or a map of data centers (`dc1=3,dc2=2`; in " +
+				"YAML a map).",
 		},
 		{
 			Key:  "cassandra.user",
@@ -444,22 +481,27 @@ var sections = []section{
 		{
 			Key: "log.requests", Default: "false",
 			into: func(c *Config, _ string) any { return &c.Log.Requests },
-			Doc:  "Log a line for each HTTP request: trace id, tenant, method, route, status, duration. Routes are patterns, without ids or queries.",
+			Doc: "Log a line for each HTTP request: trace id, tenant, method, route, status, duration. Routes are " +
+				"patterns, without ids or queries.",
 		},
 		{
 			Key: "tracing.exporter", Default: "none", OneOf: []string{"none", "otlp"},
 			into: func(c *Config, _ string) any { return &c.Tracing.Exporter },
-			Doc:  "Where spans go: nowhere, or to an OpenTelemetry collector over OTLP/HTTP. The standard variables `OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` work in addition to these settings.",
+			Doc: "Where spans go: nowhere, or to an OpenTelemetry collector over OTLP/HTTP. The standard " +
+				"variables `OTEL_EXPORTER_OTLP_*`, `OTEL_BSP_*`, `OTEL_SERVICE_NAME` and " +
+				"`OTEL_RESOURCE_ATTRIBUTES` work in addition to these settings.",
 		},
 		{
 			Key:  "tracing.endpoint",
 			into: func(c *Config, _ string) any { return &c.Tracing.Endpoint },
-			Doc:  "URL of the collector, such as `http://127.0.0.1:4318`. Without a path, spans go to `/v1/traces`. Unset means `OTEL_EXPORTER_OTLP_ENDPOINT`, and without that `https://localhost:4318`.",
+			Doc: "URL of the collector, such as `http://127.0.0.1:4318`. Without a path, spans go to " +
+				"`/v1/traces`. Unset means `OTEL_EXPORTER_OTLP_ENDPOINT`, and without that `https://localhost:4318`.",
 		},
 		{
 			Key: "tracing.ratio", Default: "1", Min: "0", Max: "1",
 			into: func(c *Config, _ string) any { return &c.Tracing.Ratio },
-			Doc:  "Share of the HTTP requests without a `traceparent` that begin a trace. For requests with a `traceparent` the caller decides.",
+			Doc: "Share of the HTTP requests without a `traceparent` that begin a trace. For requests with a " +
+				"`traceparent` the caller decides.",
 		},
 	}},
 }

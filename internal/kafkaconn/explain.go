@@ -73,11 +73,14 @@ func adviseLogin(c *config.Config, brokers string, err error) string {
 	s := c.Kafka.SASL
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return fmt.Sprintf("the broker at %s refused user %q: check kafka.sasl.user, kafka.sasl.password and kafka.sasl.mechanism (%s)", brokers, s.User, s.Mechanism)
+		return fmt.Sprintf("the broker at %s refused user %q: check kafka.sasl.user, kafka.sasl.password and "+
+			"kafka.sasl.mechanism (%s)", brokers, s.User, s.Mechanism)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one it has (%s)", brokers, s.Mechanism, brokerSays(err))
+		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one it has (%s)", brokers,
+			s.Mechanism, brokerSays(err))
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Sprintf("the broker at %s does not let user %q do this: it needs an ACL (%s)", brokers, s.User, brokerSays(err))
+		return fmt.Sprintf("the broker at %s does not let user %q do this: it needs an ACL (%s)", brokers, s.User,
+			brokerSays(err))
 	}
 	return ""
 }
@@ -93,15 +96,19 @@ func adviseTLS(c *config.Config, brokers string, err error) string {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("the certificate of %s is signed by an authority we do not trust: name its PEM file in kafka.tls.ca", brokers)
+		return fmt.Sprintf("the certificate of %s is signed by an authority we do not trust: name its PEM file in "+
+			"kafka.tls.ca", brokers)
 	case errors.As(err, &host):
-		return fmt.Sprintf("the certificate of %s is for another name (%v): dial that name or set kafka.tls.server_name", brokers, host)
+		return fmt.Sprintf("the certificate of %s is for another name (%v): dial that name or set "+
+			"kafka.tls.server_name", brokers, host)
 	case errors.As(err, &invalid):
 		return fmt.Sprintf("the certificate of %s cannot be used: %v", brokers, invalid)
 	case errors.As(err, &op) && op.Op == "remote error": // how crypto/tls words the peer's alert
-		return fmt.Sprintf("the broker at %s refused our side of TLS (%v): it may ask for a certificate, kafka.tls.cert and kafka.tls.key", brokers, op.Err)
+		return fmt.Sprintf("the broker at %s refused our side of TLS (%v): it may ask for a certificate, "+
+			"kafka.tls.cert and kafka.tls.key", brokers, op.Err)
 	case errors.As(err, &record):
-		return fmt.Sprintf("%s does not speak TLS: it may be the plain port, or set kafka.tls.enabled to false", brokers)
+		return fmt.Sprintf("%s does not speak TLS: it may be the plain port, or set kafka.tls.enabled to false",
+			brokers)
 	}
 	return ""
 }
@@ -112,15 +119,18 @@ func adviseNetwork(c *config.Config, brokers string, err error) string {
 	var op *net.OpError
 	switch {
 	case strings.Contains(err.Error(), "HTTP response"): // kgo says it only in words
-		return fmt.Sprintf("%s speaks HTTP, not Kafka: name a broker's port with --brokers (usually 9092), or the API with --url", brokers)
+		return fmt.Sprintf("%s speaks HTTP, not Kafka: name a broker's port with --brokers (usually 9092), or the "+
+			"API with --url", brokers)
 	case errors.As(err, &first), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Sprintf("%s hung up at our first word: %s", brokers, firstWord(c))
 	case errors.As(err, &dns):
 		return fmt.Sprintf("the name %q cannot be resolved: check --brokers", dns.Name)
 	case errors.Is(err, context.DeadlineExceeded) && c.Kafka.TLS.Enabled:
-		return fmt.Sprintf("no broker answers at %s in TLS: it may be the plain port (kafka.tls.enabled), or not be there at all", brokers)
+		return fmt.Sprintf("no broker answers at %s in TLS: it may be the plain port (kafka.tls.enabled), or not "+
+			"be there at all", brokers)
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no broker answers at %s: start one with `waterclock dev`, or name yours with --brokers", brokers)
+		return fmt.Sprintf("no broker answers at %s: start one with `waterclock dev`, or name yours with --brokers",
+			brokers)
 	}
 	return ""
 }

@@ -152,7 +152,8 @@ func TestTopicThatABrokerHasYetToLearnOf(t *testing.T) {
 		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
 		for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
 			one := kmsg.NewDescribeConfigsResponseResource()
-			one.ResourceType, one.ResourceName, one.ErrorCode = r.ResourceType, r.ResourceName, kerr.UnknownTopicOrPartition.Code
+			one.ResourceType, one.ResourceName, one.ErrorCode = r.ResourceType, r.ResourceName,
+				kerr.UnknownTopicOrPartition.Code
 			resp.Resources = append(resp.Resources, one)
 		}
 		return resp, nil, true

@@ -30,12 +30,17 @@ func TestHiddenThrough(t *testing.T) {
 		{"a batch that compaction emptied", 5, []b{{5, -1, plain, 0}, {6, -1, plain, 1}}, nil, 6},
 		{"committed", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}}, nil, 5},
 		{"aborted", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}}, [][2]int64{{1, 5}}, 7},
-		{"aborted, of several batches", 5, []b{{5, 1, transactional, 1}, {6, 1, transactional, 1}, {7, 1, marker, 1}}, [][2]int64{{1, 5}}, 8},
+		{"aborted, of several batches", 5, []b{{5, 1, transactional, 1}, {6, 1, transactional, 1}, {7, 1, marker, 1}},
+			[][2]int64{{1, 5}}, 8},
 		{"asked for in the middle of it", 6, []b{{6, 1, transactional, 1}, {7, 1, marker, 1}}, [][2]int64{{1, 5}}, 8},
-		{"then a committed one of the same producer", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1}, {8, 1, marker, 1}}, [][2]int64{{1, 5}}, 7},
-		{"then another aborted one", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1}, {8, 1, marker, 1}}, [][2]int64{{1, 7}, {1, 5}}, 9},
-		{"a committed one before it", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1}, {8, 1, marker, 1}}, [][2]int64{{1, 7}}, 5},
-		{"between those of another", 5, []b{{5, 1, transactional, 1}, {6, 2, transactional, 1}, {7, 1, marker, 1}}, [][2]int64{{1, 5}}, 6},
+		{"then a committed one of the same producer", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1},
+			{7, 1, transactional, 1}, {8, 1, marker, 1}}, [][2]int64{{1, 5}}, 7},
+		{"then another aborted one", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1},
+			{8, 1, marker, 1}}, [][2]int64{{1, 7}, {1, 5}}, 9},
+		{"a committed one before it", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1},
+			{8, 1, marker, 1}}, [][2]int64{{1, 7}}, 5},
+		{"between those of another", 5, []b{{5, 1, transactional, 1}, {6, 2, transactional, 1}, {7, 1, marker, 1}},
+			[][2]int64{{1, 5}}, 6},
 	} {
 		p := &kmsg.FetchResponseTopicPartition{LastStableOffset: 20}
 		for _, b := range c.batches {
@@ -48,7 +53,8 @@ func TestHiddenThrough(t *testing.T) {
 			p.RecordBatches = append(p.RecordBatches, raw...)
 		}
 		for _, a := range c.aborted {
-			p.AbortedTransactions = append(p.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: a[0], FirstOffset: a[1]})
+			p.AbortedTransactions = append(p.AbortedTransactions,
+				kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: a[0], FirstOffset: a[1]})
 		}
 		if got := HiddenThrough(p, c.asked); got != c.want {
 			t.Errorf("%s: hidden up to %d, want %d", c.name, got, c.want)
@@ -87,7 +93,8 @@ func TestBatchesHidden(t *testing.T) {
 				attributes = attrTransaction
 				if rnd.IntN(2) == 0 && !open[producer] {
 					open[producer] = true
-					p.AbortedTransactions = append(p.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: producer, FirstOffset: offset})
+					p.AbortedTransactions = append(p.AbortedTransactions,
+						kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: producer, FirstOffset: offset})
 				}
 			}
 			binary.BigEndian.PutUint16(b[batchAttributes:], attributes)

@@ -100,13 +100,15 @@ func TestReadFrom(t *testing.T) {
 	}
 	<-ended
 
-	if _, _, err := s.ReadFrom(ctx, state, 100, ReadCommitted, kgo.DefaultDecompressor()); !errors.Is(err, kerr.OffsetOutOfRange) {
+	if _, _, err := s.ReadFrom(ctx, state, 100, ReadCommitted, kgo.DefaultDecompressor()); !errors.Is(err,
+		kerr.OffsetOutOfRange) {
 		t.Errorf("read beyond the end: %v", err)
 	}
 	_, next = read(next)
 	gone, cancelled := context.WithTimeout(ctx, 5*Pause)
 	defer cancelled()
-	if _, _, err := s.ReadFrom(gone, state, next, ReadCommitted, kgo.DefaultDecompressor()); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := s.ReadFrom(gone, state, next, ReadCommitted, kgo.DefaultDecompressor()); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("read at the end: %v", err)
 	}
 }

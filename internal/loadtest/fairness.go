@@ -110,7 +110,8 @@ func (f *fairnessRun) measure(ctx context.Context) (*FairnessResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.result.Other, f.result.High, f.result.LaterOther, f.result.LaterHigh = crowded[0], crowded[1], crowded[2], crowded[3]
+	f.result.Other, f.result.High, f.result.LaterOther, f.result.LaterHigh = crowded[0], crowded[1], crowded[2],
+		crowded[3]
 	f.result.CPUSeconds, f.result.RSSBytes = (CPUTime() - cpu).Seconds(), peakRSS()
 	return f.result, nil
 }

@@ -79,7 +79,8 @@ func (b *httpRun) measure(ctx context.Context) (*HTTPResult, error) {
 		}
 	}
 	r := b.result
-	r.Answered, r.Later, r.Refused = int(b.count.answered.Load()), int(b.count.later.Load()), int(b.count.refused.Load())
+	r.Answered, r.Later, r.Refused = int(b.count.answered.Load()), int(b.count.later.Load()),
+		int(b.count.refused.Load())
 	return r, nil
 }
 

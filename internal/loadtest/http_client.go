@@ -33,7 +33,8 @@ const answerWithin = 4 * time.Minute
 // do sends a request and returns the status; the body is read and dropped,
 // unless keep is there to have it.
 func (l *lean) do(method, path string, body []byte, keep *bytes.Buffer) (status int, err error) {
-	l.out = append(append(append(append(append(l.out[:0], method...), ' '), path...), " HTTP/1.1\r\nHost: "...), l.host...)
+	l.out = append(append(append(append(append(l.out[:0], method...), ' '), path...), " HTTP/1.1\r\nHost: "...),
+		l.host...)
 	if body != nil {
 		l.out = append(l.out, "\r\nContent-Type: application/json\r\nContent-Length: "...)
 		l.out = strconv.AppendInt(l.out, int64(len(body)), 10)

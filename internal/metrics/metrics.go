@@ -49,24 +49,37 @@ func New() *Metrics {
 		Registry: prometheus.NewRegistry(),
 		lateness: histogramVec("fire_lateness_seconds", "From due time, jitter included, to emission.",
 			[]float64{.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5, 30, 60, 600, 3600}, "channel", "priority"),
-		commands:    counterVec("commands_total", "Commands decided; result is ok or the code of the refusal.", "op", "result"),
-		forwarded:   counter("commands_forwarded_total", "Records that landed on another partition and were forwarded."),
-		fires:       counterVec("fires_total", "Due events emitted.", "channel"),
-		misfires:    counterVec("misfires_total", "Occurrences missed, by the policy that decided on them.", "policy"),
-		deliveries:  counterVec("deliveries_total", "Receipts that decided something, by the channel of the due event and what they say became of it.", "channel", "outcome"),
-		transaction: histogram("transaction_seconds", "Duration of EndTransaction.", prometheus.ExponentialBuckets(.0005, 2, 14)),
-		aborts:      counterVec("transaction_aborts_total", "Turns given up.", "reason"),
-		hold:        histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.", prometheus.ExponentialBuckets(.01, 2, 12)),
-		restore:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds", Help: "Duration of the partition's last restore."}, []string{"partition"}),
-		evicted:     counter("dedup_evicted_total", "Done records dropped before their horizon, because of dedup.max_per_partition."),
-		historyLag:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records", Help: "Events not yet in the history."}, []string{"partition"}),
-		historyStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_stopped", Help: "1 while the history's store refuses rows of the partition."}, []string{"partition"}),
-		historySkip: counter("history_skipped_total", "Records of the event log that are no events; the history leaves them out."),
-		historyLost: counter("history_lost_records_total", "Records that the event log dropped before they were in the history."),
+		commands: counterVec("commands_total", "Commands decided; result is ok or the code of the refusal.", "op",
+			"result"),
+		forwarded: counter("commands_forwarded_total",
+			"Records that landed on another partition and were forwarded."),
+		fires:    counterVec("fires_total", "Due events emitted.", "channel"),
+		misfires: counterVec("misfires_total", "Occurrences missed, by the policy that decided on them.", "policy"),
+		deliveries: counterVec("deliveries_total",
+			"Receipts that decided something, by the channel of the due event and what they say became of it.",
+			"channel", "outcome"),
+		transaction: histogram("transaction_seconds", "Duration of EndTransaction.",
+			prometheus.ExponentialBuckets(.0005, 2, 14)),
+		aborts: counterVec("transaction_aborts_total", "Turns given up.", "reason"),
+		hold: histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.",
+			prometheus.ExponentialBuckets(.01, 2, 12)),
+		restore: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds",
+			Help: "Duration of the partition's last restore."}, []string{"partition"}),
+		evicted: counter("dedup_evicted_total",
+			"Done records dropped before their horizon, because of dedup.max_per_partition."),
+		historyLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records",
+			Help: "Events not yet in the history."}, []string{"partition"}),
+		historyStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_stopped",
+			Help: "1 while the history's store refuses rows of the partition."}, []string{"partition"}),
+		historySkip: counter("history_skipped_total",
+			"Records of the event log that are no events; the history leaves them out."),
+		historyLost: counter("history_lost_records_total",
+			"Records that the event log dropped before they were in the history."),
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
-	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands, m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
+	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
+		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
 	fromZero(m.quota, pipeline.QuotaLimits...)
@@ -91,11 +104,13 @@ func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets})
 }
 
 func histogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets}, labels)
 }
 
 // Command counts a decided command.
@@ -186,10 +201,13 @@ var (
 	overdueDesc = desc("oldest_overdue_seconds", "How long the oldest due timer has waited; 0 when none is due.")
 	readDesc    = desc("restore_read_records", "Records of topic state read so far by the restore that is under way.")
 	toReadDesc  = desc("restore_total_records", "Records of topic state that the restore under way has to read.")
-	standbyDesc = desc("standby_lag_records", "Records of topic state that this process's standby of the partition has still to read.")
-	refusedDesc = prometheus.NewDesc(namespace+"_partition_refused", "1 for a partition that this node owns and must not open, by the reason.", []string{"partition", "reason"}, nil)
-	clockDesc   = prometheus.NewDesc(namespace+"_clock_offset_seconds", "This node's clock minus the broker's, at the last commit.", nil, nil)
-	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
+	standbyDesc = desc("standby_lag_records",
+		"Records of topic state that this process's standby of the partition has still to read.")
+	refusedDesc = prometheus.NewDesc(namespace+"_partition_refused",
+		"1 for a partition that this node owns and must not open, by the reason.", []string{"partition", "reason"}, nil)
+	clockDesc = prometheus.NewDesc(namespace+"_clock_offset_seconds",
+		"This node's clock minus the broker's, at the last commit.", nil, nil)
+	storeDesc = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
 )
 
 func desc(name, help string) *prometheus.Desc {
@@ -198,7 +216,8 @@ func desc(name, help string) *prometheus.Desc {
 
 // Describe sends what Collect will.
 func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc, refusedDesc, clockDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc,
+		refusedDesc, clockDesc, storeDesc} {
 		ch <- d
 	}
 }

@@ -96,7 +96,8 @@ func TestDeleteCalendarWhileOthersRegister(t *testing.T) {
 	const register = `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","calendars":{"names":["us"],"on":"skip"}}`
 	seen := map[int]int{}
 	for round := range 24 {
-		if status, body := call(t, "PUT", urls[0]+"/v1/calendars/us", `{"dates":["2060-01-01"]}`); status != http.StatusOK {
+		if status, body := call(t, "PUT", urls[0]+"/v1/calendars/us",
+			`{"dates":["2060-01-01"]}`); status != http.StatusOK {
 			t.Fatalf("put: %d %s", status, body)
 		}
 		var registers sync.WaitGroup

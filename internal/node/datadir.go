@@ -29,11 +29,13 @@ func openDataDir(dir string) (*dataDir, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write to the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
+		return nil, fmt.Errorf("cannot write to the data directory %s: %w. Choose another with --data-dir", dir,
+			cause(err))
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("another waterclock runs on %s. Stop it, or choose another directory with --data-dir", dir)
+		return nil, fmt.Errorf("another waterclock runs on %s. Stop it, or choose another directory with --data-dir",
+			dir)
 	}
 	if err := checkLayout(dir); err != nil {
 		lock.Close()

@@ -26,7 +26,10 @@ func (n *node) openGateway() (err error) {
 		Address: n.internalAddress, PeerSecret: n.peerSecret,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known,
-		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 { return c.Tenant(tenant).Rate },
+		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
+			return c.Tenant(tenant).
+				Rate
+		},
 		Metrics: n.metricsHandler(), Ready: n.readiness, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
@@ -90,7 +93,8 @@ func (n *node) authenticator() (auth.Authenticator, error) {
 	}
 	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
 		provider, err := auth.NewOIDC(auth.OIDCOptions{
-			Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim, RoleClaim: o.RoleClaim, Algorithms: o.Algorithms,
+			Issuer: o.Issuer, Audience: o.Audience, TenantClaim: o.TenantClaim, RoleClaim: o.RoleClaim,
+			Algorithms: o.Algorithms,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("auth.oidc: %w", err)

@@ -23,7 +23,8 @@ func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, 
 	return s, left(err)
 }
 
-func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool, error) {
+func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool,
+	error) {
 	d, ok, err := o.e.Decision(ctx, key, partition, offset)
 	return peer.Decision(d), ok, left(err)
 }
@@ -32,17 +33,20 @@ func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Ke
 	return left(o.e.Scan(ctx, partition, after, f))
 }
 
-func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor, f func(peer.UserCursor, *trigger.State) bool) error {
-	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), func(at statestore.UserCursor, s *trigger.State) bool {
-		return f(peer.UserCursor(at), s)
-	}))
+func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
+	f func(peer.UserCursor, *trigger.State) bool) error {
+	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after),
+		func(at statestore.UserCursor, s *trigger.State) bool {
+			return f(peer.UserCursor(at), s)
+		}))
 }
 
 // left words the end of a partition here, met in the middle of a read: another
 // instance has it, or will.
 func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
-		return &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition is on its way to another owner; try again", Err: err}
+		return &trigger.Error{Code: trigger.CodeNotOwner,
+			Msg: "the partition is on its way to another owner; try again", Err: err}
 	}
 	return err
 }
@@ -52,14 +56,17 @@ func (o engineOwner) Partitions() []peer.PartitionStatus {
 	var out []peer.PartitionStatus
 	for _, s := range o.e.Partitions() {
 		out = append(out, peer.PartitionStatus{
-			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset, CommandsLag: s.CommandsLag,
+			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset,
+			CommandsLag:   s.CommandsLag,
 			ControlOffset: s.ControlOffset,
-			Pending:       s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue, Ready: s.Ready,
+			Pending:       s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue,
+			Ready:    s.Ready,
 			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing, Refused: s.RefusedBecause,
 		})
 	}
 	for _, s := range o.e.Standbys() {
-		out = append(out, peer.PartitionStatus{Partition: s.Partition, Standbys: []peer.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
+		out = append(out, peer.PartitionStatus{Partition: s.Partition,
+			Standbys: []peer.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
 	}
 	return out
 }

@@ -33,7 +33,8 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
 		t.Errorf("after %d triggers: %v", seen, err)
 	}
-	err = own.ScanUser(w.Context(), 0, trigger.DefaultTenant, "u", peer.UserCursor{}, func(peer.UserCursor, *trigger.State) bool { return true })
+	err = own.ScanUser(w.Context(), 0, trigger.DefaultTenant, "u", peer.UserCursor{},
+		func(peer.UserCursor, *trigger.State) bool { return true })
 	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
 		t.Errorf("afterwards: %v", err)
 	}

@@ -102,7 +102,8 @@ func (s channelSettings) Settings(name string) pipeline.ChannelSettings {
 	ch := s.c.Channel(name)
 	settings := pipeline.ChannelSettings{
 		Channel: trigger.Channel{
-			Topic: ch.Topic, Receipts: ch.Receipts, ReceiptTimeout: ch.ReceiptTimeout, Retry: ch.Retry, JitterLow: ch.JitterLow,
+			Topic: ch.Topic, Receipts: ch.Receipts, ReceiptTimeout: ch.ReceiptTimeout, Retry: ch.Retry,
+			JitterLow: ch.JitterLow,
 		},
 		ByKey: ch.Partitioning == "by_key", HighLane: ch.HighLane,
 	}

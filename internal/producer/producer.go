@@ -110,7 +110,8 @@ func (p *Producer) renew(cl *kgo.Client) {
 	_, _, err := cl.ProducerID(ctx)
 	var next *kgo.Client
 	if final(err) {
-		if next, err = kgo.NewClient(p.opts...); err == nil { // it could be made before: else the next failure tries again
+		// it could be made before: else the next failure tries again
+		if next, err = kgo.NewClient(p.opts...); err == nil {
 			_, _, _ = next.ProducerID(ctx)
 		}
 	}

@@ -30,13 +30,15 @@ func newNewcomer(t *testing.T, opts ...kgo.Opt) *newcomer {
 	}
 	t.Cleanup(c.Close)
 	opt, held, release := producertest.HoldFiling()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("x"), kgo.DefaultProduceTopic("t"), opt)...)
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("x"),
+		kgo.DefaultProduceTopic("t"), opt)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
 	t.Cleanup(release) // before the client is closed
-	n := &newcomer{Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1), release: release}
+	n := &newcomer{Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1),
+		release: release}
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

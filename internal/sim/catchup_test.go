@@ -35,8 +35,9 @@ func TestComeBack(t *testing.T) {
 		"fire_all/crash":    {policy: "fire_all", triggers: 40, down: week, most: 20, rate: 80, crash: true},
 		"fire_all/live":     {policy: "fire_all", triggers: 10, down: time.Hour, most: 40, rate: 100, frozen: true},
 		"fire_once/restart": {policy: "fire_once", triggers: 200, down: week, most: 1000, rate: 1000},
-		"fire_once/live":    {policy: "fire_once", triggers: 100, down: 20 * time.Minute, most: 1000, rate: 1000, frozen: true},
-		"skip/restart":      {policy: "skip", triggers: 200, down: week, most: 1000, rate: 1000},
+		"fire_once/live": {policy: "fire_once", triggers: 100, down: 20 * time.Minute, most: 1000, rate: 1000,
+			frozen: true},
+		"skip/restart": {policy: "skip", triggers: 200, down: week, most: 1000, rate: 1000},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, o.run) })
 	}
@@ -143,7 +144,8 @@ func (o outage) check(w *sim.World, due []*kgo.Record, before int, end time.Time
 	if worst := late[len(late)-1]; worst > bound && !o.crash {
 		t.Errorf("what was due on time is up to %v late, want %v; p50 %v", worst, bound, late[punctual/2])
 	}
-	t.Logf("%d due events in all, %d before the outage; on time p50 %v max %v; %d misfired", len(due), before, late[punctual/2], late[len(late)-1], w.Heard("misfired"))
+	t.Logf("%d due events in all, %d before the outage; on time p50 %v max %v; %d misfired", len(due), before,
+		late[punctual/2], late[len(late)-1], w.Heard("misfired"))
 }
 
 // checkSeries compares one trigger with the list of its occurrences.
@@ -165,7 +167,8 @@ func (o outage) checkSeries(w *sim.World, key string, period time.Duration, fire
 		}
 	}
 	if !slices.EqualFunc(fired, want, time.Time.Equal) {
-		w.T.Errorf("%s: fired %d times, want %d; missed %v\n got  %v\n want %v", key, len(fired), len(want), runs, brief(fired), brief(want))
+		w.T.Errorf("%s: fired %d times, want %d; missed %v\n got  %v\n want %v", key, len(fired), len(want), runs,
+			brief(fired), brief(want))
 	}
 }
 
@@ -240,7 +243,8 @@ func TestBacklogUnderCommands(t *testing.T) {
 			worst[r.Key[0]] = max(worst[r.Key[0]], r.Timestamp.Sub(at))
 		}
 		if worst['o'] > 5*time.Second || worst['p'] > 8*interval || worst['n'] > 8*interval {
-			t.Errorf("overdue ones took %v, want 5 s; on time were %v and %v late, want %v", worst['o'], worst['p'], worst['n'], 8*interval)
+			t.Errorf("overdue ones took %v, want 5 s; on time were %v and %v late, want %v", worst['o'], worst['p'],
+				worst['n'], 8*interval)
 		}
 		t.Logf("overdue %v, punctual %v, new %v", worst['o'], worst['p'], worst['n'])
 	})

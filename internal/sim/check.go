@@ -112,7 +112,8 @@ func (c *audit) evidence(key string) string {
 	for _, r := range c.w.DumpAll(c.w.Names.Commands()) {
 		if string(r.Key) == key {
 			out = append(out, fmt.Sprintf("command at %d/%d, %s, of producer %d epoch %d, committed: %v",
-				r.Partition, r.Offset, r.Timestamp.Format(time.TimeOnly), r.ProducerID, r.ProducerEpoch, visible[[2]int64{int64(r.Partition), r.Offset}]))
+				r.Partition, r.Offset, r.Timestamp.Format(time.TimeOnly), r.ProducerID, r.ProducerEpoch,
+				visible[[2]int64{int64(r.Partition), r.Offset}]))
 		}
 	}
 	for i := range c.events[key] {
@@ -142,11 +143,13 @@ func (c *audit) wish(key string, x *wish, fired []*kgo.Record) {
 			c.violation("%s was lost: due %v, nothing came; %s", key, x.due.Format(time.TimeOnly), c.evidence(key))
 		}
 	case len(fired) > 0 && !x.astray && x.cancelled.Before(x.due.Add(-eps)) && !c.w.held(c.w.Home(key), x.cancelled):
-		c.violation("%s fired although its cancel was acknowledged %v before; %s", key, x.due.Sub(x.cancelled), c.evidence(key))
+		c.violation("%s fired although its cancel was acknowledged %v before; %s", key, x.due.Sub(x.cancelled),
+			c.evidence(key))
 	case len(fired) > 0 && (cancelled || !tooLate):
 		c.violation("%s fired after its cancel, and the cancel was not told that it came too late", key)
 	case len(fired) == 0 && !cancelled:
-		c.violation("%s did not fire and is not told as cancelled: due %v; %s", key, x.due.Format(time.TimeOnly), c.evidence(key))
+		c.violation("%s did not fire and is not told as cancelled: due %v; %s", key, x.due.Format(time.TimeOnly),
+			c.evidence(key))
 	}
 }
 
@@ -214,12 +217,14 @@ func (c *audit) store(n *Node, partition int32, want map[string][]byte) {
 		found++
 		b, err := topics.AppendState(nil, s)
 		if err != nil || string(b) != string(want[string(s.Key)]) {
-			c.violation("partition %d: the store of %s has another state of %s than topic state (%v)", partition, n.Name, s.Key, err)
+			c.violation("partition %d: the store of %s has another state of %s than topic state (%v)", partition,
+				n.Name, s.Key, err)
 		}
 		return true
 	})
 	if err != nil || found != len(want) {
-		c.violation("partition %d: the store of %s holds %d triggers, topic state %d (%v)", partition, n.Name, found, len(want), err)
+		c.violation("partition %d: the store of %s holds %d triggers, topic state %d (%v)", partition, n.Name, found,
+			len(want), err)
 	}
 }
 

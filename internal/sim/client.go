@@ -28,7 +28,8 @@ func (w *World) Register(key string, at time.Time) {
 func (w *World) RegisterOn(partition int32, key string, at time.Time) {
 	w.T.Helper()
 	at = at.Truncate(time.Millisecond)
-	w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`, at.UTC().Format(time.RFC3339Nano), key))
+	w.SendTo(partition, key, fmt.Sprintf(`{"op":"register","fire_at":%q,"payload":%q}`,
+		at.UTC().Format(time.RFC3339Nano), key))
 	w.wish(key, &wish{due: at})
 }
 

@@ -43,7 +43,8 @@ var Rules = []Series{
 // Ramadan, negative, before UTC's day, and none.
 var oddZones = []string{
 	"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
-	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham", "Pacific/Apia", "Asia/Kathmandu", "UTC", "",
+	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham",
+	"Pacific/Apia", "Asia/Kathmandu", "UTC", "",
 }
 
 // Reach is how far ahead what is drawn lies.
@@ -62,7 +63,8 @@ func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 		s.Recurrence = "cron:@monthly"
 	}
 	if pick(70) || s.Recurrence == "" {
-		s.Start = begin.AddDate(0, 0, 1+r.IntN(reach.Start)).Format(time.DateOnly) + []string{"T02:30", "T00:00", "T01:15", "T23:59:59", "T09:00"}[r.IntN(5)]
+		s.Start = begin.AddDate(0, 0, 1+r.IntN(reach.Start)).Format(time.DateOnly) +
+			[]string{"T02:30", "T00:00", "T01:15", "T23:59:59", "T09:00"}[r.IntN(5)]
 	}
 	if pick(60) {
 		s.DST = &DST{Gap: []string{"shift", "skip"}[r.IntN(2)], Overlap: []string{"first", "second", "both"}[r.IntN(3)]}
@@ -81,7 +83,8 @@ func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 		s.Exclude = []string{day(), day() + "T02:30", day()}
 	}
 	if pick(20) {
-		s.Calendars = &Calendars{Names: []string{"holidays"}, On: []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)]}
+		s.Calendars = &Calendars{Names: []string{"holidays"},
+			On: []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)]}
 		if elapsed(s.Recurrence) {
 			s.Calendars.On = "skip"
 		}

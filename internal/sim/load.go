@@ -121,15 +121,19 @@ const steadies = 4
 // steady sends an edit of a series.
 func (l *life) steady(rng *rand.Rand) {
 	key := fmt.Sprint("r", rng.IntN(steadies))
-	body := pick(rng, `{"op":"skip"}`, `{"op":"run_now"}`, `{"op":"pause"}`, `{"op":"resume"}`, `{"op":"resume"}`, `{"op":"ack"}`,
-		`{"op":"snooze","for":"20s"}`, `{"op":"rezone","timezone":"`+pick(rng, "Europe/Berlin", "America/New_York", "Asia/Tokyo")+`"}`)
+	body := pick(rng, `{"op":"skip"}`, `{"op":"run_now"}`, `{"op":"pause"}`, `{"op":"resume"}`, `{"op":"resume"}`,
+		`{"op":"ack"}`,
+		`{"op":"snooze","for":"20s"}`, `{"op":"rezone","timezone":"`+pick(rng, "Europe/Berlin", "America/New_York",
+			"Asia/Tokyo")+`"}`)
 	l.SendFree(l.astray(rng, key), key, body)
 }
 
 // extra is a field or two of a register.
 func (l *life) extra(rng *rand.Rand) string {
-	return pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`, `,"misfire":"skip"`, `,"misfire":"fire_all"`,
-		`,"expires_after":"10m"`, `,"payload":{"n":1}`, `,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`,
+	return pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`,
+		`,"misfire":"skip"`, `,"misfire":"fire_all"`,
+		`,"expires_after":"10m"`, `,"payload":{"n":1}`, `,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`,
+		`,"if_absent":true`, `,"if_revision":2`,
 		`,"priority":"low"`, `,"channel":"r-x","priority":"high"`)
 }
 
@@ -143,7 +147,8 @@ func (l *life) receipts(rng *rand.Rand) {
 		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
 		l.Produce(&kgo.Record{
 			Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome, pipelinetest.Header(d, "ce_wcattempt")),
+			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome,
+				pipelinetest.Header(d, "ce_wcattempt")),
 		})
 	}
 }
@@ -196,7 +201,8 @@ func (l *life) hostile(rng *rand.Rand) {
 func hostileRecords(*rand.Rand) []kgo.Record {
 	key, good := []byte("hostile"), []byte(`{"op":"register","delay":"24h"}`)
 	forged := func(origin, id, at string) []kgo.RecordHeader {
-		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)}, {Key: "wcx-append", Value: []byte(at)}}
+		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)},
+			{Key: "wcx-append", Value: []byte(at)}}
 	}
 	return []kgo.Record{
 		{Value: good},
@@ -211,7 +217,8 @@ func hostileRecords(*rand.Rand) []kgo.Record {
 		{Key: topics.KeyProgress, Value: good},
 		{Key: []byte{0xff, 0, 0x80}, Value: good},
 		{Key: key, Value: []byte(`{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`)},
-		{Key: key, Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`)},
+		{Key: key,
+			Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`)},
 		{Key: key, Value: good, Headers: forged("1/999999", "AAAAAAAAAAAAAAAAAAAAAA", "0")},
 		{Key: key, Value: good, Headers: forged("77/1", "AAAAAAAAAAAAAAAAAAAAAA", "0")},
 		{Key: key, Value: good, Headers: forged("-1/-1", "x", "y")},

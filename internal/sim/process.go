@@ -18,7 +18,8 @@ import (
 // was to blame: kgo waits for a broker's answer while it holds a mutex, and in
 // a bubble no time passes while a goroutine waits for a mutex. So the answer,
 // which is a simulated millisecond away, never comes. docs/simulator.md.
-var ErrStoodStill = errors.New("the life stood still: kgo holds a mutex over a request, for which no bubble's time passes")
+var ErrStoodStill = errors.New("the life stood still: kgo holds a mutex over a request, for which no bubble's time " +
+	"passes")
 
 // Process lives plans in processes of their own, so that a life that stands
 // still holds nothing up but itself.

@@ -50,7 +50,8 @@ func TestProcessThatStandsStill(t *testing.T) {
 		return exec.CommandContext(ctx, "sleep", "600")
 	}}
 	_, stood, err := p.Run(t.Context(), Plan{Seed: 7})
-	if err == nil || errors.Is(err, ErrStoodStill) || !strings.Contains(err.Error(), "--seed 7") || stood != 0 || begun != 1 {
+	if err == nil || errors.Is(err, ErrStoodStill) || !strings.Contains(err.Error(), "--seed 7") || stood != 0 ||
+		begun != 1 {
 		t.Errorf("%v, stood still %d times, begun %d times", err, stood, begun)
 	}
 }

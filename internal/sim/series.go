@@ -135,7 +135,8 @@ func (c *audit) promises(fired map[string][]*kgo.Record) {
 // broken says where what fired differs from what was promised until now.
 func (p *promise) broken(key string, fired []*kgo.Record, now time.Time, eps time.Duration) (found []string) {
 	say := func(format string, args ...any) {
-		found = append(found, fmt.Sprintf("series %s (%s %s): ", key, p.Recurrence, p.Timezone)+fmt.Sprintf(format, args...))
+		found = append(found, fmt.Sprintf("series %s (%s %s): ", key, p.Recurrence, p.Timezone)+fmt.Sprintf(format,
+			args...))
 	}
 	due := 0
 	for due < len(p.want) && instant(p.want[due].At).Add(p.Jitter).Before(now.Add(-time.Minute)) {
@@ -169,7 +170,8 @@ func (p *promise) earliest(key string, i int, r *kgo.Record) time.Time {
 
 // named is what a due event says of its occurrence.
 func named(r *kgo.Record) calendar.PreviewOccurrence {
-	return calendar.PreviewOccurrence{At: pipelinetest.Header(r, "ce_time"), Local: pipelinetest.Header(r, "ce_wclocaltime")}
+	return calendar.PreviewOccurrence{At: pipelinetest.Header(r, "ce_time"),
+		Local: pipelinetest.Header(r, "ce_wclocaltime")}
 }
 
 func instant(s string) time.Time {
@@ -217,8 +219,10 @@ func (w *World) CheckUpcoming(key string, n int) {
 		w.T.Errorf("%s: %d upcoming, preview has %d", key, len(next), left)
 	}
 	for j, o := range next {
-		if i+j >= len(p.want) || o.Nominal.String() != canonical(p.want[i+j].At) || !sameWall(o.Local, p.want[i+j].Local) {
-			w.T.Errorf("%s (%s %s): upcoming %v is %v %s, not as in preview", key, p.Recurrence, p.Timezone, j, o.Nominal, o.Local)
+		if i+j >= len(p.want) || o.Nominal.String() != canonical(p.want[i+j].At) ||
+			!sameWall(o.Local, p.want[i+j].Local) {
+			w.T.Errorf("%s (%s %s): upcoming %v is %v %s, not as in preview", key, p.Recurrence, p.Timezone, j,
+				o.Nominal, o.Local)
 			return
 		}
 	}

@@ -40,7 +40,8 @@ func Turns(names topics.Names, dumps map[string][]*kgo.Record) (violations []str
 	}
 	for at, left := range c.queues {
 		if len(left) > 0 {
-			c.violation("%s/%d: %d records that no turn admits to, the first at %d: %s", at.topic, at.partition, len(left), left[0].Offset, left[0].Key)
+			c.violation("%s/%d: %d records that no turn admits to, the first at %d: %s", at.topic, at.partition,
+				len(left), left[0].Offset, left[0].Key)
 		}
 	}
 	return c.found
@@ -78,7 +79,8 @@ func (c *turnCheck) addProgress(r *kgo.Record) {
 func (c *turnCheck) consume(at route, turn int64, m topics.TopicCount) {
 	q := c.queues[at]
 	if len(q) < m.Records {
-		c.violation("%s/%d: turn %d wrote %d records, only %d are there", at.topic, at.partition, turn, m.Records, len(q))
+		c.violation("%s/%d: turn %d wrote %d records, only %d are there", at.topic, at.partition, turn, m.Records,
+			len(q))
 		return
 	}
 	digest := uint64(0)

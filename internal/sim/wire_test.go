@@ -79,7 +79,8 @@ func TestFullDisk(t *testing.T) {
 		w.AwaitOwners()
 		w.Fill("a", true)
 		due := time.Now().Add(3 * time.Minute)
-		w.Flood(3000, func(i int) (string, time.Time) { return fmt.Sprint("k", i), due }) // more than the log keeps in memory
+		// more than the log keeps in memory
+		w.Flood(3000, func(i int) (string, time.Time) { return fmt.Sprint("k", i), due })
 		time.Sleep(time.Minute)
 		if w.Node("a") != nil {
 			t.Fatal("it lives")

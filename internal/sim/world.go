@@ -55,8 +55,9 @@ func New(t testing.TB, o Options) *World {
 	t.Helper()
 	o.Simulated, o.Quiet = true, true
 	w := &World{
-		World: pipelinetest.New(t, o), Previewed: 10_000, opts: o, wishes: map[string]*wish{}, series: map[string]*promise{},
-		free: map[string]bool{}, calendars: map[string]calendar.DateSet{},
+		World: pipelinetest.New(t, o), Previewed: 10_000, opts: o, wishes: map[string]*wish{},
+		series: map[string]*promise{},
+		free:   map[string]bool{}, calendars: map[string]calendar.DateSet{},
 	}
 	w.OnSent(w.acknowledged)
 	return w

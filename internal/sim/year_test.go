@@ -59,7 +59,10 @@ func TestSeriesCheckCatches(t *testing.T) {
 // liveThrough simulates so many days from 1 March 2026 on.
 func liveThrough(t *testing.T, seed uint64, days, series int) {
 	time.Sleep(time.Until(time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))) // a bubble begins in 2000
-	w := sim.New(t, sim.Options{Seed: seed, Change: func(_ string, o *pipeline.Options) { o.Machine.MisfireAfter = 30 * 24 * time.Hour }})
+	w := sim.New(t, sim.Options{Seed: seed, Change: func(_ string,
+		o *pipeline.Options) {
+		o.Machine.MisfireAfter = 30 * 24 * time.Hour
+	}})
 	w.Start("a")
 	w.AwaitOwners()
 	keys := w.Fleet(series, sim.Reach{Days: 300, Start: 9, Jitter: 7 * time.Minute})
@@ -73,7 +76,8 @@ func liveThrough(t *testing.T, seed uint64, days, series int) {
 	w.AwaitOwners()
 	time.Sleep(20 * time.Minute) // the longest jitter, and rest
 	w.CheckInvariants()
-	t.Logf("seed %d: %d days, %d series fired %d times, %d openings, %d aborted turns", seed, days, series, w.Heard("fired"), w.Heard("openings"), w.Heard("aborted"))
+	t.Logf("seed %d: %d days, %d series fired %d times, %d openings, %d aborted turns", seed, days, series,
+		w.Heard("fired"), w.Heard("openings"), w.Heard("aborted"))
 }
 
 // visit lets nodes live for some minutes, and hits them. Between visits time

@@ -21,7 +21,8 @@ func Parse(text string) (h Header, ok bool) {
 		return Header{}, false
 	}
 	var version, flags [1]byte
-	if !unhex(version[:], text[:2]) || !unhex(h.TraceID[:], text[traceAt:spanAt-1]) || !unhex(h.SpanID[:], text[spanAt:flagsAt-1]) || !unhex(flags[:], text[flagsAt:least]) {
+	if !unhex(version[:], text[:2]) || !unhex(h.TraceID[:], text[traceAt:spanAt-1]) ||
+		!unhex(h.SpanID[:], text[spanAt:flagsAt-1]) || !unhex(flags[:], text[flagsAt:least]) {
 		return Header{}, false
 	}
 	if version[0] == 0xff || version[0] == 0 && len(text) != least || len(text) > least && text[least] != '-' {

@@ -57,7 +57,8 @@ func (t *Tracer) Turn(because Parent, name string, at time.Time, attrs ...Attr) 
 	}, attrs)
 }
 
-func (t *Tracer) begin(parent Parent, name string, kind trace.SpanKind, opts []trace.SpanStartOption, attrs []Attr) Span {
+func (t *Tracer) begin(parent Parent, name string, kind trace.SpanKind, opts []trace.SpanStartOption,
+	attrs []Attr) Span {
 	ctx := context.Background()
 	if parent.at.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent.at)

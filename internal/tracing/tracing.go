@@ -50,13 +50,15 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 		processor = sdk.NewBatchSpanProcessor(&reporting{SpanExporter: otlp, log: o.Logger})
 	}
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
-		attribute.String("service.name", "waterclock"), attribute.String("service.version", o.Version)), resource.WithFromEnv())
+		attribute.String("service.name", "waterclock"), attribute.String("service.version", o.Version)),
+		resource.WithFromEnv())
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(processor), sdk.WithResource(about),
 		sdk.WithSampler(sdk.ParentBased(followLinks{sdk.TraceIDRatioBased(o.Ratio)})))
-	return &Tracer{provider: p, tracer: p.Tracer("github.com/waterclock/waterclock", trace.WithInstrumentationVersion(o.Version))}, nil
+	return &Tracer{provider: p, tracer: p.Tracer("github.com/waterclock/waterclock",
+		trace.WithInstrumentationVersion(o.Version))}, nil
 }
 
 func exporter(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {

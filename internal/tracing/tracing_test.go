@@ -19,9 +19,10 @@ const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func TestParseParent(t *testing.T) {
 	for text, want := range map[string]string{
 		foreign: foreign,
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00":       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03":       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-ff":       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03", // what we know of the flags
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
+		// what we know of the flags
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-ff":       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
 		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-later": foreign,
 		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01later":  "",
 		foreign + "-x": "", foreign[:54]: "", foreign + " ": "", "": "", "00-4bf9-00f0-01": "",
@@ -55,7 +56,8 @@ func TestSampling(t *testing.T) {
 		caller string
 		ratio  float64
 		want   bool
-	}{{"", 0, false}, {"", 1, true}, {foreign, 0, true}, {foreign, 1, true}, {off, 1, false}, {"garbled", 0, false}, {"garbled", 1, true}} {
+	}{{"", 0, false}, {"", 1, true}, {foreign, 0, true}, {foreign, 1, true}, {off, 1, false}, {"garbled", 0, false},
+		{"garbled", 1, true}} {
 		tr, _ := tracingtest.Memory(t, c.ratio)
 		s := tr.Request(parent(c.caller), "GET /")
 		if s.Recording() != c.want {
@@ -76,7 +78,8 @@ func TestSampling(t *testing.T) {
 	one.End()
 	turn.End()
 	got := spans()
-	if len(got) != 2 || got[0].Parent != "b7ad6b7169203331" || got[0].Links[0] != got[1].SpanID || got[0].Attrs["a"] != "b" || got[0].Failed != "rejected" {
+	if len(got) != 2 || got[0].Parent != "b7ad6b7169203331" || got[0].Links[0] != got[1].SpanID ||
+		got[0].Attrs["a"] != "b" || got[0].Failed != "rejected" {
 		t.Fatalf("spans %+v", got)
 	}
 	if got[1].Parent != "" || got[1].TraceID == got[0].TraceID || got[1].Links[0] != "b7ad6b7169203331" {
@@ -89,7 +92,8 @@ func TestOff(t *testing.T) {
 	var tr *tracing.Tracer
 	p := parent(foreign)
 	if n := testing.AllocsPerRun(100, func() {
-		for _, s := range []tracing.Span{tr.Request(p, "GET /"), tr.Begin(p, "decide", tracing.Consumer), tr.Turn(p, "turn", time.Time{})} {
+		for _, s := range []tracing.Span{tr.Request(p, "GET /"), tr.Begin(p, "decide", tracing.Consumer),
+			tr.Turn(p, "turn", time.Time{})} {
 			s.Set()
 			s.Link(p)
 			s.Fail("")
@@ -117,16 +121,19 @@ func TestCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := tr.Begin(parent(foreign), "decide", tracing.Consumer, tracing.Text("waterclock.op", "register"), tracing.Number("messaging.kafka.offset", 7))
+	s := tr.Begin(parent(foreign), "decide", tracing.Consumer, tracing.Text("waterclock.op", "register"),
+		tracing.Number("messaging.kafka.offset", 7))
 	s.End()
 	if err := tr.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	got := c.Spans()
-	if len(got) != 1 || got[0].TraceID != parent(foreign).TraceID() || got[0].Kind != "consumer" || got[0].Attrs["waterclock.op"] != "register" || !strings.Contains(got[0].Attrs["messaging.kafka.offset"], "7") {
+	if len(got) != 1 || got[0].TraceID != parent(foreign).TraceID() || got[0].Kind != "consumer" ||
+		got[0].Attrs["waterclock.op"] != "register" || !strings.Contains(got[0].Attrs["messaging.kafka.offset"], "7") {
 		t.Errorf("spans %+v", got)
 	}
-	if h := c.Headers()[0]; h.Get("Api-Key") != "k1" || h.Get("Path") != "/v1/traces" || h.Get("Content-Type") != "application/x-protobuf" {
+	if h := c.Headers()[0]; h.Get("Api-Key") != "k1" || h.Get("Path") != "/v1/traces" ||
+		h.Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("request %v", h)
 	}
 	for _, want := range []string{"clock-7", "1.2", "deployment.environment"} {
@@ -140,10 +147,14 @@ func TestCollector(t *testing.T) {
 func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=marked-secret")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
-	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
 	defer away.Close()
 	var log bytes.Buffer
-	tr, err := tracing.New(t.Context(), tracing.Options{Endpoint: away.URL + "/custom", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	tr, err := tracing.New(t.Context(), tracing.Options{Endpoint: away.URL + "/custom",
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +174,8 @@ func TestCollectorAway(t *testing.T) {
 
 func TestEndpoint(t *testing.T) {
 	for _, bad := range []string{"collector:4318", "grpc://x:1", "http://", "\x00"} {
-		if _, err := tracing.New(t.Context(), tracing.Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "tracing.endpoint") {
+		if _, err := tracing.New(t.Context(), tracing.Options{Endpoint: bad}); err == nil ||
+			!strings.Contains(err.Error(), "tracing.endpoint") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -101,7 +101,8 @@ func (s *story) printInput(name string, in *Input) {
 
 func (s *story) printGaveUp(g *GaveUp) {
 	if g != nil {
-		fmt.Fprintf(&s.out, "log: firing past an open transaction on %s at %d of %d, held for %v\n", g.Topic, g.Stable, g.End, g.Held)
+		fmt.Fprintf(&s.out, "log: firing past an open transaction on %s at %d of %d, held for %v\n", g.Topic, g.Stable,
+			g.End, g.Held)
 	}
 }
 

@@ -59,7 +59,8 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 	var producer int64
 	quiet := func(when string) {
 		t.Helper()
-		if left, err := leftOpen(ctx, asks, producer, all, time.Second); len(left.All()) > 0 || len(left.Unknown) > 0 || err != nil {
+		if left, err := leftOpen(ctx, asks, producer, all, time.Second); len(left.All()) > 0 || len(left.Unknown) > 0 ||
+			err != nil {
 			t.Fatalf("%s: %+v, %v", when, left, err)
 		}
 	}
@@ -74,7 +75,8 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 			t.Fatal(err)
 		}
 		left, err := leftOpen(ctx, asks, producer, all, openWithin)
-		if want := []TopicPartition{{Topic: topic, Partition: 1}}; !slices.Equal(left.Ours, want) || len(left.Perhaps) > 0 || err != nil {
+		if want := []TopicPartition{{Topic: topic, Partition: 1}}; !slices.Equal(left.Ours, want) ||
+			len(left.Perhaps) > 0 || err != nil {
 			t.Fatalf("%s: %+v, want %v (%v)", name, left, want, err)
 		}
 		if left, err := leftOpen(ctx, asks, producer+1, all, 0); len(left.All()) > 0 || err != nil {
@@ -87,7 +89,9 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 			if producer, epoch, err = s.ProducerID(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if refused, err := writeMarkers(ctx, kafka, txn{id, producer, epoch}, append(left.Ours, TopicPartition{Topic: topic + "-is-not-there"}), commit); len(refused) != 1 || err != nil {
+			if refused, err := writeMarkers(ctx, kafka, txn{id, producer, epoch},
+				append(left.Ours, TopicPartition{Topic: topic + "-is-not-there"}), commit); len(refused) != 1 ||
+				err != nil {
 				t.Fatal(refused, err)
 			}
 			quiet("after " + name)
@@ -101,7 +105,8 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 	}
 	quiet("at the end")
 	ends, _ := kafkapart.Ends(ctx, asks, all, kafkapart.ReadCommitted)
-	if got := committedValues(ctx, t, brokers, ends); !slices.Equal(got, []string{"after commit false", "after commit true", "commit true"}) {
+	if got := committedValues(ctx, t, brokers, ends); !slices.Equal(got,
+		[]string{"after commit false", "after commit true", "commit true"}) {
 		t.Errorf("committed are %q", got)
 	}
 }
@@ -166,7 +171,8 @@ func writeOpen(ctx context.Context, t *testing.T, cl *kgo.Client, records ...*kg
 
 // committedValues are the committed values of partitions up to their ends,
 // sorted.
-func committedValues(ctx context.Context, t *testing.T, brokers []string, ends map[TopicPartition]int64) (got []string) {
+func committedValues(ctx context.Context, t *testing.T, brokers []string,
+	ends map[TopicPartition]int64) (got []string) {
 	t.Helper()
 	from := map[string]map[int32]kgo.Offset{}
 	for at := range ends {
@@ -175,7 +181,8 @@ func committedValues(ctx context.Context, t *testing.T, brokers []string, ends m
 		}
 		from[at.Topic][at.Partition] = kgo.NewOffset().AtStart()
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumePartitions(from),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
 		t.Fatal(err)
 	}

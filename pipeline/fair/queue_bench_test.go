@@ -14,7 +14,8 @@ import (
 func BenchmarkQueueHerd(b *testing.B) {
 	refs := make([]string, 250_000)
 	for i := range refs {
-		refs[i] = statestore.Ref(trigger.Timer{Priority: trigger.Normal, Kind: trigger.TimerSeries}, trigger.Key(fmt.Sprintf("herd/bench-%08x", uint32(i)*0x9e3779b1)))
+		refs[i] = statestore.Ref(trigger.Timer{Priority: trigger.Normal, Kind: trigger.TimerSeries},
+			trigger.Key(fmt.Sprintf("herd/bench-%08x", uint32(i)*0x9e3779b1)))
 	}
 	slices.Sort(refs) // as the wheel hands them over
 	b.ReportAllocs()

@@ -91,7 +91,8 @@ func passes(cause error) bool {
 	if isAny(cause, refusals) {
 		return false
 	}
-	return kerr.IsRetriable(cause) || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) ||
+	return kerr.IsRetriable(cause) || errors.Is(cause, context.Canceled) ||
+		errors.Is(cause, context.DeadlineExceeded) ||
 		errors.Is(cause, kgo.ErrClientClosed) || errors.Is(cause, kgo.ErrAborting) || isAny(cause, ofTransaction)
 }
 

@@ -84,7 +84,9 @@ func (w *World) Read(level kgo.IsolationLevel, names ...string) map[string]map[i
 		fs := cl.PollFetches(ctx)
 		err := fs.Err0()
 		if _, answered := errors.AsType[*kerr.Error](err); answered {
-			time.Sleep(time.Millisecond) // a fault of the broker's: of other partitions there may be records, and this one is asked again
+			// a fault of the broker's: of other partitions there may be records, and this one is
+			// asked again
+			time.Sleep(time.Millisecond)
 		} else if err != nil {
 			w.T.Fatalf("dump: %d partitions not read to their ends: %v", left, err)
 		}

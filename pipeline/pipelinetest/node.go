@@ -69,11 +69,13 @@ func (w *World) Start(name string, change ...func(*pipeline.Options)) *Node {
 
 func (w *World) engineOptions(n *Node) *pipeline.Options {
 	o := &pipeline.Options{
-		Kafka: w.reach(n.gate), Names: w.Names, Partitions: w.P, Group: w.Names.Prefix + "engine", Channels: Channels{Names: w.Names},
+		Kafka: w.reach(n.gate), Names: w.Names, Partitions: w.P, Group: w.Names.Prefix + "engine",
+		Channels:     Channels{Names: w.Names},
 		ManageTopics: true, Replication: 1, BarrierMaxHold: BarrierMaxHold, Listener: listener{node: n},
 	}
 	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}
-	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel } // as Change leaves them
+	// as Change leaves them
+	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	if w.opts.Simulated {
 		o.Dir, o.StoreFS, o.InstanceID = "store", n.disk, n.Name
 		o.FetchMaxWait, o.GroupHeartbeat = time.Minute, time.Second // a day of idle waiting costs less

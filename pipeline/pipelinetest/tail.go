@@ -13,8 +13,10 @@ import (
 // Tail reads a topic from its beginning, committed records only.
 func (w *World) Tail(topic string) *Tail {
 	w.T.Helper()
-	cl := w.Client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxWait(100*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(time.Second))
+	cl := w.Client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(100*time.Millisecond), kgo.MetadataMinAge(50*time.Millisecond),
+		kgo.MetadataMaxAge(time.Second))
 	w.T.Cleanup(cl.Close)
 	return &Tail{w: w, cl: cl, topic: topic}
 }

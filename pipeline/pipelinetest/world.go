@@ -192,7 +192,8 @@ func (w *World) Context() context.Context {
 // Configure sets a topic's setting.
 func (w *World) Configure(topic, name, value string) {
 	w.T.Helper()
-	_, err := kadm.NewClient(w.client).AlterTopicConfigs(w.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
+	_, err := kadm.NewClient(w.client).AlterTopicConfigs(w.Context(),
+		[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, topic)
 	if err != nil {
 		w.T.Fatalf("%s of %s: %v", name, topic, err)
 	}

@@ -97,7 +97,8 @@ func (r *Replica) Begin(ctx context.Context, asks *kgo.Client, now trigger.Insta
 	if err != nil {
 		return 0, err
 	}
-	if end, err = kafkapart.ListOffset(actx, asks, topic, r.id, kafkapart.ReadUncommitted, kafkapart.Latest); err != nil {
+	if end, err = kafkapart.ListOffset(actx, asks, topic, r.id, kafkapart.ReadUncommitted,
+		kafkapart.Latest); err != nil {
 		return 0, err
 	}
 	if r.Next, err = r.position(); err != nil {
@@ -126,7 +127,8 @@ func (r *Replica) Client() (*kgo.Client, error) {
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.DisableClientMetrics(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.config.Names.State(): {r.id: kgo.NewOffset().At(r.Next)}}),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.config.Names.State(): {r.id: kgo.NewOffset().
+			At(r.Next)}}),
 	}, r.config.Kafka...)...)
 }
 
@@ -136,7 +138,8 @@ func FetchFailed(ctx context.Context, fs kgo.Fetches) error {
 		return err
 	}
 	for _, fe := range fs.Errors() {
-		return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, Err: fe.Err}
+		return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+			Err: fe.Err}
 	}
 	return nil
 }

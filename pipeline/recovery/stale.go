@@ -82,8 +82,9 @@ func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 		return "its progress cannot be read", nil
 	}
 	if pr.StateID != ids.State {
-		err := r.config.GapRecreated(r.id, ids.State, "topic %s was deleted and made again, and all pending triggers with it; "+
-			"what topic %s still holds would be decided again",
+		err := r.config.GapRecreated(r.id, ids.State,
+			"topic %s was deleted and made again, and all pending triggers with it; "+
+				"what topic %s still holds would be decided again",
 			r.config.Names.State(), r.config.Names.Commands())
 		if err != nil {
 			return "", err

@@ -171,9 +171,12 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 		return
 	}
 	w.add(insertEvent, r.Tenant, r.Trigger, sinks.EraOf(r.EventUS), r.EventUS, r.Seq,
-		r.Type, r.Version, set(r.EventID), at(r.OccurredAt), set(r.Revision), set(r.State), set(r.PreviousState), set(r.Channel), set(r.UserID),
-		at(r.ScheduledAt), set(r.LocalTime), set(r.Timezone), set(r.TZData), set(r.Occurrence), ptr(r.Step), set(r.Attempt), ptr(r.LatenessMS),
-		set(r.Reason), set(r.Detail), set(r.Actor), set(r.Source), set(r.DueTopic), ptr(r.DuePartition), set(r.CorrelationID), tags(r.Tags), set(string(r.Payload)), set(r.PayloadBase64),
+		r.Type, r.Version, set(r.EventID), at(r.OccurredAt), set(r.Revision), set(r.State), set(r.PreviousState),
+		set(r.Channel), set(r.UserID),
+		at(r.ScheduledAt), set(r.LocalTime), set(r.Timezone), set(r.TZData), set(r.Occurrence), ptr(r.Step),
+		set(r.Attempt), ptr(r.LatenessMS),
+		set(r.Reason), set(r.Detail), set(r.Actor), set(r.Source), set(r.DueTopic), ptr(r.DuePartition),
+		set(r.CorrelationID), tags(r.Tags), set(string(r.Payload)), set(r.PayloadBase64),
 		set(r.Count), at(r.First), at(r.Last), at(r.PreviousScheduled), set(r.PreviousTZData), r.Partition, r.Offset,
 		r.EventUS, ttl)
 }
@@ -223,10 +226,12 @@ func (w *writes) putState(tenant, key string, row *sinks.StateRow) {
 	for at := range stateStamps(row) {
 		ttl, ok := w.ttl(at.until)
 		if !ok {
-			w.add(forgetState, append(append([]any{at.us}, stateCells(row, at, gone)...), erasAt(row, at), tenant, key)...)
+			w.add(forgetState, append(append([]any{at.us}, stateCells(row, at, gone)...), erasAt(row, at), tenant,
+				key)...)
 			continue
 		}
-		w.add(updateState, append(append([]any{at.us, ttl}, stateCells(row, at, native)...), erasAt(row, at), tenant, key)...)
+		w.add(updateState, append(append([]any{at.us, ttl}, stateCells(row, at, native)...), erasAt(row, at), tenant,
+			key)...)
 		if row.ErasedUS.US == at.us {
 			w.erased = append(w.erased, erasure{tenant, key, at.us})
 		}
@@ -237,9 +242,12 @@ func (w *writes) putState(tenant, key string, row *sinks.StateRow) {
 func stateCells(row *sinks.StateRow, at stamp, as func(any) any) []any {
 	eventUS := sinks.Cell[int64]{US: row.State.US, Until: row.State.Until, V: row.State.US}
 	return []any{
-		of(row.State, at, as), of(row.PreviousState, at, as), of(row.Type, at, as), of(row.Reason, at, as), of(row.Revision, at, as), of(row.Seq, at, as),
-		of(eventUS, at, as), of(row.ScheduledAt, at, as), of(row.Occurrence, at, as), of(row.LocalTime, at, as), of(row.Timezone, at, as),
-		of(row.Channel, at, as), of(row.UserID, at, as), of(row.CorrelationID, at, as), of(row.Attempt, at, as), of(row.Tags, at, as), of(row.ErasedUS, at, as),
+		of(row.State, at, as), of(row.PreviousState, at, as), of(row.Type, at, as), of(row.Reason, at, as),
+		of(row.Revision, at, as), of(row.Seq, at, as),
+		of(eventUS, at, as), of(row.ScheduledAt, at, as), of(row.Occurrence, at, as), of(row.LocalTime, at, as),
+		of(row.Timezone, at, as),
+		of(row.Channel, at, as), of(row.UserID, at, as), of(row.CorrelationID, at, as), of(row.Attempt, at, as),
+		of(row.Tags, at, as), of(row.ErasedUS, at, as),
 	}
 }
 
@@ -310,7 +318,8 @@ func (w *writes) putMinute(k sinks.MinuteKey, row *sinks.MinuteRow) {
 		if !ok {
 			continue
 		}
-		w.add(updateMinute, at.us, ttl, of(row.Occurrence, at, native), of(row.State, at, native), of(row.Channel, at, native),
+		w.add(updateMinute, at.us, ttl, of(row.Occurrence, at, native), of(row.State, at, native),
+			of(row.Channel, at, native),
 			of(row.UserID, at, native), of(row.FiredUS, at, native), of(eventUS, at, native),
 			int32(sinks.MinuteOf(k.Due)), int8(sinks.ShardOf(k.Trigger)), int64(k.Due), k.Tenant, k.Trigger)
 	}

@@ -103,7 +103,8 @@ type applied struct {
 }
 
 func readApplied(ctx context.Context, session *gocql.Session, keyspace string) (all []applied, err error) {
-	it := session.Query(`SELECT version, name, checksum FROM ` + keyspace + `.schema_migrations`).WithContext(ctx).Iter()
+	it := session.Query(`SELECT version, name, checksum FROM ` + keyspace +
+		`.schema_migrations`).WithContext(ctx).Iter()
 	var a applied
 	for it.Scan(&a.version, &a.name, &a.checksum) {
 		all = append(all, a)
@@ -116,14 +117,18 @@ func readApplied(ctx context.Context, session *gocql.Session, keyspace string) (
 // some we do not know, or knows one of ours with other content.
 func pending(keyspace string, known []migration, have []applied) ([]migration, error) {
 	if n := len(have); n > 0 && have[n-1].version > len(known) {
-		return nil, fmt.Errorf("%w: keyspace %s is at version %d (%s) and this binary knows up to %d: it was migrated by a newer waterclock; run that one, or name another cassandra.keyspace",
-			ErrSchema, keyspace, have[n-1].version, have[n-1].name, len(known))
+		return nil,
+			fmt.Errorf("%w: keyspace %s is at version %d (%s) and this binary knows up to %d: it was migrated by a "+
+				"newer waterclock; run that one, or name another cassandra.keyspace",
+				ErrSchema, keyspace, have[n-1].version, have[n-1].name, len(known))
 	}
 	done := map[int]bool{}
 	for _, a := range have {
 		if m := known[a.version-1]; m.checksum != a.checksum {
-			return nil, fmt.Errorf("%w: keyspace %s has migration %04d_%s with checksum %.12s, and this binary's is %.12s: a released migration was changed",
-				ErrSchema, keyspace, a.version, a.name, a.checksum, m.checksum)
+			return nil,
+				fmt.Errorf("%w: keyspace %s has migration %04d_%s with checksum %.12s, and this binary's is %.12s: "+
+					"a released migration was changed",
+					ErrSchema, keyspace, a.version, a.name, a.checksum, m.checksum)
 		}
 		done[a.version] = true
 	}
@@ -148,7 +153,8 @@ func checkSchema(ctx context.Context, session *gocql.Session, keyspace string) e
 		return err
 	}
 	if len(todo) > 0 {
-		return fmt.Errorf("%w: keyspace %s is at version %d and this binary needs %d: run its migrations first", ErrSchema, keyspace, len(known)-len(todo), len(known))
+		return fmt.Errorf("%w: keyspace %s is at version %d and this binary needs %d: run its migrations first",
+			ErrSchema, keyspace, len(known)-len(todo), len(known))
 	}
 	return nil
 }
@@ -156,5 +162,6 @@ func checkSchema(ctx context.Context, session *gocql.Session, keyspace string) e
 // missing says that a statement named a table that is not there.
 func missing(err error) bool {
 	var request gocql.RequestError
-	return errors.As(err, &request) && request.Code() == gocql.ErrCodeInvalid && strings.Contains(request.Message(), "does not exist")
+	return errors.As(err, &request) && request.Code() == gocql.ErrCodeInvalid &&
+		strings.Contains(request.Message(), "does not exist")
 }

@@ -81,7 +81,8 @@ func TestMigrateResumes(t *testing.T) {
 	o := freshKeyspace(t)
 	broken := slices.Clone(known(t))
 	broken[0].statements = append(slices.Clone(broken[0].statements[:2]), "CREATE NONSENSE")
-	if _, err := migrate(context.Background(), o.withDefaults(), broken); err == nil || !strings.Contains(err.Error(), "0001_history: statement 3") {
+	if _, err := migrate(context.Background(), o.withDefaults(), broken); err == nil ||
+		!strings.Contains(err.Error(), "0001_history: statement 3") {
 		t.Fatalf("a migration that fails: %v", err)
 	}
 	if err := openTest(t, o).Ping(context.Background()); !errors.Is(err, ErrSchema) {
@@ -124,7 +125,8 @@ func TestSchemaRefusals(t *testing.T) {
 // Behind: refused, until somebody migrates; then the same store works.
 func TestSchemaBehind(t *testing.T) {
 	o := freshKeyspace(t).withDefaults()
-	if _, err := migrate(context.Background(), o, []migration{next(nil, "CREATE TABLE IF NOT EXISTS other (k int PRIMARY KEY)")}); err != nil {
+	if _, err := migrate(context.Background(), o, []migration{next(nil,
+		"CREATE TABLE IF NOT EXISTS other (k int PRIMARY KEY)")}); err != nil {
 		t.Fatal(err)
 	}
 	session, err := oneNode(o, o.Keyspace)
@@ -136,7 +138,8 @@ func TestSchemaBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openTest(t, o)
-	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 1", "run its migrations first")
+	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 1",
+		"run its migrations first")
 	if _, err := Migrate(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -200,8 +203,10 @@ func TestLoadMigrations(t *testing.T) {
 		want  string
 	}{
 		{"two in order", fstest.MapFS{"0001_a.cql": file(ok), "0002_b.cql": file(ok)}, ""},
-		{"a gap", fstest.MapFS{"0001_a.cql": file(ok), "0003_b.cql": file(ok)}, "0003_b.cql: its number should be 0002"},
-		{"a number twice", fstest.MapFS{"0001_a.cql": file(ok), "0001_b.cql": file(ok)}, "0001_b.cql: its number should be 0002"},
+		{"a gap", fstest.MapFS{"0001_a.cql": file(ok), "0003_b.cql": file(ok)},
+			"0003_b.cql: its number should be 0002"},
+		{"a number twice", fstest.MapFS{"0001_a.cql": file(ok), "0001_b.cql": file(ok)},
+			"0001_b.cql: its number should be 0002"},
 		{"no number", fstest.MapFS{"a.cql": file(ok)}, "want NNNN_name.cql"},
 		{"nothing in it", fstest.MapFS{"0001_a.cql": file("-- nothing\n;\n")}, "no statement"},
 	} {

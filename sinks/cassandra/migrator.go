@@ -77,9 +77,11 @@ func prepare(ctx context.Context, opts Options, known []migration) (upToDate boo
 		return false, unavailable(fmt.Errorf("read schema_migrations: %w", err))
 	}
 	for _, cql := range []string{
-		`CREATE KEYSPACE IF NOT EXISTS ` + opts.Keyspace + ` WITH replication = ` + opts.Replication.cql() + ` AND durable_writes = true`,
+		`CREATE KEYSPACE IF NOT EXISTS ` + opts.Keyspace + ` WITH replication = ` + opts.Replication.cql() +
+			` AND durable_writes = true`,
 		`CREATE TABLE IF NOT EXISTS ` + opts.Keyspace + `.schema_lock (name text PRIMARY KEY, owner text)`,
-		`CREATE TABLE IF NOT EXISTS ` + opts.Keyspace + `.schema_migrations (version int PRIMARY KEY, name text, checksum text, applied_at timestamp, applied_by text)`,
+		`CREATE TABLE IF NOT EXISTS ` + opts.Keyspace +
+			`.schema_migrations (version int PRIMARY KEY, name text, checksum text, applied_at timestamp, applied_by text)`,
 	} {
 		if err := ddl(ctx, session, cql); err != nil {
 			return false, fmt.Errorf("make keyspace %s: %w", opts.Keyspace, err)
@@ -195,7 +197,9 @@ var errLockLost = errors.New("the migration lock went to somebody else")
 
 func (m *migrator) lock(ctx context.Context) error {
 	for {
-		took, err := m.cas(ctx, `INSERT INTO schema_lock (name, owner) VALUES ('migrations', ?) IF NOT EXISTS USING TTL ?`, m.owner, lockSeconds)
+		took, err := m.cas(ctx,
+			`INSERT INTO schema_lock (name, owner) VALUES ('migrations', ?) IF NOT EXISTS USING TTL ?`, m.owner,
+			lockSeconds)
 		if err != nil || took {
 			return err
 		}
@@ -208,7 +212,8 @@ func (m *migrator) lock(ctx context.Context) error {
 }
 
 func (m *migrator) renew(ctx context.Context) error {
-	ours, err := m.cas(ctx, `UPDATE schema_lock USING TTL ? SET owner = ? WHERE name = 'migrations' IF owner = ?`, lockSeconds, m.owner, m.owner)
+	ours, err := m.cas(ctx, `UPDATE schema_lock USING TTL ? SET owner = ? WHERE name = 'migrations' IF owner = ?`,
+		lockSeconds, m.owner, m.owner)
 	if err == nil && !ours {
 		return errLockLost
 	}

@@ -63,7 +63,8 @@ func erasFor(eras []int, q sinks.EventQuery) []int {
 	})
 }
 
-func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.EventQuery, eras []int, erasedUS int64, page *sinks.EventPage) error {
+func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.EventQuery, eras []int, erasedUS int64,
+	page *sinks.EventPage) error {
 	limit, cql, from := sinks.PageSize(q.Limit), selectEvents, q.After
 	if q.Newest {
 		cql = selectNewest
@@ -73,7 +74,8 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 	}
 	for _, era := range eras {
 		want := limit - len(page.Events) + 1 // one more than fits says that there is a next page
-		it := session.Query(cql, q.Tenant, q.Trigger, era, from.EventUS, from.Seq).WithContext(ctx).PageSize(want).Iter()
+		it := session.Query(cql, q.Tenant, q.Trigger, era, from.EventUS,
+			from.Seq).WithContext(ctx).PageSize(want).Iter()
 		full, err := takeEvents(it, q, limit, erasedUS, page)
 		if err := errors.Join(err, it.Close()); err != nil || full {
 			return err
@@ -83,7 +85,8 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 }
 
 // takeEvents fills the page; full says that there was more.
-func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, page *sinks.EventPage) (full bool, err error) {
+func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, page *sinks.EventPage) (full bool,
+	err error) {
 	for row := newEventRow(); it.Scan(row.dest()...); row = newEventRow() {
 		if row.r.Type == "" {
 			continue // an erasure's blanks, of a row that has just ended
@@ -113,9 +116,11 @@ func newEventRow() *eventRow { return &eventRow{} }
 func (w *eventRow) dest() []any {
 	r := &w.r
 	return []any{
-		&r.EventUS, &r.Seq, &r.Type, &r.Version, &r.EventID, &w.occurred, &r.Revision, &r.State, &r.PreviousState, &r.Channel, &r.UserID,
+		&r.EventUS, &r.Seq, &r.Type, &r.Version, &r.EventID, &w.occurred, &r.Revision, &r.State, &r.PreviousState,
+		&r.Channel, &r.UserID,
 		&w.scheduled, &r.LocalTime, &r.Timezone, &r.TZData, &r.Occurrence, &r.Step, &r.Attempt, &r.LatenessMS,
-		&r.Reason, &r.Detail, &r.Actor, &r.Source, &r.DueTopic, &r.DuePartition, &r.CorrelationID, &r.Tags, &w.payload, &r.PayloadBase64,
+		&r.Reason, &r.Detail, &r.Actor, &r.Source, &r.DueTopic, &r.DuePartition, &r.CorrelationID, &r.Tags, &w.payload,
+		&r.PayloadBase64,
 		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &r.Partition, &r.Offset,
 	}
 }
@@ -137,7 +142,8 @@ func (w *eventRow) record(tenant, key string) sinks.EventRecord {
 func text(ms int64) string { return sinks.TextOf(trigger.Instant(ms)) }
 
 // erasOf are the months a trigger has events in, and when it was last erased.
-func (s *Store) erasOf(ctx context.Context, session *gocql.Session, tenant, key string) (eras []int, erasedUS int64, err error) {
+func (s *Store) erasOf(ctx context.Context, session *gocql.Session, tenant, key string) (eras []int, erasedUS int64,
+	err error) {
 	err = session.Query(`SELECT eras, erased_us FROM trigger_state WHERE tenant = ? AND trigger = ?`, tenant, key).
 		WithContext(ctx).Scan(&eras, &erasedUS)
 	if errors.Is(err, gocql.ErrNotFound) {
@@ -171,7 +177,8 @@ func (s *Store) Trigger(ctx context.Context, tenant, key string) (t sinks.Trigge
 
 func stateDest(t *sinks.TriggerState) []any {
 	return []any{
-		&t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS, (*int64)(&t.ScheduledAt), &t.Occurrence, &t.LocalTime, &t.Timezone,
+		&t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS, (*int64)(&t.ScheduledAt),
+		&t.Occurrence, &t.LocalTime, &t.Timezone,
 		&t.Channel, &t.UserID, &t.CorrelationID, &t.Attempt, &t.Tags, &t.ErasedUS,
 	}
 }
@@ -201,7 +208,8 @@ func minutePage(all []sinks.MinuteEntry, limit int) (page sinks.MinutePage) {
 	return page
 }
 
-func (s *Store) readShards(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery) (all []sinks.MinuteEntry, err error) {
+func (s *Store) readShards(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery) (all []sinks.MinuteEntry,
+	err error) {
 	shards := q.Shards
 	if shards == nil {
 		shards = allShards()
@@ -231,7 +239,8 @@ func allShards() []int {
 	return all
 }
 
-func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery, shard int) (entries []sinks.MinuteEntry, err error) {
+func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
+	shard int) (entries []sinks.MinuteEntry, err error) {
 	from, want := q.After, sinks.PageSize(q.Limit)+1
 	if from.IsZero() {
 		from.Due = trigger.Instant(q.Minute*60_000 - 1) // its texts are empty: before every entry of the minute
@@ -240,7 +249,8 @@ func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
 		WithContext(ctx).PageSize(want).Iter()
 	for len(entries) < want {
 		var e sinks.MinuteEntry
-		if !it.Scan((*int64)(&e.Due), &e.Tenant, &e.Trigger, &e.Occurrence, &e.State, &e.Channel, &e.UserID, &e.FiredUS, &e.EventUS) {
+		if !it.Scan((*int64)(&e.Due), &e.Tenant, &e.Trigger, &e.Occurrence, &e.State, &e.Channel, &e.UserID, &e.FiredUS,
+			&e.EventUS) {
 			break
 		}
 		if e.State != "" {
@@ -254,7 +264,8 @@ func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
 func (s *Store) Progress(ctx context.Context) (all map[int32]sinks.Progress, err error) {
 	err = s.do(ctx, "read progress", func(session *gocql.Session) error {
 		all = map[int32]sinks.Progress{}
-		it := session.Query(`SELECT partition, next_offset, event_us FROM progress WHERE topic = ?`, s.opts.Topic).WithContext(ctx).Iter()
+		it := session.Query(`SELECT partition, next_offset, event_us FROM progress WHERE topic = ?`,
+			s.opts.Topic).WithContext(ctx).Iter()
 		var partition int32
 		var p sinks.Progress
 		for it.Scan(&partition, &p.Next, &p.EventUS) {

@@ -24,7 +24,8 @@ func TestSchemaBroken(t *testing.T) {
 		{"state dropped", `DROP TABLE trigger_state`, ""},
 		{"events dropped", `DROP TABLE events_by_trigger`, ""},
 		{"minutes dropped", `DROP TABLE triggers_by_minute`, ""},
-		{"column dropped", `ALTER TABLE events_by_trigger DROP previous_tzdata`, `ALTER TABLE events_by_trigger ADD previous_tzdata text`},
+		{"column dropped", `ALTER TABLE events_by_trigger DROP previous_tzdata`,
+			`ALTER TABLE events_by_trigger ADD previous_tzdata text`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newKeyspace(t)
@@ -32,25 +33,26 @@ func TestSchemaBroken(t *testing.T) {
 			l.Write(kgo.TryCommit, l.Lives("before", 50)...)
 			stage, proven, broken := 0, int64(0), time.Time{}
 			reports := newReports()
-			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Stopped: reports.stopped}}, func() bool {
-				at, end := l.Committed("waterclock-history")
-				switch {
-				case stage == 0 && at == end:
-					change(t, o, c.breaks)
-					l.Write(kgo.TryCommit, l.Lives("during", 50)...)
-					stage, proven, broken = 1, at, time.Now()
-				case stage == 1 && time.Since(broken) > 3*time.Second:
-					if at != proven {
-						t.Errorf("offsets went on from %d to %d while rows were refused", proven, at)
+			sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Stopped: reports.stopped}},
+				func() bool {
+					at, end := l.Committed("waterclock-history")
+					switch {
+					case stage == 0 && at == end:
+						change(t, o, c.breaks)
+						l.Write(kgo.TryCommit, l.Lives("during", 50)...)
+						stage, proven, broken = 1, at, time.Now()
+					case stage == 1 && time.Since(broken) > 3*time.Second:
+						if at != proven {
+							t.Errorf("offsets went on from %d to %d while rows were refused", proven, at)
+						}
+						if n := reports.now(); n != sinktest.LogPartitions {
+							t.Errorf("%d partitions are told to stand still, want %d", n, sinktest.LogPartitions)
+						}
+						mend(t, o, c.mends)
+						stage = 2
 					}
-					if n := reports.now(); n != sinktest.LogPartitions {
-						t.Errorf("%d partitions are told to stand still, want %d", n, sinktest.LogPartitions)
-					}
-					mend(t, o, c.mends)
-					stage = 2
-				}
-				return stage == 2 && at == end
-			})
+					return stage == 2 && at == end
+				})
 			requireLives(t, s, "during", 50)
 			if n := reports.now(); n != 0 {
 				t.Errorf("%d partitions are told to stand still when all is mended", n)
@@ -85,7 +87,8 @@ func (s *reports) now() int {
 func TestLargestEvent(t *testing.T) {
 	s := openTest(t, newKeyspace(t))
 	e := topics.Event{
-		Type: "trigger.registered", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING", EventUS: time.Now().UnixMicro(),
+		Type: "trigger.registered", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING",
+		EventUS:       time.Now().UnixMicro(),
 		PayloadBase64: strings.Repeat("x", 4<<20),
 	}
 	if err := s.Apply(context.Background(), []sinks.EventRecord{{Event: e}}); err != nil {
@@ -133,7 +136,8 @@ func requireLives(t *testing.T, s *Store, prefix string, n int) {
 		if len(page.Events) != 3 {
 			missing["events"]++
 		}
-		if state, ok, err := s.Trigger(context.Background(), "default", key); err != nil || !ok || state.State != "FIRED" {
+		if state, ok, err := s.Trigger(context.Background(), "default", key); err != nil || !ok ||
+			state.State != "FIRED" {
 			missing["states"]++
 		}
 	}

@@ -38,13 +38,15 @@ func tokenRange(i int) (from, to int64) {
 }
 
 const (
-	scanEvents = `SELECT tenant, trigger, ` + eventColumns + ` FROM events_by_trigger WHERE token(tenant, trigger, era) >= ? AND token(tenant, trigger, era) <= ?`
-	scanState  = `SELECT tenant, trigger, state, previous_state, type, reason, revision, seq, event_us FROM trigger_state
+	scanEvents = `SELECT tenant, trigger, ` + eventColumns +
+		` FROM events_by_trigger WHERE token(tenant, trigger, era) >= ? AND token(tenant, trigger, era) <= ?`
+	scanState = `SELECT tenant, trigger, state, previous_state, type, reason, revision, seq, event_us FROM trigger_state
  WHERE token(tenant, trigger) >= ? AND token(tenant, trigger) <= ?`
 	scanMinute = `SELECT due_at, tenant, trigger, state, event_us FROM triggers_by_minute WHERE token(minute, shard) >= ? AND token(minute, shard) <= ?`
 )
 
-func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64, visit func(sinks.Row) error) error {
+func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64,
+	visit func(sinks.Row) error) error {
 	cql, next := scanEvents, nextEvent
 	switch t {
 	case sinks.TableState:
@@ -80,7 +82,8 @@ func nextEvent(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, m
 
 func nextState(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
 	var t sinks.TriggerState
-	if !it.Scan(&t.Tenant, &t.Trigger, &t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq, &t.EventUS) {
+	if !it.Scan(&t.Tenant, &t.Trigger, &t.State, &t.PreviousState, &t.Type, &t.Reason, &t.Revision, &t.Seq,
+		&t.EventUS) {
 		return row, false, false
 	}
 	return sinks.StateDigest(&t, retention), t.State != "", true

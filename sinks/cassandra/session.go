@@ -210,7 +210,8 @@ func refused(err error) bool {
 		return false
 	}
 	switch request.Code() {
-	case gocql.ErrCodeSyntax, gocql.ErrCodeUnauthorized, gocql.ErrCodeInvalid, gocql.ErrCodeConfig, gocql.ErrCodeCredentials:
+	case gocql.ErrCodeSyntax, gocql.ErrCodeUnauthorized, gocql.ErrCodeInvalid, gocql.ErrCodeConfig,
+		gocql.ErrCodeCredentials:
 		return true
 	}
 	return false

@@ -8,7 +8,10 @@ import (
 )
 
 func BenchmarkApply(b *testing.B) {
-	sinktest.Bench(b, func(t testing.TB) sinks.History { return openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1}) })
+	sinktest.Bench(b, func(t testing.TB) sinks.History {
+		return openTest(t,
+			Options{Dir: t.TempDir(), SweepEvery: -1})
+	})
 }
 
 // BenchmarkBytes is what an event takes up on disk, with its share of the

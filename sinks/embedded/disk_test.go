@@ -26,7 +26,8 @@ var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 func event(n int, payload string) sinks.EventRecord {
 	at := start.Add(time.Duration(n) * time.Minute)
 	e := topics.Event{
-		Type: "trigger.registered", Version: 1, Trigger: fmt.Sprintf("k%d", n%50), Tenant: "default", Seq: int64(n/50 + 1),
+		Type: "trigger.registered", Version: 1, Trigger: fmt.Sprintf("k%d", n%50), Tenant: "default",
+		Seq:   int64(n/50 + 1),
 		State: "CANCELLED", EventUS: at.UnixMicro(), ScheduledAt: at.Format("2006-01-02T15:04:05.000Z"),
 	}
 	if payload != "" {
@@ -66,7 +67,8 @@ func count(t testing.TB, s *Store, table byte) (n int) {
 // Sweep removes what readers do not see any more, and nothing else.
 func TestSweepByAge(t *testing.T) {
 	now := start.Add(time.Hour)
-	s := openTest(t, Options{Dir: t.TempDir(), Retention: time.Hour, SweepEvery: -1, Now: func() time.Time { return now }})
+	s := openTest(t, Options{Dir: t.TempDir(), Retention: time.Hour, SweepEvery: -1,
+		Now: func() time.Time { return now }})
 	for n := range 120 {
 		apply(t, s, event(n, ""))
 	}
@@ -97,7 +99,8 @@ func TestSweepByAge(t *testing.T) {
 
 // Over MaxBytes the oldest events go, and the newest stay.
 func TestSweepBySize(t *testing.T) {
-	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
+		Now: func() time.Time { return start }})
 	const n = 400
 	applyNoise(t, s, n)
 	if err := s.db.Flush(); err != nil {
@@ -131,7 +134,8 @@ func TestSweepBySize(t *testing.T) {
 // What an entry has of an event's content goes with the event, also where the
 // size sends it off before its time: an erase finds entries by their events.
 func TestSweepBySizeThenErase(t *testing.T) {
-	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
+		Now: func() time.Time { return start }})
 	due := trigger.At(start.Add(300 * 24 * time.Hour))
 	e := sinks.EventRecord{Event: topics.Event{
 		Type: "trigger.registered", Version: 1, Trigger: "ann's", Tenant: "default", Seq: 1, State: "PENDING",
@@ -149,7 +153,8 @@ func TestSweepBySizeThenErase(t *testing.T) {
 	if err != nil || len(page.Events) != 0 {
 		t.Fatalf("the oldest event is still there: %+v, %v", page.Events, err)
 	}
-	e.Type, e.State, e.Seq, e.EventUS, e.UserID, e.ScheduledAt = "trigger.erased", "ERASED", 2, start.Add(500*time.Minute).UnixMicro(), "", ""
+	e.Type, e.State, e.Seq, e.EventUS, e.UserID, e.ScheduledAt = "trigger.erased", "ERASED", 2,
+		start.Add(500*time.Minute).UnixMicro(), "", ""
 	e.Offset = 1000
 	apply(t, s, e)
 	minute, err := s.ByMinute(context.Background(), sinks.MinuteQuery{Minute: sinks.MinuteOf(due)})
@@ -186,7 +191,8 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if next, rows := progress[0].Next, count(t, second, tableEvents); next != int64(rows) || next%10 != 0 || next < 60 {
+		if next, rows := progress[0].Next, count(t, second, tableEvents); next != int64(rows) || next%10 != 0 ||
+			next < 60 {
 			t.Errorf("seed %d: progress %d and %d rows", seed, next, rows)
 		}
 	}
@@ -322,7 +328,8 @@ func TestFlushesRest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
 	synctest.Test(t, func(t *testing.T) {
 		disk := pacetest.New(time.Millisecond)
-		s := openTest(t, Options{Dir: "h", FS: disk, MaxBytes: 1 << 20, SweepEvery: -1, Now: func() time.Time { return start }})
+		s := openTest(t, Options{Dir: "h", FS: disk, MaxBytes: 1 << 20, SweepEvery: -1,
+			Now: func() time.Time { return start }})
 		applyNoise(t, s, 200)
 		check := func(what string, do func() error, rests bool) {
 			t.Helper()

@@ -22,20 +22,23 @@ func FuzzKeys(f *testing.F) {
 		if got := bytes.Compare(eventKey(t1, k1, c1), eventKey(t2, k2, c2)); got != want {
 			t.Fatalf("event keys compare %d, want %d", got, want)
 		}
-		if tenant, key, c, err := parseEventKey(eventKey(t1, k1, c1)); err != nil || tenant != t1 || key != k1 || c != c1 {
+		if tenant, key, c, err := parseEventKey(eventKey(t1, k1, c1)); err != nil || tenant != t1 || key != k1 ||
+			c != c1 {
 			t.Fatalf("event key came apart into %q %q %+v, %v", tenant, key, c, err)
 		}
 		if tenant, key, c, err := parseAgeKey(ageKey(t1, k1, c1)); err != nil || tenant != t1 || key != k1 || c != c1 {
 			t.Fatalf("age key came apart into %q %q %+v, %v", tenant, key, c, err)
 		}
-		if got := bytes.Compare(ageKey("", "", c1), ageKey("", "", c2)); got != cmp.Or(cmp.Compare(us1, us2), cmp.Compare(seq1, seq2)) {
+		if got := bytes.Compare(ageKey("", "", c1), ageKey("", "", c2)); got != cmp.Or(cmp.Compare(us1, us2),
+			cmp.Compare(seq1, seq2)) {
 			t.Fatalf("age keys compare %d", got)
 		}
 		m := sinks.MinuteKey{Due: trigger.Instant(us1), Tenant: t1, Trigger: k1}
 		if got, err := parseMinuteKey(minuteKey(m)); err != nil || got != m {
 			t.Fatalf("minute key came apart into %+v, %v", got, err)
 		}
-		if tenant, key, err := parseStateKey(triggerPrefix(tableState, t1, k1)); err != nil || tenant != t1 || key != k1 {
+		if tenant, key, err := parseStateKey(triggerPrefix(tableState, t1, k1)); err != nil || tenant != t1 ||
+			key != k1 {
 			t.Fatalf("state key came apart into %q %q, %v", tenant, key, err)
 		}
 		if p := triggerPrefix(tableEvents, t1, k1); (t1 != t2 || k1 != k2) && bytes.HasPrefix(eventKey(t2, k2, c2), p) {

@@ -48,12 +48,16 @@ func columnsOf(r any) columns {
 	switch r := r.(type) {
 	case *sinks.StateRow:
 		return columns{[]column{
-			(*text)(&r.State), (*text)(&r.PreviousState), (*text)(&r.Type), (*text)(&r.Reason), (*number)(&r.Revision), (*number)(&r.Seq),
-			(*instant)(&r.ScheduledAt), (*text)(&r.Occurrence), (*text)(&r.LocalTime), (*text)(&r.Timezone), (*text)(&r.Channel),
-			(*text)(&r.UserID), (*text)(&r.CorrelationID), (*number)(&r.Attempt), (*tags)(&r.Tags), (*number)(&r.ErasedUS),
+			(*text)(&r.State), (*text)(&r.PreviousState), (*text)(&r.Type), (*text)(&r.Reason), (*number)(&r.Revision),
+			(*number)(&r.Seq),
+			(*instant)(&r.ScheduledAt), (*text)(&r.Occurrence), (*text)(&r.LocalTime), (*text)(&r.Timezone),
+			(*text)(&r.Channel),
+			(*text)(&r.UserID), (*text)(&r.CorrelationID), (*number)(&r.Attempt), (*tags)(&r.Tags),
+			(*number)(&r.ErasedUS),
 		}, &r.Eras}
 	case *sinks.MinuteRow:
-		return columns{[]column{(*text)(&r.State), (*text)(&r.Occurrence), (*text)(&r.Channel), (*text)(&r.UserID), (*number)(&r.FiredUS)}, nil}
+		return columns{[]column{(*text)(&r.State), (*text)(&r.Occurrence), (*text)(&r.Channel), (*text)(&r.UserID),
+			(*number)(&r.FiredUS)}, nil}
 	}
 	panic(fmt.Sprintf("history: %T is no row", r))
 }

@@ -18,15 +18,21 @@ import (
 
 var (
 	goldenState = sinks.StateRow{
-		State: sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"}, Type: sinks.Cell[string]{US: 2000, Until: 70, V: "occurrence.fired"},
-		Reason: sinks.Cell[string]{US: 2000, Until: 70}, Revision: sinks.Cell[int64]{US: 2000, Until: 70, V: 3}, Seq: sinks.Cell[int64]{US: 2000, Until: 70, V: 9},
-		ScheduledAt: sinks.Cell[trigger.Instant]{US: 1000, Until: 60, V: 1_700_000_000_000}, UserID: sinks.Cell[string]{US: 1000, Until: 60, V: "ann"},
-		Attempt: sinks.Cell[int64]{US: 2000, Until: 70, V: -1}, Tags: sinks.Cell[map[string]string]{US: 1000, Until: 60, V: map[string]string{"b": "2", "a": "1"}},
-		ErasedUS: sinks.Cell[int64]{US: 500, Until: 50, V: 500},
-		Eras:     map[int]sinks.Cell[bool]{202611: {US: 2000, Until: 70, V: true}, 202610: {US: 1000, Until: 60, V: true}},
+		State:  sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"},
+		Type:   sinks.Cell[string]{US: 2000, Until: 70, V: "occurrence.fired"},
+		Reason: sinks.Cell[string]{US: 2000, Until: 70}, Revision: sinks.Cell[int64]{US: 2000, Until: 70, V: 3},
+		Seq:         sinks.Cell[int64]{US: 2000, Until: 70, V: 9},
+		ScheduledAt: sinks.Cell[trigger.Instant]{US: 1000, Until: 60, V: 1_700_000_000_000},
+		UserID:      sinks.Cell[string]{US: 1000, Until: 60, V: "ann"},
+		Attempt:     sinks.Cell[int64]{US: 2000, Until: 70, V: -1},
+		Tags:        sinks.Cell[map[string]string]{US: 1000, Until: 60, V: map[string]string{"b": "2", "a": "1"}},
+		ErasedUS:    sinks.Cell[int64]{US: 500, Until: 50, V: 500},
+		Eras: map[int]sinks.Cell[bool]{202611: {US: 2000, Until: 70, V: true},
+			202610: {US: 1000, Until: 60, V: true}},
 	}
 	goldenMinute = sinks.MinuteRow{
-		State: sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"}, Channel: sinks.Cell[string]{US: 1000, Until: 60, V: "push"},
+		State:   sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"},
+		Channel: sinks.Cell[string]{US: 1000, Until: 60, V: "push"},
 		FiredUS: sinks.Cell[int64]{US: 2000, Until: 70, V: 2000},
 	}
 )
@@ -58,7 +64,8 @@ func TestGoldenRows(t *testing.T) {
 
 const (
 	goldenStateHex = "02" +
-		"a01f8c01bdc004" + "054649524544" + "106f6363757272656e63652e6669726564" + "00" + "06" + "12" + "01" + "01f3ae0c" +
+		"a01f8c01bdc004" + "054649524544" + "106f6363757272656e63652e6669726564" + "00" + "06" + "12" + "01" +
+		"01f3ae0c" +
 		"d00f78c09005" + "80a0abfef962" + "03616e6e" + "020161013101620132" + "01f2ae0c" +
 		"e80764808002" + "e807"
 	goldenMinuteHex = "02" + "a01f8c0111" + "054649524544" + "a01f" + "d00f7804" + "0470757368"
@@ -81,7 +88,8 @@ func TestFormat1(t *testing.T) {
 	}
 	late := sinks.EventRecord{Partition: 1, Offset: 1} // replayed: what the trigger was before it was erased
 	late.Event = topics.Event{
-		Type: "trigger.registered", Trigger: "erased", Tenant: "default", Seq: 2, State: "PENDING", EventUS: start.UnixMicro() + 1,
+		Type: "trigger.registered", Trigger: "erased", Tenant: "default", Seq: 2, State: "PENDING",
+		EventUS:     start.UnixMicro() + 1,
 		ScheduledAt: trigger.At(due).String(), UserID: "ann", Payload: []byte(`{"x":1}`),
 	}
 	late.Raw = []byte(`{"type":"trigger.registered","user_id":"ann"}`)
@@ -93,11 +101,13 @@ func TestFormat1(t *testing.T) {
 	apply(t, s, late, fired)
 	for range 2 { // as it is merged by a reader, and by a compaction
 		kept, ok, err := s.Trigger(ctx, "default", "kept")
-		if err != nil || !ok || kept.State != "FIRED" || kept.UserID != "ann" || len(kept.Tags) != 2 || kept.Channel != "push" {
+		if err != nil || !ok || kept.State != "FIRED" || kept.UserID != "ann" || len(kept.Tags) != 2 ||
+			kept.Channel != "push" {
 			t.Errorf("kept: %+v, %v, %v", kept, ok, err)
 		}
 		erased, ok, err := s.Trigger(ctx, "default", "erased")
-		if err != nil || !ok || erased.State != "ERASED" || erased.UserID != "" || erased.Tags != nil || erased.ErasedUS != start.UnixMicro()+2 {
+		if err != nil || !ok || erased.State != "ERASED" || erased.UserID != "" || erased.Tags != nil ||
+			erased.ErasedUS != start.UnixMicro()+2 {
 			t.Errorf("erased: %+v, %v, %v", erased, ok, err)
 		}
 		page, err := s.Events(ctx, sinks.EventQuery{Tenant: "default", Trigger: "erased"})
@@ -138,12 +148,15 @@ func TestMergeInStore(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := newRand(seed)
 	s := openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1, Now: func() time.Time { return start }})
-	types := []trigger.FactType{trigger.Registered, trigger.Rescheduled, trigger.CancelledFact, trigger.OccurrenceFired, trigger.ErasedFact, trigger.Duplicate}
+	types := []trigger.FactType{trigger.Registered, trigger.Rescheduled, trigger.CancelledFact, trigger.OccurrenceFired,
+		trigger.ErasedFact, trigger.Duplicate}
 	want := map[string]*sinks.StateRow{}
 	for n := range 600 {
-		key, at := fmt.Sprintf("k%d", rng.IntN(5)), start.Add(-time.Duration(rng.IntN(90*24))*time.Hour).Add(time.Duration(n))
+		key, at := fmt.Sprintf("k%d", rng.IntN(5)), start.Add(-time.Duration(rng.IntN(90*24))*time.Hour).
+			Add(time.Duration(n))
 		e := topics.Event{
-			Type: string(types[rng.IntN(len(types))]), Trigger: key, Tenant: "t", Seq: int64(n), State: "PENDING", EventUS: at.UnixMicro() + int64(n),
+			Type: string(types[rng.IntN(len(types))]), Trigger: key, Tenant: "t", Seq: int64(n), State: "PENDING",
+			EventUS:     at.UnixMicro() + int64(n),
 			ScheduledAt: trigger.At(start.Add(time.Duration(rng.IntN(5)) * time.Minute)).String(),
 		}
 		if rng.IntN(2) == 0 {

@@ -75,7 +75,8 @@ func (s *Store) openOrReplace() (err error) {
 		return wrap("open history", err)
 	}
 	aside := fmt.Sprintf("%s.corrupt-%d", s.opts.Dir, s.opts.Now().Unix())
-	s.opts.Logger.Error("history: directory is corrupt; set aside, filling a new one from the log", "to", aside, "err", err)
+	s.opts.Logger.Error("history: directory is corrupt; set aside, filling a new one from the log", "to", aside, "err",
+		err)
 	if err := s.opts.FS.Rename(s.opts.Dir, aside); err != nil {
 		return fmt.Errorf("set corrupt history aside: %w", err)
 	}
@@ -134,7 +135,8 @@ func (s *Store) checkFormat() error {
 	case formatJSON:
 		return s.writeFormat()
 	}
-	return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove the directory and it is filled again from the log",
+	return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove "+
+		"the directory and it is filled again from the log",
 		s.opts.Dir, v, formatVersion)
 }
 

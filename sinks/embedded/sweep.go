@@ -88,7 +88,8 @@ func (s *Store) dropExpiredRows() error {
 		s.dropRows(states, after(states), func(v []byte) (bool, error) {
 			var row sinks.StateRow
 			err := decodeRow(v, &row)
-			return row.State.Live(now) || slices.ContainsFunc(erasOf(&row), func(c sinks.Cell[bool]) bool { return c.Live(now) }), err
+			return row.State.Live(now) || slices.ContainsFunc(erasOf(&row),
+				func(c sinks.Cell[bool]) bool { return c.Live(now) }), err
 		}),
 		s.dropRows([]byte{tableMinute}, minutePrefix(oldest), func(v []byte) (bool, error) {
 			var row sinks.MinuteRow
@@ -182,7 +183,8 @@ func (s *Store) dropToSize() error {
 		return err
 	}
 	count := 0
-	if err := s.sweepOver([]byte{tableByAge}, after([]byte{tableByAge}), func(_, _ []byte) error { count++; return nil }); err != nil {
+	if err := s.sweepOver([]byte{tableByAge}, after([]byte{tableByAge}),
+		func(_, _ []byte) error { count++; return nil }); err != nil {
 		return err
 	}
 	drop := count - int(float64(count)*0.9*float64(s.opts.MaxBytes)/float64(used))

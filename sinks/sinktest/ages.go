@@ -29,7 +29,8 @@ func testAges(t *testing.T, w *world) {
 	for _, age := range ages {
 		for _, size := range []int{1, 2, 1000} {
 			t.Run(fmt.Sprintf("day %d in batches of %d", age, size), func(t *testing.T) {
-				w := &world{t: t, open: w.open, h: w.h, rand: w.rand, seq: map[string]int64{}, tenant: fmt.Sprintf("t%08x", w.rand.Uint32())}
+				w := &world{t: t, open: w.open, h: w.h, rand: w.rand, seq: map[string]int64{},
+					tenant: fmt.Sprintf("t%08x", w.rand.Uint32())}
 				s := w.lives(time.Now().UTC().Add(-time.Duration(age)*oldDay), oldDay)
 				written := s.until(time.Now())
 				for part := range slices.Chunk(written, size) {
@@ -121,7 +122,8 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 		s.events = append(s.events, e)
 	}
 	ann := func(r *sinks.EventRecord) {
-		r.UserID, r.CorrelationID, r.Timezone, r.Tags = "ann", "order-5", "Europe/Zurich", map[string]string{"type": "reminder"}
+		r.UserID, r.CorrelationID, r.Timezone, r.Tags = "ann", "order-5", "Europe/Zurich",
+			map[string]string{"type": "reminder"}
 		r.Detail, r.Payload = "to +41 79 000 00 00", []byte(`{"title":"Take pills"}`)
 	}
 	// Fired while its registration, which waits for its due, has longer to live.
@@ -278,7 +280,8 @@ func sameEvents(got, want []sinks.EventRecord) bool {
 func spell(all []sinks.EventRecord) (text string) {
 	for _, e := range all {
 		e = canonical(e)
-		text += fmt.Sprintf("\n  %d %s %s user=%q tags=%v corr=%q detail=%q payload=%s due=%s", e.EventUS, e.Type, e.State, e.UserID, e.Tags, e.CorrelationID,
+		text += fmt.Sprintf("\n  %d %s %s user=%q tags=%v corr=%q detail=%q payload=%s due=%s", e.EventUS, e.Type,
+			e.State, e.UserID, e.Tags, e.CorrelationID,
 			e.Detail, e.Payload, e.ScheduledAt)
 	}
 	return text

@@ -31,7 +31,8 @@ func Bench(b *testing.B, open func(testing.TB) sinks.History) {
 				}
 			}
 			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
-			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(n), "cpu-µs/event") // of this process: other work on the machine does not count
+			// of this process: other work on the machine does not count
+			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(n), "cpu-µs/event")
 		})
 	}
 }
@@ -89,8 +90,10 @@ func (s *Stream) event(n, phase int) sinks.EventRecord {
 	step, late := 0, int64(2)
 	due := time.UnixMicro(s.us).Add(7 * time.Minute)
 	r.Event = topics.Event{
-		EventID: topics.EventID(r.Partition, s.us), Version: 1, Trigger: key, Tenant: s.tenant, Revision: 1, Seq: int64(phase + 1),
-		OccurredAt: trigger.Instant(s.us / 1000).String(), EventUS: s.us, Channel: "push", UserID: fmt.Sprintf("u_%d", n%5000),
+		EventID: topics.EventID(r.Partition, s.us), Version: 1, Trigger: key, Tenant: s.tenant, Revision: 1,
+		Seq:        int64(phase + 1),
+		OccurredAt: trigger.Instant(s.us / 1000).String(), EventUS: s.us, Channel: "push",
+		UserID: fmt.Sprintf("u_%d", n%5000),
 		Source: fmt.Sprintf("waterclock.commands/%d/%d", r.Partition, s.offset), Occurrence: trigger.At(due).String(),
 	}
 	switch phase {
@@ -98,7 +101,8 @@ func (s *Stream) event(n, phase int) sinks.EventRecord {
 		r.Type, r.State, r.ScheduledAt = "trigger.registered", "PENDING", trigger.At(due).String()
 		r.Payload = s.payload()
 	case 1:
-		r.Type, r.State, r.PreviousState, r.ScheduledAt = "occurrence.fired", "IN_FLIGHT", "PENDING", trigger.At(due).String()
+		r.Type, r.State, r.PreviousState, r.ScheduledAt = "occurrence.fired", "IN_FLIGHT", "PENDING",
+			trigger.At(due).String()
 		r.Step, r.Attempt, r.LatenessMS, r.DueTopic = &step, 1, &late, "waterclock.due.push"
 	default:
 		r.Type, r.State, r.PreviousState, r.Step, r.Attempt = "delivery.delivered", "FIRED", "IN_FLIGHT", &step, 1

@@ -45,7 +45,8 @@ func testErase(t *testing.T, w *world) {
 		c.replay(all)
 		w.requireEvents(c.name, append(blanked(all[:3]), all[3]))
 		s, ok := w.state(c.name)
-		if !ok || s.State != "ERASED" || s.UserID != "" || s.Tags != nil || s.CorrelationID != "" || s.ErasedUS != all[3].EventUS {
+		if !ok || s.State != "ERASED" || s.UserID != "" || s.Tags != nil || s.CorrelationID != "" ||
+			s.ErasedUS != all[3].EventUS {
 			t.Errorf("%s: state %+v", c.name, s)
 		}
 		if got := w.minute(at, 10); len(got) != 1 || got[0].UserID != "" {
@@ -70,7 +71,9 @@ func testExpiry(t *testing.T, w *world) {
 	const retention = time.Hour
 	w.reopen(retention)
 	now := time.Now().UTC()
-	gone, ending, fresh := w.event("gone", trigger.Registered, trigger.Cancelled), w.event("ending", trigger.Registered, trigger.Cancelled), w.event("fresh", trigger.Registered, trigger.Cancelled)
+	gone, ending, fresh := w.event("gone", trigger.Registered, trigger.Cancelled),
+		w.event("ending", trigger.Registered, trigger.Cancelled),
+		w.event("fresh", trigger.Registered, trigger.Cancelled)
 	w.at(&gone, now.Add(-retention-time.Minute))
 	w.at(&ending, now.Add(-retention+4*time.Second))
 	w.at(&fresh, now)

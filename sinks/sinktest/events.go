@@ -12,7 +12,8 @@ import (
 )
 
 // event makes the next event of a trigger, a second after the one before.
-func (w *world) event(key string, t trigger.FactType, state trigger.Status, edit ...func(*sinks.EventRecord)) sinks.EventRecord {
+func (w *world) event(key string, t trigger.FactType, state trigger.Status,
+	edit ...func(*sinks.EventRecord)) sinks.EventRecord {
 	w.us++
 	at := w.start.Add(time.Duration(w.us) * time.Second)
 	w.seq[key]++
@@ -59,9 +60,11 @@ func (w *world) life(key string, at time.Time) []sinks.EventRecord {
 		}),
 		w.event(key, trigger.OccurrenceFired, trigger.InFlight, due(at), o, user("u_81"), func(r *sinks.EventRecord) {
 			step, late := 0, int64(3)
-			r.Step, r.Attempt, r.LatenessMS, r.PreviousState, r.DueTopic = &step, 1, &late, "PENDING", "waterclock.due.push"
+			r.Step, r.Attempt, r.LatenessMS, r.PreviousState, r.DueTopic = &step, 1, &late, "PENDING",
+				"waterclock.due.push"
 		}),
-		w.event(key, trigger.DeliveryDelivered, trigger.Fired, o, user("u_81"), func(r *sinks.EventRecord) { r.PreviousState = "IN_FLIGHT" }),
+		w.event(key, trigger.DeliveryDelivered, trigger.Fired, o, user("u_81"),
+			func(r *sinks.EventRecord) { r.PreviousState = "IN_FLIGHT" }),
 	}
 }
 

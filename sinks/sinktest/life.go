@@ -22,7 +22,8 @@ func testLife(t *testing.T, w *world) {
 	want := sinks.TriggerState{
 		Tenant: w.tenant, Trigger: "hold-8c4", State: "FIRED", PreviousState: "IN_FLIGHT",
 		Type: "delivery.delivered", Revision: 1, Seq: 3, EventUS: life[2].EventUS, ScheduledAt: trigger.At(at),
-		Occurrence: trigger.At(at).String(), Channel: "push", UserID: "u_81", Attempt: 1, Tags: map[string]string{"type": "reminder"},
+		Occurrence: trigger.At(at).String(), Channel: "push", UserID: "u_81", Attempt: 1,
+		Tags: map[string]string{"type": "reminder"},
 	}
 	if !ok || !reflect.DeepEqual(s, want) {
 		t.Fatalf("state\n got %+v %v\nwant %+v", s, ok, want)
@@ -131,7 +132,8 @@ func testStateNewest(t *testing.T, w *world) {
 		w.event("k", trigger.Registered, trigger.Pending, due(at), user("ann"), func(r *sinks.EventRecord) {
 			r.Timezone, r.LocalTime, r.CorrelationID = "Europe/Zurich", "09:00", "c1"
 		}),
-		w.event("k", trigger.DeliveryRetried, trigger.InFlight, due(at.Add(time.Hour)), func(r *sinks.EventRecord) { r.Attempt, r.Reason = 2, "timeout" }),
+		w.event("k", trigger.DeliveryRetried, trigger.InFlight, due(at.Add(time.Hour)),
+			func(r *sinks.EventRecord) { r.Attempt, r.Reason = 2, "timeout" }),
 	)
 	w.apply(w.event("k", trigger.CancelledFact, trigger.Cancelled, func(r *sinks.EventRecord) { r.Revision = 2 }))
 	s, ok := w.state("k")
@@ -146,7 +148,8 @@ func testStateNewest(t *testing.T, w *world) {
 }
 
 func testUnicodeKeys(t *testing.T, w *world) {
-	keys := []string{"ü", "日本語/トリガー", "⏰⏰", "a/b", "a", "a\x00b", "a\x00", "e\u0301", "é", strings.Repeat("ß", 127), "' OR 1=1 --", " "}
+	keys := []string{"ü", "日本語/トリガー", "⏰⏰", "a/b", "a", "a\x00b", "a\x00", "e\u0301", "é", strings.Repeat("ß", 127),
+		"' OR 1=1 --", " "}
 	want := map[string][]sinks.EventRecord{}
 	at := w.futureMinute()
 	for _, k := range keys {

@@ -48,13 +48,15 @@ func testPaging(t *testing.T, w *world) {
 	}
 
 	// A cursor holds its place while events are added: that is how a list is followed.
-	page, err := w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k", After: sinks.CursorOf(&want[24])})
+	page, err := w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k",
+		After: sinks.CursorOf(&want[24])})
 	if err != nil || len(page.Events) != 0 || !page.Next.IsZero() {
 		t.Fatalf("after the last: %+v %v", page, err)
 	}
 	late := w.event("k", trigger.CancelledFact, trigger.Cancelled)
 	w.apply(late)
-	page, err = w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k", After: sinks.CursorOf(&want[24])})
+	page, err = w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k",
+		After: sinks.CursorOf(&want[24])})
 	if err != nil || len(page.Events) != 1 || page.Events[0].EventUS != late.EventUS {
 		t.Fatalf("after the last, once there is one more: %+v %v", page, err)
 	}
@@ -90,7 +92,8 @@ func requireSame(t *testing.T, what string, got, want []sinks.EventRecord) {
 	}
 	for i := range got {
 		if got[i].EventUS != want[i].EventUS || got[i].Seq != want[i].Seq {
-			t.Fatalf("%s: event %d is %d/%d, want %d/%d", what, i, got[i].EventUS, got[i].Seq, want[i].EventUS, want[i].Seq)
+			t.Fatalf("%s: event %d is %d/%d, want %d/%d", what, i, got[i].EventUS, got[i].Seq, want[i].EventUS,
+				want[i].Seq)
 		}
 	}
 }
@@ -110,7 +113,8 @@ func testMinute(t *testing.T, w *world) {
 			return []sinks.EventRecord{register(at, k)}
 		}, "PENDING", ""},
 		{"rescheduled", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(to), before(at))}
+			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(to),
+				before(at))}
 		}, "MOVED", "PENDING"},
 		{"rescheduled and back", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{
@@ -119,13 +123,16 @@ func testMinute(t *testing.T, w *world) {
 			}
 		}, "PENDING", "MOVED"},
 		{"rescheduled to the same", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(at), before(at))}
+			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Pending, due(at),
+				before(at))}
 		}, "PENDING", ""},
 		{"rescheduled while paused", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Paused, due(to), before(at))}
+			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Rescheduled, trigger.Paused, due(to),
+				before(at))}
 		}, "MOVED", "PAUSED"},
 		{"replaced", func(at, to time.Time, k string) []sinks.EventRecord {
-			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Replaced, trigger.Pending, due(to), before(at))}
+			return []sinks.EventRecord{register(at, k), w.event(k, trigger.Replaced, trigger.Pending, due(to),
+				before(at))}
 		}, "MOVED", "PENDING"},
 		{"cancelled", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{register(at, k), w.event(k, trigger.CancelledFact, trigger.Cancelled, due(at))}
@@ -184,13 +191,17 @@ func testMinutePaging(t *testing.T, w *world) {
 	at := w.futureMinute()
 	var all []sinks.EventRecord
 	for i := range 150 {
-		all = append(all, w.event(fmt.Sprintf("k%03d", i), trigger.Registered, trigger.Pending, due(at.Add(time.Duration(w.rand.IntN(5))*time.Second))))
+		all = append(all, w.event(fmt.Sprintf("k%03d", i), trigger.Registered, trigger.Pending,
+			due(at.Add(time.Duration(w.rand.IntN(5))*time.Second))))
 	}
 	all = append(all, w.event("before", trigger.Registered, trigger.Pending, due(at.Add(-time.Millisecond))),
 		w.event("behind", trigger.Registered, trigger.Pending, due(at.Add(time.Minute))))
 	w.apply(all...)
 	want := w.minute(at, 1000)
-	if len(want) != 150 || !slices.IsSortedFunc(want, func(a, b sinks.MinuteEntry) int { return a.Cursor().Compare(b.Cursor()) }) {
+	if len(want) != 150 || !slices.IsSortedFunc(want, func(a,
+		b sinks.MinuteEntry) int {
+		return a.Cursor().Compare(b.Cursor())
+	}) {
 		t.Fatalf("%d entries, want 150 in order", len(want))
 	}
 	for _, limit := range []int{1, 40, 149, 150} {
@@ -206,7 +217,8 @@ func (w *world) checkShards(at time.Time, want []sinks.MinuteEntry) {
 	w.t.Helper()
 	sum := 0
 	for shard := range sinks.Shards {
-		page, err := w.h.ByMinute(context.Background(), sinks.MinuteQuery{Minute: sinks.MinuteOf(trigger.At(at)), Shards: []int{shard}, Limit: 1000})
+		page, err := w.h.ByMinute(context.Background(), sinks.MinuteQuery{Minute: sinks.MinuteOf(trigger.At(at)),
+			Shards: []int{shard}, Limit: 1000})
 		if err != nil {
 			w.t.Fatal(err)
 		}

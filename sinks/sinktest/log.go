@@ -47,7 +47,8 @@ func NewLog(t testing.TB) *Log {
 	}
 	t.Cleanup(c.Close)
 	l := &Log{t: t, brokers: c.ListenAddrs(), clock: time.Now().Add(-time.Hour).UnixMicro(), seq: map[string]int64{}}
-	l.client, err = kgo.NewClient(kgo.SeedBrokers(l.brokers...), kgo.DefaultProduceTopic(topic), kgo.TransactionalID("engine"))
+	l.client, err = kgo.NewClient(kgo.SeedBrokers(l.brokers...), kgo.DefaultProduceTopic(topic),
+		kgo.TransactionalID("engine"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func (l *Log) Lives(prefix string, n int) (all []topics.Event) {
 	due := time.Now().Add(time.Hour)
 	for i := range n {
 		k := fmt.Sprintf("%s-%d", prefix, i)
-		all = append(all, l.Event(k, trigger.Registered, trigger.Pending, due), l.Event(k, trigger.OccurrenceFired, trigger.InFlight, due),
+		all = append(all, l.Event(k, trigger.Registered, trigger.Pending, due),
+			l.Event(k, trigger.OccurrenceFired, trigger.InFlight, due),
 			l.Event(k, trigger.DeliveryDelivered, trigger.Fired, time.Time{}))
 	}
 	return all

@@ -148,13 +148,17 @@ func testConcurrent(t *testing.T, w *world) {
 func testModel(t *testing.T, w *world) {
 	at := w.futureMinute()
 	types := []trigger.FactType{
-		trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed, trigger.CancelledFact,
-		trigger.Snoozed, trigger.Skipped, trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.DeliveryAccepted, trigger.Duplicate,
+		trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed,
+		trigger.CancelledFact,
+		trigger.Snoozed, trigger.Skipped, trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.DeliveryAccepted,
+		trigger.Duplicate,
 	}
-	m := model{w: w, state: map[string]sinks.TriggerState{}, minute: map[sinks.MinuteCursor]string{}, events: map[string][]sinks.EventRecord{}}
+	m := model{w: w, state: map[string]sinks.TriggerState{}, minute: map[sinks.MinuteCursor]string{},
+		events: map[string][]sinks.EventRecord{}}
 	var all []sinks.EventRecord
 	for range 400 {
-		e := w.event(fmt.Sprintf("m%d", w.rand.IntN(6)), types[w.rand.IntN(len(types))], trigger.Status(1+w.rand.IntN(7)),
+		e := w.event(fmt.Sprintf("m%d", w.rand.IntN(6)), types[w.rand.IntN(len(types))],
+			trigger.Status(1+w.rand.IntN(7)),
 			due(at.Add(time.Duration(w.rand.IntN(3))*20*time.Second)))
 		if w.rand.IntN(3) == 0 {
 			before(at.Add(time.Duration(w.rand.IntN(3)) * 20 * time.Second))(&e)
@@ -186,14 +190,16 @@ func (m *model) apply(e sinks.EventRecord) {
 	m.events[e.Trigger] = append(m.events[e.Trigger], e)
 	s := m.state[e.Trigger]
 	s.State, s.Type, s.Seq = e.State, e.Type, e.Seq
-	wentOut := strings.HasPrefix(e.Type, "delivery.") || e.Type == "occurrence.expired" || e.Type == "occurrence.fired" && e.Attempt > 1
+	wentOut := strings.HasPrefix(e.Type, "delivery.") || e.Type == "occurrence.expired" ||
+		e.Type == "occurrence.fired" && e.Attempt > 1
 	if e.UserID != "" && !wentOut { // that user may be of what the trigger was before
 		s.UserID = e.UserID
 	}
 	m.state[e.Trigger] = s
 	name := map[string]string{
 		"trigger.registered": "PENDING", "trigger.replaced": "PENDING", "trigger.rescheduled": "PENDING",
-		"trigger.resumed": "PENDING", "occurrence.snoozed": "PENDING", "trigger.paused": "PAUSED", "trigger.cancelled": "CANCELLED",
+		"trigger.resumed": "PENDING", "occurrence.snoozed": "PENDING", "trigger.paused": "PAUSED",
+		"trigger.cancelled":  "CANCELLED",
 		"occurrence.skipped": "SKIPPED", "occurrence.fired": "FIRED", "occurrence.expired": "EXPIRED",
 	}[e.Type]
 	if name == "" {
@@ -217,7 +223,8 @@ func (m *model) compare(at time.Time) {
 	m.w.t.Helper()
 	for k, want := range m.state {
 		m.w.requireEvents(k, m.events[k])
-		if s, _ := m.w.state(k); s.State != want.State || s.Type != want.Type || s.Seq != want.Seq || s.UserID != want.UserID {
+		if s, _ := m.w.state(k); s.State != want.State || s.Type != want.Type || s.Seq != want.Seq ||
+			s.UserID != want.UserID {
 			m.w.t.Errorf("state of %s: %+v, want %+v", k, s, want)
 		}
 	}

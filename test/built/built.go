@@ -20,7 +20,10 @@ var Waterclock = sync.OnceValues(func() (string, error) { return build("waterclo
 // Failpoints is a binary that can be told to strike itself at a step of the
 // turn, to be built wrong, or to reach brokers through proxies
 // (internal/node/failpoints.go).
-var Failpoints = sync.OnceValues(func() (string, error) { return build("waterclock-failpoints", "-tags", "failpoints") })
+var Failpoints = sync.OnceValues(func() (string, error) {
+	return build("waterclock-failpoints", "-tags",
+		"failpoints")
+})
 
 // Next is the version after this one, as far as formats go.
 var Next = sync.OnceValues(func() (string, error) { return build("waterclock-next", "-tags", "nextformat") })
@@ -58,7 +61,8 @@ var Previous = sync.OnceValues(func() (string, error) {
 })
 
 // errNoHistory says what to do without the commit.
-var errNoHistory = errors.New("the version before is built from commit " + firstVersion[:7] + ", which this copy of the repository lacks and cannot fetch. " +
+var errNoHistory = errors.New("the version before is built from commit " + firstVersion[:7] +
+	", which this copy of the repository lacks and cannot fetch. " +
 	"Clone the repository whole (git fetch --unshallow), or name a binary of that commit by WATERCLOCK_TEST_PREVIOUS")
 
 // haveCommit fetches the commit if a shallow clone has not got it.
@@ -66,7 +70,8 @@ func haveCommit(root, commit string) error {
 	if exec.Command("git", "-C", root, "cat-file", "-e", commit+"^{commit}").Run() == nil {
 		return nil
 	}
-	out, err := exec.Command("git", "-C", root, "fetch", "--quiet", "--no-tags", "--depth", "1", "origin", commit).CombinedOutput()
+	out, err := exec.Command("git", "-C", root, "fetch", "--quiet", "--no-tags", "--depth", "1", "origin",
+		commit).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("git fetch origin %s: %w: %s", commit[:7], err, strings.TrimSpace(string(out)))
 	}

@@ -22,7 +22,8 @@ func TestShallowClone(t *testing.T) {
 		t.Fatalf("%v: %v", errNoHistory, err)
 	}
 	shallow := filepath.Join(t.TempDir(), "shallow")
-	if out, err := exec.Command("git", "clone", "--quiet", "--depth", "1", "file://"+root, shallow).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "clone", "--quiet", "--depth", "1", "file://"+root,
+		shallow).CombinedOutput(); err != nil {
 		t.Fatalf("git clone: %v: %s", err, out)
 	}
 	if exec.Command("git", "-C", shallow, "cat-file", "-e", firstVersion).Run() == nil {

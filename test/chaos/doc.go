@@ -18,7 +18,8 @@
 //
 // A round ends when everything has recovered: all brokers in sync, every
 // partition owned and firing, nothing overdue. That it takes over two minutes is
-// a failure of its own; the load ends after half a minute of it. The seed draws the order, and with a long enough budget every
+// a failure of its own; the load ends after half a minute of it. The seed draws the order, and with
+// a long enough budget every
 // fault meets every phase.
 //
 // # The network

@@ -80,9 +80,11 @@ func (e *engine) line() []string {
 	if e.guest.Namespace != "" {
 		line = []string{"ip", "netns", "exec", e.guest.Namespace}
 	}
-	line = append(line, e.file, "serve", "--config", e.w.config, "--roles", e.roles, "--data-dir", e.dir, "--listen", strings.TrimPrefix(e.url, "http://"))
+	line = append(line, e.file, "serve", "--config", e.w.config, "--roles", e.roles, "--data-dir", e.dir, "--listen",
+		strings.TrimPrefix(e.url, "http://"))
 	if e.guest.Addr != "" {
-		line = append(line, "--internal-listen", e.guest.Addr+":7070", "--admin-listen", strings.TrimPrefix(e.probe, "http://"))
+		line = append(line, "--internal-listen", e.guest.Addr+":7070", "--admin-listen",
+			strings.TrimPrefix(e.probe, "http://"))
 	}
 	return line
 }
@@ -216,7 +218,9 @@ func (w *world) healthy() error {
 	var all error
 	for _, p := range list {
 		if !p.Ready || p.Overdue > overdue || p.Lag > behind {
-			all = errors.Join(all, fmt.Errorf("partition %d of %q: ready %v, refused %q, doing %q, %d commands behind, %.1f s overdue", p.Partition, p.Owner, p.Ready, p.Refused, p.Doing, p.Lag, p.Overdue))
+			all = errors.Join(all,
+				fmt.Errorf("partition %d of %q: ready %v, refused %q, doing %q, %d commands behind, %.1f s overdue",
+					p.Partition, p.Owner, p.Ready, p.Refused, p.Doing, p.Lag, p.Overdue))
 		}
 	}
 	return all
@@ -237,5 +241,8 @@ func (w *world) partitions() ([]partition, error) {
 // pending says whether any trigger still waits for something.
 func (w *world) pending() bool {
 	list, err := w.partitions()
-	return err != nil || slices.ContainsFunc(list, func(p partition) bool { return !p.Ready || p.Pending > 0 || p.Lag > 0 })
+	return err != nil || slices.ContainsFunc(list, func(p partition) bool {
+		return !p.Ready || p.Pending > 0 ||
+			p.Lag > 0
+	})
 }

@@ -36,7 +36,8 @@ var clientFaults = []*fault{
 func (w *world) foreign(topic string) {
 	w.t.Helper()
 	w.foreigners++
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.TransactionalID(fmt.Sprintf("foreign-%d", w.foreigners)), kgo.TransactionTimeout(time.Minute),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.TransactionalID(fmt.Sprintf("foreign-%d",
+		w.foreigners)), kgo.TransactionTimeout(time.Minute),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		w.t.Error(err)

@@ -85,7 +85,8 @@ func (w *world) judge() {
 	w.findPanics()
 	w.t.Log("\n" + w.summary(report, tables))
 	if w.t.Failed() {
-		w.t.Logf("judge the recording again: waterclock events verify --from %s --acks %s --faults %s --set topics.prefix=%s --grace 5s",
+		w.t.Logf("judge the recording again: waterclock events verify --from %s --acks %s --faults %s --set "+
+			"topics.prefix=%s --grace 5s",
 			w.tape.dir, filepath.Join(w.tape.dir, "acks.ndjson"), filepath.Join(w.tape.dir, "faults.ndjson"), prefix)
 	}
 }
@@ -96,7 +97,8 @@ func (w *world) evidence() []check.Fault {
 	w.t.Helper()
 	var faults []check.Fault
 	for _, r := range w.rounds {
-		faults = append(faults, check.Fault{Name: r.phase.name + ": " + r.fault.name, From: r.from.UnixMilli(), To: r.to.UnixMilli()})
+		faults = append(faults, check.Fault{Name: r.phase.name + ": " + r.fault.name, From: r.from.UnixMilli(),
+			To: r.to.UnixMilli()})
 	}
 	writeLines(w, "acks.ndjson", w.load.acks)
 	writeLines(w, "faults.ndjson", faults)
@@ -193,10 +195,12 @@ func (w *world) summary(r *check.Report, tables string) string {
 	if w.s.root {
 		network = "in namespaces"
 	}
-	say("chaos, seed %d: %d brokers and %d engines %s, %d partitions, standby %d, %.0f s", w.s.seed, nodes, engines, network, partitions, w.standby, time.Since(w.begin).Seconds())
+	say("chaos, seed %d: %d brokers and %d engines %s, %d partitions, standby %d, %.0f s", w.s.seed, nodes, engines,
+		network, partitions, w.standby, time.Since(w.begin).Seconds())
 	say("%8s  %-9s %-48s %7s %12s", "at", "phase", "fault", "lasted", "recovered in")
 	for _, x := range w.rounds {
-		say("%8s  %-9s %-48s %5.1f s %10.1f s", w.at(x.from), x.phase.name, x.fault.name, x.healed.Sub(x.from).Seconds(), x.to.Sub(x.healed).Seconds())
+		say("%8s  %-9s %-48s %5.1f s %10.1f s", w.at(x.from), x.phase.name, x.fault.name,
+			x.healed.Sub(x.from).Seconds(), x.to.Sub(x.healed).Seconds())
 	}
 	for _, s := range w.surprises {
 		say("%s", s)
@@ -205,8 +209,10 @@ func (w *world) summary(r *check.Report, tables string) string {
 		say("not done here: %s", s)
 	}
 	l := w.load
-	say("load: %d triggers; %d commands acknowledged, %d with an unknown answer, %d calls over HTTP, %d receipts", l.n, len(l.acks), l.unknown, l.overHTTP, l.receipts)
-	say("%-18s %8s%8s%8s%8s%8s%8s%8s%8s %9s %9s %9s", "late by up to", "10 ms", "100 ms", "1 s", "5 s", "10 s", "30 s", "1 min", "more", "p50", "p99", "max")
+	say("load: %d triggers; %d commands acknowledged, %d with an unknown answer, %d calls over HTTP, %d receipts", l.n,
+		len(l.acks), l.unknown, l.overHTTP, l.receipts)
+	say("%-18s %8s%8s%8s%8s%8s%8s%8s%8s %9s %9s %9s", "late by up to", "10 ms", "100 ms", "1 s", "5 s", "10 s", "30 s",
+		"1 min", "more", "p50", "p99", "max")
 	for _, x := range []struct {
 		name string
 		late check.Lateness
@@ -217,7 +223,8 @@ func (w *world) summary(r *check.Report, tables string) string {
 		}
 		say("%s %6d ms %6d ms %6d ms", line, x.late.P50, x.late.P99, x.late.Max)
 	}
-	say("checker: %d violations; %d records, %d triggers (%d live), %d due events", r.Total(), r.Records, r.Triggers, r.Live, r.Fired)
+	say("checker: %d violations; %d records, %d triggers (%d live), %d due events", r.Total(), r.Records, r.Triggers,
+		r.Live, r.Fired)
 	for _, c := range check.Classes {
 		if n := r.Counts[c.Class]; n > 0 {
 			say("  %-4s %-28s %d", c.Class, c.Means, n)

@@ -43,7 +43,8 @@ const longest = 40 * time.Second
 
 func startLoad(w *world, seed uint64) *load {
 	l := &load{w: w, rng: rand.New(rand.NewPCG(seed, 2))}
-	l.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.RecordDeliveryTimeout(30*time.Second))
+	l.cl = w.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+		kgo.RecordDeliveryTimeout(30*time.Second))
 	ctx, cancel := context.WithCancel(context.Background())
 	var drawing, running sync.WaitGroup
 	drawing.Go(func() { l.run(ctx) })
@@ -141,7 +142,8 @@ var kinds = []kind{
 		l.after(second+4*time.Second, func() { l.json(key, `{"op":"resume"}`) })
 	}},
 	{3, func(l *load, key string, _, second time.Duration) {
-		l.json(key, `{"op":"register","recurrence":"FREQ=MINUTELY;BYSECOND=0,10,20,30,40,50","count":2,"misfire":"skip","timezone":"America/New_York"}`)
+		l.json(key,
+			`{"op":"register","recurrence":"FREQ=MINUTELY;BYSECOND=0,10,20,30,40,50","count":2,"misfire":"skip","timezone":"America/New_York"}`)
 		l.after(second, func() { l.json(key, `{"op":"run_now"}`) })
 	}},
 	{6, func(l *load, key string, first, _ time.Duration) { // answered by receipts
@@ -216,7 +218,8 @@ func (l *load) misplaced(key, value string, headers ...string) {
 }
 
 func commandRecord(key, value string, headers ...string) *kgo.Record {
-	r := &kgo.Record{Topic: prefix + "commands", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key), Value: []byte(value)}
+	r := &kgo.Record{Topic: prefix + "commands", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
+		Value: []byte(value)}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
 	}
@@ -275,7 +278,8 @@ func putOnce(ctx context.Context, url string, body []byte) (status int) {
 // now and then nothing.
 func (l *load) answer(ctx context.Context) {
 	cl := l.w.client(kgo.ConsumeTopics(prefix+"due.acked"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(300*time.Millisecond), kgo.UnknownTopicRetries(-1))
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(300*time.Millisecond),
+		kgo.UnknownTopicRetries(-1))
 	rng := rand.New(rand.NewPCG(l.w.s.seed, 3))
 	for ctx.Err() == nil {
 		fs := cl.PollFetches(ctx)
@@ -305,7 +309,8 @@ func (l *load) receipt(due *kgo.Record, draw int) {
 	l.mu.Unlock()
 	l.cl.Produce(context.Background(), &kgo.Record{
 		Topic: prefix + "receipts", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
-		Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"acked","outcome":%s,"attempt":%s}`, header(due, "ce_id"), outcome, header(due, "ce_wcattempt")),
+		Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"acked","outcome":%s,"attempt":%s}`, header(due, "ce_id"),
+			outcome, header(due, "ce_wcattempt")),
 	}, nil)
 }
 

@@ -42,7 +42,8 @@ func startTape(w *world) *tape {
 
 func (p *tape) record(ctx context.Context, follow bool) error {
 	p.began++
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.w.brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords(),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.w.brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()),
+		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(500*time.Millisecond), kgo.MetadataMaxAge(5*time.Second))
 	if err != nil {
 		return err

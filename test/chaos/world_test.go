@@ -162,7 +162,8 @@ func (w *world) startEngines() {
 // engine makes one that is not started yet. n is its number from 1.
 func (w *world) engine(name, roles string, n int) *engine {
 	w.t.Helper()
-	e := &engine{w: w, name: name, roles: roles, dir: filepath.Join(w.dir, name), log: filepath.Join(w.dir, name+".log")}
+	e := &engine{w: w, name: name, roles: roles, dir: filepath.Join(w.dir, name),
+		log: filepath.Join(w.dir, name+".log")}
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
@@ -243,7 +244,8 @@ const diskSize = "768m"
 // this process, however it dies: a shell waits for that.
 func (w *world) smallDisk(dir string) {
 	w.t.Helper()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+diskSize+",mode=0700", "tmpfs", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+diskSize+",mode=0700", "tmpfs",
+		dir).CombinedOutput(); err != nil {
 		w.t.Fatalf("mount: %v: %s", err, out)
 	}
 	undo := exec.Command("sh", "-c", `cat; umount -l "$0"`, dir)

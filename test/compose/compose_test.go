@@ -175,7 +175,8 @@ func TestOursIsHarmless(t *testing.T) {
 			if uid, _, _ := strings.Cut(s.User, ":"); uid == "" || uid == "0" || uid == "root" {
 				t.Errorf("runs as %q", s.User)
 			}
-			if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			if !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") ||
+				!slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
 				t.Error("may write to its image or gain privileges")
 			}
 		})
@@ -215,7 +216,8 @@ func TestKafkaKnowsItsSettings(t *testing.T) {
 			t.Errorf("%s means %s=%s, which Kafka does not know", name, setting, *value)
 		}
 	}
-	if v := load(t).Services["kafka"].Environment["KAFKA_ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS"]; v == nil || *v != "1" {
+	if v := load(t).Services["kafka"].Environment["KAFKA_ADD_PARTITIONS_TO_TXN_RETRY_BACKOFF_MS"]; v == nil ||
+		*v != "1" {
 		t.Error("add.partitions.to.txn.retry.backoff.ms is not 1: every turn would wait for it")
 	}
 }

@@ -45,8 +45,10 @@ func garbage() []bad {
 		return b
 	}
 	all := []bad{
-		keyed("empty key", ""), keyed("key of bad UTF-8", "a\xff\xfeb"), keyed("key with a control character", "a\x00b"), keyed("key with a line end", "a\nb"),
-		keyed("key of 300 bytes", strings.Repeat("k", 300)), keyed("key of the default tenant", "default/x"), keyed("leading slash", "/x"), keyed("trailing slash", "x/"),
+		keyed("empty key", ""), keyed("key of bad UTF-8", "a\xff\xfeb"),
+		keyed("key with a control character", "a\x00b"), keyed("key with a line end", "a\nb"),
+		keyed("key of 300 bytes", strings.Repeat("k", 300)), keyed("key of the default tenant", "default/x"),
+		keyed("leading slash", "/x"), keyed("trailing slash", "x/"),
 
 		text("empty value", "", "not_a_command", "", ""),
 		text("text", "hello", "not_a_command", "", ""),
@@ -58,7 +60,8 @@ func garbage() []bad {
 		raw("null with a time", nil, "ambiguous_tombstone", "", "", "wc-delay", "1s"),
 		raw("null with an op", nil, "ambiguous_tombstone", "", "", "wc-op", "register"),
 		raw("null with cancel and more", nil, "ambiguous_tombstone", "", "", "wc-op", "cancel", "wc-if-revision", "1"),
-		text("deep payload", `{"op":"register","delay":"1s","payload":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`}`, "", "", ""),
+		text("deep payload", `{"op":"register","delay":"1s","payload":`+strings.Repeat("[", 100_000)+strings.Repeat("]",
+			100_000)+`}`, "", "", ""),
 		text("deep object", strings.Repeat(`{"op":`, 50_000)+"1"+strings.Repeat("}", 50_000), "", "", ""),
 
 		text("unknown op", `{"op":"regsiter","delay":"1s"}`, "unknown_op", "op", "register"),
@@ -74,7 +77,8 @@ func garbage() []bad {
 		text("delay is an object", `{"op":"register","delay":{}}`, "invalid", "delay", ""),
 		text("tags is a text", `{"op":"register","delay":"1s","tags":"a"}`, "invalid", "tags", ""),
 		text("if_absent is a text", `{"op":"register","delay":"1s","if_absent":"yes"}`, "invalid", "if_absent", ""),
-		text("if_revision is a fraction", `{"op":"register","delay":"1s","if_revision":1.5}`, "invalid", "if_revision", ""),
+		text("if_revision is a fraction", `{"op":"register","delay":"1s","if_revision":1.5}`, "invalid", "if_revision",
+			""),
 		text("headers is a list", `{"op":"register","delay":"1s","headers":["a"]}`, "invalid", "headers", ""),
 		text("priority of our own", `{"op":"register","delay":"1s","priority":"urgent"}`, "invalid", "priority", ""),
 		text("bad channel", `{"op":"register","delay":"1s","channel":"No Way"}`, "invalid", "channel", ""),
@@ -82,8 +86,10 @@ func garbage() []bad {
 		text("bad UTF-8 inside", "{\"op\":\"register\",\"delay\":\"1s\",\"user_id\":\"a\xffb\"}", "", "", ""),
 
 		text("no time", `{"op":"register"}`, "conflicting_time", "", ""),
-		text("two times", `{"op":"register","delay":"1s","fire_at":"2030-01-01T00:00:00Z"}`, "conflicting_time", "", ""),
-		text("two time headers", "x", "conflicting_time", "", "", "wc-delay", "1s", "wc-fire-at", "2030-01-01T00:00:00Z"),
+		text("two times", `{"op":"register","delay":"1s","fire_at":"2030-01-01T00:00:00Z"}`, "conflicting_time", "",
+			""),
+		text("two time headers", "x", "conflicting_time", "", "", "wc-delay", "1s", "wc-fire-at",
+			"2030-01-01T00:00:00Z"),
 		text("negative delay", `{"op":"register","delay":"-5s"}`, "invalid", "delay", ""),
 		text("negative seconds", `{"op":"register","delay":-5}`, "invalid", "delay", ""),
 		text("negative delay header", "x", "invalid", "delay", "", "wc-delay", "-5s"),
@@ -95,25 +101,34 @@ func garbage() []bad {
 		text("nanosecond header", "x", "invalid", "fire_at", "nano", "wc-fire-at", "1900000000000000000"),
 		text("12 digits", "x", "invalid", "fire_at", "", "wc-fire-at", "190000000000"),
 		text("local without a zone", `{"op":"register","fire_at":"2030-01-01T00:00"}`, "invalid", "", ""),
-		text("no such zone", `{"op":"register","fire_at":"2030-01-01T00:00","timezone":"Europe/Berln"}`, "unknown_zone", "timezone", "Europe/Berlin"),
-		text("an offset as zone", `{"op":"register","fire_at":"2030-01-01T00:00","timezone":"+02:00"}`, "unknown_zone", "timezone", ""),
+		text("no such zone", `{"op":"register","fire_at":"2030-01-01T00:00","timezone":"Europe/Berln"}`, "unknown_zone",
+			"timezone", "Europe/Berlin"),
+		text("an offset as zone", `{"op":"register","fire_at":"2030-01-01T00:00","timezone":"+02:00"}`, "unknown_zone",
+			"timezone", ""),
 		text("30 February", `{"op":"register","fire_at":"2030-02-30T00:00:00Z"}`, "invalid", "fire_at", ""),
 		text("year 9999", `{"op":"register","fire_at":"9999-12-31T23:59:59Z"}`, "beyond_horizon", "fire_at", ""),
 		text("year 10000", `{"op":"register","fire_at":"10000-01-01T00:00:00Z"}`, "invalid", "fire_at", ""),
 		text("long past", `{"op":"register","fire_at":"2020-01-01T00:00:00Z"}`, "in_the_past", "fire_at", ""),
 		text("no rule", `{"op":"register","recurrence":"FREQ=SOMETIMES"}`, "invalid_rule", "recurrence", ""),
-		text("disputed rule", `{"op":"register","recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`, "disputed_rule", "recurrence", ""),
+		text("disputed rule", `{"op":"register","recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`, "disputed_rule",
+			"recurrence", ""),
 		text("too short a period", `{"op":"register","recurrence":"every:1s"}`, "period_too_short", "recurrence", ""),
-		text("never", `{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`, "no_occurrences", "recurrence", ""),
-		text("URL with a user", `{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://u:p@example.com/"}}`, "forbidden_url", "callback", ""),
+		text("never", `{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`, "no_occurrences",
+			"recurrence", ""),
+		text("URL with a user",
+			`{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://u:p@example.com/"}}`,
+			"forbidden_url", "callback", ""),
 		text("snooze without for", `{"op":"snooze"}`, "conflicting_time", "for", "for or until"),
 		text("snooze of nothing", `{"op":"snooze","for":"1m"}`, "not_found", "", ""),
 		text("reschedule of nothing", `{"op":"reschedule","delay":"1m"}`, "not_found", "", ""),
 		text("pause of nothing", "x", "not_found", "", "", "wc-op", "pause"),
-		text("escalation", `{"op":"register","delay":"1s","escalation":[{"channel":"push"},{"after":"5m","channel":"sms"}]}`, "unsupported", "escalation", ""),
+		text("escalation",
+			`{"op":"register","delay":"1s","escalation":[{"channel":"push"},{"after":"5m","channel":"sms"}]}`,
+			"unsupported", "escalation", ""),
 
 		text("large payload", strings.Repeat("x", 5000), "too_large", "payload", "", "wc-delay", "1s"),
-		text("large JSON payload", `{"op":"register","delay":"1s","payload":"`+strings.Repeat("x", 5000)+`"}`, "too_large", "payload", ""),
+		text("large JSON payload", `{"op":"register","delay":"1s","payload":"`+strings.Repeat("x", 5000)+`"}`,
+			"too_large", "payload", ""),
 		text("large value", strings.Repeat("x", 900_000), "too_large", "payload", "", "wc-delay", "1s"),
 		text("huge header", "x", "too_large", "headers", "", "wc-delay", "1s", "note", strings.Repeat("h", 900_000)),
 		text("17 KiB header", "x", "too_large", "headers", "", "wc-delay", "1s", "note", strings.Repeat("h", 17<<10)),
@@ -167,7 +182,8 @@ func TestBadInput(t *testing.T) {
 			if b.key == nil {
 				b.key = []byte("bad: " + b.name)
 			}
-			r := &kgo.Record{Topic: w.topic("commands"), Key: b.key, Value: b.value, Headers: b.headers, Partition: topics.Partition(b.key, w.partitions)}
+			r := &kgo.Record{Topic: w.topic("commands"), Key: b.key, Value: b.value, Headers: b.headers,
+				Partition: topics.Partition(b.key, w.partitions)}
 			if i%7 == 3 { // as librdkafka would: forwarded, and then refused
 				r.Partition = (r.Partition + 1) % w.partitions
 			}
@@ -175,16 +191,19 @@ func TestBadInput(t *testing.T) {
 			recs = append(recs, r, w.command(good[i], `{"n":1}`, "wc-delay", "2s"))
 		}
 		for i, b := range badReceipts {
-			recs = append(recs, &kgo.Record{Topic: w.topic("receipts"), Key: []byte(b.key), Value: []byte(b.value), Partition: int32(i) % w.partitions})
+			recs = append(recs, &kgo.Record{Topic: w.topic("receipts"), Key: []byte(b.key), Value: []byte(b.value),
+				Partition: int32(i) % w.partitions})
 		}
 		recs = append(recs, &kgo.Record{Topic: w.topic("receipts"), Key: []byte("null"), Partition: 1},
 			&kgo.Record{Topic: w.topic("receipts"), Key: []byte("late"), Value: []byte(lateReceipt), Partition: 2})
 		if err := cl.ProduceSync(ctx, recs...).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		due := w.follow(t, "due.default").until(time.Minute, "every good neighbour", func(recs []*kgo.Record) bool { return hasKeys(recs, good...) })
+		due := w.follow(t, "due.default").until(time.Minute, "every good neighbour",
+			func(recs []*kgo.Record) bool { return hasKeys(recs, good...) })
 		judgeNeighbours(t, due, good)
-		rejected := w.follow(t, "rejected").until(30*time.Second, "every bad record", func(recs []*kgo.Record) bool { return len(recs) > len(all)+len(badReceipts) })
+		rejected := w.follow(t, "rejected").until(30*time.Second, "every bad record",
+			func(recs []*kgo.Record) bool { return len(recs) > len(all)+len(badReceipts) })
 		judgeRejected(t, w, all, rejected)
 		if lag, ready := w.lag(t); lag != 0 || !ready {
 			t.Errorf("lag %d, ready %v", lag, ready)
@@ -198,7 +217,8 @@ func TestBadInput(t *testing.T) {
 // refusesNullKeys: a compacted topic takes no record without a key, here as there.
 func refusesNullKeys(t *testing.T, w *world, cl *kgo.Client) {
 	t.Helper()
-	err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: w.topic("commands"), Value: []byte(`{"op":"register","delay":"1s"}`)}).FirstErr()
+	err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: w.topic("commands"),
+		Value: []byte(`{"op":"register","delay":"1s"}`)}).FirstErr()
 	if !errors.Is(err, kerr.InvalidRecord) {
 		t.Errorf("null key: %v, want %v", err, kerr.InvalidRecord)
 	}
@@ -222,9 +242,13 @@ func judgeNeighbours(t *testing.T, due []*kgo.Record, good []string) {
 
 func judgeRejected(t *testing.T, w *world, all []bad, rejected []*kgo.Record) {
 	t.Helper()
-	commands := slices.DeleteFunc(slices.Clone(rejected), func(r *kgo.Record) bool { return strings.Contains(header(r, "wc-source"), "receipts/") })
+	commands := slices.DeleteFunc(slices.Clone(rejected), func(r *kgo.Record) bool {
+		return strings.Contains(header(r,
+			"wc-source"), "receipts/")
+	})
 	if receipts := len(rejected) - len(commands); len(commands) != len(all) || receipts != len(badReceipts)+1 {
-		t.Errorf("%d commands and %d receipts on rejected, want %d and %d", len(commands), receipts, len(all), len(badReceipts)+1)
+		t.Errorf("%d commands and %d receipts on rejected, want %d and %d", len(commands), receipts, len(all),
+			len(badReceipts)+1)
 	}
 	reasons := map[string]string{} // by source
 	for _, e := range dump(t, w.brokers, w.topic("events")) {
@@ -250,7 +274,8 @@ func judgeRejected(t *testing.T, w *world, all []bad, rejected []*kgo.Record) {
 
 func judgeOne(t *testing.T, b *bad, r *kgo.Record, reasons map[string]string) {
 	t.Helper()
-	code, field, detail, source := header(r, "wc-error-code"), header(r, "wc-error-field"), header(r, "wc-error-detail"), header(r, "wc-source")
+	code, field, detail, source := header(r, "wc-error-code"), header(r, "wc-error-field"),
+		header(r, "wc-error-detail"), header(r, "wc-source")
 	switch {
 	case code == "" || detail == "":
 		t.Errorf("%s: code %q, detail %q", b.name, code, detail)

@@ -29,7 +29,8 @@ func TestBrokerUpgrade(t *testing.T) {
 	k := services.Kafka(t, services.Nodes(3), services.Version(brokersFrom))
 	c := newClusterOn(t, k.Bootstrap, partitions)
 	nodes := c.nodes(t, 2, partitions)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.MetadataMinAge(200*time.Millisecond), kgo.MetadataMaxAge(time.Second))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.MetadataMinAge(200*time.Millisecond),
+		kgo.MetadataMaxAge(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,12 +76,17 @@ func typed(t *testing.T, w *world, s step) {
 func triggerSteps(p string) []step {
 	const instant = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 	steps := []step{
-		{"in and wait", "schedule K-tea --in 1s --data {\"say\":\"tea\"} --wait", 0, []string{`occurrence\.fired`, `K-tea`, `late by +\d+ ms`}},
+		{"in and wait", "schedule K-tea --in 1s --data {\"say\":\"tea\"} --wait", 0,
+			[]string{`occurrence\.fired`, `K-tea`, `late by +\d+ ms`}},
 		{"again, the same", "schedule K-tea --in 1s --data {\"say\":\"tea\"}", 0, []string{`FIRED|duplicate|decided`}},
 		{"too late to cancel", "cancel K-tea", 4, []string{"fired"}},
-		{"at an instant", "schedule K-at --at 2031-01-01T00:00:00Z --channel orders --user u1 --tag type=x --priority high", 0, []string{"2031-01-01T00:00:00.000Z"}},
-		{"at a local time", "schedule K-local --at 2031-07-01T09:00 --tz Europe/Berlin", 0, []string{"2031-07-01T07:00:00.000Z"}},
-		{"every, a rule", "schedule K-rule --every FREQ=WEEKLY;BYDAY=MO --start 2031-01-06T09:00 --tz America/New_York", 0, []string{"2031-01-06T14:00:00.000Z"}},
+		{"at an instant",
+			"schedule K-at --at 2031-01-01T00:00:00Z --channel orders --user u1 --tag type=x --priority high", 0,
+			[]string{"2031-01-01T00:00:00.000Z"}},
+		{"at a local time", "schedule K-local --at 2031-07-01T09:00 --tz Europe/Berlin", 0,
+			[]string{"2031-07-01T07:00:00.000Z"}},
+		{"every, a rule", "schedule K-rule --every FREQ=WEEKLY;BYDAY=MO --start 2031-01-06T09:00 --tz America/New_York",
+			0, []string{"2031-01-06T14:00:00.000Z"}},
 		{"every, cron", "schedule K-cron --every 0~9~*~*~1-5", 0, []string{"T09:00:00.000Z"}},
 		{"every, a duration", "schedule K-every --every 15m", 0, []string{instant}},
 		{"get", "get K-at", 0, []string{"PENDING", "orders", "u1", "high"}},
@@ -106,7 +111,8 @@ func triggerSteps(p string) []step {
 		{"resume nobody", "resume K-nobody2", 3, []string{"not_found"}},
 		{"run nobody", "run K-nobody2", 3, []string{"not_found"}},
 		{"a rule nobody understands", "schedule K-bad --every FREQ=SOMETIMES", 2, []string{"invalid_rule"}},
-		{"a zone with a slip", "schedule K-bad --at 2031-01-01T09:00 --tz Europe/Berln", 2, []string{"unknown_zone", "Europe/Berlin"}},
+		{"a zone with a slip", "schedule K-bad --at 2031-01-01T09:00 --tz Europe/Berln", 2,
+			[]string{"unknown_zone", "Europe/Berlin"}},
 		{"two times", "schedule K-bad --in 1s --at 2031-01-01T00:00:00Z", 2, []string{"exactly one"}},
 		{"no time", "schedule K-bad", 2, []string{"exactly one"}},
 		{"no key", "schedule --in 1s", 2, []string{"KEY"}},
@@ -132,12 +138,14 @@ func operatorSteps(w *world) []step {
 		{"config show", "config show", 0, []string{"brokers +" + regexp.QuoteMeta(w.brokers[0]) + " +flag"}},
 		{"config show as JSON", "config show -o json --changed", 0, []string{`"key": "brokers"`}},
 		{"config validate", "config validate", 0, []string{"ok"}},
-		{"config validate, wrong", "config validate --set topics.partitions=-3 --set dedup.horizon=soon", 2, []string{"topics.partitions.*dedup.horizon|dedup.horizon.*topics.partitions"}},
+		{"config validate, wrong", "config validate --set topics.partitions=-3 --set dedup.horizon=soon", 2,
+			[]string{"topics.partitions.*dedup.horizon|dedup.horizon.*topics.partitions"}},
 		{"config, unknown setting", "config validate --set topics.partition=3", 2, []string{"topics.partitions"}},
 		{"topics plan, nothing to do", "topics plan -o ndjson", 0, []string{"as they must be"}},
 		{"topics apply, nothing to do", "topics apply -o json", 0, []string{`\[\]`}},
 		{"topics plan, too many partitions", "topics plan --set topics.partitions=8", 4, []string{"partition"}},
-		{"topics apply, too many partitions", "topics apply --set topics.partitions=8", 4, []string{"topics.partitions"}},
+		{"topics apply, too many partitions", "topics apply --set topics.partitions=8", 4,
+			[]string{"topics.partitions"}},
 		{"no broker there", "topics plan --brokers 127.0.0.1:1", 1, []string{"no broker answers", "waterclock dev"}},
 		{"no API there", "list --url http://127.0.0.1:1", 1, []string{"no API answers"}},
 		{"a format of our own", "list -o yaml", 2, []string{"table, json or ndjson"}},
@@ -177,7 +185,8 @@ func (w *world) must(t *testing.T, args ...string) string {
 // listsOverCLI: what is paused has no next time and comes last.
 func listsOverCLI(t *testing.T, w *world) {
 	for i := range 6 {
-		args := []string{"schedule", fmt.Sprintf("list-%d", i), "--at", fmt.Sprintf("2032-01-0%dT00:00:00Z", i+1), "--user", fmt.Sprintf("lu%d", i%2), "--tag", fmt.Sprintf("color=c%d", i%3)}
+		args := []string{"schedule", fmt.Sprintf("list-%d", i), "--at", fmt.Sprintf("2032-01-0%dT00:00:00Z", i+1),
+			"--user", fmt.Sprintf("lu%d", i%2), "--tag", fmt.Sprintf("color=c%d", i%3)}
 		if i > 3 {
 			args = append(args, "--channel", "lists")
 		}
@@ -240,7 +249,8 @@ func watches(t *testing.T, w *world) {
 }
 
 func tails(t *testing.T, w *world) {
-	w.must(t, "schedule", "tailed", "--in", "0s", "--channel", "tails", "--data", `{"n":1}`, "--header", "note=a", "--wait")
+	w.must(t, "schedule", "tailed", "--in", "0s", "--channel", "tails", "--data", `{"n":1}`, "--header", "note=a",
+		"--wait")
 	bin := filepath.Join(t.TempDir(), "bytes")
 	if err := os.WriteFile(bin, everyByte, 0o600); err != nil {
 		t.Fatal(err)
@@ -252,17 +262,20 @@ func tails(t *testing.T, w *world) {
 	}
 	first, second := byKey["tailed"], byKey["tailed-bytes"]
 	headers, _ := first["headers"].(map[string]any)
-	if value, _ := first["value"].(map[string]any); value["n"] != 1.0 || headers["note"] != "a" || headers["ce_subject"] != "tailed" {
+	if value, _ := first["value"].(map[string]any); value["n"] != 1.0 || headers["note"] != "a" ||
+		headers["ce_subject"] != "tailed" {
 		t.Errorf("due line: %v", first)
 	}
 	if want := base64.StdEncoding.EncodeToString(everyByte); second["value_base64"] != want || second["value"] != nil {
 		t.Errorf("due line of bytes: %v", second)
 	}
-	got := w.must(t, "events", "tail", "--from-beginning", "--no-follow", "-o", "ndjson", "--trigger", "tailed", "--jq", ".type")
+	got := w.must(t, "events", "tail", "--from-beginning", "--no-follow", "-o", "ndjson", "--trigger", "tailed", "--jq",
+		".type")
 	if want := "trigger.registered\noccurrence.fired\n"; got != want {
 		t.Errorf("events: %q, want %q", got, want)
 	}
-	for _, e := range lines(t, w.must(t, "events", "tail", "--from-beginning", "--no-follow", "-o", "ndjson", "--type", "occurrence.*")) {
+	for _, e := range lines(t, w.must(t, "events", "tail", "--from-beginning", "--no-follow", "-o", "ndjson", "--type",
+		"occurrence.*")) {
 		if !strings.HasPrefix(fmt.Sprint(e["type"]), "occurrence.") {
 			t.Errorf("--type let pass %v", e["type"])
 		}
@@ -270,7 +283,8 @@ func tails(t *testing.T, w *world) {
 }
 
 func payloadsOverCLI(t *testing.T, w *world) {
-	if out, code, stderr := waterclock(t, `{"from":"stdin"}`, w.line([]string{"schedule", "stdin", "--in", "1h", "--data", "-"})...); code != 0 {
+	if out, code, stderr := waterclock(t, `{"from":"stdin"}`,
+		w.line([]string{"schedule", "stdin", "--in", "1h", "--data", "-"})...); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
 	a := w.call(t, http.MethodGet, "/v1/triggers/stdin", "")
@@ -283,20 +297,25 @@ func payloadsOverCLI(t *testing.T, w *world) {
 func formats(t *testing.T, w *world) {
 	w.must(t, "schedule", "format", "--at", "2033-01-01T00:00:00Z", "--user", "fu")
 	var list []map[string]any
-	if err := json.Unmarshal([]byte(w.must(t, "list", "--user", "fu", "-o", "json")), &list); err != nil || len(list) != 1 {
+	if err := json.Unmarshal([]byte(w.must(t, "list", "--user", "fu", "-o", "json")), &list); err != nil ||
+		len(list) != 1 {
 		t.Errorf("list -o json: %v %v", list, err)
 	}
-	if err := json.Unmarshal([]byte(w.must(t, "list", "--user", "nobody", "-o", "json")), &list); err != nil || len(list) != 0 {
+	if err := json.Unmarshal([]byte(w.must(t, "list", "--user", "nobody", "-o", "json")), &list); err != nil ||
+		len(list) != 0 {
 		t.Errorf("empty list -o json: %v %v", list, err)
 	}
 	var one map[string]any
-	if err := json.Unmarshal([]byte(w.must(t, "get", "format", "-o", "json")), &one); err != nil || one["trigger_id"] != "format" {
+	if err := json.Unmarshal([]byte(w.must(t, "get", "format", "-o", "json")), &one); err != nil ||
+		one["trigger_id"] != "format" {
 		t.Errorf("get -o json: %v %v", one, err)
 	}
 	if got := lines(t, w.must(t, "get", "format", "format", "-o", "ndjson")); len(got) != 2 {
 		t.Errorf("get -o ndjson: %v", got)
 	}
-	if table := w.must(t, "list", "--user", "fu", "-o", "table"); !regexp.MustCompile(`(?s)^TRIGGER +STATE +NEXT.*\nformat +PENDING +2033-01-01T00:00:00.000Z`).MatchString(table) {
+	if table := w.must(t, "list", "--user", "fu", "-o",
+		"table"); !regexp.MustCompile(`(?s)^TRIGGER +STATE +NEXT.*\nformat +PENDING +2033-01-01T00:00:00.000Z`).
+		MatchString(table) {
 		t.Errorf("list as a table:\n%s", table)
 	}
 }
@@ -306,7 +325,8 @@ func TestTopicsApply(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	prefix := newName("apply") + "."
-	flags := []string{"--brokers", strings.Join(c.brokers, ","), "--set", "topics.prefix=" + prefix, "--set", "topics.partitions=3", "-o", "ndjson"}
+	flags := []string{"--brokers", strings.Join(c.brokers, ","), "--set", "topics.prefix=" + prefix, "--set",
+		"topics.partitions=3", "-o", "ndjson"}
 	for i, want := range []int{8, 8, 0} { // commands receipts state due.default events rejected dead-letter control
 		verb := []string{"plan", "apply", "plan"}[i]
 		out, code, stderr := waterclock(t, "", append([]string{"topics", verb}, flags...)...)
@@ -325,7 +345,8 @@ func TestBenchJSON(t *testing.T) {
 		args []string
 	}{{"embedded", nil}, {"kafka", []string{"--brokers", strings.Join(c.brokers, ",")}}} {
 		t.Run(b.name, func(t *testing.T) {
-			out := run(t, append([]string{"bench", "--json", "--triggers", "2000", "--payload", "100", "--window", "1s", "--data-dir", t.TempDir()}, b.args...)...)
+			out := run(t, append([]string{"bench", "--json", "--triggers", "2000", "--payload", "100", "--window", "1s",
+				"--data-dir", t.TempDir()}, b.args...)...)
 			var r struct {
 				Registers  float64                          `json:"registers_per_s"`
 				Fires      float64                          `json:"fires_per_s"`
@@ -340,7 +361,8 @@ func TestBenchJSON(t *testing.T) {
 			if err := json.Unmarshal([]byte(out), &r); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			if r.Registers <= 0 || r.Fires <= 0 || r.Lateness == nil || r.Lateness.Max <= 0 || r.CPU <= 0 || r.RSS <= 0 || r.Lost+r.Duplicates+r.Early > 0 {
+			if r.Registers <= 0 || r.Fires <= 0 || r.Lateness == nil || r.Lateness.Max <= 0 || r.CPU <= 0 ||
+				r.RSS <= 0 || r.Lost+r.Duplicates+r.Early > 0 {
 				t.Errorf("bench: %s", out)
 			}
 		})

@@ -25,19 +25,25 @@ func TestCloudEvents(t *testing.T) {
 		soon := time.Now().Add(2 * time.Second).Truncate(time.Second)
 		cl := w.producer(t)
 		for _, r := range []*kgo.Record{
-			w.command("json", `{"op":"register","delay":0,"channel":"cloudy","payload":{"holdId":"h_8c4","n":[1,2.5,null]}}`),
-			w.command("local/ключ", fmt.Sprintf(`{"op":"register","fire_at":"%s","timezone":"Europe/Berlin","channel":"cloudy","user_id":"u_81","expires_after":"1h","payload":"ü"}`, inBerlin(t, soon))),
-			w.command("text", "Größe", "wc-delay", "0", "wc-channel", "cloudy", "content-type", "text/plain; charset=utf-8"),
+			w.command("json",
+				`{"op":"register","delay":0,"channel":"cloudy","payload":{"holdId":"h_8c4","n":[1,2.5,null]}}`),
+			w.command("local/ключ",
+				fmt.Sprintf(`{"op":"register","fire_at":"%s","timezone":"Europe/Berlin","channel":"cloudy","user_id":"u_81","expires_after":"1h","payload":"ü"}`, inBerlin(t, soon))),
+			w.command("text", "Größe", "wc-delay", "0", "wc-channel", "cloudy", "content-type",
+				"text/plain; charset=utf-8"),
 			w.command("bytes", string(everyByte), "wc-delay", "0", "wc-channel", "cloudy"),
-			w.command("traced", "", "wc-delay", "0", "wc-channel", "cloudy", "traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "note", "the user's own"),
+			w.command("traced", "", "wc-delay", "0", "wc-channel", "cloudy", "traceparent",
+				"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "note", "the user's own"),
 		} {
 			if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		due := w.follow(t, "due.cloudy").until(time.Minute, "five due events", func(recs []*kgo.Record) bool { return len(recs) >= 5 })
+		due := w.follow(t, "due.cloudy").until(time.Minute, "five due events",
+			func(recs []*kgo.Record) bool { return len(recs) >= 5 })
 		refuse(t, w, cl, due)
-		dead := w.follow(t, "dead-letter").until(time.Minute, "five dead letters", func(recs []*kgo.Record) bool { return len(recs) >= 5 })
+		dead := w.follow(t, "dead-letter").until(time.Minute, "five dead letters",
+			func(recs []*kgo.Record) bool { return len(recs) >= 5 })
 		for _, sdk := range sdks {
 			t.Run(sdk.Name(), func(t *testing.T) {
 				understands(t, w, sdk, "due.cloudy", due)
@@ -100,7 +106,8 @@ func understands(t *testing.T, w *world, sdk foreign.SDK, topic string, recs []*
 			}
 		}
 		if !sameData(e, r.Value, header(r, "content-type")) {
-			t.Errorf("%s: %s: data %v (base64 %v), the record has %q", topic, r.Key, e["data"], e["data_base64"], r.Value)
+			t.Errorf("%s: %s: data %v (base64 %v), the record has %q", topic, r.Key, e["data"], e["data_base64"],
+				r.Value)
 		}
 	}
 }

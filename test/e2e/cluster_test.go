@@ -47,8 +47,10 @@ func newClusterOn(t *testing.T, bootstrap string, partitions int, more ...string
 func (c *cluster) global() []string {
 	out := []string{"--brokers", strings.Join(c.brokers, ",")}
 	for i := 2; i+1 < len(c.args); i += 2 {
-		out = append(out, "--set", strings.NewReplacer("--topics-prefix", "topics.prefix", "--topics-partitions", "topics.partitions", "--group", "group",
-			"--cassandra-hosts", "cassandra.hosts", "--cassandra-keyspace", "cassandra.keyspace", "--roles", "roles").Replace(c.args[i])+"="+c.args[i+1])
+		out = append(out, "--set", strings.NewReplacer("--topics-prefix", "topics.prefix", "--topics-partitions",
+			"topics.partitions", "--group", "group",
+			"--cassandra-hosts", "cassandra.hosts", "--cassandra-keyspace", "cassandra.keyspace", "--roles",
+			"roles").Replace(c.args[i])+"="+c.args[i+1])
 	}
 	return out
 }
@@ -157,7 +159,8 @@ func TestAnyInstanceReadsAnyWrite(t *testing.T) {
 			write, read = b, a
 		}
 		id := fmt.Sprintf("w-%d", i)
-		resp, err := http.Post("http://"+write.http+"/v1/triggers", "application/json", strings.NewReader(fmt.Sprintf(`{"id":%q,"delay":"1h"}`, id)))
+		resp, err := http.Post("http://"+write.http+"/v1/triggers", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"id":%q,"delay":"1h"}`, id)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,8 @@ func TestRollingUpgrade(t *testing.T) {
 			cl := newCluster(t, 4)
 			var nodes []*process
 			for i := range 3 {
-				p := startAs(t, fmt.Sprintf("node-%d", i), from, nil, append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()}, cl.args...)...)
+				p := startAs(t, fmt.Sprintf("node-%d", i), from, nil,
+					append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()}, cl.args...)...)
 				p.ready(60 * time.Second)
 				nodes = append(nodes, p)
 			}
@@ -94,7 +95,8 @@ func TestDowngrade(t *testing.T) {
 	b.stop(20 * time.Second)
 	for _, dir := range []string{dirs[1], t.TempDir()} {
 		old := start(t, "older", serve(dir)...)
-		await(t, "the older version to refuse its partitions", func() bool { return strings.Contains(readyz(old), "newer version") })
+		await(t, "the older version to refuse its partitions",
+			func() bool { return strings.Contains(readyz(old), "newer version") })
 		if old.ended() || a.ended() {
 			t.Fatal("a process ended for partitions that only one of them cannot read")
 		}

@@ -66,9 +66,11 @@ func (c *cluster) victim(t *testing.T, name, flaw string) *victim {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	v := &victim{dir: t.TempDir(), group: c.prefix + "engine", adm: kadm.NewClient(cl), proxy: newProxy(t, c.brokers[0])}
+	v := &victim{dir: t.TempDir(), group: c.prefix + "engine", adm: kadm.NewClient(cl),
+		proxy: newProxy(t, c.brokers[0])}
 	args := append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()}, c.args...)
-	v.process = startAs(t, name, file, []string{"FAILPOINTS_DIR=" + v.dir, "FAILPOINTS_FLAW=" + flaw, "FAILPOINTS_DIAL=" + v.proxy.addr}, args...)
+	v.process = startAs(t, name, file, []string{"FAILPOINTS_DIR=" + v.dir, "FAILPOINTS_FLAW=" + flaw,
+		"FAILPOINTS_DIAL=" + v.proxy.addr}, args...)
 	return v
 }
 
@@ -178,10 +180,12 @@ func TestFailpointsOnKafka(t *testing.T) {
 		exactlyOnce(t, turnSteps)
 	})
 	for _, c := range []flawCase{
-		{"apply before commit", 1, "end", "freeze", false, outOfTransaction, 1}, // a kill would take what the store has not written out
+		// a kill would take what the store has not written out
+		{"apply before commit", 1, "end", "freeze", false, outOfTransaction, 1},
 		{"skip restore", 1, "end", "kill", true, 0, 3},
 		{"read uncommitted", 1, "end", "kill", true, 0, 4},
-		// One without a fence does no harm: it finds the other owner's records before it commits (pipeline.TestSecondWriter).
+		// One without a fence does no harm: it finds the other owner's records before it commits
+		// (pipeline.TestSecondWriter).
 	} {
 		t.Run(c.flaw, func(t *testing.T) {
 			t.Parallel()

@@ -44,7 +44,8 @@ func tales(clients []foreign.Client) (all []tale) {
 			for k, second := range []string{"header cancel", "json cancel", "null", "header move", "json move"} {
 				spelling := []string{"header", "json"}[(i+j+k)%2]
 				all = append(all, tale{
-					key: fmt.Sprintf("%s-%s-%s", a.Name(), b.Name(), strings.ReplaceAll(second, " ", "-")), by: a.Name(), then: b.Name(),
+					key: fmt.Sprintf("%s-%s-%s", a.Name(), b.Name(), strings.ReplaceAll(second, " ", "-")),
+					by:  a.Name(), then: b.Name(),
 					spelling: spelling, second: second, moves: strings.HasSuffix(second, "move"),
 				})
 			}
@@ -61,11 +62,14 @@ func (a *tale) register(topic string, due time.Time) foreign.Record {
 		when, value = "delay", "1h"
 	}
 	if a.spelling == "json" {
-		return foreign.Record{Topic: topic, Key: []byte(a.key), Value: fmt.Appendf(nil, `{"op":"register","channel":"foreign","%s":"%s","payload":{"by":"%s"}}`, when, value, a.by)}
+		return foreign.Record{Topic: topic, Key: []byte(a.key),
+			Value: fmt.Appendf(nil, `{"op":"register","channel":"foreign","%s":"%s","payload":{"by":"%s"}}`, when,
+				value, a.by)}
 	}
 	return foreign.Record{
 		Topic: topic, Key: []byte(a.key), Value: fmt.Appendf(nil, `{"by":"%s"}`, a.by),
-		Headers: []foreign.Header{{Key: "wc-channel", Value: []byte("foreign")}, {Key: "wc-" + strings.ReplaceAll(when, "_", "-"), Value: []byte(value)}},
+		Headers: []foreign.Header{{Key: "wc-channel", Value: []byte("foreign")},
+			{Key: "wc-" + strings.ReplaceAll(when, "_", "-"), Value: []byte(value)}},
 	}
 }
 
@@ -77,7 +81,8 @@ func (a *tale) change(topic string) foreign.Record {
 	case "json cancel":
 		r.Value = []byte(`{"op":"cancel"}`)
 	case "header move":
-		r.Value, r.Headers = []byte("later"), []foreign.Header{{Key: "wc-op", Value: []byte("reschedule")}, {Key: "wc-delay", Value: []byte("1s")}}
+		r.Value, r.Headers = []byte("later"), []foreign.Header{{Key: "wc-op", Value: []byte("reschedule")},
+			{Key: "wc-delay", Value: []byte("1s")}}
 	case "json move":
 		r.Value = []byte(`{"op":"reschedule","delay":"PT1S"}`)
 	}
@@ -123,7 +128,8 @@ func TestForeignClients(t *testing.T) {
 		for _, c := range clients { // nobody changes these
 			first[c.Name()] = append(first[c.Name()], foreign.Record{
 				Topic: topic, Key: []byte("binary-" + c.Name()), Value: everyByte,
-				Headers: []foreign.Header{{Key: "wc-delay", Value: []byte("1s")}, {Key: "wc-channel", Value: []byte("foreign")}, {Key: "note", Value: []byte("a=b, c=d")}},
+				Headers: []foreign.Header{{Key: "wc-delay", Value: []byte("1s")},
+					{Key: "wc-channel", Value: []byte("foreign")}, {Key: "note", Value: []byte("a=b, c=d")}},
 			})
 			want["binary-"+c.Name()] = everyByte
 		}
@@ -133,7 +139,10 @@ func TestForeignClients(t *testing.T) {
 			t.Fatalf("this machine took %v too long to cancel in time: nothing to judge", -left)
 		}
 		f := w.follow(t, "due.foreign")
-		f.until(time.Minute, "all that must fire", func(recs []*kgo.Record) bool { return hasKeys(recs, slices.Collect(maps.Keys(want))...) })
+		f.until(time.Minute, "all that must fire", func(recs []*kgo.Record) bool {
+			return hasKeys(recs,
+				slices.Collect(maps.Keys(want))...)
+		})
 		time.Sleep(time.Until(due.Add(2 * time.Second))) // what was cancelled would fire now
 		judgeForeign(t, w, want)
 		judgeTales(t, w, all)
@@ -164,7 +173,8 @@ func judgeForeign(t *testing.T, w *world, want map[string][]byte) {
 		}
 	}
 	if rejected := dump(t, w.brokers, w.topic("rejected")); len(rejected) > 0 {
-		t.Errorf("%d commands rejected, the first %s: %s", len(rejected), rejected[0].Key, header(rejected[0], "wc-error-detail"))
+		t.Errorf("%d commands rejected, the first %s: %s", len(rejected), rejected[0].Key,
+			header(rejected[0], "wc-error-detail"))
 	}
 }
 
@@ -268,21 +278,27 @@ func TestContractLines(t *testing.T) {
 		events := w.follow(t, "events")
 		logged := func(kind string) func([]*kgo.Record) bool {
 			return func(recs []*kgo.Record) bool {
-				return slices.ContainsFunc(recs, func(r *kgo.Record) bool { return strings.Contains(string(r.Value), `"`+kind+`"`) })
+				return slices.ContainsFunc(recs, func(r *kgo.Record) bool {
+					return strings.Contains(string(r.Value),
+						`"`+kind+`"`)
+				})
 			}
 		}
-		paste(t, ours.Replace(`echo '{"holdId":"h_8c4"}' | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-delay=7m -H wc-channel=orders`))
+		paste(t,
+			ours.Replace(`echo '{"holdId":"h_8c4"}' | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-delay=7m -H wc-channel=orders`))
 		events.until(20*time.Second, "the register", logged("trigger.registered"))
 		a := w.call(t, http.MethodGet, "/v1/triggers/hold-8c4", "")
 		at, err1 := time.Parse(time.RFC3339, a.str("fire_at"))
 		made, err2 := time.Parse(time.RFC3339, a.str("created_at"))
-		if err1 != nil || err2 != nil || at.Sub(made) != 7*time.Minute || a.str("state") != "PENDING" || a.str("channel") != "orders" {
+		if err1 != nil || err2 != nil || at.Sub(made) != 7*time.Minute || a.str("state") != "PENDING" ||
+			a.str("channel") != "orders" {
 			t.Errorf("after the first line: %v", a)
 		}
 		if payload, _ := a.body["payload"].(map[string]any); payload["holdId"] != "h_8c4" {
 			t.Errorf("payload: %v", a.body["payload"])
 		}
-		paste(t, ours.Replace(`echo cancel               | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-op=cancel`))
+		paste(t,
+			ours.Replace(`echo cancel               | kcat -P -b localhost:9092 -t waterclock.commands -k hold-8c4 -X topic.partitioner=murmur2_random -H wc-op=cancel`))
 		events.until(20*time.Second, "the cancel", logged("trigger.cancelled"))
 		if a := w.call(t, http.MethodGet, "/v1/triggers/hold-8c4", ""); a.str("state") != "CANCELLED" {
 			t.Errorf("after the second line: %v", a)
@@ -304,7 +320,8 @@ func TestBannerLines(t *testing.T) {
 		}
 		lines = nil
 		for line := range strings.Lines(string(log)) {
-			if line = strings.TrimSpace(line); strings.HasPrefix(line, "waterclock ") || strings.Contains(line, "| kcat ") {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "waterclock ") ||
+				strings.Contains(line, "| kcat ") {
 				lines = append(lines, line)
 			}
 		}

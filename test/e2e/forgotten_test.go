@@ -37,7 +37,9 @@ func TestForgottenMarker(t *testing.T) {
 		a.stop(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.TransactionalID(c.prefix+"engine-0"), kgo.TransactionTimeout(time.Second), // over when the broker is back
+		// over when the broker is back
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.TransactionalID(c.prefix+"engine-0"),
+			kgo.TransactionTimeout(time.Second),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +123,8 @@ func leftOpen(t *testing.T, brokers []string, topics ...string) (open bool) {
 // awaitEnded waits until no transaction is open in topics.
 func awaitEnded(t *testing.T, brokers []string, topics ...string) {
 	t.Helper()
-	for patience := time.Now().Add(20 * time.Second); leftOpen(t, brokers, topics...); time.Sleep(100 * time.Millisecond) {
+	for patience := time.Now().Add(20 * time.Second); leftOpen(t, brokers,
+		topics...); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(patience) {
 			t.Fatalf("a transaction is still open in %v", topics)
 		}
@@ -137,7 +140,8 @@ func keysOf(rs []*kgo.Record) (keys []string) {
 
 func awaitKey(t *testing.T, brokers []string, topic, key string) {
 	t.Helper()
-	for patience := time.Now().Add(30 * time.Second); !slices.Contains(keysOf(dump(t, brokers, topic)), key); time.Sleep(200 * time.Millisecond) {
+	for patience := time.Now().Add(30 * time.Second); !slices.Contains(keysOf(dump(t, brokers, topic)),
+		key); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(patience) {
 			t.Fatalf("%s did not fire", key)
 		}

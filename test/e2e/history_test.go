@@ -26,7 +26,8 @@ func TestHistoryOnCassandra(t *testing.T) {
 	keyspace := newName("history_")
 	tables := []string{"--cassandra-hosts", strings.Join(cassandra.Hosts, ","), "--cassandra-keyspace", keyspace}
 	w := newServeWorld(t, "engine,api,history", tables...)
-	second := start(t, "history", append(append([]string{"serve", "--roles", "history", "--data-dir", t.TempDir()}, w.cluster.args...), tables...)...)
+	second := start(t, "history", append(append([]string{"serve", "--roles", "history", "--data-dir", t.TempDir()},
+		w.cluster.args...), tables...)...)
 	second.ready(60 * time.Second)
 
 	l := newLoad(t, w.brokers, w.prefix)
@@ -165,7 +166,8 @@ func awaitRows(t *testing.T, db *gocql.Session, log map[string][]topics.Event) {
 
 // rowOf is what an event and its row have in common.
 func rowOf(trigger string, us, seq int64, id, kind, state, occurrence, reason, source string) string {
-	return fmt.Sprint(trigger, " ", us, " ", seq, " ", id, " ", kind, " ", state, " ", occurrence, " ", reason, " ", source)
+	return fmt.Sprint(trigger, " ", us, " ", seq, " ", id, " ", kind, " ", state, " ", occurrence, " ", reason, " ",
+		source)
 }
 
 // judgeRows: events_by_trigger is the log, row by row.
@@ -178,10 +180,13 @@ func judgeRows(t *testing.T, db *gocql.Session, log map[string][]topics.Event) {
 		}
 	}
 	got := map[string]int{}
-	scan(t, db, `SELECT trigger, event_us, seq, event_id, type, state, occurrence, reason, source FROM events_by_trigger`, func(r map[string]any) {
-		got[rowOf(r["trigger"].(string), r["event_us"].(int64), r["seq"].(int64), r["event_id"].(string), r["type"].(string), r["state"].(string),
-			r["occurrence"].(string), r["reason"].(string), r["source"].(string))]++
-	})
+	scan(t, db,
+		`SELECT trigger, event_us, seq, event_id, type, state, occurrence, reason, source FROM events_by_trigger`,
+		func(r map[string]any) {
+			got[rowOf(r["trigger"].(string), r["event_us"].(int64), r["seq"].(int64), r["event_id"].(string),
+				r["type"].(string), r["state"].(string),
+				r["occurrence"].(string), r["reason"].(string), r["source"].(string))]++
+		})
 	differ(t, "events_by_trigger", want, got)
 }
 
@@ -199,7 +204,8 @@ func judgeStates(t *testing.T, db *gocql.Session, log map[string][]topics.Event)
 		}
 	}
 	scan(t, db, `SELECT trigger, state, type, revision, seq, event_us FROM trigger_state`, func(r map[string]any) {
-		got[fmt.Sprint(r["trigger"], " ", r["state"], " ", r["type"], " ", r["revision"], " ", r["seq"], " ", r["event_us"])]++
+		got[fmt.Sprint(r["trigger"], " ", r["state"], " ", r["type"], " ", r["revision"], " ", r["seq"], " ",
+			r["event_us"])]++
 	})
 	differ(t, "trigger_state", want, got)
 }
@@ -207,7 +213,8 @@ func judgeStates(t *testing.T, db *gocql.Session, log map[string][]topics.Event)
 // judgeMinutes: triggers_by_minute has each plan, and what became of it.
 func judgeMinutes(t *testing.T, db *gocql.Session, log map[string][]topics.Event) {
 	t.Helper()
-	states := map[string]string{"trigger.registered": "PENDING", "occurrence.fired": "FIRED", "trigger.cancelled": "CANCELLED"}
+	states := map[string]string{"trigger.registered": "PENDING", "occurrence.fired": "FIRED",
+		"trigger.cancelled": "CANCELLED"}
 	want, got := map[string]int{}, map[string]int{}
 	for key, events := range log {
 		entry := map[string]string{}
@@ -271,7 +278,8 @@ func TestServeWithoutCassandra(t *testing.T) {
 	t.Parallel()
 	w := newServeWorld(t, "engine,api")
 	wants(t, "put", w.call(t, http.MethodPut, "/v1/triggers/lonely", `{"delay":0}`), 201)
-	w.follow(t, "due.default").until(30*time.Second, "lonely", func(recs []*kgo.Record) bool { return hasKeys(recs, "lonely") })
+	w.follow(t, "due.default").until(30*time.Second, "lonely",
+		func(recs []*kgo.Record) bool { return hasKeys(recs, "lonely") })
 	a := w.call(t, http.MethodGet, "/v1/triggers/lonely/events", "")
 	wants(t, "its history", a, 503)
 	if a.header.Get("Retry-After") == "" || !strings.Contains(a.str("detail"), "history") {

@@ -44,7 +44,8 @@ func TestHTTPContract(t *testing.T) {
 		settings := contractSettings(contractKeys(t))
 		w := newServeWorld(t, "engine,api", settings...)
 		for _, name := range []string{"second", "third"} {
-			p := start(t, name, append(append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()}, w.cluster.args...), settings...)...)
+			p := start(t, name, append(append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()},
+				w.cluster.args...), settings...)...)
 			p.ready(60 * time.Second)
 			w.others = append(w.others, p)
 		}
@@ -55,14 +56,16 @@ func TestHTTPContract(t *testing.T) {
 
 // contractTenants are who calls: their API keys, by name.
 var contractTenants = map[string]string{
-	"acme": strings.Repeat("a", 40), "reader": strings.Repeat("r", 40), "blue": strings.Repeat("b", 40), "slow": strings.Repeat("s", 40),
+	"acme": strings.Repeat("a", 40), "reader": strings.Repeat("r", 40), "blue": strings.Repeat("b", 40),
+	"slow": strings.Repeat("s", 40),
 }
 
 func contractKeys(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys")
 	var text string
-	for name, line := range map[string]string{"acme": "acme %s operator", "reader": "acme %s reader", "blue": "blue %s", "slow": "slow %s"} {
+	for name, line := range map[string]string{"acme": "acme %s operator", "reader": "acme %s reader", "blue": "blue %s",
+		"slow": "slow %s"} {
 		text += fmt.Sprintf(line, contractTenants[name]) + "\n"
 	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -73,7 +76,8 @@ func contractKeys(t *testing.T) string {
 
 func contractSettings(keys string) []string {
 	return []string{
-		"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set", "channels.webhook.topic=waterclock.due.webhook",
+		"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set",
+		"channels.webhook.topic=waterclock.due.webhook",
 		"--set", "tenants.blue.channels=default,elsewhere", "--set", "tenants.slow.rate=0.01",
 	}
 }
@@ -171,10 +175,14 @@ func servedRoutes(t *testing.T, w *world) (routes []string) {
 // command, on a wrong partition, or behind another), an owner that is away
 // (gateway.TestPartitionsMove) or a release that has webhooks.
 var contractCodes = map[trigger.Code]bool{
-	trigger.CodeInvalid: true, trigger.CodeInvalidKey: true, trigger.CodeUnknownField: true, trigger.CodeUnknownOp: true, trigger.CodeUnknownZone: true,
-	trigger.CodeUnknownChannel: true, trigger.CodeForbiddenChannel: true, trigger.CodeInvalidRule: true, trigger.CodeDisputedRule: true,
-	trigger.CodePeriodTooShort: true, trigger.CodeNoOccurrences: true, trigger.CodeConflictingTime: true, trigger.CodeInThePast: true,
-	trigger.CodeBeyondHorizon: true, trigger.CodeTooLarge: true, trigger.CodeNotFound: true, trigger.CodeAlreadyFired: true, trigger.CodeConflict: true,
+	trigger.CodeInvalid: true, trigger.CodeInvalidKey: true, trigger.CodeUnknownField: true,
+	trigger.CodeUnknownOp: true, trigger.CodeUnknownZone: true,
+	trigger.CodeUnknownChannel: true, trigger.CodeForbiddenChannel: true, trigger.CodeInvalidRule: true,
+	trigger.CodeDisputedRule:   true,
+	trigger.CodePeriodTooShort: true, trigger.CodeNoOccurrences: true, trigger.CodeConflictingTime: true,
+	trigger.CodeInThePast:     true,
+	trigger.CodeBeyondHorizon: true, trigger.CodeTooLarge: true, trigger.CodeNotFound: true,
+	trigger.CodeAlreadyFired: true, trigger.CodeConflict: true,
 	trigger.CodeIdempotencyConflict: true, trigger.CodeQuotaExceeded: true, trigger.CodeUnsupported: true,
 	"malformed": true, "unauthenticated": true, "forbidden": true, "method_not_allowed": true,
 }

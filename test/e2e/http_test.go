@@ -68,14 +68,17 @@ func duplicatesOverHTTP(t *testing.T, w *world) {
 	wants(t, "new", first, 201, "trigger_id=dup-1", "revision=1")
 	retry := post(`{"id":"dup-1","delay":"1h","payload":{"a":1}}`)
 	wants(t, "same content", retry, 200, "revision=1", "fire_at="+first.str("fire_at"))
-	wants(t, "same content, other spelling", post(`{"payload":{"a":1},"id":"dup-1","priority":"normal","delay":"1h"}`), 200, "revision=1")
+	wants(t, "same content, other spelling", post(`{"payload":{"a":1},"id":"dup-1","priority":"normal","delay":"1h"}`),
+		200, "revision=1")
 	wants(t, "delay in other words", post(`{"id":"dup-1","delay":"60m","payload":{"a":1}}`), 200, "revision=2")
 	wants(t, "other payload", post(`{"id":"dup-1","delay":"60m","payload":{"a":2}}`), 200, "revision=3")
 
 	keyed := post(`{"delay":"1h"}`, "Idempotency-Key", "k-1")
 	wants(t, "a key and no id", keyed, 201, "revision=1")
-	wants(t, "the key again", post(`{"delay":"1h"}`, "Idempotency-Key", "k-1"), 200, "trigger_id="+keyed.str("trigger_id"), "fire_at="+keyed.str("fire_at"))
-	wants(t, "the key with other content", post(`{"delay":"2h"}`, "Idempotency-Key", "k-1"), 422, "code=idempotency_conflict")
+	wants(t, "the key again", post(`{"delay":"1h"}`, "Idempotency-Key", "k-1"), 200,
+		"trigger_id="+keyed.str("trigger_id"), "fire_at="+keyed.str("fire_at"))
+	wants(t, "the key with other content", post(`{"delay":"2h"}`, "Idempotency-Key", "k-1"), 422,
+		"code=idempotency_conflict")
 	if other := post(`{"delay":"1h"}`, "Idempotency-Key", "k-2"); other.str("trigger_id") == keyed.str("trigger_id") {
 		t.Errorf("two keys, one trigger: %v", other)
 	}
@@ -93,31 +96,41 @@ func duplicatesOverHTTP(t *testing.T, w *world) {
 	wants(t, "cancel nobody", w.call(t, http.MethodDelete, "/v1/triggers/dup-nobody", ""), 404, "code=not_found")
 
 	wants(t, "fires at once", post(`{"id":"dup-3","delay":0}`), 201)
-	w.follow(t, "due.default").until(20*time.Second, "dup-3", func(recs []*kgo.Record) bool { return hasKeys(recs, "dup-3") })
+	w.follow(t, "due.default").until(20*time.Second, "dup-3",
+		func(recs []*kgo.Record) bool { return hasKeys(recs, "dup-3") })
 	wants(t, "same content after it fired", post(`{"id":"dup-3","delay":0}`), 200, "revision=1")
-	wants(t, "cancel after it fired", w.call(t, http.MethodDelete, "/v1/triggers/dup-3", ""), 409, "code=already_fired", "state=FIRED")
-	wants(t, "other ops on what has fired", w.call(t, http.MethodPost, "/v1/triggers/dup-3:pause", ""), 404, "code=not_found")
+	wants(t, "cancel after it fired", w.call(t, http.MethodDelete, "/v1/triggers/dup-3", ""), 409, "code=already_fired",
+		"state=FIRED")
+	wants(t, "other ops on what has fired", w.call(t, http.MethodPost, "/v1/triggers/dup-3:pause", ""), 404,
+		"code=not_found")
 }
 
 func etags(t *testing.T, w *world) {
 	const path = "/v1/triggers/tag-1"
-	created := w.call(t, http.MethodPut, path, `{"fire_at":"2030-01-01T00:00:00Z","payload":{"a":1},"tags":{"x":"y"}}`, "If-None-Match", "*")
+	created := w.call(t, http.MethodPut, path, `{"fire_at":"2030-01-01T00:00:00Z","payload":{"a":1},"tags":{"x":"y"}}`,
+		"If-None-Match", "*")
 	wants(t, "put", created, 201, "revision=1")
 	if tag := created.header.Get("ETag"); tag != `"1"` {
 		t.Errorf("ETag %s", tag)
 	}
-	wants(t, "put what is there", w.call(t, http.MethodPut, path, `{"delay":"1h"}`, "If-None-Match", "*"), 412, "code=conflict")
+	wants(t, "put what is there", w.call(t, http.MethodPut, path, `{"delay":"1h"}`, "If-None-Match", "*"), 412,
+		"code=conflict")
 	got := w.call(t, http.MethodGet, path, "")
-	wants(t, "get", got, 200, "state=PENDING", "fire_at=2030-01-01T00:00:00.000Z", "next_fire_at=2030-01-01T00:00:00.000Z", "channel=default", "priority=normal", "tenant=default")
+	wants(t, "get", got, 200, "state=PENDING", "fire_at=2030-01-01T00:00:00.000Z",
+		"next_fire_at=2030-01-01T00:00:00.000Z", "channel=default", "priority=normal", "tenant=default")
 	if tag := got.header.Get("ETag"); tag != `"1"` {
 		t.Errorf("ETag of get %s", tag)
 	}
 	wants(t, "get what is known", w.call(t, http.MethodGet, path, "", "If-None-Match", `"1"`), 304)
-	wants(t, "patch a payload", w.call(t, http.MethodPatch, path, `{"payload":{"a":2}}`, "Content-Type", "application/merge-patch+json", "If-Match", `"1"`), 200, "revision=2", "fire_at=2030-01-01T00:00:00.000Z")
-	wants(t, "patch at an old revision", w.call(t, http.MethodPatch, path, `{"payload":{"a":3}}`, "If-Match", `"1"`), 412, "code=conflict")
-	wants(t, "patch the time", w.call(t, http.MethodPatch, path, `{"fire_at":"2030-02-01T00:00:00Z"}`, "If-Match", `"2"`), 200, "revision=3", "fire_at=2030-02-01T00:00:00.000Z")
+	wants(t, "patch a payload", w.call(t, http.MethodPatch, path, `{"payload":{"a":2}}`, "Content-Type",
+		"application/merge-patch+json", "If-Match", `"1"`), 200, "revision=2", "fire_at=2030-01-01T00:00:00.000Z")
+	wants(t, "patch at an old revision", w.call(t, http.MethodPatch, path, `{"payload":{"a":3}}`, "If-Match", `"1"`),
+		412, "code=conflict")
+	wants(t, "patch the time", w.call(t, http.MethodPatch, path, `{"fire_at":"2030-02-01T00:00:00Z"}`, "If-Match",
+		`"2"`), 200, "revision=3", "fire_at=2030-02-01T00:00:00.000Z")
 	a := w.call(t, http.MethodGet, path, "")
-	if payload, _ := a.body["payload"].(map[string]any); payload["a"] != 2.0 || fmt.Sprint(a.body["tags"]) != "map[x:y]" {
+	if payload, _ := a.body["payload"].(map[string]any); payload["a"] != 2.0 ||
+		fmt.Sprint(a.body["tags"]) != "map[x:y]" {
 		t.Errorf("after the patches: %v", a)
 	}
 	wants(t, "patch a tag away", w.call(t, http.MethodPatch, path, `{"tags":null}`), 200, "revision=4")
@@ -138,15 +151,19 @@ func verbsOverHTTP(t *testing.T, w *world) {
 	do := func(verb, body string) answer { return w.call(t, http.MethodPost, "/v1/triggers/verb-1:"+verb, body) }
 	wants(t, "put", w.call(t, http.MethodPut, "/v1/triggers/verb-1", `{"delay":"1h","channel":"verbs"}`), 201)
 	wants(t, "snooze", do("snooze", `{"for":"2h"}`), 200, "state=PENDING", "revision=2")
-	wants(t, "snooze until", do("snooze", `{"until":"2030-01-01T00:00:00Z"}`), 200, "next_fire_at=2030-01-01T00:00:00.000Z")
+	wants(t, "snooze until", do("snooze", `{"until":"2030-01-01T00:00:00Z"}`), 200,
+		"next_fire_at=2030-01-01T00:00:00.000Z")
 	wants(t, "pause", do("pause", `{"note":"closed"}`), 200, "state=PAUSED")
 	wants(t, "run", do("run", ""), 200, "state=PAUSED")
 	wants(t, "resume", do("resume", ""), 200, "state=PENDING")
-	recs := w.follow(t, "due.verbs").until(20*time.Second, "the run", func(recs []*kgo.Record) bool { return hasKeys(recs, "verb-1") })
+	recs := w.follow(t, "due.verbs").until(20*time.Second, "the run",
+		func(recs []*kgo.Record) bool { return hasKeys(recs, "verb-1") })
 	if id := header(recs[0], "ce_id"); !strings.HasPrefix(id, "verb-1@run-") {
 		t.Errorf("ce_id of a run: %s", id)
 	}
-	wants(t, "put a series", w.call(t, http.MethodPut, "/v1/triggers/verb-2", `{"recurrence":"FREQ=DAILY","start":"2030-01-01T09:00","timezone":"Europe/Berlin"}`), 201, "fire_at=2030-01-01T08:00:00.000Z")
+	wants(t, "put a series", w.call(t, http.MethodPut, "/v1/triggers/verb-2",
+		`{"recurrence":"FREQ=DAILY","start":"2030-01-01T09:00","timezone":"Europe/Berlin"}`), 201,
+		"fire_at=2030-01-01T08:00:00.000Z")
 	a := w.call(t, http.MethodGet, "/v1/triggers/verb-2/occurrences?n=3", "")
 	var at []string
 	for _, o := range list(a, "occurrences", "items") {
@@ -155,9 +172,12 @@ func verbsOverHTTP(t *testing.T, w *world) {
 	if len(at) != 3 || !strings.HasPrefix(at[2], "2030-01-03T08:00:00") {
 		t.Errorf("occurrences: %v", a)
 	}
-	wants(t, "skip", w.call(t, http.MethodPost, "/v1/triggers/verb-2:skip", `{"occurrence":"2030-01-01"}`), 200, "fire_at=2030-01-02T08:00:00.000Z")
-	wants(t, "rezone", w.call(t, http.MethodPost, "/v1/triggers/verb-2:rezone", `{"timezone":"America/New_York"}`), 200, "fire_at=2030-01-02T14:00:00.000Z")
-	wants(t, "async", w.call(t, http.MethodPut, "/v1/triggers/verb-3", `{"delay":"1h"}`, "Prefer", "respond-async"), 202, "trigger_id=verb-3")
+	wants(t, "skip", w.call(t, http.MethodPost, "/v1/triggers/verb-2:skip", `{"occurrence":"2030-01-01"}`), 200,
+		"fire_at=2030-01-02T08:00:00.000Z")
+	wants(t, "rezone", w.call(t, http.MethodPost, "/v1/triggers/verb-2:rezone", `{"timezone":"America/New_York"}`), 200,
+		"fire_at=2030-01-02T14:00:00.000Z")
+	wants(t, "async", w.call(t, http.MethodPut, "/v1/triggers/verb-3", `{"delay":"1h"}`, "Prefer", "respond-async"),
+		202, "trigger_id=verb-3")
 	wants(t, "get behind it", w.call(t, http.MethodGet, "/v1/triggers/verb-3", ""), 200, "state=PENDING")
 }
 
@@ -186,10 +206,14 @@ func problems(t *testing.T, w *world) {
 		{"no JSON", "POST", "/v1/triggers", `{"delay":`, 400, nil},
 		{"unknown field", "POST", "/v1/triggers", `{"dealy":"1h"}`, 422, []string{"code=unknown_field", "field=dealy"}},
 		{"no time", "POST", "/v1/triggers", `{}`, 422, []string{"code=conflicting_time"}},
-		{"bad zone", "POST", "/v1/triggers", `{"fire_at":"2030-01-01T00:00","timezone":"Mars/Base"}`, 422, []string{"code=unknown_zone", "field=timezone"}},
-		{"microseconds", "POST", "/v1/triggers", `{"fire_at":1900000000000000}`, 422, []string{"code=invalid", "field=fire_at"}},
-		{"large payload", "POST", "/v1/triggers", `{"delay":"1h","payload":"` + strings.Repeat("x", 5000) + `"}`, 413, []string{"code=too_large", "field=payload"}},
-		{"other tenant's id", "POST", "/v1/triggers", `{"id":"acme/x","delay":"1h"}`, 422, []string{"code=invalid_key"}},
+		{"bad zone", "POST", "/v1/triggers", `{"fire_at":"2030-01-01T00:00","timezone":"Mars/Base"}`, 422,
+			[]string{"code=unknown_zone", "field=timezone"}},
+		{"microseconds", "POST", "/v1/triggers", `{"fire_at":1900000000000000}`, 422,
+			[]string{"code=invalid", "field=fire_at"}},
+		{"large payload", "POST", "/v1/triggers", `{"delay":"1h","payload":"` + strings.Repeat("x", 5000) + `"}`, 413,
+			[]string{"code=too_large", "field=payload"}},
+		{"other tenant's id", "POST", "/v1/triggers", `{"id":"acme/x","delay":"1h"}`, 422,
+			[]string{"code=invalid_key"}},
 		{"wrong method", "DELETE", "/v1/triggers", "", 405, nil},
 		{"no such path", "GET", "/v1/trigger", "", 404, nil},
 		{"bad limit", "GET", "/v1/triggers?limit=0", "", 400, []string{"field=limit"}},
@@ -203,12 +227,14 @@ func problems(t *testing.T, w *world) {
 }
 
 func shortForm(t *testing.T, w *world) {
-	a := w.call(t, http.MethodPost, "/v1/triggers", `{"callbackUrl":"http://127.0.0.1:1/hook","payload":{"a":1},"delaySeconds":3600}`)
+	a := w.call(t, http.MethodPost, "/v1/triggers",
+		`{"callbackUrl":"http://127.0.0.1:1/hook","payload":{"a":1},"delaySeconds":3600}`)
 	wants(t, "short form", a, 201, "revision=1")
 	if a.str("triggerId") == "" || a.str("fireAt") == "" {
 		t.Fatalf("short form: %v", a)
 	}
-	wants(t, "get it", w.call(t, http.MethodGet, "/v1/triggers/"+a.str("triggerId"), ""), 200, "channel=webhook", "fire_at="+a.str("fireAt"))
+	wants(t, "get it", w.call(t, http.MethodGet, "/v1/triggers/"+a.str("triggerId"), ""), 200, "channel=webhook",
+		"fire_at="+a.str("fireAt"))
 }
 
 func listsOverHTTP(t *testing.T, w *world) {
@@ -216,7 +242,9 @@ func listsOverHTTP(t *testing.T, w *world) {
 	for i := range 25 {
 		id := fmt.Sprintf("page-%02d", i)
 		all = append(all, id)
-		wants(t, id, w.call(t, http.MethodPut, "/v1/triggers/"+id, fmt.Sprintf(`{"fire_at":"2034-01-%02dT00:00:00Z","user_id":"pager","tags":{"even":"%v"}}`, i+1, i%2 == 0)), 201)
+		wants(t, id, w.call(t, http.MethodPut, "/v1/triggers/"+id,
+			fmt.Sprintf(`{"fire_at":"2034-01-%02dT00:00:00Z","user_id":"pager","tags":{"even":"%v"}}`, i+1, i%2 == 0)),
+			201)
 	}
 	var got []string
 	cursor, pages := "", 0
@@ -234,11 +262,13 @@ func listsOverHTTP(t *testing.T, w *world) {
 	if !slices.Equal(got, all) || pages != 4 {
 		t.Errorf("%d pages: %v", pages, got)
 	}
-	a := w.call(t, http.MethodGet, "/v1/triggers?user_id=pager&tag=even:true&state=PENDING&from=2034-01-05T00:00:00Z&to=2034-01-09T00:00:00Z", "")
+	a := w.call(t, http.MethodGet,
+		"/v1/triggers?user_id=pager&tag=even:true&state=PENDING&from=2034-01-05T00:00:00Z&to=2034-01-09T00:00:00Z", "")
 	if items := list(a, "items"); len(items) != 2 || items[0]["trigger_id"] != "page-04" {
 		t.Errorf("filtered: %v", a)
 	}
-	if a := w.call(t, http.MethodGet, "/v1/triggers?user_id=nobody", ""); a.body["items"] == nil || len(list(a, "items")) != 0 {
+	if a := w.call(t, http.MethodGet, "/v1/triggers?user_id=nobody", ""); a.body["items"] == nil ||
+		len(list(a, "items")) != 0 {
 		t.Errorf("empty list: %v", a)
 	}
 }
@@ -255,12 +285,14 @@ not JSON
 	a := w.call(t, http.MethodPost, "/v1/triggers:batch", body, "Content-Type", "application/x-ndjson")
 	wants(t, "batch", a, 200)
 	got := lines(t, a.text)
-	want := []string{"201 batch-1 1", "422 batch-2 unknown_field", "400 ", "200 batch-1 2", "200 batch-1 CANCELLED", "201 "}
+	want := []string{"201 batch-1 1", "422 batch-2 unknown_field", "400 ", "200 batch-1 2", "200 batch-1 CANCELLED",
+		"201 "}
 	if len(got) != len(want) {
 		t.Fatalf("%d answers: %v", len(got), a)
 	}
 	for i, line := range got {
-		word := fmt.Sprint(line["status"], " ", orEmpty(line["id"]), " ", orEmpty(line["code"]), orEmpty(line["state"]), orEmpty(line["revision"]))
+		word := fmt.Sprint(line["status"], " ", orEmpty(line["id"]), " ", orEmpty(line["code"]), orEmpty(line["state"]),
+			orEmpty(line["revision"]))
 		if !strings.HasPrefix(word, want[i]) && !(i == 4 && strings.Contains(word, "CANCELLED")) {
 			t.Errorf("line %d: %s, want %s: %v", i+1, word, want[i], line)
 		}
@@ -278,11 +310,13 @@ func orEmpty(v any) string {
 func eventsOverHTTP(t *testing.T, w *world) {
 	wants(t, "put", w.call(t, http.MethodPut, "/v1/triggers/told", `{"delay":"1h","payload":{"a":1}}`), 201)
 	for i := range 4 {
-		wants(t, "snooze", w.call(t, http.MethodPost, "/v1/triggers/told:snooze", fmt.Sprintf(`{"for":"%dh"}`, i+1)), 200)
+		wants(t, "snooze", w.call(t, http.MethodPost, "/v1/triggers/told:snooze", fmt.Sprintf(`{"for":"%dh"}`, i+1)),
+			200)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.node.http+"/v1/triggers/told/events?follow=1", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+w.node.http+"/v1/triggers/told/events?follow=1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,12 +352,14 @@ func eventsOverHTTP(t *testing.T, w *world) {
 			break
 		}
 	}
-	want := []string{"trigger.registered", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed", "occurrence.fired"}
+	want := []string{"trigger.registered", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed",
+		"occurrence.snoozed", "occurrence.fired"}
 	if !slices.Equal(logged, want) || !slices.Equal(seqs, []float64{1, 2, 3, 4, 5, 6}) || lastID == "" {
 		t.Errorf("followed: %v %v, id %q", logged, seqs, lastID)
 	}
 	var paged []string
-	for deadline := time.Now().Add(10 * time.Second); len(paged) < len(want) && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); len(paged) < len(want) &&
+		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		paged = pagedEvents(t, w) // the history follows the log
 	}
 	if !slices.Equal(paged, want) {
@@ -352,7 +388,8 @@ func previews(t *testing.T, w *world) {
 	if want := `{"occurrences":[{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}`; strings.TrimSpace(a.text) != want {
 		t.Errorf("preview: %s, want %s", a.text, want)
 	}
-	wants(t, "refused rule", w.call(t, http.MethodPost, "/v1/preview", `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`), 422, "code=disputed_rule")
+	wants(t, "refused rule", w.call(t, http.MethodPost, "/v1/preview", `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`),
+		422, "code=disputed_rule")
 	wants(t, "no limits", w.call(t, http.MethodPost, "/v1/preview", `{"recurrence":"FREQ=SECONDLY","n":2}`), 200)
 }
 
@@ -361,9 +398,11 @@ func upcoming(t *testing.T, w *world) {
 	at := time.Now().Add(30 * time.Hour).UTC().Truncate(time.Hour).Add(30 * time.Minute)
 	before := upcomingAt(t, w, at)
 	for i := range 3 {
-		wants(t, "put", w.call(t, http.MethodPut, fmt.Sprintf("/v1/triggers/up-%d", i), fmt.Sprintf(`{"fire_at":%q}`, at.Format(time.RFC3339))), 201)
+		wants(t, "put", w.call(t, http.MethodPut, fmt.Sprintf("/v1/triggers/up-%d", i),
+			fmt.Sprintf(`{"fire_at":%q}`, at.Format(time.RFC3339))), 201)
 	}
-	wants(t, "put", w.call(t, http.MethodPut, "/v1/triggers/up-every", fmt.Sprintf(`{"recurrence":"every:1h","start":%q}`, at.Add(-2*time.Hour).Format(time.RFC3339))), 201)
+	wants(t, "put", w.call(t, http.MethodPut, "/v1/triggers/up-every",
+		fmt.Sprintf(`{"recurrence":"every:1h","start":%q}`, at.Add(-2*time.Hour).Format(time.RFC3339))), 201)
 	if got := upcomingAt(t, w, at); got != before+4 {
 		t.Errorf("%d occurrences at %v, want %d", got, at, before+4)
 	}
@@ -388,7 +427,8 @@ func upcomingAt(t *testing.T, w *world, at time.Time) int {
 
 // reminders are the aliases of seed 001.
 func reminders(t *testing.T, w *world) {
-	a := w.call(t, http.MethodPost, "/api/reminders", `{"title":"Pills","body":"two","fire_at":"2030-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`)
+	a := w.call(t, http.MethodPost, "/api/reminders",
+		`{"title":"Pills","body":"two","fire_at":"2030-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`)
 	wants(t, "create", a, 201, "fire_at_utc=2030-01-01T08:00:00.000Z")
 	id := a.str("reminder_id")
 	if id == "" || id != a.str("trigger_id") {
@@ -398,20 +438,26 @@ func reminders(t *testing.T, w *world) {
 	if items := list(got, "items"); len(items) != 1 || items[0]["reminder_id"] != id || items[0]["title"] != "Pills" {
 		t.Errorf("list: %v", got)
 	}
-	wants(t, "snooze by minutes", w.call(t, http.MethodPost, "/api/reminders/"+id+"/snooze", `{"minutes":10}`), 200, "reminder_id="+id, "state=PENDING")
+	wants(t, "snooze by minutes", w.call(t, http.MethodPost, "/api/reminders/"+id+"/snooze", `{"minutes":10}`), 200,
+		"reminder_id="+id, "state=PENDING")
 	wants(t, "snooze for", w.call(t, http.MethodPost, "/api/reminders/"+id+"/snooze", `{"for":"10m"}`), 200)
-	b := w.call(t, http.MethodPost, "/api/reminders", `{"title":"Daily","recurrence":"FREQ=DAILY","start":"2026-12-24T09:00","timezone":"UTC"}`)
+	b := w.call(t, http.MethodPost, "/api/reminders",
+		`{"title":"Daily","recurrence":"FREQ=DAILY","start":"2026-12-24T09:00","timezone":"UTC"}`)
 	wants(t, "create a series", b, 201)
-	wants(t, "skip one", w.call(t, http.MethodPatch, "/api/reminders/"+b.str("reminder_id"), `{"skip":"2026-12-25"}`), 200)
-	wants(t, "new title", w.call(t, http.MethodPatch, "/api/reminders/"+b.str("reminder_id"), `{"title":"Every day"}`), 200)
+	wants(t, "skip one", w.call(t, http.MethodPatch, "/api/reminders/"+b.str("reminder_id"), `{"skip":"2026-12-25"}`),
+		200)
+	wants(t, "new title", w.call(t, http.MethodPatch, "/api/reminders/"+b.str("reminder_id"), `{"title":"Every day"}`),
+		200)
 	wants(t, "read", w.call(t, http.MethodGet, "/api/reminders/"+b.str("reminder_id"), ""), 200, "title=Every day")
 	wants(t, "delete", w.call(t, http.MethodDelete, "/api/reminders/"+id, ""), 200, "state=CANCELLED")
 }
 
 func ownPages(t *testing.T, w *world) {
 	for path, kind := range map[string]string{
-		"/openapi.json": "application/json", "/docs": "text/html", "/schemas/command.schema.json": "application/schema+json",
-		"/schemas/event.schema.json": "application/schema+json", "/healthz": "text/plain", "/readyz": "text/plain", "/metrics": "text/plain",
+		"/openapi.json": "application/json", "/docs": "text/html",
+		"/schemas/command.schema.json": "application/schema+json",
+		"/schemas/event.schema.json":   "application/schema+json", "/healthz": "text/plain", "/readyz": "text/plain",
+		"/metrics": "text/plain",
 	} {
 		a := w.call(t, http.MethodGet, path, "")
 		if a.status != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), kind) || a.text == "" {
@@ -420,8 +466,10 @@ func ownPages(t *testing.T, w *world) {
 	}
 	metrics := w.call(t, http.MethodGet, "/metrics", "").text
 	for _, name := range []string{
-		"fire_lateness_seconds", "oldest_overdue_seconds", "pending_triggers", "commands_total", "commands_lag_records", "commands_forwarded_total",
-		"fires_total", "transaction_seconds", "barrier_hold_seconds", "clock_offset_seconds", "restore_seconds", "store_bytes",
+		"fire_lateness_seconds", "oldest_overdue_seconds", "pending_triggers", "commands_total", "commands_lag_records",
+		"commands_forwarded_total",
+		"fires_total", "transaction_seconds", "barrier_hold_seconds", "clock_offset_seconds", "restore_seconds",
+		"store_bytes",
 	} {
 		if !strings.Contains(metrics, "# TYPE waterclock_"+name+" ") {
 			t.Errorf("no metric waterclock_%s", name)
@@ -480,7 +528,8 @@ func TestRepeatAfterKill9(t *testing.T) {
 	if len(ids) != n || unanswered == 0 {
 		t.Errorf("%d triggers for %d keys, %d had no answer", len(ids), n, unanswered)
 	}
-	w.follow(t, "due.repeats").until(time.Minute, "all of them", func(recs []*kgo.Record) bool { return len(recs) >= n })
+	w.follow(t, "due.repeats").until(time.Minute, "all of them",
+		func(recs []*kgo.Record) bool { return len(recs) >= n })
 	for _, r := range dump(t, w.brokers, w.topic("due.repeats")) {
 		if ids[string(r.Key)]--; ids[string(r.Key)] != 0 {
 			t.Errorf("%s fired too often", r.Key)

@@ -38,7 +38,8 @@ type load struct {
 func newLoad(t *testing.T, brokers []string, prefix string) *load {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
-		kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerLinger(0), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
+		kgo.RecordDeliveryTimeout(20*time.Second), kgo.ProducerLinger(0),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func (l *load) flood(name string, n int, due func(i int) time.Time) {
 }
 
 func register(key string, due time.Time) *kgo.Record {
-	return &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`), Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
+	return &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`),
+		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
 }
 
 func (l *load) one(key string, due time.Time, cancel bool) {
@@ -110,7 +112,8 @@ func (l *load) one(key string, due time.Time, cancel bool) {
 	}
 	w := wish{due: due}
 	if cancel {
-		record := &kgo.Record{Key: []byte(key), Value: []byte("cancel"), Headers: []kgo.RecordHeader{{Key: "wc-op", Value: []byte("cancel")}}}
+		record := &kgo.Record{Key: []byte(key), Value: []byte("cancel"),
+			Headers: []kgo.RecordHeader{{Key: "wc-op", Value: []byte("cancel")}}}
 		if !l.produce(ctx, record) {
 			return
 		}
@@ -195,7 +198,8 @@ func (l *load) violations(due []*kgo.Record) (found []string) {
 func where(rs []*kgo.Record) string {
 	var b strings.Builder
 	for _, r := range rs {
-		fmt.Fprintf(&b, "\n  %s/%d offset %d, appended %s, producer %d epoch %d", r.Topic, r.Partition, r.Offset, r.Timestamp.UTC().Format("15:04:05.000"), r.ProducerID, r.ProducerEpoch)
+		fmt.Fprintf(&b, "\n  %s/%d offset %d, appended %s, producer %d epoch %d", r.Topic, r.Partition, r.Offset,
+			r.Timestamp.UTC().Format("15:04:05.000"), r.ProducerID, r.ProducerEpoch)
 		for _, h := range r.Headers {
 			if h.Key == "ce_wcbasis" || h.Key == "ce_time" {
 				fmt.Fprintf(&b, ", %s %s", h.Key, h.Value)

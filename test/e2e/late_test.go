@@ -65,11 +65,12 @@ func TestStalledProducer(t *testing.T) {
 	sent := 0
 	send := func(n int) {
 		for range n {
-			cl.Produce(context.Background(), w.command(fmt.Sprintf("s-%d", sent), payload, "wc-fire-at", due), func(_ *kgo.Record, err error) {
-				if err != nil {
-					failed.Add(1)
-				}
-			})
+			cl.Produce(context.Background(), w.command(fmt.Sprintf("s-%d", sent), payload, "wc-fire-at", due),
+				func(_ *kgo.Record, err error) {
+					if err != nil {
+						failed.Add(1)
+					}
+				})
 			sent++
 		}
 	}

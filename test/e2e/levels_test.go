@@ -22,7 +22,8 @@ func written(n topics.Names) []string {
 // levels reads every topic a turn writes in both isolation levels. What a
 // read_committed reader sees must be what the markers in the log say, no
 // transaction may be left open, and every turn must be there whole (C10, C11).
-func levels(t *testing.T, brokers []string, prefix string) (committed map[string][]*kgo.Record, aborted int, found []string) {
+func levels(t *testing.T, brokers []string, prefix string) (committed map[string][]*kgo.Record, aborted int,
+	found []string) {
 	t.Helper()
 	names := topics.Names{Prefix: prefix}
 	committed = map[string][]*kgo.Record{}
@@ -59,8 +60,10 @@ func hanging(t *testing.T, brokers []string, topic string) (found []string) {
 	}
 	stable.Each(func(o kadm.ListedOffset) {
 		// Nodes still run, so the end may have moved on: only what has not moved at all hangs.
-		if end, ok := ends.Lookup(topic, o.Partition); ok && end.Offset > o.Offset && ongoing(adm, topic, o.Partition, 15*time.Second) {
-			found = append(found, fmt.Sprintf("%s/%d is stable up to %d only, its end is %d", topic, o.Partition, o.Offset, end.Offset))
+		if end, ok := ends.Lookup(topic, o.Partition); ok && end.Offset > o.Offset &&
+			ongoing(adm, topic, o.Partition, 15*time.Second) {
+			found = append(found, fmt.Sprintf("%s/%d is stable up to %d only, its end is %d", topic, o.Partition,
+				o.Offset, end.Offset))
 		}
 	})
 	return found
@@ -140,13 +143,15 @@ func compare(topic string, want, got []*kgo.Record) (found []string) {
 		last[r.Partition] = r.Offset
 		g := seen[at{r.Partition, r.Offset}]
 		if g == nil || !bytes.Equal(g.Key, r.Key) || !bytes.Equal(g.Value, r.Value) {
-			found = append(found, fmt.Sprintf("%s/%d/%d was committed, and a read_committed reader does not see it", topic, r.Partition, r.Offset))
+			found = append(found, fmt.Sprintf("%s/%d/%d was committed, and a read_committed reader does not see it",
+				topic, r.Partition, r.Offset))
 		}
 		delete(seen, at{r.Partition, r.Offset})
 	}
 	for where := range seen {
 		if where.offset < last[where.partition] {
-			found = append(found, fmt.Sprintf("%s/%d/%d is seen by a read_committed reader and was not committed", topic, where.partition, where.offset))
+			found = append(found, fmt.Sprintf("%s/%d/%d is seen by a read_committed reader and was not committed",
+				topic, where.partition, where.offset))
 		}
 	}
 	return found

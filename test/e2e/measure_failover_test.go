@@ -48,8 +48,10 @@ func TestMeasureFailover(t *testing.T) {
 			}
 			report(t, fmt.Sprintf("kafka-failover-standby-%d", copies), map[string]any{
 				"pending": pendingCount(), "partitions": partitions, "standby": copies, "partitions_of_the_dead": n,
-				"kill_to_notice_s": seconds(at.Sub(killed)), "notice_to_all_fire_s": seconds(back.Sub(at)), "notice_to_all_ready_s": seconds(ready.Sub(at)),
-				"longest_pause_s": seconds(lost), "longest_pause_of_untouched_s": seconds(untouched), "lateness_ms": lateOf(fired),
+				"kill_to_notice_s": seconds(at.Sub(killed)), "notice_to_all_fire_s": seconds(back.Sub(at)),
+				"notice_to_all_ready_s": seconds(ready.Sub(at)),
+				"longest_pause_s":       seconds(lost), "longest_pause_of_untouched_s": seconds(untouched),
+				"lateness_ms": lateOf(fired),
 			})
 		})
 	}
@@ -92,7 +94,8 @@ func TestMeasureRollingRestart(t *testing.T) {
 				longest = max(longest, p)
 			}
 			report(t, fmt.Sprintf("kafka-rolling-restart-standby-%d-at-%d", run.copies, run.rate), map[string]any{
-				"partitions": partitions, "rate": run.rate, "standby": run.copies, "restart_of_three_s": seconds(end.Sub(begin)), "stop_s": stops,
+				"partitions": partitions, "rate": run.rate, "standby": run.copies,
+				"restart_of_three_s": seconds(end.Sub(begin)), "stop_s": stops,
 				"longest_pause_s": seconds(longest), "lateness_ms": lateOf(during), "lateness_before_ms": lateOf(quiet),
 			})
 		})

@@ -44,7 +44,8 @@ func TestMeasureHistory(t *testing.T) {
 		n.launch()
 		n.ready(5 * time.Minute)
 		read = bytesRead(t, n)
-		figures[name+"_ready_s"], figures[name+"_cpu_s"], figures[name+"_read_bytes"] = seconds(time.Since(begin)), cpuSeconds(n), read
+		figures[name+"_ready_s"], figures[name+"_cpu_s"], figures[name+"_read_bytes"] = seconds(time.Since(begin)),
+			cpuSeconds(n), read
 		time.Sleep(3 * time.Second)
 		first := time.Duration(0)
 		for _, f := range load.stop() {
@@ -62,7 +63,8 @@ func TestMeasureHistory(t *testing.T) {
 	awaitForgotten(t, n, last)
 	forgotten := reopen("forgotten")
 	if forgotten > none+maxReadForCrash {
-		t.Errorf("after %d fires that are forgotten a start reads %.0f bytes, %.0f before them", firedCount(), forgotten, none)
+		t.Errorf("after %d fires that are forgotten a start reads %.0f bytes, %.0f before them", firedCount(),
+			forgotten, none)
 	}
 	report(t, "kafka-history", figures)
 }

@@ -42,8 +42,11 @@ func TestMeasureOpening(t *testing.T) {
 	}
 	firsts := slices.SortedFunc(maps.Values(first), time.Time.Compare)
 	report(t, "kafka-opening-p64", map[string]any{
-		"partitions": partitions, "rate": rate, "pending": pending, "start_to_first_fire_s": seconds(firsts[0].Sub(begin)),
-		"start_to_all_fire_s": seconds(firsts[len(firsts)-1].Sub(begin)), "start_to_ready_s": seconds(ready.Sub(begin)),
-		"lateness_before_ms": lateOf(before), "lateness_of_the_open_ms": lateOf(during), "lateness_after_ms": lateOf(after),
+		"partitions": partitions, "rate": rate, "pending": pending,
+		"start_to_first_fire_s": seconds(firsts[0].Sub(begin)),
+		"start_to_all_fire_s":   seconds(firsts[len(firsts)-1].Sub(begin)),
+		"start_to_ready_s":      seconds(ready.Sub(begin)),
+		"lateness_before_ms":    lateOf(before), "lateness_of_the_open_ms": lateOf(during),
+		"lateness_after_ms": lateOf(after),
 	})
 }

@@ -35,10 +35,13 @@ func TestMeasureRestart(t *testing.T) {
 
 func measureRestart(t *testing.T, name string, n *process, brokers []string, prefix, store string) {
 	n.ready(time.Minute)
-	figures := map[string]any{"pending": pendingCount(), "partitions": 4, "empty_rss_bytes": n.metric("process_resident_memory_bytes")}
+	figures := map[string]any{"pending": pendingCount(), "partitions": 4,
+		"empty_rss_bytes": n.metric("process_resident_memory_bytes")}
 	fill(t, brokers, prefix, pendingCount(), n)
-	figures["pending_rss_bytes"], figures["pending_heap_bytes"] = n.metric("process_resident_memory_bytes"), n.metric("go_memstats_heap_inuse_bytes")
-	if more, most := n.metric("process_resident_memory_bytes")-figures["empty_rss_bytes"].(float64), float64(maxFixedMemory+maxMemoryPerPending*pendingCount()); more > most {
+	figures["pending_rss_bytes"], figures["pending_heap_bytes"] = n.metric("process_resident_memory_bytes"),
+		n.metric("go_memstats_heap_inuse_bytes")
+	if more, most := n.metric("process_resident_memory_bytes")-figures["empty_rss_bytes"].(float64),
+		float64(maxFixedMemory+maxMemoryPerPending*pendingCount()); more > most {
 		t.Errorf("%d pending take %.0f bytes of memory, the most is %.0f", pendingCount(), more, most)
 	}
 	load := startPulse(t, brokers, prefix, 200)

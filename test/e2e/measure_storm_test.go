@@ -26,7 +26,8 @@ func TestStormWhileRestoring(t *testing.T) {
 	fill(t, c.brokers, c.prefix, pendingCount(), nodes[0])
 	l := newLoad(t, c.brokers, c.prefix)
 	now := time.Now()
-	l.flood("herd", pendingCount()/20, func(i int) time.Time { return now.Add(time.Duration(i%90) * time.Second) }) // in the storm and after it
+	// in the storm and after it
+	l.flood("herd", pendingCount()/20, func(i int) time.Time { return now.Add(time.Duration(i%90) * time.Second) })
 	stop := l.startAs("storm", 100)
 
 	for _, n := range nodes {
@@ -37,7 +38,8 @@ func TestStormWhileRestoring(t *testing.T) {
 		nodes = append(nodes, c.node(t, name, t.TempDir()))
 	}
 	struck := map[string]int{}
-	for begin := time.Now(); time.Since(begin) < storm; time.Sleep(500*time.Millisecond + time.Duration(rnd.IntN(1000))*time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < storm; time.Sleep(500*time.Millisecond +
+		time.Duration(rnd.IntN(1000))*time.Millisecond) {
 		struck[strike(t, nodes[rnd.IntN(len(nodes))], rnd)]++
 	}
 	calm := time.Now()

@@ -66,7 +66,8 @@ func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 
 // compress, and waits until an engine has decided all.
 func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"), kgo.ProducerLinger(5*time.Millisecond),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
+		kgo.ProducerLinger(5*time.Millisecond),
 		kgo.MaxBufferedRecords(100_000), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,8 @@ func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10*time.Minute + time.Duration(n)*200*time.Microsecond); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(10*time.Minute + time.Duration(n)*200*time.Microsecond); time.Now().
+		Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if pending, _ := statusOf(ask); pending >= n {
 			return
 		}
@@ -170,8 +172,10 @@ type firing struct {
 
 func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *pulse {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"), kgo.ConsumeTopics(prefix+"due.default"),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(200*time.Millisecond), kgo.ProducerLinger(0))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
+		kgo.ConsumeTopics(prefix+"due.default"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(200*time.Millisecond), kgo.ProducerLinger(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +200,8 @@ func (p *pulse) write(ctx context.Context, perSecond int) {
 			_, _ = crand.Read(payload)
 			p.cl.Produce(context.Background(), &kgo.Record{
 				Key: fmt.Appendf(nil, "%s-%d", run, p.sent), Value: payload,
-				Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10)}},
+				Headers: []kgo.RecordHeader{{Key: "wc-fire-at",
+					Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10)}},
 			}, nil)
 		}
 	}

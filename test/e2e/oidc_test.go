@@ -23,14 +23,17 @@ func TestOIDCSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	issuer := newIssuer(t, key)
-	w := newDevWorld(t, "--set", "auth.oidc.issuer="+issuer, "--set", "auth.oidc.audience=clock", "--set", "auth.oidc.algorithms=ES256",
+	w := newDevWorld(t, "--set", "auth.oidc.issuer="+issuer, "--set", "auth.oidc.audience=clock", "--set",
+		"auth.oidc.algorithms=ES256",
 		"--set", "auth.oidc.tenant_claim=org", "--set", "auth.oidc.role_claim=may")
 	bearer := func(change map[string]any) string {
-		claims := map[string]any{"iss": issuer, "aud": "clock", "sub": "svc", "org": "acme", "may": []string{"writer"}, "exp": time.Now().Add(time.Hour).Unix()}
+		claims := map[string]any{"iss": issuer, "aud": "clock", "sub": "svc", "org": "acme", "may": []string{"writer"},
+			"exp": time.Now().Add(time.Hour).Unix()}
 		for name, value := range change {
 			claims[name] = value
 		}
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "k1"))
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key},
+			(&jose.SignerOptions{}).WithHeader("kid", "k1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,10 +50,12 @@ func TestOIDCSettings(t *testing.T) {
 	wants(t, "another audience", register(map[string]any{"aud": "waterclock"}), 401, "code=unauthenticated")
 	wants(t, "another issuer", register(map[string]any{"iss": issuer + "/"}), 401, "code=unauthenticated")
 	wants(t, "expired", register(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}), 401, "code=unauthenticated")
-	wants(t, "the tenant under the default claim", register(map[string]any{"org": nil, "tenant": "acme"}), 401, "code=unauthenticated")
+	wants(t, "the tenant under the default claim", register(map[string]any{"org": nil, "tenant": "acme"}), 401,
+		"code=unauthenticated")
 	wants(t, "a reader", register(map[string]any{"may": "reader"}), 403, "code=forbidden")
 	wants(t, "no token", w.call(t, http.MethodGet, "/v1/triggers/o", ""), 401, "code=unauthenticated")
-	wants(t, "another tenant", w.call(t, http.MethodGet, "/v1/triggers/o", "", "Authorization", bearer(map[string]any{"org": "blue"})), 404, "code=not_found")
+	wants(t, "another tenant", w.call(t, http.MethodGet, "/v1/triggers/o", "", "Authorization",
+		bearer(map[string]any{"org": "blue"})), 404, "code=not_found")
 }
 
 // newIssuer serves discovery and the public key, and returns its URL.
@@ -69,6 +74,7 @@ func newIssuer(t *testing.T, key *ecdsa.PrivateKey) string {
 		"issuer": s.URL, "jwks_uri": s.URL + "/keys", "authorization_endpoint": s.URL,
 		"token_endpoint": s.URL, "id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
 	})
-	send("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}}})
+	send("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "ES256",
+		Use: "sig"}}})
 	return s.URL
 }

@@ -32,7 +32,8 @@ func TestDueTopicWithoutLeader(t *testing.T) {
 	register := func(key, channel string, in time.Duration) {
 		t.Helper()
 		body := fmt.Sprintf(`{"op":"register","channel":%q,"delay":%q}`, channel, in)
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{Key: []byte(key), Value: []byte(body)}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Key: []byte(key), Value: []byte(body)}).
+			FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +66,8 @@ func TestDueTopicWithoutLeader(t *testing.T) {
 			fired[string(r.Key)]++
 			var i int
 			if _, err := fmt.Sscanf(string(r.Key), name+"-%d", &i); err == nil {
-				late[i] = r.Timestamp.Sub(begin.Add(time.Duration(i)*time.Second/2 + time.Second)).Round(time.Millisecond)
+				late[i] = r.Timestamp.Sub(begin.Add(time.Duration(i)*time.Second/2 + time.Second)).
+					Round(time.Millisecond)
 			}
 		}
 		t.Logf("%s: lateness %v", topic, late)
@@ -89,7 +91,8 @@ func createOn(t *testing.T, cl *kgo.Client, topic string, brokers ...int32) {
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, -1, -1
 	rt.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 0, Replicas: brokers}}
-	rt.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "message.timestamp.type", Value: kmsg.StringPtr("LogAppendTime")}}
+	rt.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "message.timestamp.type",
+		Value: kmsg.StringPtr("LogAppendTime")}}
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {

@@ -59,7 +59,8 @@ func schemathesis(t *testing.T, w *world, more ...string) {
 		"run", "http://" + w.node.http + "/openapi.json",
 	}, more...)...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS=schemathesis_hooks", "PYTHONPATH="+data, "PYTHONDONTWRITEBYTECODE=1", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "SCHEMATHESIS_HOOKS=schemathesis_hooks", "PYTHONPATH="+data,
+		"PYTHONDONTWRITEBYTECODE=1", "NO_COLOR=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("schemathesis: %v\n%s", err, out)

@@ -28,9 +28,11 @@ func TestTruncatedLog(t *testing.T) {
 		t.Skip("needs a JVM")
 	}
 	const partitions, lost = 3, 0
-	k := services.Kafka(t, services.Nodes(3), services.Property("unclean.leader.election.enable", "true"), services.Property("min.insync.replicas", "1"))
+	k := services.Kafka(t, services.Nodes(3), services.Property("unclean.leader.election.enable", "true"),
+		services.Property("min.insync.replicas", "1"))
 	c := newClusterOn(t, k.Bootstrap, partitions)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.DefaultProduceTopic(c.prefix+"commands"), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.brokers...), kgo.DefaultProduceTopic(c.prefix+"commands"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MetadataMinAge(200*time.Millisecond), kgo.MetadataMaxAge(time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +58,10 @@ func TestTruncatedLog(t *testing.T) {
 	awaitKeys(t, c.brokers, due, register("before", lost, 3)...)
 
 	k.Stop(1) // from here on, node 2 alone has what is written
-	await(t, "node 2 to be alone in sync", func() bool { return slices.Equal(insync(t, adm, commands, lost), []int32{2}) })
+	await(t, "node 2 to be alone in sync", func() bool {
+		return slices.Equal(insync(t, adm, commands, lost),
+			[]int32{2})
+	})
 	awaitKeys(t, c.brokers, due, register("unseen", lost, 3)...)
 	k.Kill9(2)
 	k.Restart(1)
@@ -86,7 +91,10 @@ func TestTruncatedLog(t *testing.T) {
 	node.stop(20 * time.Second)
 	node.args = append(node.args, "--accept-gap", gap[1])
 	node.launch()
-	await(t, "the partition to go on", func() bool { return refusedOf(node, lost) == "" && strings.HasPrefix(readyz(node), "ready") })
+	await(t, "the partition to go on", func() bool {
+		return refusedOf(node, lost) == "" &&
+			strings.HasPrefix(readyz(node), "ready")
+	})
 	awaitKeys(t, c.brokers, due, overwrite...)
 	awaitKeys(t, c.brokers, due, register("accepted", lost, 3)...)
 	k.Restart(2)
@@ -105,7 +113,10 @@ func registerOn(t *testing.T, adm *kadm.Client, topic string, partition int32, b
 	if _, err := adm.AlterPartitionAssignments(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the partition to have moved", func() bool { return len(insync(t, adm, topic, partition)) == len(brokers) })
+	await(t, "the partition to have moved", func() bool {
+		return len(insync(t, adm, topic,
+			partition)) == len(brokers)
+	})
 	var one kadm.TopicsSet
 	one.Add(topic, partition)
 	_, _ = adm.ElectLeaders(t.Context(), kadm.ElectPreferredReplica, one) // an error if it leads already

@@ -17,7 +17,8 @@ import (
 func (l *load) verify(brokers []string, prefix string) (found []string) {
 	l.t.Helper()
 	end, dir := time.Now(), l.t.TempDir()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords(),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()),
+		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(200*time.Millisecond))
 	if err != nil {
 		l.t.Fatal(err)
@@ -39,7 +40,8 @@ func (l *load) verify(brokers []string, prefix string) (found []string) {
 	defer h.Close()
 	// Nothing was due in the last seconds (Unread), but owners write down now and then
 	// how far they are, and topics are not read at one instant.
-	r, err := check.Verify(h, check.Options{Zones: zones, End: end.UnixMilli(), Unread: 5 * time.Second, Grace: 5 * time.Second, Acks: l.acks})
+	r, err := check.Verify(h, check.Options{Zones: zones, End: end.UnixMilli(), Unread: 5 * time.Second,
+		Grace: 5 * time.Second, Acks: l.acks})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func (l *load) verify(brokers []string, prefix string) (found []string) {
 		v := &r.Violations[i]
 		found = append(found, "checker: "+v.String()+"\n    "+strings.Join(v.Timeline, "\n    "))
 	}
-	l.t.Logf("checker: %d violations in %d records, %d triggers, %d due events; not judged %v", r.Total(), r.Records, r.Triggers, r.Fired, r.Skipped)
+	l.t.Logf("checker: %d violations in %d records, %d triggers, %d due events; not judged %v", r.Total(), r.Records,
+		r.Triggers, r.Fired, r.Skipped)
 	if len(found) > 5 {
 		found = append(found[:5], "checker: and more")
 	}

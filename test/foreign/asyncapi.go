@@ -36,7 +36,8 @@ func ParseAsyncAPI(t testing.TB, ctx context.Context, document []byte) (found As
 	if err != nil {
 		t.Fatalf("foreign: %v; type  make setup", err)
 	}
-	out, err := run(ctx, []string{"NODE_PATH=" + modules}, document, "node", filepath.Join(dir, "clients", "asyncapi.cjs"))
+	out, err := run(ctx, []string{"NODE_PATH=" + modules}, document, "node",
+		filepath.Join(dir, "clients", "asyncapi.cjs"))
 	if err != nil {
 		t.Fatal(err)
 	}

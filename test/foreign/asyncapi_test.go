@@ -13,7 +13,8 @@ func TestAsyncAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ParseAsyncAPI(t, t.Context(), document); len(got.Faults) > 0 || got.Channels < 9 || got.Operations != got.Channels || got.Examples < 15 {
+	if got := ParseAsyncAPI(t, t.Context(), document); len(got.Faults) > 0 || got.Channels < 9 ||
+		got.Operations != got.Channels || got.Examples < 15 {
 		t.Errorf("%+v", got)
 	}
 	broken := strings.Replace(string(document), `"op": "register"`, `"op": "regster"`, 1)

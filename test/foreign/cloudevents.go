@@ -29,7 +29,8 @@ func SDKs(t testing.TB) (all []SDK) {
 }
 
 func (s script) Events(ctx context.Context, bootstrap, topic string, n int) (events []map[string]any, err error) {
-	out, err := run(ctx, s.env, nil, append(s.command[:len(s.command):len(s.command)], "events", bootstrap, topic, fmt.Sprint(n))...)
+	out, err := run(ctx, s.env, nil, append(s.command[:len(s.command):len(s.command)], "events", bootstrap, topic,
+		fmt.Sprint(n))...)
 	if err != nil {
 		return nil, err
 	}

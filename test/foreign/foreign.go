@@ -109,7 +109,8 @@ func (s script) Produce(ctx context.Context, bootstrap string, recs []Record) er
 }
 
 func (s script) Consume(ctx context.Context, bootstrap, topic string, n int) ([]Record, error) {
-	out, err := run(ctx, s.env, nil, append(s.command[:len(s.command):len(s.command)], "consume", bootstrap, topic, fmt.Sprint(n))...)
+	out, err := run(ctx, s.env, nil, append(s.command[:len(s.command):len(s.command)], "consume", bootstrap, topic,
+		fmt.Sprint(n))...)
 	if err != nil {
 		return nil, err
 	}

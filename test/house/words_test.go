@@ -83,7 +83,8 @@ func TestWords(t *testing.T) {
 // TestBannedIn: the check itself finds words, and only words.
 func TestBannedIn(t *testing.T) {
 	for name, want := range map[string]string{
-		"lookAround": "look", "isUnsettled": "unsettled", "TestTellEnding": "tell", "duePlace": "place", "again": "again",
+		"lookAround": "look", "isUnsettled": "unsettled", "TestTellEnding": "tell", "duePlace": "place",
+		"again":   "again",
 		"ToldAll": "told", "standby_lookout": "lookout",
 		"replace": "", "placeholder": "", "Lookup": "", "against": "", "detail": "", "LookPath": "",
 	} {

@@ -76,7 +76,8 @@ func testsOf(t *testing.T, dir string) (names []string) {
 }
 
 func TestFind(t *testing.T) {
-	source := []byte("func f(a, b int) int {\n\tif a > b { // a comment\n\t\treturn a\n\t}\n\tfor i := 0; i < b; i++ {\n\t\ta++\n\t\tb--\n\t}\n\treturn b\n}")
+	source := []byte("func f(a, b int) int {\n\tif a > b { // a comment\n\t\treturn a\n\t}\n\tfor i := 0; i < b; " +
+		"i++ {\n\t\ta++\n\t\tb--\n\t}\n\treturn b\n}")
 	for _, c := range []struct{ name, snippet, want string }{
 		{"one token", "a > b", "a > b"},
 		{"a block on one line", "if a > b { return a }", "if a > b { // a comment\n\t\treturn a\n\t}"},
@@ -100,19 +101,25 @@ func TestSplice(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{
 			"a method", "func (x *T) f(a int, b, c string) (n int, err error) {\n\treturn 1, nil\n}",
-			"func (x *T) f(a int, b, c string) (n int, err error) {if mutantUnderTest == \"id\" { return x.f_mutant0(a, b, c) }; \n\treturn 1, nil\n}\n//line id:1\nfunc (x *T) f_mutant0(a int, b, c string) (n int, err error) {\n\treturn 2, nil\n}\n",
+			"func (x *T) f(a int, b, c string) (n int, err error) {if mutantUnderTest == \"id\" { return " +
+				"x.f_mutant0(a, b, c) }; \n\treturn 1, nil\n}\n//line id:1\nfunc (x *T) f_mutant0(a int, b, c " +
+				"string) (n int, err error) {\n\treturn 2, nil\n}\n",
 		},
 		{
 			"nothing comes back", "func f(a int, _ string, more ...int) { g(1) }",
-			"func f(a int, mutantArg1 string, more ...int) {if mutantUnderTest == \"id\" { f_mutant0(a, mutantArg1, more...); return };  g(1) }\n//line id:1\nfunc f_mutant0(a int, _ string, more ...int) { g(2) }\n",
+			"func f(a int, mutantArg1 string, more ...int) {if mutantUnderTest == \"id\" { f_mutant0(a, " +
+				"mutantArg1, more...); return };  g(1) }\n//line id:1\nfunc f_mutant0(a int, _ string, more " +
+				"...int) { g(2) }\n",
 		},
 		{
 			"arguments without a name", "func f(int, *T) { g(1) }",
-			"func f(mutantArg0 int, mutantArg1 *T) {if mutantUnderTest == \"id\" { f_mutant0(mutantArg0, mutantArg1); return };  g(1) }\n//line id:1\nfunc f_mutant0(int, *T) { g(2) }\n",
+			"func f(mutantArg0 int, mutantArg1 *T) {if mutantUnderTest == \"id\" { f_mutant0(mutantArg0, " +
+				"mutantArg1); return };  g(1) }\n//line id:1\nfunc f_mutant0(int, *T) { g(2) }\n",
 		},
 		{
 			"generic", "func f[K comparable, V any](m map[K]V) int { return 1 }",
-			"func f[K comparable, V any](m map[K]V) int {if mutantUnderTest == \"id\" { return f_mutant0[K, V](m) };  return 1 }\n//line id:1\nfunc f_mutant0[K comparable, V any](m map[K]V) int { return 2 }\n",
+			"func f[K comparable, V any](m map[K]V) int {if mutantUnderTest == \"id\" { return f_mutant0[K, V](m) " +
+				"};  return 1 }\n//line id:1\nfunc f_mutant0[K comparable, V any](m map[K]V) int { return 2 }\n",
 		},
 	} {
 		f := &file{path: "x.go", bytes: []byte("package x\n" + c.source), set: token.NewFileSet()}
@@ -122,7 +129,8 @@ func TestSplice(t *testing.T) {
 		}
 		fn := f.ast.Decls[0].(*ast.FuncDecl)
 		at := strings.Index(string(f.bytes), "1")
-		out, err := spliced([]mutant{{id: "id", is: "2"}}, []site{{dir: "d", file: f, function: fn, from: at, to: at + 1}})
+		out, err := spliced([]mutant{{id: "id", is: "2"}}, []site{{dir: "d", file: f, function: fn, from: at, to: at +
+			1}})
 		if got := string(out["x.go"]); err != nil || got != "package x\n"+c.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.name, err, got, c.want)
 		}
@@ -136,7 +144,8 @@ func TestParse(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	m := list[0]
-	if m.id != "a-b" || m.dir != "p" || m.function != "T.f" || m.was != "x y" || m.is != "-" || len(m.killers) != 2 || m.killers[1].run != "TestB/c d" {
+	if m.id != "a-b" || m.dir != "p" || m.function != "T.f" || m.was != "x y" || m.is != "-" || len(m.killers) != 2 ||
+		m.killers[1].run != "TestB/c d" {
 		t.Errorf("%+v", m)
 	}
 	for name, text := range map[string]string{
@@ -167,9 +176,12 @@ func TestJudge(t *testing.T) {
 		{"all passed", "PASS\n", false, "", "", false},
 		{"nothing ran", "testing: warning: no tests to run\nPASS\n", false, "", "", true},
 		{"a test failed", "--- FAIL: TestA (0.01s)\n    a_test.go:1: x\nFAIL\n", true, "failed", "TestA", false},
-		{"a subtest failed", "--- FAIL: TestA (0.01s)\n    --- FAIL: TestA/x (0s)\n        --- FAIL: TestA/x/y (0s)\nFAIL\n", true, "failed", "TestA/x/y", false},
+		{"a subtest failed",
+			"--- FAIL: TestA (0.01s)\n    --- FAIL: TestA/x (0s)\n        --- FAIL: TestA/x/y (0s)\nFAIL\n", true,
+			"failed", "TestA/x/y", false},
 		{"a goroutine panicked", "panic: no\n\ngoroutine 7 [running]:\n", true, "panicked", "TestA", false},
-		{"it never ended", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA/x (1s)\n", true, "took too long", "TestA/x", false},
+		{"it never ended", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA/x (1s)\n", true,
+			"took too long", "TestA/x", false},
 		{"it ended without a word", "signal: killed\n", true, "", "", true},
 	} {
 		o := outcome{text: []byte(c.text)}

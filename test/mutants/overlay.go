@@ -53,14 +53,17 @@ func spliced(mutants []mutant, sites []site) (map[string][]byte, error) {
 			call = strings.TrimPrefix(call, "return ") + "; return"
 		}
 		at := p.file.offset(p.function.Body.Lbrace) + 1
-		edits[p.file] = append(edits[p.file], edit{at, at, fmt.Sprintf("if mutantUnderTest == %q { %s }; ", m.id, call)})
+		edits[p.file] = append(edits[p.file], edit{at, at, fmt.Sprintf("if mutantUnderTest == %q { %s }; ", m.id,
+			call)})
 		copies[p.file] += fmt.Sprintf("\n//line %s:1\n%s\n", m.id, p.copyOf(m, i))
-		out[filepath.Join(p.dir, "which_mutant.go")] = fmt.Appendf(nil, "package %s\n\nimport \"os\"\n\nvar mutantUnderTest = os.Getenv(%q)\n",
+		out[filepath.Join(p.dir, "which_mutant.go")] = fmt.Appendf(nil,
+			"package %s\n\nimport \"os\"\n\nvar mutantUnderTest = os.Getenv(%q)\n",
 			p.file.ast.Name.Name, mutantVariable)
 	}
 	for f, list := range edits {
 		out[f.path] = append(f.edited(list), copies[f]...)
-		if _, err := parser.ParseFile(token.NewFileSet(), f.path, out[f.path], parser.SkipObjectResolution); err != nil {
+		if _, err := parser.ParseFile(token.NewFileSet(), f.path, out[f.path],
+			parser.SkipObjectResolution); err != nil {
 			return nil, fmt.Errorf("what a mutant makes is not Go: %w", err)
 		}
 	}
@@ -74,7 +77,8 @@ func (p *site) copyOf(m *mutant, i int) string {
 		is = ""
 	}
 	b := p.file.bytes
-	return string(b[p.file.offset(p.function.Pos()):name]) + "_mutant" + strconv.Itoa(i) + string(b[name:p.from]) + is + string(b[p.to:p.file.offset(p.function.End())])
+	return string(b[p.file.offset(p.function.Pos()):name]) + "_mutant" + strconv.Itoa(i) + string(b[name:p.from]) + is +
+		string(b[p.to:p.file.offset(p.function.End())])
 }
 
 // call spells a call of the function's copy with what the function was called

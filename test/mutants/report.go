@@ -26,7 +26,8 @@ func (r *result) line() string {
 func show(w io.Writer, root string, mutants []mutant, sites []site) {
 	for i, m := range mutants {
 		path, _ := filepath.Rel(root, sites[i].file.path)
-		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, sites[i].line(), m.function, m.harm, m.was, m.is)
+		fmt.Fprintf(w, "%s  %s:%d %s\n  %s\n  - %s\n  + %s\n", m.id, path, sites[i].line(), m.function, m.harm, m.was,
+			m.is)
 		for _, k := range m.killers {
 			fmt.Fprintf(w, "  go test ./%s -run '%s'\n", k.dir, k.run)
 		}
@@ -71,7 +72,9 @@ func writeReport(name, root string, args []string, results []result, of int) err
 	for i := range results {
 		if r := &results[i]; r.mutant.dir != dir {
 			dir = r.mutant.dir
-			fmt.Fprintf(f, "\n## %s\n\n| mutant | in | was → is | what a user would see | killed by |\n|---|---|---|---|---|\n", dir)
+			fmt.Fprintf(f,
+				"\n## %s\n\n| mutant | in | was → is | what a user would see | killed by |\n|---|---|---|---|---|\n",
+				dir)
 		}
 		results[i].write(f)
 	}
@@ -88,12 +91,18 @@ func writeHead(w io.Writer, root string, args []string, results []result, of int
 			killed++
 		}
 	}
-	fmt.Fprintf(w, "# Mutants\n\nMade by `make mutants`; change the rows in [test/mutants/table](../test/mutants/table), not here.\n\n")
+	fmt.Fprintf(w,
+		"# Mutants\n\nMade by `make mutants`; change the rows in [test/mutants/table](../test/mutants/table), not "+
+			"here.\n\n")
 	fmt.Fprintf(w, "Each row is one change of the product that would hurt somebody, and the test that fails with it. "+
 		"Repeat one with `go run ./test/mutants -only ID`; how it works stands in `test/mutants/doc.go`.\n\n")
-	fmt.Fprintf(w, "| | |\n|---|---|\n| commit | %s |\n| date | %s |\n| command | `%s` |\n| machine | %d CPUs, %s, %s/%s |\n| mutants | %d: %d killed, %d the same as the original, %d survived, %d not run |\n",
-		commit(root), time.Now().UTC().Format(time.DateOnly), strings.Join(append([]string{"go run ./test/mutants"}, args...), " "),
-		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, of, killed, same, len(results)-killed-same, of-len(results))
+	fmt.Fprintf(w,
+		"| | |\n|---|---|\n| commit | %s |\n| date | %s |\n| command | `%s` |\n| machine | %d CPUs, %s, %s/%s |\n| "+
+			"mutants | %d: %d killed, %d the same as the original, %d survived, %d not run |\n",
+		commit(root), time.Now().UTC().Format(time.DateOnly),
+		strings.Join(append([]string{"go run ./test/mutants"}, args...), " "),
+		runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, of, killed, same, len(results)-killed-same,
+		of-len(results))
 }
 
 // commit is what was tested.
@@ -129,7 +138,8 @@ func (r *result) write(w io.Writer) {
 	if r.mutant.is == "-" {
 		is = "nothing"
 	}
-	fmt.Fprintf(w, "| %s | %s | %s → %s | %s | %s |\n", r.mutant.id, code(r.mutant.function), code(r.mutant.was), is, cell(r.mutant.harm), by)
+	fmt.Fprintf(w, "| %s | %s | %s → %s | %s | %s |\n", r.mutant.id, code(r.mutant.function), code(r.mutant.was), is,
+		cell(r.mutant.harm), by)
 }
 
 // code is a piece of Go in a cell of a table.

@@ -101,7 +101,8 @@ type outcome struct {
 func (r *runner) run(ctx context.Context, k killer, mutant string, limit time.Duration) (o outcome, err error) {
 	cctx, cancel := context.WithTimeout(ctx, limit+20*time.Second) // a test that cannot even time out
 	defer cancel()
-	cmd := exec.CommandContext(cctx, r.binaries[k.dir], "-test.run", k.run, "-test.failfast", "-test.timeout", limit.String(), "-test.paniconexit0")
+	cmd := exec.CommandContext(cctx, r.binaries[k.dir], "-test.run", k.run, "-test.failfast", "-test.timeout",
+		limit.String(), "-test.paniconexit0")
 	cmd.Dir = filepath.Join(r.root, k.dir)
 	cmd.Env = append(os.Environ(), mutantVariable+"="+mutant)
 	start := time.Now()

@@ -149,7 +149,8 @@ func findSnippet(source []byte, snippet string) (start, end int, err error) {
 	}
 	n := 0
 	for i := range in {
-		if i+len(what) <= len(in) && slices.EqualFunc(in[i:i+len(what)], what, func(a, b word) bool { return a.text == b.text }) {
+		if i+len(what) <= len(in) && slices.EqualFunc(in[i:i+len(what)], what,
+			func(a, b word) bool { return a.text == b.text }) {
 			start, end = in[i].start, in[i+len(what)-1].end
 			n++
 		}

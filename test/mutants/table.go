@@ -126,7 +126,8 @@ func (m *mutant) set(word, rest string) error {
 	case word == "kill" && two:
 		m.killers = append(m.killers, killer{first, second})
 	default:
-		return fmt.Errorf("%s: what is %q %q? Write in, was, is, harm, kill or same, and something behind it", m.id, word, rest)
+		return fmt.Errorf("%s: what is %q %q? Write in, was, is, harm, kill or same, and something behind it", m.id,
+			word, rest)
 	}
 	return nil
 }

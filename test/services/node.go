@@ -86,7 +86,8 @@ func removeAtDeath(dir string) (*os.File, error) {
 	}
 	defer r.Close()
 	// A dying node may still be writing: hence more than one try.
-	cmd := exec.Command("sh", "-c", `cat; [ ! -f "$0/kafka/settings" ] || SVC_HOME="$0" "$0/bin/kafka.sh" clean; for i in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done`, dir)
+	cmd := exec.Command("sh", "-c",
+		`cat; [ ! -f "$0/kafka/settings" ] || SVC_HOME="$0" "$0/bin/kafka.sh" clean; for i in 1 2 3 4 5; do rm -rf -- "$0" && exit; sleep 1; done`, dir)
 	cmd.Stdin = r
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us, not for it
 	if err := cmd.Start(); err != nil {

@@ -161,7 +161,8 @@ func TestMissingToolIsNamed(t *testing.T) {
 func roundTrip(t *testing.T, bootstrap string, replicas int16, opts ...kgo.Opt) (topic string) {
 	t.Helper()
 	topic = "services-" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	cl := client(t, bootstrap, append(opts, kgo.TransactionalID(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	cl := client(t, bootstrap, append(opts, kgo.TransactionalID(topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	ctx := patience(t)
 	if _, err := kadm.NewClient(cl).CreateTopic(ctx, 1, replicas, nil, topic); err != nil {
 		t.Fatalf("create topic: %v", err)

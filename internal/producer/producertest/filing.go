@@ -27,5 +27,8 @@ func HoldFiling() (opt kgo.Opt, held <-chan struct{}, release func()) {
 		return 0
 	}
 	release = sync.OnceFunc(func() { close(released) })
-	return kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int { return choose })), choosing, release
+	return kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record,
+		int) int {
+		return choose
+	})), choosing, release
 }

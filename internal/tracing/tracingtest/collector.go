@@ -93,8 +93,10 @@ func (c *Collector) take(r *http.Request) error {
 
 func spanOf(s *v1.Span) Span {
 	one := Span{
-		Name: s.Name, TraceID: hex.EncodeToString(s.TraceId), SpanID: hex.EncodeToString(s.SpanId), Parent: hex.EncodeToString(s.ParentSpanId),
-		Kind: strings.ToLower(strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_")), Failed: s.GetStatus().GetMessage(), Attrs: map[string]string{},
+		Name: s.Name, TraceID: hex.EncodeToString(s.TraceId), SpanID: hex.EncodeToString(s.SpanId),
+		Parent: hex.EncodeToString(s.ParentSpanId),
+		Kind:   strings.ToLower(strings.TrimPrefix(s.Kind.String(), "SPAN_KIND_")), Failed: s.GetStatus().GetMessage(),
+		Attrs: map[string]string{},
 	}
 	for _, a := range s.Attributes {
 		one.Attrs[a.Key] = strings.Trim(protojson.MarshalOptions{}.Format(a.Value), `{}`)
