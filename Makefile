@@ -29,11 +29,12 @@ quick: check ## unit and embedded tests only
 	go test -short ./...
 
 # The first run compiles the linter, some minutes on two cores; it stays in Go's cache.
-check: ## go vet with every build tag, golangci-lint and gofumpt (.golangci.yml)
+check: ## go vet with every build tag, golangci-lint and gofumpt (.golangci.yml), the rules of the house (test/house)
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	if [ -n "$$files" ]; then echo "gofmt -w" $$files; exit 1; fi
 	@for tags in "" soak failpoints flaws; do echo "go vet -tags '$$tags' ./..."; go vet -tags "$$tags" ./...; done
 	$(LINT) run ./...
+	go test ./test/house
 
 lint-fix: ## repairs what golangci-lint and gofumpt can
 	$(LINT) run --fix ./...

@@ -25,8 +25,10 @@ func BenchmarkNext(b *testing.B) {
 		for _, years := range []int{1, 10, 50} {
 			b.Run(fmt.Sprintf("rule=%s/years=%d", c.name, years), func(b *testing.B) {
 				start := time.Date(2026-years, 1, 15, 9, 0, 0, 0, time.UTC)
-				r := mustCompile(b, Spec{Recurrence: c.rule, Start: utcString(start.UnixMilli()),
-					Zone: "America/New_York", Limits: Limits{}.Preview()})
+				r := mustCompile(b, Spec{
+					Recurrence: c.rule, Start: utcString(start.UnixMilli()),
+					Zone: "America/New_York", Limits: Limits{}.Preview(),
+				})
 				after := time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC).UnixMilli()
 				b.ReportAllocs()
 				for b.Loop() {
@@ -41,11 +43,15 @@ func BenchmarkNext(b *testing.B) {
 
 // BenchmarkNextAtChange is Next where clocks change, the slow path.
 func BenchmarkNextAtChange(b *testing.B) {
-	for _, rule := range []string{"FREQ=DAILY", "FREQ=DAILY;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50",
-		"cron:*/5 * * * *"} {
+	for _, rule := range []string{
+		"FREQ=DAILY", "FREQ=DAILY;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50",
+		"cron:*/5 * * * *",
+	} {
 		b.Run("rule="+rule, func(b *testing.B) {
-			r := mustCompile(b, Spec{Recurrence: rule, Start: "2020-01-01T02:30", Zone: "America/New_York",
-				Limits: Limits{}.Preview()})
+			r := mustCompile(b, Spec{
+				Recurrence: rule, Start: "2020-01-01T02:30", Zone: "America/New_York",
+				Limits: Limits{}.Preview(),
+			})
 			after, _ := ParseInstant("2026-03-08T06:59:00Z")
 			b.ReportAllocs()
 			for b.Loop() {
@@ -58,7 +64,9 @@ func BenchmarkNextAtChange(b *testing.B) {
 func BenchmarkResolve(b *testing.B) {
 	z, _ := Embedded().Lookup("America/New_York")
 	for _, c := range []struct{ name, wall string }{
-		{"plain", "2026-06-15T09:00"}, {"gap", "2026-03-08T02:30"}, {"overlap", "2026-11-01T01:30"},
+		{"plain", "2026-06-15T09:00"},
+		{"gap", "2026-03-08T02:30"},
+		{"overlap", "2026-11-01T01:30"},
 		{"year2400", "2400-06-15T09:00"},
 	} {
 		b.Run("wall="+c.name, func(b *testing.B) {
@@ -72,13 +80,17 @@ func BenchmarkResolve(b *testing.B) {
 }
 
 func BenchmarkCompile(b *testing.B) {
-	for _, rule := range []string{"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE,FR", "FREQ=MONTHLY;BYMONTHDAY=-1",
-		"FREQ=YEARLY", "cron:0 9 * * 1-5", "cron:0 9 L * *", "every:15m", "FREQ=DAILY;COUNT=100000"} {
+	for _, rule := range []string{
+		"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE,FR", "FREQ=MONTHLY;BYMONTHDAY=-1",
+		"FREQ=YEARLY", "cron:0 9 * * 1-5", "cron:0 9 L * *", "every:15m", "FREQ=DAILY;COUNT=100000",
+	} {
 		b.Run("rule="+rule, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				mustCompile(b, Spec{Recurrence: rule, Start: "2026-01-15T09:00", Zone: "America/New_York",
-					Append: 1_780_000_000_000})
+				mustCompile(b, Spec{
+					Recurrence: rule, Start: "2026-01-15T09:00", Zone: "America/New_York",
+					Append: 1_780_000_000_000,
+				})
 			}
 		})
 	}
@@ -122,7 +134,8 @@ var hostileRules = []string{
 	"FREQ=SECONDLY;BYHOUR=6;COUNT=100000",
 	"FREQ=MINUTELY;BYSECOND=0,30;BYSETPOS=-1;COUNT=100000",
 	"FREQ=SECONDLY;BYSECOND=0,1,2,3,4,5,6,7,8,9;BYDAY=MO;COUNT=100000",
-	"FREQ=HOURLY;BYMINUTE=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15;BYSECOND=0,1,2,3,4,5,6,7,8,9,10,11,12;BYSETPOS=208;COUNT=100000",
+	"FREQ=HOURLY;BYMINUTE=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15;" +
+		"BYSECOND=0,1,2,3,4,5,6,7,8,9,10,11,12;BYSETPOS=208;COUNT=100000",
 	"FREQ=WEEKLY;BYMONTH=2;BYDAY=MO;BYSETPOS=2",
 	"cron:0 0 31 2 *",
 	"cron:* * 31 2,4,6,9,11 *",
@@ -144,8 +157,10 @@ func BenchmarkHostile(b *testing.B) {
 
 // runHostile compiles as preview does, then goes on for a few occurrences.
 func runHostile(rule string) (fired int) {
-	r, err := Compile(Embedded(), Spec{Recurrence: rule, Start: "2026-01-15T09:00", Zone: "America/New_York",
-		Limits: Limits{}.Preview()})
+	r, err := Compile(Embedded(), Spec{
+		Recurrence: rule, Start: "2026-01-15T09:00", Zone: "America/New_York",
+		Limits: Limits{}.Preview(),
+	})
 	if err != nil {
 		return 0
 	}

@@ -51,8 +51,10 @@ func zipped(t *testing.T, name string, want int) []timeCase {
 func runTimeCases(t *testing.T, cases []timeCase) {
 	for _, c := range cases {
 		t.Run(c.ID, func(t *testing.T) {
-			question := map[string]any{"id": c.ID, "recurrence": c.Rule, "timezone": c.Zone, "after": c.After,
-				"n": c.Limit}
+			question := map[string]any{
+				"id": c.ID, "recurrence": c.Rule, "timezone": c.Zone, "after": c.After,
+				"n": c.Limit,
+			}
 			if c.Start != "" {
 				question["start"] = c.Start
 			}

@@ -291,8 +291,10 @@ func (c *compiler) subDaily(written, p *recurRule) error {
 	base := floorDiv(c.at, 1000)
 	walls := &wallSet{days: newDaySet(p, c.phase), times: timesOf(p)}
 	c.r.kind = onGrid
-	c.r.grid = grid{base: base - floorMod(base+int64(c.r.zone.Offset(c.at)), window), step: step, window: window,
-		walls: walls, pos: pos}
+	c.r.grid = grid{
+		base: base - floorMod(base+int64(c.r.zone.Offset(c.at)), window), step: step, window: window,
+		walls: walls, pos: pos,
+	}
 	c.r.startAt = max(c.r.startAt, c.startInstant())
 	c.r.startWall = minInstant
 	return nil

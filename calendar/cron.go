@@ -106,10 +106,14 @@ var (
 	cronMinute = cronField{name: "minute", hi: 59, last: 59, write: "5, 0-30, */15 or 0,30"}
 	cronHour   = cronField{name: "hour", hi: 23, last: 23, write: "9, 9-17, */2 or 9,17"}
 	cronDay    = cronField{name: "day of month", lo: 1, hi: 31, last: 31, write: "1, 1-7, */2, L, LW or 15W"}
-	cronMonth  = cronField{name: "month", lo: 1, hi: 12, last: 12, write: "6, JUN, 1-6 or */3",
-		names: []string{"", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"}}
-	cronWeekday = cronField{name: "day of week", hi: 7, last: 6, write: "1, MON, 1-5, MON#1 or 5L",
-		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"}}
+	cronMonth  = cronField{
+		name: "month", lo: 1, hi: 12, last: 12, write: "6, JUN, 1-6 or */3",
+		names: []string{"", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"},
+	}
+	cronWeekday = cronField{
+		name: "day of week", hi: 7, last: 6, write: "1, MON, 1-5, MON#1 or 5L",
+		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"},
+	}
 )
 
 // cronParser keeps the first error, so that the fields read straight down.

@@ -216,8 +216,10 @@ func (f *cronWeekdays) words() (words []string) {
 }
 
 var (
-	monthWords = []string{"", "January", "February", "March", "April", "May", "June", "July", "August", "September",
-		"October", "November", "December"}
+	monthWords = []string{
+		"", "January", "February", "March", "April", "May", "June", "July", "August", "September",
+		"October", "November", "December",
+	}
 	dayWords = []string{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 )
 

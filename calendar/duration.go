@@ -49,8 +49,16 @@ type unit struct {
 }
 
 var (
-	unitsPlain = []unit{{"y", 0}, {"mo", 0}, {"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour},
-		{"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
+	unitsPlain = []unit{
+		{"y", 0},
+		{"mo", 0},
+		{"w", 7 * 24 * time.Hour},
+		{"d", 24 * time.Hour},
+		{"h", time.Hour},
+		{"m", time.Minute},
+		{"s", time.Second},
+		{"ms", time.Millisecond},
+	}
 	unitsISODate = []unit{{"Y", 0}, {"M", 0}, {"W", 7 * 24 * time.Hour}, {"D", 24 * time.Hour}}
 	unitsISOTime = []unit{{"H", time.Hour}, {"M", time.Minute}, {"S", time.Second}}
 )

@@ -36,8 +36,10 @@ func TestSparseGrid(t *testing.T) {
 	} {
 		for _, zone := range []string{"UTC", "America/New_York"} {
 			t.Run(rule+" "+zone, func(t *testing.T) {
-				r := mustCompile(t, Spec{Recurrence: rule, Start: "2026-01-15T09:00:00Z", Zone: zone,
-					Limits: Limits{}.Preview()})
+				r := mustCompile(t, Spec{
+					Recurrence: rule, Start: "2026-01-15T09:00:00Z", Zone: zone,
+					Limits: Limits{}.Preview(),
+				})
 				at := r.grid.base
 				for range 3 {
 					o, ok, err := r.Next(at*1000 - 1)

@@ -25,10 +25,14 @@ func codeOf(err error) Code {
 // A number that no int holds is refused like any other: it once became a
 // negative shift, which ended the process, and every one after it.
 func TestCronNumberOutOfInt(t *testing.T) {
-	for _, n := range []string{"9223372036854775808", "18446744073709551615", "18446744073709551617",
-		strings.Repeat("9", 400)} {
-		for _, rule := range []string{"N 0 * * *", "0 N * * *", "0 0 N * *", "0 0 NW * *", "0 0 * N *", "0 0 * * N",
-			"0 0 * * NL", "0 0 * * N#1", "0 0 * * 1#N", "0 0 1-N * *", "*/N 0 * * *"} {
+	for _, n := range []string{
+		"9223372036854775808", "18446744073709551615", "18446744073709551617",
+		strings.Repeat("9", 400),
+	} {
+		for _, rule := range []string{
+			"N 0 * * *", "0 N * * *", "0 0 N * *", "0 0 NW * *", "0 0 * N *", "0 0 * * N",
+			"0 0 * * NL", "0 0 * * N#1", "0 0 * * 1#N", "0 0 1-N * *", "*/N 0 * * *",
+		} {
 			rule = "cron:" + strings.ReplaceAll(rule, "N", n)
 			if _, err := Compile(Embedded(), Spec{Recurrence: rule}); codeOf(err) != CodeInvalidRule {
 				t.Errorf("%.60s: %v", rule, err)
@@ -40,10 +44,12 @@ func TestCronNumberOutOfInt(t *testing.T) {
 // costly are rules whose interval comes by their times of day once in thousands of
 // times, and then on a wrong day: each search leaps for a long time.
 var costly = []string{
-	"FREQ=SECONDLY;INTERVAL=9973;BYMONTHDAY=-27,17,-29,10,-14;BYHOUR=2,20,10,23,15,12,15,5,10;BYMINUTE=6,58,52,49;BYSECOND=49,6,59,45,30;BYDAY=MO",
+	"FREQ=SECONDLY;INTERVAL=9973;BYMONTHDAY=-27,17,-29,10,-14;BYHOUR=2,20,10,23,15,12,15,5,10;" +
+		"BYMINUTE=6,58,52,49;BYSECOND=49,6,59,45,30;BYDAY=MO",
 	"FREQ=SECONDLY;INTERVAL=9973;BYMONTH=7,2;BYMONTHDAY=-17,16;BYHOUR=3,16,13,10;BYSECOND=52;BYDAY=TU",
 	"FREQ=SECONDLY;INTERVAL=9973;BYHOUR=3,4,5,6,7;BYMINUTE=1,2,3,4,5,6,7,8,9,10;BYSECOND=1,2,3,4,5;COUNT=100000",
-	"FREQ=SECONDLY;INTERVAL=9973;BYMONTHDAY=1;BYHOUR=3,4,5,6,7;BYMINUTE=1,2,3,4,5,6,7,8,9,10;BYSECOND=1,2,3,4,5;COUNT=100000",
+	"FREQ=SECONDLY;INTERVAL=9973;BYMONTHDAY=1;BYHOUR=3,4,5,6,7;" +
+		"BYMINUTE=1,2,3,4,5,6,7,8,9,10;BYSECOND=1,2,3,4,5;COUNT=100000",
 	"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;COUNT=100000;BYSETPOS=" + downTo(-90),
 	"FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=1,2,3,4,5,6;COUNT=100000;BYSETPOS=" + downTo(-90),
 	"FREQ=MINUTELY;BYMONTH=4,12;BYYEARDAY=-145,299,305,-70",
@@ -157,8 +163,10 @@ func TestLongCalendarsAreBounded(t *testing.T) {
 	}
 	for _, on := range []string{OnNext, OnPrevious, OnSkip} {
 		begin := time.Now()
-		r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=DAILY", Append: now, Start: "2026-01-05T09:00",
-			Calendars: &CalendarRule{On: on, Sets: sets}, Limits: Limits{HorizonYears: -1}})
+		r, err := Compile(Embedded(), Spec{
+			Recurrence: "FREQ=DAILY", Append: now, Start: "2026-01-05T09:00",
+			Calendars: &CalendarRule{On: on, Sets: sets}, Limits: Limits{HorizonYears: -1},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,8 +201,10 @@ func TestWeekendBeforeAWeekOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compile(Embedded(), Spec{Recurrence: "FREQ=MONTHLY;BYMONTHDAY=3", Start: "2026-09-03T09:00",
-		Calendars: &CalendarRule{On: OnNext, Sets: []DateSet{set}}})
+	r, err := Compile(Embedded(), Spec{
+		Recurrence: "FREQ=MONTHLY;BYMONTHDAY=3", Start: "2026-09-03T09:00",
+		Calendars: &CalendarRule{On: OnNext, Sets: []DateSet{set}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

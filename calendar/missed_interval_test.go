@@ -13,8 +13,15 @@ func TestMissedOnInterval(t *testing.T) {
 		s.Start, s.Zone, s.Limits = "2026-03-02T09:00:00", "Europe/Berlin", Limits{}.Preview()
 		r := mustCompile(t, s)
 		begin, _ := ParseInstant("2026-03-02T08:00:00Z")
-		for _, span := range [][2]int64{{-1, 0}, {-3600_000, -1}, {0, 419_999}, {0, 420_000}, {1, 5_400_000},
-			{0, 40_000_000}, {90_000_000, 95_000_000}} {
+		for _, span := range [][2]int64{
+			{-1, 0},
+			{-3600_000, -1},
+			{0, 419_999},
+			{0, 420_000},
+			{1, 5_400_000},
+			{0, 40_000_000},
+			{90_000_000, 95_000_000},
+		} {
 			after, until := begin+span[0], begin+span[1]
 			all, err := r.Between(after, until, 1000)
 			if err != nil {

@@ -79,8 +79,10 @@ func TestGridAgainstOracle(t *testing.T) {
 		start := z.ResolveFirst(nearChange(rnd, z)) - int64(rnd.IntN(2*86400))*1000
 		end := start/1000 + days*86400
 		want := gridOracle{p, z.loc, start / 1000}.instants(end)
-		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: utcString(start), Zone: z.name,
-			Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{
+			Recurrence: text, Start: utcString(start), Zone: z.name,
+			Limits: Limits{}.Preview(),
+		})
 		if err != nil {
 			if len(want) > 0 {
 				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, utcString(start), z.name, err,
@@ -108,8 +110,10 @@ func TestCronAgainstOracle(t *testing.T) {
 		from := z.ResolveFirst(nearChange(rnd, z)) - int64(rnd.IntN(days))*msPerDay
 		dst := randomDST(rnd)
 		want := cronOracle(c, z.loc, dst, from, from+days*msPerDay)
-		r, err := Compile(Embedded(), Spec{Recurrence: "cron:" + text, Zone: z.name, DST: dst, Append: from,
-			Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{
+			Recurrence: "cron:" + text, Zone: z.name, DST: dst, Append: from,
+			Limits: Limits{}.Preview(),
+		})
 		if err != nil {
 			if len(want) > 0 {
 				t.Errorf("seed %d: %s %s: %v, oracle has %s", seed, text, z.name, err, utcString(want[0]))

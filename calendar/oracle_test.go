@@ -285,8 +285,10 @@ func TestAgainstOracle(t *testing.T) {
 		start, dst := nearChange(rnd, z), randomDST(rnd)
 		p.anchor(start)
 		want := oracleInstants(p, start, z.loc, dst, years)
-		r, err := Compile(Embedded(), Spec{Recurrence: text, Start: start.String(), Zone: z.name, DST: dst,
-			Limits: Limits{}.Preview()})
+		r, err := Compile(Embedded(), Spec{
+			Recurrence: text, Start: start.String(), Zone: z.name, DST: dst,
+			Limits: Limits{}.Preview(),
+		})
 		if err != nil {
 			if len(want) > 0 {
 				t.Errorf("seed %d: %s from %s %s: %v, oracle has %s", seed, text, start, z.name, err,

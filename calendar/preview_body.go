@@ -58,8 +58,10 @@ func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars Calenda
 		return fail(CodeInvalid, name, "%s stands twice", name)
 	}
 	q.given[name] = true
-	texts := map[string]*string{"recurrence": &q.Recurrence, "start": &q.Start, "timezone": &q.Timezone,
-		"until": &q.Until}
+	texts := map[string]*string{
+		"recurrence": &q.Recurrence, "start": &q.Start, "timezone": &q.Timezone,
+		"until": &q.Until,
+	}
 	numbers := map[string]*string{"fire_at": &q.FireAt, "delay": &q.Delay, "after": &q.After}
 	switch to := texts[name]; {
 	case to != nil:

@@ -11,20 +11,34 @@ func TestPreview(t *testing.T) {
 			"the contract's example", `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York"}`,
 			`{"occurrences":[{"at":"2026-03-08T07:30:00Z","local":"2026-03-08T03:30:00-04:00","note":"gap: shifted 1h"}]}`,
 		},
-		{"id comes back as it was", `{"id":{"x":1},"fire_at":1795183200}`,
-			`{"id":{"x":1},"occurrences":[{"at":"2026-11-20T14:00:00Z","local":"2026-11-20T14:00:00Z"}]}`},
-		{"past times are fine", `{"fire_at":"1999-01-01T00:00:00Z"}`,
-			`{"occurrences":[{"at":"1999-01-01T00:00:00Z","local":"1999-01-01T00:00:00Z"}]}`},
-		{"after is exclusive", `{"fire_at":"1999-01-01T00:00:00Z","after":"1999-01-01T00:00:00Z"}`,
-			`{"occurrences":[]}`},
-		{"13 digits", `{"fire_at":1795183200123}`,
-			`{"occurrences":[{"at":"2026-11-20T14:00:00.123Z","local":"2026-11-20T14:00:00.123Z"}]}`},
-		{"delay from after", `{"delay":"7m","after":"2026-11-20T14:00:00Z"}`,
-			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
-		{"delay as a number with an exponent", `{"delay":4.2e2,"after":"2026-11-20T14:00:00Z"}`,
-			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`},
-		{"delay as a number", `{"delay":420,"after":"2026-11-20T14:00:00Z","timezone":"Asia/Tokyo"}`,
-			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T23:07:00+09:00"}]}`},
+		{
+			"id comes back as it was", `{"id":{"x":1},"fire_at":1795183200}`,
+			`{"id":{"x":1},"occurrences":[{"at":"2026-11-20T14:00:00Z","local":"2026-11-20T14:00:00Z"}]}`,
+		},
+		{
+			"past times are fine", `{"fire_at":"1999-01-01T00:00:00Z"}`,
+			`{"occurrences":[{"at":"1999-01-01T00:00:00Z","local":"1999-01-01T00:00:00Z"}]}`,
+		},
+		{
+			"after is exclusive", `{"fire_at":"1999-01-01T00:00:00Z","after":"1999-01-01T00:00:00Z"}`,
+			`{"occurrences":[]}`,
+		},
+		{
+			"13 digits", `{"fire_at":1795183200123}`,
+			`{"occurrences":[{"at":"2026-11-20T14:00:00.123Z","local":"2026-11-20T14:00:00.123Z"}]}`,
+		},
+		{
+			"delay from after", `{"delay":"7m","after":"2026-11-20T14:00:00Z"}`,
+			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`,
+		},
+		{
+			"delay as a number with an exponent", `{"delay":4.2e2,"after":"2026-11-20T14:00:00Z"}`,
+			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T14:07:00Z"}]}`,
+		},
+		{
+			"delay as a number", `{"delay":420,"after":"2026-11-20T14:00:00Z","timezone":"Asia/Tokyo"}`,
+			`{"occurrences":[{"at":"2026-11-20T14:07:00Z","local":"2026-11-20T23:07:00+09:00"}]}`,
+		},
 		{
 			"every from after", `{"recurrence":"every:15m","after":"2026-11-20T14:00:00Z","n":2}`,
 			`{"occurrences":[{"at":"2026-11-20T14:15:00Z","local":"2026-11-20T14:15:00Z"},{"at":"2026-11-20T14:30:00Z","local":"2026-11-20T14:30:00Z"}]}`,
@@ -53,12 +67,18 @@ func TestPreview(t *testing.T) {
 			"dst", `{"recurrence":"FREQ=DAILY","start":"2026-11-01T01:30","timezone":"America/New_York","dst":{"overlap":"both"},"after":"2026-10-31T23:00","n":2}`,
 			`{"occurrences":[{"at":"2026-11-01T05:30:00Z","local":"2026-11-01T01:30:00-04:00","note":"overlap: first pass"},{"at":"2026-11-01T06:30:00Z","local":"2026-11-01T01:30:00-05:00","note":"overlap: second pass"}]}`,
 		},
-		{"include alone", `{"include":["2027-01-01T09:00"],"timezone":"Europe/Berlin"}`,
-			`{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`},
-		{"count and until as fields", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","count":1}`,
-			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},
-		{"null is absent", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","timezone":null,"n":1}`,
-			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`},
+		{
+			"include alone", `{"include":["2027-01-01T09:00"],"timezone":"Europe/Berlin"}`,
+			`{"occurrences":[{"at":"2027-01-01T08:00:00Z","local":"2027-01-01T09:00:00+01:00"}]}`,
+		},
+		{
+			"count and until as fields", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","count":1}`,
+			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`,
+		},
+		{
+			"null is absent", `{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00","timezone":null,"n":1}`,
+			`{"occurrences":[{"at":"2027-01-01T09:00:00Z","local":"2027-01-01T09:00:00Z"}]}`,
+		},
 		{"default n", `{"recurrence":"FREQ=DAILY;COUNT=11","start":"2027-01-01T09:00","until":null}`, "10"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,8 +121,10 @@ func TestPreviewRefusals(t *testing.T) {
 		{"local without zone", `{"fire_at":"2027-01-01T09:00"}`, CodeInvalid, "timezone", "needs a timezone"},
 		{"fire_at date", `{"fire_at":"2027-01-01","timezone":"UTC"}`, CodeInvalid, "fire_at", "T09:00"},
 		{"9 digits", `{"fire_at":179518320}`, CodeInvalid, "fire_at", "9 digits"},
-		{"gap skipped", `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York","dst":{"gap":"skip"}}`,
-			CodeNoOccurrences, "fire_at", "skipped"},
+		{
+			"gap skipped", `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York","dst":{"gap":"skip"}}`,
+			CodeNoOccurrences, "fire_at", "skipped",
+		},
 		{"dst word", `{"recurrence":"FREQ=DAILY","dst":{"gap":"jump"}}`, CodeInvalid, "dst", "shift or skip"},
 		{"dst field", `{"recurrence":"FREQ=DAILY","dst":{"gab":"skip"}}`, CodeInvalid, "dst", "gab"},
 		{"number for text", `{"recurrence":7}`, CodeInvalid, "recurrence", "not a string"},
@@ -112,10 +134,14 @@ func TestPreviewRefusals(t *testing.T) {
 		{"delay in months", `{"delay":"P1M"}`, CodeInvalid, "delay", "months"},
 		{"after", `{"delay":"7m","after":"soon"}`, CodeInvalid, "after", "local date-time"},
 		{"disputed", `{"recurrence":"FREQ=YEARLY;BYEASTER=0"}`, CodeDisputedRule, "recurrence", "include"},
-		{"calendar", `{"recurrence":"FREQ=DAILY","calendars":{"names":["x"],"on":"skip"}}`, CodeUnsupported,
-			"calendars", "not at hand"},
-		{"past what is counted",
-			`{"recurrence":"FREQ=DAILY;BYHOUR=1,2,3,4,5,6,7,8;COUNT=999999","start":"1900-01-01T00:00","after":"2500-01-01T00:00"}`, CodeInvalidRule, "recurrence", "earlier after"},
+		{
+			"calendar", `{"recurrence":"FREQ=DAILY","calendars":{"names":["x"],"on":"skip"}}`, CodeUnsupported,
+			"calendars", "not at hand",
+		},
+		{
+			"past what is counted",
+			`{"recurrence":"FREQ=DAILY;BYHOUR=1,2,3,4,5,6,7,8;COUNT=999999","start":"1900-01-01T00:00","after":"2500-01-01T00:00"}`, CodeInvalidRule, "recurrence", "earlier after",
+		},
 		{"empty recurrence", `{"recurrence":""}`, CodeInvalidRule, "recurrence", "write FREQ=DAILY"},
 		{"id survives", `{"x":1,"id":7}`, CodeUnknownField, "x", "not a field"},
 	} {

@@ -15,23 +15,38 @@ const now = int64(1_795_183_203_250) // 2026-11-20T14:00:03.250Z, 09:00:03 in Ne
 func TestWithoutStart(t *testing.T) {
 	for _, c := range []struct{ name, rule, zone, start, want string }{
 		{"every", "every:15m", "UTC", "2026-11-20T14:15:03.250Z", "2026-11-20T14:15:03.250Z 2026-11-20T14:30:03.250Z"},
-		{"daily at the append's time", "FREQ=DAILY", "America/New_York", "2026-11-21T09:00:03",
-			"2026-11-21T14:00:03Z 2026-11-22T14:00:03Z"},
-		{"daily later today", "FREQ=DAILY;BYHOUR=18;BYMINUTE=0;BYSECOND=0", "America/New_York", "2026-11-20T18:00:00",
-			"2026-11-20T23:00:00Z"},
-		{"every second day", "FREQ=DAILY;INTERVAL=2", "UTC", "2026-11-22T14:00:03",
-			"2026-11-22T14:00:03Z 2026-11-24T14:00:03Z"},
-		{"every second week", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO", "UTC", "2026-11-30T14:00:03",
-			"2026-11-30T14:00:03Z 2026-12-14T14:00:03Z"},
-		{"three times", "FREQ=DAILY;COUNT=3", "UTC", "2026-11-21T14:00:03",
-			"2026-11-21T14:00:03Z 2026-11-22T14:00:03Z 2026-11-23T14:00:03Z end"},
+		{
+			"daily at the append's time", "FREQ=DAILY", "America/New_York", "2026-11-21T09:00:03",
+			"2026-11-21T14:00:03Z 2026-11-22T14:00:03Z",
+		},
+		{
+			"daily later today", "FREQ=DAILY;BYHOUR=18;BYMINUTE=0;BYSECOND=0", "America/New_York",
+			"2026-11-20T18:00:00",
+			"2026-11-20T23:00:00Z",
+		},
+		{
+			"every second day", "FREQ=DAILY;INTERVAL=2", "UTC", "2026-11-22T14:00:03",
+			"2026-11-22T14:00:03Z 2026-11-24T14:00:03Z",
+		},
+		{
+			"every second week", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO", "UTC", "2026-11-30T14:00:03",
+			"2026-11-30T14:00:03Z 2026-12-14T14:00:03Z",
+		},
+		{
+			"three times", "FREQ=DAILY;COUNT=3", "UTC", "2026-11-21T14:00:03",
+			"2026-11-21T14:00:03Z 2026-11-22T14:00:03Z 2026-11-23T14:00:03Z end",
+		},
 		{"every, three times", "every:1h", "UTC", "2026-11-20T15:00:03.250Z", "2026-11-20T15:00:03.250Z"},
 		{"hourly", "FREQ=HOURLY", "UTC", "2026-11-20T15:00:03Z", "2026-11-20T15:00:03Z 2026-11-20T16:00:03Z"},
-		{"hourly by minutes", "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30;BYSECOND=0", "UTC", "2026-11-20T14:30:00Z",
-			"2026-11-20T14:30:00Z 2026-11-20T17:00:00Z 2026-11-20T17:30:00Z"},
+		{
+			"hourly by minutes", "FREQ=HOURLY;INTERVAL=3;BYMINUTE=0,30;BYSECOND=0", "UTC", "2026-11-20T14:30:00Z",
+			"2026-11-20T14:30:00Z 2026-11-20T17:00:00Z 2026-11-20T17:30:00Z",
+		},
 		{"cron", "cron:0 9 * * 1-5", "America/New_York", "2026-11-23T09:00:00", "2026-11-23T14:00:00Z"},
-		{"cron on the real timeline", "cron:*/15 * * * *", "UTC", "2026-11-20T14:15:00Z",
-			"2026-11-20T14:15:00Z 2026-11-20T14:30:00Z"},
+		{
+			"cron on the real timeline", "cron:*/15 * * * *", "UTC", "2026-11-20T14:15:00Z",
+			"2026-11-20T14:15:00Z 2026-11-20T14:30:00Z",
+		},
 		{"has ended", "FREQ=DAILY;UNTIL=20200101T000000Z", "UTC", "2026-11-21T14:00:03", "end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,18 +81,36 @@ func TestIncludeExclude(t *testing.T) {
 			[]string{"2026-12-25T18:00"},
 			"2026-12-25T14:00:00Z 2026-12-26T14:00:00Z",
 		},
-		{"instant removes one", "FREQ=DAILY", "2026-12-24T09:00", nil, []string{"2026-12-25T14:00:00Z"},
-			"2026-12-24T14:00:00Z 2026-12-26T14:00:00Z"},
-		{"COUNT is not refilled", "FREQ=DAILY;COUNT=3", "2026-12-24T09:00", nil, []string{"2026-12-25"},
-			"2026-12-24T14:00:00Z 2026-12-26T14:00:00Z end"},
-		{"a shifted one by its scheduled time", "FREQ=DAILY", "2026-03-08T02:30", nil, []string{"2026-03-08T02:30"},
-			"2026-03-09T06:30:00Z"},
-		{"a shifted one by the time it has", "FREQ=DAILY", "2026-03-08T02:30", nil, []string{"2026-03-08T03:30"},
-			"2026-03-09T06:30:00Z"},
-		{"elapsed, by local time", "every:1h", "2026-12-24T09:00", nil, []string{"2026-12-24T10:00"},
-			"2026-12-24T14:00:00Z 2026-12-24T16:00:00Z"},
-		{"elapsed, a whole day", "every:1h", "2026-12-24T22:00", nil, []string{"2026-12-25"},
-			"2026-12-25T03:00:00Z 2026-12-25T04:00:00Z 2026-12-26T05:00:00Z"},
+		{
+			"instant removes one", "FREQ=DAILY", "2026-12-24T09:00", nil,
+			[]string{"2026-12-25T14:00:00Z"},
+			"2026-12-24T14:00:00Z 2026-12-26T14:00:00Z",
+		},
+		{
+			"COUNT is not refilled", "FREQ=DAILY;COUNT=3", "2026-12-24T09:00", nil,
+			[]string{"2026-12-25"},
+			"2026-12-24T14:00:00Z 2026-12-26T14:00:00Z end",
+		},
+		{
+			"a shifted one by its scheduled time", "FREQ=DAILY", "2026-03-08T02:30", nil,
+			[]string{"2026-03-08T02:30"},
+			"2026-03-09T06:30:00Z",
+		},
+		{
+			"a shifted one by the time it has", "FREQ=DAILY", "2026-03-08T02:30", nil,
+			[]string{"2026-03-08T03:30"},
+			"2026-03-09T06:30:00Z",
+		},
+		{
+			"elapsed, by local time", "every:1h", "2026-12-24T09:00", nil,
+			[]string{"2026-12-24T10:00"},
+			"2026-12-24T14:00:00Z 2026-12-24T16:00:00Z",
+		},
+		{
+			"elapsed, a whole day", "every:1h", "2026-12-24T22:00", nil,
+			[]string{"2026-12-25"},
+			"2026-12-25T03:00:00Z 2026-12-25T04:00:00Z 2026-12-26T05:00:00Z",
+		},
 		{"every second, 365 days", "every:1s", "2026-01-01T00:00", nil, allOf2026(), "2027-01-01T05:00:00Z"},
 		{
 			"include adds", "FREQ=WEEKLY", "2026-12-21T09:00",
@@ -86,24 +119,42 @@ func TestIncludeExclude(t *testing.T) {
 			"2026-12-21T14:00:00Z 2026-12-23T12:00:00Z=2026-12-23T12:00:00.000Z " +
 				"2026-12-24T17:00:00Z=2026-12-24T12:00:00 2026-12-28T14:00:00Z",
 		},
-		{"include by bare date takes the start's time", "FREQ=WEEKLY", "2026-12-21T09:00", []string{"2026-12-24"}, nil,
-			"2026-12-21T14:00:00Z 2026-12-24T14:00:00Z"},
+		{
+			"include by bare date takes the start's time", "FREQ=WEEKLY", "2026-12-21T09:00",
+			[]string{"2026-12-24"},
+			nil,
+			"2026-12-21T14:00:00Z 2026-12-24T14:00:00Z",
+		},
 		{
 			"include of what fires anyway", "FREQ=DAILY", "2026-12-24T09:00",
 			[]string{"2026-12-25T14:00:00Z", "2026-12-25T09:00"},
 			nil,
 			"2026-12-24T14:00:00Z 2026-12-25T14:00:00Z=2026-12-25T09:00:00 2026-12-26T14:00:00Z",
 		},
-		{"exclude beats include", "FREQ=WEEKLY", "2026-12-21T09:00", []string{"2026-12-24T12:00"},
-			[]string{"2026-12-24"}, "2026-12-21T14:00:00Z 2026-12-28T14:00:00Z"},
-		{"include survives COUNT", "FREQ=DAILY;COUNT=1", "2026-12-21T09:00", []string{"2027-01-01T12:00"}, nil,
-			"2026-12-21T14:00:00Z 2027-01-01T17:00:00Z end"},
-		{"dates alone", "", "", []string{"2026-12-24T12:00", "2026-12-23", "2026-12-24T12:00"}, nil,
-			"2026-12-23T05:00:00Z 2026-12-24T17:00:00Z end"},
+		{
+			"exclude beats include", "FREQ=WEEKLY", "2026-12-21T09:00",
+			[]string{"2026-12-24T12:00"},
+			[]string{"2026-12-24"},
+			"2026-12-21T14:00:00Z 2026-12-28T14:00:00Z",
+		},
+		{
+			"include survives COUNT", "FREQ=DAILY;COUNT=1", "2026-12-21T09:00",
+			[]string{"2027-01-01T12:00"},
+			nil,
+			"2026-12-21T14:00:00Z 2027-01-01T17:00:00Z end",
+		},
+		{
+			"dates alone", "", "",
+			[]string{"2026-12-24T12:00", "2026-12-23", "2026-12-24T12:00"},
+			nil,
+			"2026-12-23T05:00:00Z 2026-12-24T17:00:00Z end",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := mustCompile(t, Spec{Recurrence: c.rule, Start: c.start, Zone: "America/New_York", Include: c.include,
-				Exclude: c.exclude, Limits: Limits{}.Preview()})
+			r := mustCompile(t, Spec{
+				Recurrence: c.rule, Start: c.start, Zone: "America/New_York", Include: c.include,
+				Exclude: c.exclude, Limits: Limits{}.Preview(),
+			})
 			checkOccurrences(t, r, minInstant, c.want)
 		})
 	}
@@ -123,14 +174,22 @@ func TestHolidays(t *testing.T) {
 	}
 	for _, c := range []struct{ name, rule, on, want string }{
 		{"skip", "FREQ=DAILY", OnSkip, "2026-12-23T14:00:00Z 2026-12-26T14:00:00Z 2026-12-27T14:00:00Z"},
-		{"next", "FREQ=WEEKLY;BYDAY=TH", OnNext,
-			"2026-12-28T14:00:00Z=2026-12-24T09:00:00 2026-12-31T14:00:00Z 2027-01-07T14:00:00Z"},
-		{"previous", "FREQ=WEEKLY;BYDAY=FR", OnPrevious,
-			"2026-12-23T14:00:00Z=2026-12-25T09:00:00 2026-12-31T14:00:00Z=2027-01-01T09:00:00 2027-01-08T14:00:00Z"},
-		{"next, all on one Monday", "FREQ=DAILY", OnNext,
-			"2026-12-23T14:00:00Z 2026-12-28T14:00:00Z=2026-12-28T09:00:00 2026-12-29T14:00:00Z"},
-		{"weekends move too", "FREQ=MONTHLY;BYMONTHDAY=16", OnNext,
-			"2027-01-18T14:00:00Z=2027-01-16T09:00:00 2027-02-16T14:00:00Z"},
+		{
+			"next", "FREQ=WEEKLY;BYDAY=TH", OnNext,
+			"2026-12-28T14:00:00Z=2026-12-24T09:00:00 2026-12-31T14:00:00Z 2027-01-07T14:00:00Z",
+		},
+		{
+			"previous", "FREQ=WEEKLY;BYDAY=FR", OnPrevious,
+			"2026-12-23T14:00:00Z=2026-12-25T09:00:00 2026-12-31T14:00:00Z=2027-01-01T09:00:00 2027-01-08T14:00:00Z",
+		},
+		{
+			"next, all on one Monday", "FREQ=DAILY", OnNext,
+			"2026-12-23T14:00:00Z 2026-12-28T14:00:00Z=2026-12-28T09:00:00 2026-12-29T14:00:00Z",
+		},
+		{
+			"weekends move too", "FREQ=MONTHLY;BYMONTHDAY=16", OnNext,
+			"2027-01-18T14:00:00Z=2027-01-16T09:00:00 2027-02-16T14:00:00Z",
+		},
 		{"moves count once", "FREQ=WEEKLY;BYDAY=TH;COUNT=2", OnNext, "2026-12-28T14:00:00Z 2026-12-31T14:00:00Z end"},
 		{"cron", "cron:0 9 24 12 *", OnPrevious, "2026-12-23T14:00:00Z=2026-12-24T09:00:00 2027-12-24T14:00:00Z"},
 		{"cron on the real timeline skips", "cron:0 */12 * * *", OnSkip, "2026-12-23T17:00:00Z 2026-12-26T05:00:00Z"},
@@ -152,12 +211,18 @@ func TestMissedAndPrev(t *testing.T) {
 		first, last              string
 	}{
 		{"none", "FREQ=DAILY", "2026-12-01T14:00:00Z", "2026-12-02T13:59:59Z", 10, 0, "", ""},
-		{"three days", "FREQ=DAILY", "2026-12-01T14:00:00Z", "2026-12-04T14:00:00Z", 10, 3, "2026-12-02T14:00:00Z",
-			"2026-12-04T14:00:00Z"},
-		{"over the bound", "FREQ=MINUTELY", "2026-12-01T14:00:00Z", "2027-12-01T14:00:30Z", 10, 10,
-			"2026-12-01T14:01:00Z", "2027-12-01T14:00:00Z"},
-		{"sparse", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "2026-12-01T14:00:00Z", "2060-12-01T14:00:30Z", 3, 3,
-			"2028-02-29T14:00:00Z", "2060-02-29T14:00:00Z"},
+		{
+			"three days", "FREQ=DAILY", "2026-12-01T14:00:00Z", "2026-12-04T14:00:00Z", 10, 3, "2026-12-02T14:00:00Z",
+			"2026-12-04T14:00:00Z",
+		},
+		{
+			"over the bound", "FREQ=MINUTELY", "2026-12-01T14:00:00Z", "2027-12-01T14:00:30Z", 10, 10,
+			"2026-12-01T14:01:00Z", "2027-12-01T14:00:00Z",
+		},
+		{
+			"sparse", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "2026-12-01T14:00:00Z", "2060-12-01T14:00:30Z", 3, 3,
+			"2028-02-29T14:00:00Z", "2060-02-29T14:00:00Z",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-01-01T09:00", Zone: "America/New_York"})
@@ -204,22 +269,30 @@ func TestPeriod(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ rule, zone, want string }{
 		{"FREQ=DAILY", "UTC", "every day at 09:00, UTC"},
-		{"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "America/New_York",
-			"every month on the last weekday at 09:00, New York time"},
-		{"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE", "Europe/Berlin",
-			"every 2 weeks on Monday and Wednesday at 09:00, Berlin time"},
+		{
+			"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1", "America/New_York",
+			"every month on the last weekday at 09:00, New York time",
+		},
+		{
+			"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,WE", "Europe/Berlin",
+			"every 2 weeks on Monday and Wednesday at 09:00, Berlin time",
+		},
 		{"FREQ=MONTHLY;BYMONTHDAY=-1", "UTC", "every month on the last day of the month at 09:00, UTC"},
 		{"FREQ=YEARLY", "UTC", "every year on the 5th in January at 09:00, UTC"},
 		{"FREQ=MONTHLY;BYDAY=2TU;COUNT=3", "UTC", "every month on the 2nd Tuesday at 09:00, 3 times, UTC"},
 		{"every:90m", "UTC", "every 90 minutes"},
-		{"cron:0 9 * * 1-5", "Europe/Berlin",
-			"at 09:00 on Monday, Tuesday, Wednesday, Thursday and Friday, Berlin time"},
+		{
+			"cron:0 9 * * 1-5", "Europe/Berlin",
+			"at 09:00 on Monday, Tuesday, Wednesday, Thursday and Friday, Berlin time",
+		},
 		{"cron:*/15 * * * *", "UTC", "every hour at minute 0, 15, 30 and 45, UTC"},
 		{"cron:0 9 LW * *", "UTC", "at 09:00 on the last weekday of the month, UTC"},
 		{"cron:0 9 13 * 5", "UTC", "at 09:00 on the 13th or Friday, UTC"},
 	} {
-		r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-01-05T09:00", Zone: c.zone,
-			Limits: Limits{}.Preview()})
+		r := mustCompile(t, Spec{
+			Recurrence: c.rule, Start: "2026-01-05T09:00", Zone: c.zone,
+			Limits: Limits{}.Preview(),
+		})
 		if got := r.Describe(); got != c.want {
 			t.Errorf("%s: %q, want %q", c.rule, got, c.want)
 		}
@@ -282,8 +355,10 @@ func TestJitter(t *testing.T) {
 
 // TestSharedRule: one rule, many goroutines (run with -race).
 func TestSharedRule(t *testing.T) {
-	r := mustCompile(t, Spec{Recurrence: "FREQ=YEARLY;BYDAY=-1FR", Start: "2020-01-01T09:00", Zone: "America/New_York",
-		Exclude: []string{"2026-12-25"}})
+	r := mustCompile(t, Spec{
+		Recurrence: "FREQ=YEARLY;BYDAY=-1FR", Start: "2020-01-01T09:00", Zone: "America/New_York",
+		Exclude: []string{"2026-12-25"},
+	})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {

@@ -148,8 +148,10 @@ func TestLookup(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"UTC", "Europe/Kiev", "Europe/Kyiv", "Etc/GMT+5", "EST5EDT",
-		"America/Argentina/ComodRivadavia"} {
+	for _, name := range []string{
+		"UTC", "Europe/Kiev", "Europe/Kyiv", "Etc/GMT+5", "EST5EDT",
+		"America/Argentina/ComodRivadavia",
+	} {
 		if _, err := Embedded().Lookup(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -184,18 +186,22 @@ func TestDiff(t *testing.T) {
 		from string
 		want string
 	}{
-		{"2024-01-01T00:00:00Z",
+		{
+			"2024-01-01T00:00:00Z",
 			"America/Asuncion 2025-03-23T03:00:00Z, America/Coyhaique added, America/Scoresbysund " +
 				"2024-03-31T01:00:00Z, " +
 				"Antarctica/Casey 2024-01-01T00:00:00Z, Antarctica/Vostok 2024-01-01T00:00:00Z, Asia/Almaty " +
 				"2024-02-29T18:00:00Z, " +
-				"Asia/Gaza 2024-04-13T00:00:00Z, Asia/Hebron 2024-04-13T00:00:00Z, Asia/Qostanay 2024-02-29T18:00:00Z"},
-		{"2026-01-01T00:00:00Z",
+				"Asia/Gaza 2024-04-13T00:00:00Z, Asia/Hebron 2024-04-13T00:00:00Z, Asia/Qostanay 2024-02-29T18:00:00Z",
+		},
+		{
+			"2026-01-01T00:00:00Z",
 			"America/Asuncion 2026-03-22T03:00:00Z, America/Coyhaique added, America/Scoresbysund " +
 				"2026-01-01T00:00:00Z, " +
 				"Antarctica/Casey 2026-01-01T00:00:00Z, Antarctica/Vostok 2026-01-01T00:00:00Z, Asia/Almaty " +
 				"2026-01-01T00:00:00Z, " +
-				"Asia/Qostanay 2026-01-01T00:00:00Z"},
+				"Asia/Qostanay 2026-01-01T00:00:00Z",
+		},
 	} {
 		from, _ := ParseInstant(c.from)
 		var got []string

@@ -40,8 +40,10 @@ func TestMembersSayWhatTheyRead(t *testing.T) {
 	if have := readWarmth(nil); len(have) != 0 {
 		t.Errorf("nothing says %v", have)
 	}
-	for id, want := range map[string]topics.Format{"kgo": topics.Oldest, "": topics.Oldest, "waterclock;reads=5": 5,
-		"waterclock;reads=x": topics.Oldest, readsInClientID(): topics.Newest} {
+	for id, want := range map[string]topics.Format{
+		"kgo": topics.Oldest, "": topics.Oldest, "waterclock;reads=5": 5,
+		"waterclock;reads=x": topics.Oldest, readsInClientID(): topics.Newest,
+	} {
 		if got := readsOfClient(id); got != want {
 			t.Errorf("client id %q reads %d, want %d", id, got, want)
 		}

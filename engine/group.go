@@ -32,7 +32,8 @@ func (e *Engine) groupOptions() []kgo.Opt {
 			e.release(r[o.Names.Commands()])
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client,
-			r map[string][]int32) {
+			r map[string][]int32,
+		) {
 			e.lose(r[o.Names.Commands()])
 		}),
 	}, o.Kafka...)

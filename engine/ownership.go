@@ -40,8 +40,10 @@ func (e *Engine) take(partitions []int32) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		own := &ownership{cancel: cancel, over: make(chan struct{}), done: make(chan struct{}),
-			kept: e.process.NewKept(id)}
+		own := &ownership{
+			cancel: cancel, over: make(chan struct{}), done: make(chan struct{}),
+			kept: e.process.NewKept(id),
+		}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {

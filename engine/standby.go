@@ -227,8 +227,10 @@ func (e *Engine) Standbys() []StandbyStatus {
 	defer e.mu.Unlock()
 	out := make([]StandbyStatus, 0, len(e.tails))
 	for id, t := range e.tails {
-		out = append(out, StandbyStatus{Partition: id, Lag: t.lag.Load(), Pending: t.pending.Load(),
-			Warm: t.warm.Load()})
+		out = append(out, StandbyStatus{
+			Partition: id, Lag: t.lag.Load(), Pending: t.pending.Load(),
+			Warm: t.warm.Load(),
+		})
 	}
 	slices.SortFunc(out, func(a, b StandbyStatus) int { return cmp.Compare(a.Partition, b.Partition) })
 	return out

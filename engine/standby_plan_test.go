@@ -15,8 +15,16 @@ import (
 // its owner, in agreement between members; and the partitions of each owner are
 // spread so that its end would leave the group in balance.
 func TestStandbyFor(t *testing.T) {
-	for _, c := range []struct{ members, partitions, copies int }{{2, 4, 1}, {3, 16, 1}, {3, 16, 2}, {5, 64, 1},
-		{3, 1, 1}, {1, 4, 1}, {4, 12, 3}, {3, 12, 9}} {
+	for _, c := range []struct{ members, partitions, copies int }{
+		{2, 4, 1},
+		{3, 16, 1},
+		{3, 16, 2},
+		{5, 64, 1},
+		{3, 1, 1},
+		{1, 4, 1},
+		{4, 12, 3},
+		{3, 12, 9},
+	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			var members []member
 			for i := range c.members {
@@ -64,7 +72,8 @@ func planWith(t *testing.T, partitions int32, members ...member) map[string][]in
 }
 
 func planHaving(t *testing.T, partitions int32, have map[string]map[int32]warmth,
-	members ...member) map[string][]int32 {
+	members ...member,
+) map[string][]int32 {
 	t.Helper()
 	const topic = "commands"
 	var joins []kmsg.JoinGroupResponseMember

@@ -68,8 +68,10 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err != nil {
 		t.Fatalf("topics apply: %v\n%s", err, out)
 	}
-	serve := exec.Command(d.bin, append([]string{"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0",
-		"--data-dir", filepath.Join(t.TempDir(), "data")}, settings...)...)
+	serve := exec.Command(d.bin, append([]string{
+		"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0",
+		"--data-dir", filepath.Join(t.TempDir(), "data"),
+	}, settings...)...)
 	serve.Env, serve.Stderr = clean(), os.Stderr
 	if err := serve.Start(); err != nil {
 		t.Fatal(err)

@@ -58,8 +58,10 @@ func channel(name string) trigger.Channel {
 	c := trigger.Channel{Topic: "waterclock.due." + name, ReceiptTimeout: time.Hour}
 	if name == "push" || name == "webhook" {
 		c.Receipts = true
-		c.Retry = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
-			30 * time.Minute}
+		c.Retry = []time.Duration{
+			10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+			30 * time.Minute,
+		}
 	}
 	return c
 }
@@ -102,8 +104,10 @@ func (l *life) split(line string) (trigger.Instant, string) {
 
 func (l *life) command(value string) {
 	l.offset++
-	rec := &topics.Record{Topic: "waterclock.commands", Offset: l.offset, Timestamp: l.now, Key: []byte("k"),
-		Value: []byte(value)}
+	rec := &topics.Record{
+		Topic: "waterclock.commands", Offset: l.offset, Timestamp: l.now, Key: []byte("k"),
+		Value: []byte(value),
+	}
 	c, err := topics.DecodeCommand(rec, topics.Limits{}, nil)
 	if err != nil {
 		l.take(l.machine.Reject(l.state, err.(*trigger.Error), ""))
@@ -116,8 +120,10 @@ func (l *life) command(value string) {
 // receipt is about the last due event; the block gives all but its identity.
 func (l *life) receipt(fields string) {
 	id := fmt.Sprintf(`{"due_id":%q,"channel":%q,"attempt":%d,`, l.last.ID(), l.last.Channel, l.last.Attempt)
-	r, err := topics.DecodeReceipt(&topics.Record{Topic: "waterclock.receipts", Timestamp: l.now, Key: []byte("k"),
-		Value: []byte(id + fields[1:])})
+	r, err := topics.DecodeReceipt(&topics.Record{
+		Topic: "waterclock.receipts", Timestamp: l.now, Key: []byte("k"),
+		Value: []byte(id + fields[1:]),
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}

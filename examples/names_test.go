@@ -72,8 +72,10 @@ func TestMetricNames(t *testing.T) {
 	if len(exported) < 10 {
 		t.Fatalf("only %d metrics are exported: %v", len(exported), exported)
 	}
-	for _, file := range []string{"metrics.md", "alerts.yml", "grafana-dashboard.json", "runbook.md", "running.md",
-		"sizing.md", "history.md"} {
+	for _, file := range []string{
+		"metrics.md", "alerts.yml", "grafana-dashboard.json", "runbook.md", "running.md",
+		"sizing.md", "history.md",
+	} {
 		for _, name := range namesIn(read(t, operations+file)) {
 			if !slices.Contains(exported, name) {
 				t.Errorf("%s speaks of %s, which nothing exports", file, name)

@@ -42,8 +42,10 @@ func dashboardRules(t *testing.T) []byte {
 	var rules []rule
 	for _, p := range dashboard.Panels {
 		for _, q := range p.Targets {
-			rules = append(rules, rule{fmt.Sprintf("query%d", len(rules)),
-				strings.ReplaceAll(q.Expr, "$__rate_interval", "1m")})
+			rules = append(rules, rule{
+				fmt.Sprintf("query%d", len(rules)),
+				strings.ReplaceAll(q.Expr, "$__rate_interval", "1m"),
+			})
 		}
 	}
 	if len(rules) < 20 {

@@ -88,8 +88,10 @@ type dev struct{ bin, kafka, url string }
 
 func startDev(t *testing.T, more ...string) *dev {
 	d := &dev{bin: waterclock(t)}
-	args := append([]string{"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir",
-		filepath.Join(t.TempDir(), "data")}, more...)
+	args := append([]string{
+		"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0", "--data-dir",
+		filepath.Join(t.TempDir(), "data"),
+	}, more...)
 	cmd := exec.Command(d.bin, args...)
 	cmd.Env = clean()
 	out, err := cmd.StdoutPipe()

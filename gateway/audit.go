@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -34,8 +35,10 @@ type auditor struct {
 const auditBurst = 10
 
 func newAuditor(o *Options, commands *commandLog) *auditor {
-	a := &auditor{log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
-		limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))}
+	a := &auditor{
+		log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
+		limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate))),
+	}
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
 	}
@@ -76,7 +79,8 @@ const anothersTrigger = "another tenant's trigger"
 // commands for it to record. Its key is of the caller's tenant, never the one that
 // was tried for: that trigger must not change because somebody tried.
 func (a *auditor) trespass(r *request, err error) {
-	p, ok := err.(*problem.Problem)
+	p := &problem.Problem{}
+	ok := errors.As(err, &p)
 	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) ||
 		!a.audit(r.Request, r.who, anothersTrigger) {
 		return

@@ -33,8 +33,10 @@ func TestTrespassIsAudited(t *testing.T) {
 		{keyD, "POST", "/v1/triggers/acme%2Ft:run", "", "default/acme/t/", "POST /v1/triggers/{id}:run"},
 		{keyD, "GET", "/v1/triggers/acme%2Ft/events", "", "default/acme/t/", "GET /v1/triggers/{id}/events"},
 		{keyD, "DELETE", "/api/reminders/acme%2Ft", "", "default/acme/t/", "DELETE /api/reminders/{id}"},
-		{keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t/",
-			"POST /v1/triggers:batch"},
+		{
+			keyD, "POST", "/v1/triggers:batch", `{"id":"acme/t","op":"cancel"}`, "default/acme/t/",
+			"POST /v1/triggers:batch",
+		},
 		{keyB, "GET", "/v1/triggers/acme%2Ft", "", "blue/acme/t/", "GET /v1/triggers/{id}"},
 		{keyB, "GET", "/v1/triggers/green%2Ft", "", "blue/green/t/", "GET /v1/triggers/{id}"},
 		{keyB, "GET", "/v1/triggers/default%2Ft", "", "blue/default/t/", "GET /v1/triggers/{id}"},
@@ -125,8 +127,10 @@ func TestTrespassNamesNoTenant(t *testing.T) {
 	if r := records.next(t); string(r.Key) != "default/" {
 		t.Errorf("on record under %q", r.Key)
 	}
-	for _, id := range []string{"acme%2Ft", "nobody%2Ft", "acme%2Ft%2F", "default%2Facme%2Ft%2F",
-		"blue%2Facme%2Ft%2F"} {
+	for _, id := range []string{
+		"acme%2Ft", "nobody%2Ft", "acme%2Ft%2F", "default%2Facme%2Ft%2F",
+		"blue%2Facme%2Ft%2F",
+	} {
 		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyB)
 		w.must(http.StatusNotFound, "GET", "/v1/triggers/"+id+"/events", "", "Authorization", "Bearer "+keyD)
 	}

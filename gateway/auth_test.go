@@ -43,8 +43,10 @@ func TestRoles(t *testing.T) {
 	}{
 		{"nobody", "", "GET", "/v1/triggers", "", 401},
 		{"wrong key", keyA + "x", "GET", "/v1/triggers", "", 401},
-		{"its hash is no key", func() string { s := sha256.Sum256([]byte(keyA)); return hex.EncodeToString(s[:]) }(),
-			"GET", "/v1/triggers", "", 401},
+		{
+			"its hash is no key", func() string { s := sha256.Sum256([]byte(keyA)); return hex.EncodeToString(s[:]) }(),
+			"GET", "/v1/triggers", "", 401,
+		},
 		{"writer writes", keyA, "PUT", "/v1/triggers/r", at(""), 201},
 		{"reader reads", keyR, "GET", "/v1/triggers/r", "", 200},
 		{"reader previews", keyR, "POST", "/v1/preview", `{"delay":"1m"}`, 200},

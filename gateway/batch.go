@@ -73,8 +73,10 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 	plain.span = tracing.Span{}
 	plain.Request = r.Clone(r.Context())
 	plain.Header = http.Header{}
-	b := &batchOf{s: s, r: &plain, async: wantsAsync(r.Request),
-		window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines))}
+	b := &batchOf{
+		s: s, r: &plain, async: wantsAsync(r.Request),
+		window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines)),
+	}
 	lines := bufio.NewReaderSize(from, int(s.maxBody()))
 	n, taken := 0, 0
 	for {

@@ -60,7 +60,7 @@ func (b *batchOf) take(text []byte, n int) {
 		l.answer = b.s.refuseLine(l, err)
 	} else {
 		l.command = c
-		b.open.write(b.s, b.r.Context(), len(b.open.lines)-1)
+		b.open.write(b.r.Context(), b.s, len(b.open.lines)-1)
 	}
 	if len(b.open.lines) == chunkLines {
 		b.seal()
@@ -109,7 +109,7 @@ func (b *batchOf) seal() {
 }
 
 // write begins to write the command of line i.
-func (c *chunk) write(s *Server, ctx context.Context, i int) {
+func (c *chunk) write(ctx context.Context, s *Server, i int) {
 	c.mu.Lock()
 	c.waiting++
 	c.mu.Unlock()

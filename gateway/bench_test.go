@@ -95,8 +95,10 @@ func BenchmarkBatch(b *testing.B) {
 func BenchmarkLine(b *testing.B) {
 	w := newWorld(b, nil)
 	line := []byte(`{"id":"b1","delay":"1000d","channel":"orders","payload":{"holdId":"h_8c4","seat":"12A"}}`)
-	r := &request{Request: httptest.NewRequest("POST", "/", nil),
-		who: auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer}}
+	r := &request{
+		Request: httptest.NewRequest("POST", "/", nil),
+		who:     auth.Caller{Tenant: trigger.DefaultTenant, Role: auth.Writer},
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		var id string
@@ -128,10 +130,14 @@ func BenchmarkGet(b *testing.B) {
 // A patch up to the fields of its command: what the trigger has, merged.
 func BenchmarkPatch(b *testing.B) {
 	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, Series: trigger.Series{At: 1_900_000_000_000}}
-	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
+	st.Spec = trigger.Spec{
+		Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
 		ContentType: "application/json",
-		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m",
-			Delay: 420_000_000_000}}
+		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{
+			Kind: trigger.WhenDelay, DelayText: "7m",
+			Delay: 420_000_000_000,
+		},
+	}
 	body := []byte(`{"payload":{"seat":"14C"},"priority":"low"}`)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -150,13 +156,19 @@ func BenchmarkPatch(b *testing.B) {
 
 // A trigger as GET spells it.
 func BenchmarkTriggerJSON(b *testing.B) {
-	st := &trigger.State{Key: "p", Status: trigger.Pending, Revision: 3, CreatedAt: 1_800_000_000_000,
+	st := &trigger.State{
+		Key: "p", Status: trigger.Pending, Revision: 3, CreatedAt: 1_800_000_000_000,
 		UpdatedAt: 1_800_000_000_000,
-		Series:    trigger.Series{At: 1_900_000_000_000}}
-	st.Spec = trigger.Spec{Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
+		Series:    trigger.Series{At: 1_900_000_000_000},
+	}
+	st.Spec = trigger.Spec{
+		Channel: "orders", UserID: "u_81", Payload: []byte(`{"holdId":"h_8c4","seat":"12A"}`),
 		ContentType: "application/json",
-		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{Kind: trigger.WhenDelay, DelayText: "7m",
-			Delay: 420_000_000_000}}
+		Tags:        []trigger.Tag{{Key: "a", Value: "1"}}, When: trigger.When{
+			Kind: trigger.WhenDelay, DelayText: "7m",
+			Delay: 420_000_000_000,
+		},
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := sendJSON(httptest.NewRecorder(), http.StatusOK, triggerJSON(st)); err != nil {

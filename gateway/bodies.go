@@ -17,6 +17,7 @@ import (
 type textOrNumber string
 
 // Schema is what JSON may have for a time or a duration.
+// Schema describes it for the OpenAPI document.
 func (textOrNumber) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}}}
 }
@@ -39,28 +40,34 @@ type RegisterOrShort struct{}
 // RegisteredEither is what POST answers: in the form it was asked.
 type RegisteredEither struct{}
 
+// Schema describes it for the OpenAPI document.
 func (Register) Schema(huma.Registry) *huma.Schema {
 	return commandSchema(registerFields("id"))
 }
 
+// Schema describes it for the OpenAPI document.
 func (Patch) Schema(huma.Registry) *huma.Schema {
 	return commandSchema(slices.DeleteFunc(registerFields(),
 		func(name string) bool { return name == "idempotency_key" }))
 }
 
+// Schema describes it for the OpenAPI document.
 func (ReminderBody) Schema(huma.Registry) *huma.Schema {
 	return commandSchema(registerFields("id", "title", "body"))
 }
 
+// Schema describes it for the OpenAPI document.
 func (ReminderPatch) Schema(huma.Registry) *huma.Schema {
 	return commandSchema(slices.DeleteFunc(registerFields("title", "body", "skip"),
 		func(name string) bool { return name == "idempotency_key" }))
 }
 
+// Schema describes it for the OpenAPI document.
 func (RegisterOrShort) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[Register](r), schemaOf[ShortForm](r)}}
 }
 
+// Schema describes it for the OpenAPI document.
 func (RegisteredEither) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[Registered](r), schemaOf[ShortAnswer](r)}}
 }

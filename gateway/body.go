@@ -106,7 +106,7 @@ func parseFields(b []byte) (fields, error) {
 	defer decoders.Put(dec)
 	dec.Reset(bytes.NewBuffer(b), jsontext.AllowDuplicateNames(true))
 	open, err := dec.ReadToken()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return nil, problem.Malformed("the body is empty: send one JSON object")
 	}
 	if err == nil && open.Kind() != '{' {
@@ -137,7 +137,7 @@ func parseFields(b []byte) (fields, error) {
 		_, err = dec.ReadToken()
 	}
 	if err == nil {
-		if _, end := dec.ReadToken(); end != io.EOF {
+		if _, end := dec.ReadToken(); !errors.Is(end, io.EOF) {
 			return nil, problem.Malformed("something stands behind the JSON object")
 		}
 	}

@@ -155,8 +155,8 @@ func TestSlowCallers(t *testing.T) {
 	}
 	slow := dial()
 	fmt.Fprint(slow, "PUT /v1/triggers/drop HTTP/1.1\r\nHost: localhost\r\nContent-Length: 400\r\n\r\n{\"delay\":")
-	if resp, err := http.ReadResponse(bufio.NewReader(slow), nil); err == nil &&
-		resp.StatusCode != http.StatusBadRequest {
+	resp, err := http.ReadResponse(bufio.NewReader(slow), nil) //nolint:bodyclose // the connection is closed
+	if err == nil && resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("a slow body: %s", resp.Status)
 	}
 	if _, err := io.ReadAll(slow); err != nil {

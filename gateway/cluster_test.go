@@ -50,7 +50,8 @@ func (s share) Scan(ctx context.Context, p int32, after trigger.Key, f func(*tri
 }
 
 func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after peer.UserCursor,
-	f func(peer.UserCursor, *trigger.State) bool) error {
+	f func(peer.UserCursor, *trigger.State) bool,
+) error {
 	if !s.owns(p) {
 		return peer.ErrNoOwner
 	}
@@ -83,8 +84,10 @@ func (w *world) announce(partition int32, addr string, term int64) {
 			w.t.Fatal(err)
 		}
 		topic := topics.Names{}.State()
-		records := []*kgo.Record{{Topic: topic, Partition: partition, Key: []byte("x"), Value: []byte("y")},
-			{Topic: topic, Partition: partition, Key: topics.KeyProgress, Value: value}}
+		records := []*kgo.Record{
+			{Topic: topic, Partition: partition, Key: []byte("x"), Value: []byte("y")},
+			{Topic: topic, Partition: partition, Key: topics.KeyProgress, Value: value},
+		}
 		if err := cl.ProduceSync(w.t.Context(), records...).FirstErr(); err != nil {
 			w.t.Fatal(err)
 		}
@@ -162,8 +165,10 @@ func TestAnyInstanceAnswers(t *testing.T) {
 				}
 				cursor = "&cursor=" + url.QueryEscape(a.get(t, "next_cursor"))
 			}
-			if n := strings.Count(strings.Join(bodies, ""), `"trigger_id"`); n != map[bool]int{true: 6,
-				false: 12}[strings.HasPrefix(q, "tag")] {
+			if n := strings.Count(strings.Join(bodies, ""), `"trigger_id"`); n != map[bool]int{
+				true:  6,
+				false: 12,
+			}[strings.HasPrefix(q, "tag")] {
 				t.Errorf("instance %d, %s: %d items", i, q, n)
 			}
 		}
@@ -232,9 +237,11 @@ func TestOwnerThatIsGone(t *testing.T) {
 				method, path, body, ifMatch string
 				want                        int
 			}{
-				{"GET", "/v1/triggers/x", "", "", 503}, {"GET", "/v1/triggers", "", "", 503},
+				{"GET", "/v1/triggers/x", "", "", 503},
+				{"GET", "/v1/triggers", "", "", 503},
 				{"PATCH", "/v1/triggers/x", `{"payload":1}`, "", 503},
-				{"PUT", "/v1/triggers/x", at(""), "*", 503}, {"PUT", "/v1/triggers/x", at(""), "", 202},
+				{"PUT", "/v1/triggers/x", at(""), "*", 503},
+				{"PUT", "/v1/triggers/x", at(""), "", 202},
 			} {
 				a := w.callAt(u, c.method, c.path, c.body, map[bool]string{true: "If-Match"}[c.ifMatch != ""],
 					c.ifMatch)

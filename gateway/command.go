@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,8 +67,10 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
-	c := &command{op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(),
-		conditional: r.conditional}
+	c := &command{
+		op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(),
+		conditional: r.conditional,
+	}
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
@@ -220,7 +223,8 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (r
 
 // matched is the revision of a trigger, as it was read, if If-Match allows it.
 func matched(header string, st *trigger.State, err error) (int64, error) {
-	if p, ok := err.(*problem.Problem); ok && p.Status == http.StatusNotFound {
+	p := &problem.Problem{}
+	if errors.As(err, &p) {
 		return 0, preconditionFailed("the trigger does not exist")
 	}
 	if err != nil {

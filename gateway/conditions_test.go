@@ -84,8 +84,10 @@ func TestIfNoneMatchOfWhatIsThere(t *testing.T) {
 // or is planned anew, is not what the caller knows.
 func TestIfNoneMatchOfWhatHasFired(t *testing.T) {
 	w := newWorld(t, nil)
-	for id, body := range map[string]string{"once": at(""), "acked": at(`,"channel":"sms"`),
-		"rule": `{"recurrence":"every:1h"}`} {
+	for id, body := range map[string]string{
+		"once": at(""), "acked": at(`,"channel":"sms"`),
+		"rule": `{"recurrence":"every:1h"}`,
+	} {
 		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, body)
 		known := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "")
 		w.engine.fire(idKey(id))

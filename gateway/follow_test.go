@@ -20,8 +20,10 @@ import (
 func TestFollow(t *testing.T) {
 	names := topics.Names{}
 	partition := topics.Partition([]byte("e"), testPartitions)
-	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"),
-		event("e", 12, 2, "trigger.paused")}, next: 1}
+	log := &keptEvents{all: []topics.Event{
+		event("e", 10, 1, "trigger.registered"),
+		event("e", 12, 2, "trigger.paused"),
+	}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -32,8 +34,10 @@ func TestFollow(t *testing.T) {
 	publish := func(list ...topics.Event) {
 		for _, e := range list {
 			b, _ := json.Marshal(e)
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: names.Events(), Partition: partition,
-				Key: []byte(e.Trigger), Value: b}).FirstErr(); err != nil {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{
+				Topic: names.Events(), Partition: partition,
+				Key: []byte(e.Trigger), Value: b,
+			}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -93,8 +97,10 @@ func TestFollowOfNothing(t *testing.T) {
 	for name, history := range map[string]History{"with a history": log, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) { o.History = history })
-			for _, path := range []string{"/v1/triggers/none/events?follow=1",
-				"/v1/triggers/acme%2Fx/events?follow=true"} {
+			for _, path := range []string{
+				"/v1/triggers/none/events?follow=1",
+				"/v1/triggers/acme%2Fx/events?follow=true",
+			} {
 				if a := w.must(http.StatusNotFound, "GET", path, ""); a.get(t, "code") != "not_found" {
 					t.Errorf("%s: %s", path, a.body)
 				}
@@ -150,8 +156,10 @@ func TestFollowIsKeptAliveBesideOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	go func() {
-		others := &kgo.Record{Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte("e"), testPartitions),
-			Key: []byte("other"), Value: []byte("{}")}
+		others := &kgo.Record{
+			Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte("e"), testPartitions),
+			Key: []byte("other"), Value: []byte("{}"),
+		}
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			r := *others
 			cl.ProduceSync(ctx, &r)

@@ -15,9 +15,11 @@ import (
 
 // Whatever a body is, it is an object that spells the same respelled, or a problem.
 func FuzzParseFields(f *testing.F) {
-	for _, seed := range []string{``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`,
+	for _, seed := range []string{
+		``, `{}`, `{"a":1}`, `{"a":{"b":[1,2]},"a":2}`, `[`, `{"a"`,
 		`{"\u0061":"\ud83d\ude00"}`, "{\"a\":\"\xff\"}", strings.Repeat(`{"a":`, 50),
-		`{"delay":"7m","payload":null} x`} {
+		`{"delay":"7m","payload":null} x`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -66,8 +68,10 @@ func FuzzCursor(f *testing.F) {
 }
 
 func FuzzEventCursor(f *testing.F) {
-	for _, seed := range []string{"", "x", EventCursor{12, 3}.String(), EventCursor{-1, 1 << 62}.String(),
-		EventCursor{firstEventUS, 3}.String()} {
+	for _, seed := range []string{
+		"", "x", EventCursor{12, 3}.String(), EventCursor{-1, 1 << 62}.String(),
+		EventCursor{firstEventUS, 3}.String(),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

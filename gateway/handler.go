@@ -232,13 +232,17 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 // meanings are the headers that make a write another one, and what to do where
 // they would be overlooked.
 var meanings = []struct{ header, instead string }{
-	{idempotencyKey,
+	{
+		idempotencyKey,
 		"Idempotency-Key makes a register safe to repeat, and means nothing here; under If-Match any other change " +
-			"is made once, :run apart; a line of a batch has idempotency_key"},
+			"is made once, :run apart; a line of a batch has idempotency_key",
+	},
 	{ifMatch, "If-Match means nothing here; a line of a batch has if_revision"},
-	{ifNoneMatch,
+	{
+		ifNoneMatch,
 		"If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has " +
-			"if_absent"},
+			"if_absent",
+	},
 }
 
 // unread refuses a write with a header that its route does not read. What is

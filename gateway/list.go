@@ -61,8 +61,10 @@ func (s *Server) query(r *request) (*peer.Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &peer.Query{Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
-		Budget: s.opts.ListBudget}
+	q := &peer.Query{
+		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
+		Budget: s.opts.ListBudget,
+	}
 	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
 		states, p := parseStates(name, v[name])
 		if p != nil {

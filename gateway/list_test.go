@@ -70,8 +70,10 @@ func TestList(t *testing.T) {
 		{"states in either case", "state=cancelled,Fired", []string{"t06", "t08"}},
 		{"pending", "state=PENDING&limit=9", every(func(i int) bool { return i != 4 && i != 6 && i != 8 })},
 		{"user, by due time", "user_id=u1&limit=4", reversed(every(func(i int) bool { return i%2 == 1 }))},
-		{"user, pending", "user_id=u0&state=PENDING&limit=2",
-			reversed(every(func(i int) bool { return i%2 == 0 && i != 4 && i != 6 && i != 8 }))},
+		{
+			"user, pending", "user_id=u0&state=PENDING&limit=2",
+			reversed(every(func(i int) bool { return i%2 == 0 && i != 4 && i != 6 && i != 8 })),
+		},
 		{"from, to", "from=2060-01-10T00:00:00Z&to=2060-01-12T00:00:00Z", []string{"t19", "t20"}},
 		{"nobody", "user_id=nobody", nil},
 	} {
@@ -105,12 +107,17 @@ func TestListRefusals(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/b", at(""))
 	cursor := w.must(http.StatusOK, "GET", "/v1/triggers?limit=1", "").get(t, "next_cursor")
 	for _, c := range []struct{ name, query, field string }{
-		{"state", "state=SLEEPING", "state"}, {"hidden state", "state=UNKNOWN", "state"},
+		{"state", "state=SLEEPING", "state"},
+		{"hidden state", "state=UNKNOWN", "state"},
 		{"limit 0", "limit=0", "limit"},
-		{"limit too large", "limit=1001", "limit"}, {"limit no number", "limit=x", "limit"}, {"tag", "tag=x", "tag"},
-		{"from", "from=yesterday", "from"}, {"to", "to=2060-01-01T00:00", "to"},
+		{"limit too large", "limit=1001", "limit"},
+		{"limit no number", "limit=x", "limit"},
+		{"tag", "tag=x", "tag"},
+		{"from", "from=yesterday", "from"},
+		{"to", "to=2060-01-01T00:00", "to"},
 		{"a typing error", "usr_id=u", "usr_id"},
-		{"cursor garbled", "cursor=xyz", "cursor"}, {"cursor not base64", "cursor=%21", "cursor"},
+		{"cursor garbled", "cursor=xyz", "cursor"},
+		{"cursor not base64", "cursor=%21", "cursor"},
 		{"cursor cut", "cursor=" + cursor[:len(cursor)-2], "cursor"},
 		{"cursor of another question", "user_id=u&cursor=" + cursor, "cursor"},
 	} {
@@ -140,10 +147,15 @@ func TestBatch(t *testing.T) {
 		`{"id":"b1","op":"cancel"}`,
 	}, "\n"), "Content-Type", "application/x-ndjson")
 	want := []struct{ id, status, code, line, state string }{
-		{"b1", "201", "", "", ""}, {"b2", "422", "invalid", "2", ""}, {"b1", "200", "", "", "PAUSED"},
-		{"b1", "422", "unknown_field", "5", ""}, {"never", "404", "not_found", "6", ""},
+		{"b1", "201", "", "", ""},
+		{"b2", "422", "invalid", "2", ""},
+		{"b1", "200", "", "", "PAUSED"},
+		{"b1", "422", "unknown_field", "5", ""},
+		{"never", "404", "not_found", "6", ""},
 		{"b1", "422", "unknown_op", "7", ""},
-		{"", "422", "invalid", "8", ""}, {"", "400", "malformed", "9", ""}, {idFor("default", "k"), "201", "", "", ""},
+		{"", "422", "invalid", "8", ""},
+		{"", "400", "malformed", "9", ""},
+		{idFor("default", "k"), "201", "", "", ""},
 		{"b1", "200", "", "", "CANCELLED"},
 	}
 	lines := strings.Split(strings.TrimSpace(a.body), "\n")
@@ -152,8 +164,10 @@ func TestBatch(t *testing.T) {
 	}
 	for i, line := range lines {
 		got := answer{body: line}
-		for name, v := range map[string]string{"id": want[i].id, "status": want[i].status, "code": want[i].code,
-			"line": want[i].line, "state": want[i].state} {
+		for name, v := range map[string]string{
+			"id": want[i].id, "status": want[i].status, "code": want[i].code,
+			"line": want[i].line, "state": want[i].state,
+		} {
 			if got.get(t, name) != v {
 				t.Errorf("line %d: %s is %q, want %q: %s", i+1, name, got.get(t, name), v, line)
 			}
@@ -261,8 +275,10 @@ func TestReminders(t *testing.T) {
 func TestRemindersToBeDecided(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range [][3]string{
-		{"POST", "/api/reminders", at(`,"id":"a:1"`)}, {"POST", "/api/reminders/a%3A1/snooze", `{"minutes":1}`},
-		{"PATCH", "/api/reminders/a%3A1", `{"title":"x"}`}, {"DELETE", "/api/reminders/a%3A1", ``},
+		{"POST", "/api/reminders", at(`,"id":"a:1"`)},
+		{"POST", "/api/reminders/a%3A1/snooze", `{"minutes":1}`},
+		{"PATCH", "/api/reminders/a%3A1", `{"title":"x"}`},
+		{"DELETE", "/api/reminders/a%3A1", ``},
 	} {
 		a := w.must(http.StatusAccepted, c[0], c[1], c[2], "Prefer", "respond-async")
 		if a.body != `{"reminder_id":"a:1","trigger_id":"a:1"}`+"\n" ||
@@ -280,8 +296,10 @@ func TestRemindersToBeDecided(t *testing.T) {
 func TestListUpToZero(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/z", at(""))
-	for _, query := range []string{"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z",
-		"?to=1969-12-31T23:59:59Z"} {
+	for _, query := range []string{
+		"?to=1970-01-01T00:00:00Z", "?to=1970-01-01T00:00:00.001Z",
+		"?to=1969-12-31T23:59:59Z",
+	} {
 		if a := w.must(http.StatusOK, "GET", "/v1/triggers"+query, ""); !strings.Contains(a.body, `"items":[]`) {
 			t.Errorf("%s lists %s", query, a.body)
 		}

@@ -16,8 +16,10 @@ func TestNotesInAnswers(t *testing.T) {
 		{"PUT", "/v1/triggers/b", `{"delay":"1h","channel":"oders"}`, "channel oders is new"},
 		{"PUT", "/v1/triggers/c", `{"delay":"1h"}`, ""},
 		{"POST", "/v1/triggers", past, "its time passed "},
-		{"PUT", "/v1/triggers/d", `{"recurrence":"cron:0 9 * * 1"}`,
-			"no timezone was given: its times are UTC, the next is 09:00 UTC"},
+		{
+			"PUT", "/v1/triggers/d", `{"recurrence":"cron:0 9 * * 1"}`,
+			"no timezone was given: its times are UTC, the next is 09:00 UTC",
+		},
 		// a repeat says what its content means
 		{"PUT", "/v1/triggers/d", `{"recurrence":"cron:0 9 * * 1"}`, "no timezone was given"},
 		{"PUT", "/v1/triggers/e", `{"recurrence":"cron:0 9 * * 1","timezone":"Europe/Berlin"}`, ""},
@@ -29,8 +31,8 @@ func TestNotesInAnswers(t *testing.T) {
 		if got.status >= http.StatusBadRequest {
 			t.Fatalf("%s %s %s: %d %s", c.method, c.path, c.body, got.status, got.body)
 		}
-		if has := strings.Contains(string(got.body), `"notes"`); has != (c.note != "") ||
-			!strings.Contains(string(got.body), c.note) {
+		if has := strings.Contains(got.body, `"notes"`); has != (c.note != "") ||
+			!strings.Contains(got.body, c.note) {
 			t.Errorf("%s %s %s answers %s, want the note %q", c.method, c.path, c.body, got.body, c.note)
 		}
 	}

@@ -15,8 +15,10 @@ func TestNullIsAbsent(t *testing.T) {
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2060-12-25"]}`)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/rule",
 		`{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","timezone":"UTC"}`)
-	inside := map[string]string{"dst": `{"gap":null,"overlap":null}`,
-		"callback": `{"url":"https://x.example/","timeout":null,"retry":null}`}
+	inside := map[string]string{
+		"dst":      `{"gap":null,"overlap":null}`,
+		"callback": `{"url":"https://x.example/","timeout":null,"retry":null}`,
+	}
 	for _, c := range []struct {
 		schema, method, path, base string
 		want                       int
@@ -34,8 +36,11 @@ func TestNullIsAbsent(t *testing.T) {
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200},
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"for":"1m"}`, 200},
 		{"Calendar", "PUT", "/v1/calendars/us", `{"dates":[]}`, 200},
-		{"Patch", "PATCH", "/v1/triggers/rule", `{}`, 200}, {"ReminderPatch", "PATCH", "/api/reminders/rule", `{}`,
-			200},
+		{"Patch", "PATCH", "/v1/triggers/rule", `{}`, 200},
+		{
+			"ReminderPatch", "PATCH", "/api/reminders/rule", `{}`,
+			200,
+		},
 	} {
 		s, err := description().schema("components", "schemas", c.schema)
 		if err != nil {
@@ -98,7 +103,8 @@ func TestPreviewsFitTheirSchema(t *testing.T) {
 func TestNullsOfReminders(t *testing.T) {
 	w := newWorld(t, nil)
 	for i, c := range []struct{ body, payload string }{
-		{`{"delay":"1d","title":null,"body":null}`, ""}, {`{"delay":"1d","title":"x","payload":null}`, `{"title":"x"}`},
+		{`{"delay":"1d","title":null,"body":null}`, ""},
+		{`{"delay":"1d","title":"x","payload":null}`, `{"title":"x"}`},
 		{`{"delay":"1d","title":null,"payload":5}`, "5"},
 	} {
 		id := w.must(http.StatusCreated, "POST", "/api/reminders", c.body).get(t, "reminder_id")

@@ -21,8 +21,12 @@ func BenchmarkObserve(b *testing.B) {
 		listener    Listener
 		tracer      *tracing.Tracer
 		traceparent string
-	}{{"nothing", NoListener{}, nil, at + "1"}, {"metrics", metrics.New(), nil, at + "1"},
-		{"not sampled", metrics.New(), on, at + "0"}, {"sampled", metrics.New(), on, at + "1"}} {
+	}{
+		{"nothing", NoListener{}, nil, at + "1"},
+		{"metrics", metrics.New(), nil, at + "1"},
+		{"not sampled", metrics.New(), on, at + "0"},
+		{"sampled", metrics.New(), on, at + "1"},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := &Server{opts: Options{Listener: c.listener, Tracing: c.tracer}}
 			route := &route{method: "PUT", pattern: "/v1/triggers/{id}", role: auth.Writer}

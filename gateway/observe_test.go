@@ -39,6 +39,7 @@ func (h *heard) RequestBegan() { h.set(func() { h.inFlight++ }) }
 func (h *heard) RequestEnded(method, route, status string, _ time.Duration) {
 	h.set(func() { h.inFlight--; h.ended = append(h.ended, method+" "+route+" "+status) })
 }
+
 func (h *heard) Streams(change int) {
 	h.set(func() { h.streams += change; h.most = max(h.most, h.streams) })
 }
@@ -96,14 +97,16 @@ func TestRequestsAreReported(t *testing.T) {
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, "DELETE", w.url+"/v1/triggers/marked-id", nil)
 	req.Header.Set("Authorization", "Bearer "+keyB)
-	if _, err := http.DefaultTransport.RoundTrip(req); err == nil {
+	if _, err := http.DefaultTransport.RoundTrip(req); err == nil { //nolint:bodyclose // an answer is the failure
 		t.Error("answered while frozen")
 	}
 	w.engine.thaw()
 	eventually(t, "the last request to end", func() bool { return h.idle() && len(h.ended) == 11 })
 	text := log.String()
-	for _, want := range []string{"trace_id=" + callersTrace, "tenant=blue", "method=POST",
-		`route=/v1/triggers/{id}:pause`, "status=200", "duration_ms="} {
+	for _, want := range []string{
+		"trace_id=" + callersTrace, "tenant=blue", "method=POST",
+		`route=/v1/triggers/{id}:pause`, "status=200", "duration_ms=",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s", want)
 		}

@@ -37,8 +37,10 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 	}
 	answer := Occurrences{Items: []OccurrenceJSON{}}
 	for _, p := range peer.Planned(forked(s.opts.Timetable), st, n, 0) {
-		answer.Items = append(answer.Items, OccurrenceJSON{At: p.Nominal.String(), LocalTime: p.Local,
-			Occurrence: p.Occurrence})
+		answer.Items = append(answer.Items, OccurrenceJSON{
+			At: p.Nominal.String(), LocalTime: p.Local,
+			Occurrence: p.Occurrence,
+		})
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }

@@ -61,13 +61,17 @@ func describe(t *routeTable, open bool) ([]byte, error) {
 	types.RegisterTypeAlias(reflect.TypeFor[topics.TextOrNumber](), reflect.TypeFor[textOrNumber]())
 	api := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
-		Info: &huma.Info{Title: "Waterclock", Version: "1",
+		Info: &huma.Info{
+			Title: "Waterclock", Version: "1",
 			Description: "Registers triggers that fire at an instant, in a wall time or by a rule. " +
-				"Every error is a problem (RFC 9457) with a code that never changes meaning."},
+				"Every error is a problem (RFC 9457) with a code that never changes meaning.",
+		},
 		Paths: map[string]*huma.PathItem{},
 		Components: &huma.Components{Schemas: types, SecuritySchemes: map[string]*huma.SecurityScheme{
-			"bearer": {Type: "http", Scheme: "bearer",
-				Description: "An API key, or a JWT of the issuer that is set up"},
+			"bearer": {
+				Type: "http", Scheme: "bearer",
+				Description: "An API key, or a JWT of the issuer that is set up",
+			},
 			"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
 		}},
 	}
@@ -115,9 +119,11 @@ func compareText(a, b string) int {
 }
 
 func setOperation(item *huma.PathItem, method string, op *huma.Operation) error {
-	slot := map[string]**huma.Operation{http.MethodGet: &item.Get, http.MethodPut: &item.Put,
+	slot := map[string]**huma.Operation{
+		http.MethodGet: &item.Get, http.MethodPut: &item.Put,
 		http.MethodPost:  &item.Post,
-		http.MethodPatch: &item.Patch, http.MethodDelete: &item.Delete}[method]
+		http.MethodPatch: &item.Patch, http.MethodDelete: &item.Delete,
+	}[method]
 	if slot == nil {
 		return fmt.Errorf("no place for method %s", method)
 	}
@@ -131,17 +137,23 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 	d := &r.doc
 	op := &huma.Operation{OperationID: d.id, Summary: d.summary, Responses: map[string]*huma.Response{}}
 	for _, m := range pathName.FindAllStringSubmatch(r.pattern, -1) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: m[1], In: "path", Required: true,
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: m[1], In: "path", Required: true,
 			Schema:      &huma.Schema{Type: huma.TypeString, MinLength: ptr(1)},
-			Description: "Percent-encoded"})
+			Description: "Percent-encoded",
+		})
 	}
 	for _, q := range d.query {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: q.name, In: "query", Description: q.doc,
-			Schema: q.schema(types)})
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: q.name, In: "query", Description: q.doc,
+			Schema: q.schema(types),
+		})
 	}
 	for _, name := range d.headers {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "header", Description: headerDocs[name],
-			Schema: &huma.Schema{Type: huma.TypeString}})
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: name, In: "header", Description: headerDocs[name],
+			Schema: &huma.Schema{Type: huma.TypeString},
+		})
 	}
 	if d.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: !d.bodyOptional, Content: content(types, d.body, d.bodyType, d.id)}
@@ -156,8 +168,10 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 		}
 		op.Responses[strconv.Itoa(status)] = answer
 	}
-	op.Responses["default"] = &huma.Response{Description: "A problem",
-		Content: content(types, reflect.TypeFor[problem.Problem](), "application/problem+json", "")}
+	op.Responses["default"] = &huma.Response{
+		Description: "A problem",
+		Content:     content(types, reflect.TypeFor[problem.Problem](), "application/problem+json", ""),
+	}
 	if r.role != 0 {
 		op.Description = "Needs the role " + r.role.String() + "."
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}

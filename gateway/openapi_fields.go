@@ -15,8 +15,10 @@ import (
 // spelling would drift.
 
 // commandBodies are the components whose fields are a command's.
-var commandBodies = []string{"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
-	"EmptyBody", "RezoneBody", "ReminderSnooze"}
+var commandBodies = []string{
+	"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
+	"EmptyBody", "RezoneBody", "ReminderSnooze",
+}
 
 // oneNeeded are the fields of which a body has at least one.
 var oneNeeded = map[string][]string{

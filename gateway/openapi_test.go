@@ -218,12 +218,14 @@ func TestRegisterSchemaIsTheDecoders(t *testing.T) {
 			t.Errorf("the decoder does not take %s: %v", name, err)
 		}
 	}
-	everything := []string{"delay", "fire_at", "timezone", "recurrence", "start", "until", "count", "include",
+	everything := []string{
+		"delay", "fire_at", "timezone", "recurrence", "start", "until", "count", "include",
 		"exclude", "dst", "calendars", "channel",
 		"user_id", "payload", "payload_base64", "target_key", "headers", "tags", "priority", "jitter", "expires_after",
 		"misfire", "follow_user",
 		// docs/formats/commands.md
-		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key"}
+		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key",
+	}
 	for _, name := range everything {
 		if properties[name] == nil {
 			t.Errorf("the schema lacks %s", name)
@@ -237,15 +239,22 @@ func TestRegisterSchemaIsTheDecoders(t *testing.T) {
 // Bodies that are taken fit the schema of the body.
 func TestBodiesFitTheirSchemas(t *testing.T) {
 	for _, c := range []struct{ schema, body string }{
-		{"Register", `{"id":"a","delay":420}`}, {"Register", `{"delay":"7m","payload":null,"user_id":null}`},
-		{"Register",
-			`{"fire_at":"2060-01-01T00:00","timezone":"UTC","dst":{"gap":"skip"},"calendars":{"names":["us"],"on":"skip"}}`},
-		{"Register",
-			`{"delay":"1m","callback":{"url":"https://x.example","timeout":"5s","retry":["10s",30]},"headers":{"a":"b"}}`},
+		{"Register", `{"id":"a","delay":420}`},
+		{"Register", `{"delay":"7m","payload":null,"user_id":null}`},
+		{
+			"Register",
+			`{"fire_at":"2060-01-01T00:00","timezone":"UTC","dst":{"gap":"skip"},"calendars":{"names":["us"],"on":"skip"}}`,
+		},
+		{
+			"Register",
+			`{"delay":"1m","callback":{"url":"https://x.example","timeout":"5s","retry":["10s",30]},"headers":{"a":"b"}}`,
+		},
 		{"ShortForm", `{"callbackUrl":"https://x.example","payload":{"a":1},"delaySeconds":0.5}`},
-		{"Patch", `{"payload":null,"timezone":"UTC"}`}, {"SnoozeBody", `{"for":600}`},
+		{"Patch", `{"payload":null,"timezone":"UTC"}`},
+		{"SnoozeBody", `{"for":600}`},
 		{"ReminderSnooze", `{"minutes":10}`},
-		{"ReminderBody", `{"title":"a","body":"b","delay":"1m"}`}, {"ReminderPatch", `{"skip":"2026-12-25"}`},
+		{"ReminderBody", `{"title":"a","body":"b","delay":"1m"}`},
+		{"ReminderPatch", `{"skip":"2026-12-25"}`},
 		{"PreviewBody", `{"recurrence":"every:15m","n":3,"after":1700000000}`},
 	} {
 		s, err := description().schema("components", "schemas", c.schema)
@@ -263,13 +272,21 @@ func TestStatusOfEveryCode(t *testing.T) {
 		code trigger.Code
 		want int
 	}{
-		{trigger.CodeInvalid, 422}, {trigger.CodeInvalidKey, 422}, {trigger.CodeUnknownField, 422},
+		{trigger.CodeInvalid, 422},
+		{trigger.CodeInvalidKey, 422},
+		{trigger.CodeUnknownField, 422},
 		{trigger.CodeUnknownZone, 422},
-		{trigger.CodeTooLarge, 413}, {trigger.CodeNotFound, 404}, {trigger.CodeAlreadyFired, 409},
+		{trigger.CodeTooLarge, 413},
+		{trigger.CodeNotFound, 404},
+		{trigger.CodeAlreadyFired, 409},
 		{trigger.CodeConflict, 409},
-		{trigger.CodeIdempotencyConflict, 422}, {trigger.CodeSuperseded, 409}, {trigger.CodeQuotaExceeded, 429},
+		{trigger.CodeIdempotencyConflict, 422},
+		{trigger.CodeSuperseded, 409},
+		{trigger.CodeQuotaExceeded, 429},
 		{trigger.CodeOverloaded, 503},
-		{trigger.CodeNotOwner, 503}, {trigger.CodeUnsupported, 422}, {trigger.CodeForbiddenURL, 422},
+		{trigger.CodeNotOwner, 503},
+		{trigger.CodeUnsupported, 422},
+		{trigger.CodeForbiddenURL, 422},
 		{trigger.CodeDisputedRule, 422},
 	} {
 		p := problem.OfTrigger(&trigger.Error{Code: c.code})
@@ -293,12 +310,20 @@ func TestConformsCatches(t *testing.T) {
 		{"a field too many", "POST", "/v1/triggers", answer{201, kind, `{"trigger_id":"a","extra":1}`}},
 		{"a field missing", "DELETE", "/v1/triggers/a", answer{200, kind, `{"trigger_id":"a"}`}},
 		{"another status", "DELETE", "/v1/triggers/a", answer{201, kind, `{"trigger_id":"a"}`}},
-		{"another type", "GET", "/v1/triggers", answer{200, http.Header{"Content-Type": {"text/plain"}},
-			`{"items":[]}`}},
+		{"another type", "GET", "/v1/triggers", answer{
+			200,
+			http.Header{"Content-Type": {"text/plain"}},
+			`{"items":[]}`,
+		}},
 		{"an error that is no problem", "GET", "/v1/triggers", answer{404, kind, `{}`}},
-		{"a type that is not the code", "GET", "/v1/triggers",
-			answer{404, http.Header{"Content-Type": {"application/problem+json"}},
-				`{"type":"urn:waterclock:problem:invalid","title":"Not Found","status":404,"code":"not_found"}`}},
+		{
+			"a type that is not the code", "GET", "/v1/triggers",
+			answer{
+				404,
+				http.Header{"Content-Type": {"application/problem+json"}},
+				`{"type":"urn:waterclock:problem:invalid","title":"Not Found","status":404,"code":"not_found"}`,
+			},
+		},
 		{"null for a list", "GET", "/v1/triggers", answer{200, kind, `{"items":null}`}},
 	} {
 		if d.conforms(c.method, c.path, c.a) == nil {

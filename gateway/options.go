@@ -180,14 +180,18 @@ func (o Options) Validate() error {
 	if o.Limits.Payload > topics.MaxPayload {
 		errs = append(errs, fmt.Errorf("limits.payload: %d, must be at most %d", o.Limits.Payload, topics.MaxPayload))
 	}
-	for name, d := range map[string]time.Duration{"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin,
-		"ReadWithin": o.ReadWithin} {
+	for name, d := range map[string]time.Duration{
+		"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin,
+		"ReadWithin": o.ReadWithin,
+	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: %s, must not be negative", name, d))
 		}
 	}
-	for name, n := range map[string]int{"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
-		"Followers": o.Followers} {
+	for name, n := range map[string]int{
+		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"Followers": o.Followers,
+	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d, must not be negative", name, n))
 		}

@@ -64,7 +64,8 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 // patchUnder patches the trigger under a condition. Only one revision alone makes
 // a patch that is made once; any other is made anew (conflicts.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
-	error) {
+	error,
+) {
 	_, one := parseETag(match)
 	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		c, v, err := s.patchOnce(r, patch, revision, match)

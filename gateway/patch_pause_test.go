@@ -13,17 +13,27 @@ func TestPatchLeavesTheRest(t *testing.T) {
 		show                              map[string]string // of GET afterwards
 	}{
 		{"a series stays paused", hourly, "pause", `{"note":"holiday"}`, `{"tags":{"x":"z"}}`, map[string]string{
-			"state": "PAUSED", "note": "holiday", "tags": `{"x":"z"}`, "payload": `{"a":1}`, "revision": "3"}},
+			"state": "PAUSED", "note": "holiday", "tags": `{"x":"z"}`, "payload": `{"a":1}`, "revision": "3",
+		}},
 		{"a one-shot stays paused", at(`,"payload":{"a":1}`), "pause", ``, `{"payload":{"b":2}}`, map[string]string{
-			"state": "PAUSED", "payload": `{"a":1,"b":2}`, "fire_at": farAhead, "next_fire_at": ""}},
-		{"with a new time too", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z","payload":1}`,
+			"state": "PAUSED", "payload": `{"a":1,"b":2}`, "fire_at": farAhead, "next_fire_at": "",
+		}},
+		{
+			"with a new time too", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z","payload":1}`,
 			map[string]string{
-				"state": "PAUSED", "payload": "1", "fire_at": "2060-01-01T00:00:00.000Z"}},
+				"state": "PAUSED", "payload": "1", "fire_at": "2060-01-01T00:00:00.000Z",
+			},
+		},
 		{"a new time alone", at(""), "pause", ``, `{"fire_at":"2060-01-01T00:00:00Z"}`, map[string]string{
-			"state": "PAUSED", "fire_at": "2060-01-01T00:00:00.000Z"}},
-		{"to a rule", at(`,"payload":1`), "pause", ``,
-			`{"recurrence":"FREQ=DAILY","start":"2060-01-01T00:00:00Z","payload":2}`, map[string]string{
-				"state": "PAUSED", "payload": "2", "recurrence": "FREQ=DAILY"}},
+			"state": "PAUSED", "fire_at": "2060-01-01T00:00:00.000Z",
+		}},
+		{
+			"to a rule", at(`,"payload":1`), "pause", ``,
+			`{"recurrence":"FREQ=DAILY","start":"2060-01-01T00:00:00Z","payload":2}`,
+			map[string]string{
+				"state": "PAUSED", "payload": "2", "recurrence": "FREQ=DAILY",
+			},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -63,8 +73,11 @@ func TestPatchOfClocksKeepsAnInstant(t *testing.T) {
 		{"dst of an instant", at(`,"payload":1,"dst":{"overlap":"both"}`), "", `{"dst":{"gap":"skip"}}`, "2"},
 		// of no use, so nothing changes
 		{"zone of an instant", at(`,"payload":1`), "", `{"timezone":"Asia/Tokyo"}`, "1"},
-		{"of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin","payload":1}`, `{"for":"1h"}`,
-			`{"dst":{"gap":"skip"}}`, "3"},
+		{
+			"of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin","payload":1}`,
+			`{"for":"1h"}`,
+			`{"dst":{"gap":"skip"}}`, "3",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)

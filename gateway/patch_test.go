@@ -24,33 +24,58 @@ func TestPatch(t *testing.T) {
 	}{
 		{"payload merges", local, "", `{"payload":{"b":null,"c":3}}`, 200, map[string]string{
 			"payload": `{"a":1,"c":3}`, "fire_at": "2060-06-01T07:00:00.000Z",
-			"local_time": "2060-06-01T09:00:00[Europe/Berlin]", "headers": `{"x":"y"}`, "revision": "2"}},
-		{"payload to bytes", local, "", `{"payload_base64":"AAE="}`, 200,
-			map[string]string{"payload": "", "payload_base64": "AAE="}},
+			"local_time": "2060-06-01T09:00:00[Europe/Berlin]", "headers": `{"x":"y"}`, "revision": "2",
+		}},
+		{
+			"payload to bytes", local, "", `{"payload_base64":"AAE="}`, 200,
+			map[string]string{"payload": "", "payload_base64": "AAE="},
+		},
 		{"header added", local, "", `{"headers":{"z":"w"}}`, 200, map[string]string{"headers": `{"x":"y","z":"w"}`}},
-		{"tags and user", local, "", `{"tags":{"t":"1"},"user_id":"u"}`, 200,
-			map[string]string{"tags": `{"t":"1"}`, "user_id": "u", "fire_at": "2060-06-01T07:00:00.000Z"}},
-		{"zone alone", local, "", `{"timezone":"Asia/Tokyo"}`, 200,
-			map[string]string{"fire_at": "2060-06-01T00:00:00.000Z", "payload": `{"a":1,"b":2}`}},
-		{"wall time alone", local, "", `{"fire_at":"2060-06-02T10:00"}`, 200,
-			map[string]string{"fire_at": "2060-06-02T08:00:00.000Z", "timezone": "Europe/Berlin"}},
-		{"to an instant", local, "", `{"fire_at":"2060-06-02T10:00:00Z","timezone":null}`, 200,
-			map[string]string{"fire_at": "2060-06-02T10:00:00.000Z", "timezone": "", "local_time": ""}},
-		{"to a rule", local, "", `{"recurrence":"every:1h","start":"2060-01-01T00:00:00Z"}`, 200,
-			map[string]string{"recurrence": "every:1h", "fire_at": "2060-01-01T00:00:00.000Z"}},
-		{"time and content", local, "", `{"fire_at":"2060-06-02T10:00","payload":7}`, 200,
-			map[string]string{"fire_at": "2060-06-02T08:00:00.000Z", "payload": "7"}},
+		{
+			"tags and user", local, "", `{"tags":{"t":"1"},"user_id":"u"}`, 200,
+			map[string]string{"tags": `{"t":"1"}`, "user_id": "u", "fire_at": "2060-06-01T07:00:00.000Z"},
+		},
+		{
+			"zone alone", local, "", `{"timezone":"Asia/Tokyo"}`, 200,
+			map[string]string{"fire_at": "2060-06-01T00:00:00.000Z", "payload": `{"a":1,"b":2}`},
+		},
+		{
+			"wall time alone", local, "", `{"fire_at":"2060-06-02T10:00"}`, 200,
+			map[string]string{"fire_at": "2060-06-02T08:00:00.000Z", "timezone": "Europe/Berlin"},
+		},
+		{
+			"to an instant", local, "", `{"fire_at":"2060-06-02T10:00:00Z","timezone":null}`, 200,
+			map[string]string{"fire_at": "2060-06-02T10:00:00.000Z", "timezone": "", "local_time": ""},
+		},
+		{
+			"to a rule", local, "", `{"recurrence":"every:1h","start":"2060-01-01T00:00:00Z"}`, 200,
+			map[string]string{"recurrence": "every:1h", "fire_at": "2060-01-01T00:00:00.000Z"},
+		},
+		{
+			"time and content", local, "", `{"fire_at":"2060-06-02T10:00","payload":7}`, 200,
+			map[string]string{"fire_at": "2060-06-02T08:00:00.000Z", "payload": "7"},
+		},
 		{"nothing", local, "", `{}`, 200, map[string]string{"revision": "1"}},
-		{"after a snooze the instant stays", local, `{"until":"2060-07-01T00:00:00Z"}`, `{"payload":1}`, 200,
-			map[string]string{"fire_at": "2060-07-01T00:00:00.000Z", "payload": "1"}},
-		{"rule keeps its plan", daily, "", `{"payload":{"a":2}}`, 200,
-			map[string]string{"recurrence": "FREQ=DAILY", "fire_at": "2060-06-01T07:00:00.000Z", "payload": `{"a":2}`}},
-		{"rule keeps its start", daily, "", `{"recurrence":"FREQ=WEEKLY"}`, 200,
-			map[string]string{"recurrence": "FREQ=WEEKLY", "start": "2060-06-01T09:00:00"}},
-		{"rule to one shot", daily, "", `{"fire_at":"2060-09-01T09:00"}`, 200,
-			map[string]string{"recurrence": "", "fire_at": "2060-09-01T07:00:00.000Z"}},
-		{"delay to instant of a delay", `{"delay":"1000d"}`, "", `{"payload":1}`, 200,
-			map[string]string{"delay": "", "payload": "1"}},
+		{
+			"after a snooze the instant stays", local, `{"until":"2060-07-01T00:00:00Z"}`, `{"payload":1}`, 200,
+			map[string]string{"fire_at": "2060-07-01T00:00:00.000Z", "payload": "1"},
+		},
+		{
+			"rule keeps its plan", daily, "", `{"payload":{"a":2}}`, 200,
+			map[string]string{"recurrence": "FREQ=DAILY", "fire_at": "2060-06-01T07:00:00.000Z", "payload": `{"a":2}`},
+		},
+		{
+			"rule keeps its start", daily, "", `{"recurrence":"FREQ=WEEKLY"}`, 200,
+			map[string]string{"recurrence": "FREQ=WEEKLY", "start": "2060-06-01T09:00:00"},
+		},
+		{
+			"rule to one shot", daily, "", `{"fire_at":"2060-09-01T09:00"}`, 200,
+			map[string]string{"recurrence": "", "fire_at": "2060-09-01T07:00:00.000Z"},
+		},
+		{
+			"delay to instant of a delay", `{"delay":"1000d"}`, "", `{"payload":1}`, 200,
+			map[string]string{"delay": "", "payload": "1"},
+		},
 		{"unknown field", local, "", `{"payloat":1}`, 422, nil},
 		{"no time left", local, "", `{"fire_at":null}`, 422, nil},
 		{"two times", local, "", `{"fire_at":"2060-06-02T10:00","delay":"1m"}`, 422, nil},
@@ -85,18 +110,26 @@ func TestPatchOfWhatIsNotThere(t *testing.T) {
 		{"fire_at of a delay", `{"delay":"1000d"}`, "", `{"fire_at":null}`},
 		{"recurrence of a delay", `{"delay":"1000d"}`, "", `{"recurrence":null}`},
 		{"delay of what was snoozed", `{"fire_at":"2060-06-01T09:00:00Z"}`, snooze, `{"delay":null}`},
-		{"dst of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, snooze,
-			`{"dst":null,"calendars":null}`},
+		{
+			"dst of what was snoozed", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, snooze,
+			`{"dst":null,"calendars":null}`,
+		},
 		{"timezone of an instant", `{"fire_at":"2060-06-01T09:00:00Z"}`, "", `{"timezone":null}`},
-		{"all of a rule", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, "",
-			`{"recurrence":null,"start":null,"until":null,"count":null,"include":null,"exclude":null}`},
+		{
+			"all of a rule", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, "",
+			`{"recurrence":null,"start":null,"until":null,"count":null,"include":null,"exclude":null}`,
+		},
 		{"count and dst of a rule", `{"recurrence":"every:1h"}`, "", `{"count":null,"dst":null}`},
-		{"content of a delay", `{"delay":"1000d"}`, "",
-			`{"tags":null,"payload":null,"payload_base64":null,"headers":null,"user_id":null,"callback":null}`},
+		{
+			"content of a delay", `{"delay":"1000d"}`, "",
+			`{"tags":null,"payload":null,"payload_base64":null,"headers":null,"user_id":null,"callback":null}`,
+		},
 		{"a tag of a delay", `{"delay":"1000d","tags":{"a":"1"}}`, "", `{"tags":{"b":null}}`},
 		{"a header of a delay", `{"delay":"1000d","headers":{"a":"1"}}`, "", `{"headers":{"b":null}}`},
-		{"a member of a payload", `{"delay":"1000d","payload":{"a":{"b":1}}}`, "",
-			`{"payload":{"a":{"c":null},"d":null}}`},
+		{
+			"a member of a payload", `{"delay":"1000d","payload":{"a":{"b":1}}}`, "",
+			`{"payload":{"a":{"c":null},"d":null}}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -123,10 +156,15 @@ func TestPatchRemoves(t *testing.T) {
 		{"the only delay", `{"delay":"1000d"}`, `{"delay":null}`, 422, "conflicting_time"},
 		{"the only instant", `{"fire_at":"2060-06-01T09:00:00Z"}`, `{"fire_at":null}`, 422, "conflicting_time"},
 		{"the only rule", `{"recurrence":"every:1h"}`, `{"recurrence":null}`, 422, "conflicting_time"},
-		{"the zone of a wall time", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, `{"timezone":null}`,
-			422, "invalid"},
-		{"a rule beside dates", `{"recurrence":"FREQ=DAILY","include":["2060-06-01T09:00"],"start":"2060-05-01T09:00"}`,
-			`{"recurrence":null}`, 200, ""},
+		{
+			"the zone of a wall time", `{"fire_at":"2060-06-01T09:00","timezone":"Europe/Berlin"}`, `{"timezone":null}`,
+			422, "invalid",
+		},
+		{
+			"a rule beside dates",
+			`{"recurrence":"FREQ=DAILY","include":["2060-06-01T09:00"],"start":"2060-05-01T09:00"}`,
+			`{"recurrence":null}`, 200, "",
+		},
 		{"a count", `{"recurrence":"FREQ=DAILY","count":3}`, `{"count":null}`, 200, ""},
 		{"a field nobody knows", `{"delay":"1000d"}`, `{"dealy":null}`, 422, "unknown_field"},
 	} {
@@ -238,14 +276,21 @@ func TestPatchOfFinished(t *testing.T) {
 // The examples of RFC 7396, appendix A.
 func TestMergePatchOfTheRFC(t *testing.T) {
 	for _, c := range [][3]string{
-		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`}, {`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
-		{`{"a":"b"}`, `{"a":null}`, `{}`}, {`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
-		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`}, {`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
 		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
 		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
-		{`["a","b"]`, `["c","d"]`, `["c","d"]`}, {`{"a":"b"}`, `["c"]`, `["c"]`}, {`{"a":"foo"}`, `null`, `null`},
-		{`{"a":"foo"}`, `"bar"`, `"bar"`}, {`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
-		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`}, {`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+		{`["a","b"]`, `["c","d"]`, `["c","d"]`},
+		{`{"a":"b"}`, `["c"]`, `["c"]`},
+		{`{"a":"foo"}`, `null`, `null`},
+		{`{"a":"foo"}`, `"bar"`, `"bar"`},
+		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
+		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
 	} {
 		got, err := mergePatch(jsontext.Value(c[0]), jsontext.Value(c[1]))
 		if err != nil {

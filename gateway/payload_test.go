@@ -43,9 +43,13 @@ func TestPatchLeavesThePayloadOfARecord(t *testing.T) {
 	}
 	defer cl.Close()
 	rec := commandRecord(topics.Names{}.Commands(), testPartitions,
-		&topics.Record{Key: []byte("k"), Value: []byte("{\"holdId\": \"h\"}\n"),
-			Headers: []trigger.Header{{Key: "wc-delay", Value: []byte("1000d")},
-				{Key: "content-type", Value: []byte("application/vnd.hold+json")}}})
+		&topics.Record{
+			Key: []byte("k"), Value: []byte("{\"holdId\": \"h\"}\n"),
+			Headers: []trigger.Header{
+				{Key: "wc-delay", Value: []byte("1000d")},
+				{Key: "content-type", Value: []byte("application/vnd.hold+json")},
+			},
+		})
 	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 // such bodies. Beside a problem the response has the body's id, if any; the
 // problem itself has only one that is text.
 func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse,
-	*problem.Problem) {
+	*problem.Problem,
+) {
 	answer, err := preview(zones, named, body, now)
 	if err == nil {
 		return answer, nil
@@ -42,7 +43,8 @@ func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, 
 }
 
 func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
-	now int64) (answer calendar.PreviewResponse, err error) {
+	now int64,
+) (answer calendar.PreviewResponse, err error) {
 	fs, err := parseFields(body)
 	if err != nil {
 		var q struct {

@@ -60,7 +60,8 @@ func ownerOf(p *topics.Progress) peer.OwnerRecord {
 // lastProgress is the last progress record among the committed ones of
 // [from, until).
 func (r *topicReader) lastProgress(ctx context.Context, partition int32, from, until int64) (last *topics.Progress,
-	err error) {
+	err error,
+) {
 	err = r.read(ctx, partition, from, until, func(rec *kgo.Record) (err error) {
 		if bytes.Equal(rec.Key, topics.KeyProgress) {
 			last, err = topics.DecodeProgress(rec.Value)

@@ -61,8 +61,10 @@ var asReminder = wording{
 	path: "/api/reminders/",
 	registered: func(c *command, v *verdict) any {
 		a := changed(c, v)
-		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{TriggerID: a.TriggerID, State: a.State,
-			Revision: a.Revision, FireAt: a.FireAt, Notes: a.Notes}}
+		return ReminderAnswer{a.TriggerID, a.FireAt, Changed{
+			TriggerID: a.TriggerID, State: a.State,
+			Revision: a.Revision, FireAt: a.FireAt, Notes: a.Notes,
+		}}
 	},
 	changed: func(c *command, v *verdict) any {
 		a := changed(c, v)

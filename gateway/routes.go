@@ -25,43 +25,66 @@ func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 func triggerRoutes() []route {
 	return []route{
-		{method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: (*Server).createTrigger,
+		{
+			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: (*Server).createTrigger,
 			doc: operation{
 				id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
-				answers: answers{200: of[RegisteredEither](), 201: of[RegisteredEither](),
-					202: of[RegisteredEither]()}}},
-		{method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers,
+				answers: answers{
+					200: of[RegisteredEither](), 201: of[RegisteredEither](),
+					202: of[RegisteredEither](),
+				},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
 				query:   listQuery("state"),
-				answers: answers{200: of[Triggers]()}}},
-		{method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
+				answers: answers{200: of[Triggers]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
 			doc: operation{
 				id: "batch",
 				summary: "Obey up to 10,000 commands, a line each; answers a line each, in order, a refused line a " +
 					"problem",
 				body: of[string](), bodyType: "application/x-ndjson", bodyOptional: true, headers: []string{prefer},
-				answers: answers{200: of[string]()}, answerType: "application/x-ndjson"}},
-		{method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).putTrigger,
+				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
+			},
+		},
+		{
+			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).putTrigger,
 			doc: operation{
 				id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
-				answers: answers{200: of[Registered](), 201: of[Registered](), 202: of[Registered]()}}},
-		{method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: (*Server).getTrigger,
+				answers: answers{200: of[Registered](), 201: of[Registered](), 202: of[Registered]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: (*Server).getTrigger,
 			doc: operation{
 				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
-				answers: answers{200: of[Trigger](), 304: nil}}},
-		{method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).patchTrigger,
+				answers: answers{200: of[Trigger](), 304: nil},
+			},
+		},
+		{
+			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).patchTrigger,
 			doc: operation{
 				id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays",
 				body:     of[Patch](),
 				bodyType: "application/merge-patch+json", headers: []string{ifMatch, prefer},
-				answers: answers{200: of[Changed](), 202: of[Accepted]()}}},
-		{method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).deleteTrigger,
+				answers: answers{200: of[Changed](), 202: of[Accepted]()},
+			},
+		},
+		{
+			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).deleteTrigger,
 			doc: operation{
 				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
-				answers: answers{200: of[Changed](), 202: of[Accepted]()}}},
+				answers: answers{200: of[Changed](), 202: of[Accepted]()},
+			},
+		},
 	}
 }
 
@@ -80,90 +103,146 @@ func verbRoutes() []route {
 	}
 	var all []route
 	for _, v := range verbs {
-		all = append(all, route{method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
+		all = append(all, route{
+			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
 			handle: verb(v.op), doc: operation{
 				id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" &&
 					v.name != "rezone",
-				headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()}}})
+				headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()},
+			},
+		})
 	}
 	return all
 }
 
 func viewRoutes() []route {
 	return []route{
-		{method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents,
+		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents,
 			doc: operation{
 				id: "getEvents",
 				summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now " +
 					"on too",
-				query: []parameter{{name: "cursor", doc: "next_cursor of the page before; a stream begins after it",
-					kind: of[string]()}, limitParameter, {name: "follow", doc: "1 streams", kind: of[string](),
-					oneOf: flags}},
-				answers: answers{200: of[Events]()}, streams: true}},
-		{method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
+				query: []parameter{{
+					name: "cursor", doc: "next_cursor of the page before; a stream begins after it",
+					kind: of[string](),
+				}, limitParameter, {
+					name: "follow", doc: "1 streams", kind: of[string](),
+					oneOf: flags,
+				}},
+				answers: answers{200: of[Events]()}, streams: true,
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
 			handle: (*Server).getOccurrences, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
-				answers: answers{200: of[Occurrences]()}}},
-		{method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
+				answers: answers{200: of[Occurrences]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
 			doc: operation{
 				id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](),
-				answers: answers{200: of[calendar.PreviewResponse]()}}},
-		{method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming,
+				answers: answers{200: of[calendar.PreviewResponse]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
-				query: []parameter{{name: "bucket", doc: "A duration such as 1m", kind: of[string]()},
-					{name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: peer.MaxBuckets}},
-				answers: answers{200: of[Upcoming]()}}},
-		{method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions,
+				query: []parameter{
+					{name: "bucket", doc: "A duration such as 1m", kind: of[string]()},
+					{name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: peer.MaxBuckets},
+				},
+				answers: answers{200: of[Upcoming]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and how it fares",
-				answers: answers{200: of[Partitions]()}}},
-		{method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars,
+				answers: answers{200: of[Partitions]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars,
 			doc: operation{
-				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()}}},
-		{method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
+				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
 			doc: operation{
-				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()}}},
-		{method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Operator, handle: (*Server).putCalendar,
+				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()},
+			},
+		},
+		{
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Operator, handle: (*Server).putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](),
-				answers: answers{200: of[Calendar]()}}},
-		{method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Operator,
+				answers: answers{200: of[Calendar]()},
+			},
+		},
+		{
+			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Operator,
 			handle: (*Server).deleteCalendar, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
-				answers: answers{200: of[Calendar]()}}},
+				answers: answers{200: of[Calendar]()},
+			},
+		},
 	}
 }
 
 func reminderRoutes() []route {
 	return []route{
-		{method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: (*Server).createReminder,
+		{
+			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: (*Server).createReminder,
 			doc: operation{
 				id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
-				answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
-		{method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders,
+				answers: answers{200: of[ReminderAnswer](), 201: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
-				answers: answers{200: of[Reminders]()}}},
-		{method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: (*Server).getReminder,
+				answers: answers{200: of[Reminders]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: (*Server).getReminder,
 			doc: operation{
-				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()}}},
-		{method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer, handle: (*Server).patchReminder,
+				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()},
+			},
+		},
+		{
+			method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer,
+			handle: (*Server).patchReminder,
 			doc: operation{
 				id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](),
 				headers: []string{ifMatch, prefer},
-				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
-		{method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer, handle: (*Server).deleteReminder,
+				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
+			},
+		},
+		{
+			method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer,
+			handle: (*Server).deleteReminder,
 			doc: operation{
 				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
-				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
-		{method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
+				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
 			handle: (*Server).snoozeReminder, doc: operation{
 				id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](),
 				headers: []string{ifMatch, prefer},
-				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()}}},
+				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
+			},
+		},
 	}
 }
 
@@ -174,19 +253,31 @@ func ownRoutes() []route {
 	ready := plain("readyz", "Whether every partition of this process is restored and firing", "text/plain")
 	ready.answers[503] = of[string]()
 	return []route{
-		{method: http.MethodGet, pattern: "/schemas/{name}", handle: (*Server).getSchema,
-			doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json")},
-		{method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI,
-			doc: plain("asyncapi", "What stands on the topics, as AsyncAPI 3", "application/json")},
-		{method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI,
-			doc: plain("openapi", "This description", "application/json")},
-		{method: http.MethodGet, pattern: "/docs", handle: (*Server).getDocs,
-			doc: plain("docs", "This description for people", "text/html")},
-		{method: http.MethodGet, pattern: "/healthz", handle: (*Server).getHealth,
-			doc: plain("healthz", "Whether the process answers", "text/plain")},
+		{
+			method: http.MethodGet, pattern: "/schemas/{name}", handle: (*Server).getSchema,
+			doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json"),
+		},
+		{
+			method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI,
+			doc: plain("asyncapi", "What stands on the topics, as AsyncAPI 3", "application/json"),
+		},
+		{
+			method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI,
+			doc: plain("openapi", "This description", "application/json"),
+		},
+		{
+			method: http.MethodGet, pattern: "/docs", handle: (*Server).getDocs,
+			doc: plain("docs", "This description for people", "text/html"),
+		},
+		{
+			method: http.MethodGet, pattern: "/healthz", handle: (*Server).getHealth,
+			doc: plain("healthz", "Whether the process answers", "text/plain"),
+		},
 		{method: http.MethodGet, pattern: "/readyz", handle: (*Server).getReady, doc: ready},
-		{method: http.MethodGet, pattern: "/metrics", handle: (*Server).getMetrics,
-			doc: plain("metrics", "Metrics for Prometheus", "text/plain")},
+		{
+			method: http.MethodGet, pattern: "/metrics", handle: (*Server).getMetrics,
+			doc: plain("metrics", "Metrics for Prometheus", "text/plain"),
+		},
 	}
 }
 
@@ -194,14 +285,20 @@ var limitParameter = parameter{name: "limit", doc: "Items of a page", kind: of[i
 
 func listQuery(states ...string) (list []parameter) {
 	for _, name := range states {
-		list = append(list, parameter{name: name,
+		list = append(list, parameter{
+			name: name,
 			doc: "PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED or EXPIRED, in either case; several with " +
 				"commas",
-			kind: of[string]()})
+			kind: of[string](),
+		})
 	}
-	for _, p := range [][2]string{{"user_id", "Of this user"}, {"channel", "On this channel"},
-		{"from", "Fires at or after this instant"}, {"to", "Fires before this instant"},
-		{"cursor", "next_cursor of the page before, with the same filters"}} {
+	for _, p := range [][2]string{
+		{"user_id", "Of this user"},
+		{"channel", "On this channel"},
+		{"from", "Fires at or after this instant"},
+		{"to", "Fires before this instant"},
+		{"cursor", "next_cursor of the page before, with the same filters"},
+	} {
 		list = append(list, parameter{name: p[0], doc: p[1], kind: of[string]()})
 	}
 	return append(list, parameter{name: "tag", doc: "name:value; may be repeated", kind: of[[]string]()},

@@ -32,7 +32,7 @@ type Server struct {
 	channels *channels    // which are new
 	auditor  *auditor     // records refused attempts
 
-	stopping context.Context // ends open event streams
+	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
 
 	batches   *slots // one for each batch under way
@@ -50,22 +50,29 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
 	}
-	s := &Server{opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
+	s := &Server{
+		opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
 		batches:   newSlots(o.Batches, o.Auth != nil),
 		followers: newSlots(o.Followers, o.Auth != nil),
 	}
-	s.commands = &commandLog{kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
-		tracing: o.Tracing}
+	s.commands = &commandLog{
+		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
+		tracing: o.Tracing,
+	}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
-	s.router = peer.NewRouter(peer.Config{Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
-		Secret: o.PeerSecret, LastOwner: state.lastOwner})
+	s.router = peer.NewRouter(peer.Config{
+		Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
+		Secret: o.PeerSecret, LastOwner: state.lastOwner,
+	})
 	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
-	s.events = &eventLog{history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
-		within: o.ReadWithin}
+	s.events = &eventLog{
+		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
+		within: o.ReadWithin,
+	}
 	secret := o.PeerSecret
 	if len(secret) == 0 {
 		secret = make([]byte, 32)

@@ -20,8 +20,10 @@ import (
 )
 
 func TestOptionsValidate(t *testing.T) {
-	err := Options{PeerSecret: []byte("short"), Limits: topics.Limits{Payload: 1 << 30}, AnswerWithin: -1,
-		Batches: -1}.Validate()
+	err := Options{
+		PeerSecret: []byte("short"), Limits: topics.Limits{Payload: 1 << 30}, AnswerWithin: -1,
+		Batches: -1,
+	}.Validate()
 	for _, want := range []string{"topics.partitions", "internal.secret", "limits.payload", "AnswerWithin", "Batches"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
@@ -44,8 +46,10 @@ func TestMayListen(t *testing.T) {
 		o          Options
 		want       bool
 	}{
-		{"loopback", "127.0.0.1:8080", Options{}, true}, {"loopback, v6", "[::1]:8080", Options{}, true},
-		{"all", "0.0.0.0:8080", Options{}, false}, {"all, v6", "[::]:8080", Options{}, false},
+		{"loopback", "127.0.0.1:8080", Options{}, true},
+		{"loopback, v6", "[::1]:8080", Options{}, true},
+		{"all", "0.0.0.0:8080", Options{}, false},
+		{"all, v6", "[::]:8080", Options{}, false},
 		{"an address", "10.0.0.5:8080", Options{}, false},
 		{"auth without TLS", "10.0.0.5:8080", Options{Auth: auth}, false},
 		{"behind a proxy", "10.0.0.5:8080", Options{Auth: auth, TLSElsewhere: true}, true},
@@ -91,8 +95,16 @@ func TestHostsWithoutAuth(t *testing.T) {
 	for _, c := range []struct {
 		host string
 		want int
-	}{{"127.0.0.1:8080", 200}, {"localhost", 200}, {"LocalHost:8080", 200}, {"Clock.Internal", 200}, {"[::1]:80", 200},
-		{"clock.internal:8080", 200}, {"evil.example", 403}, {"localhost.evil.example", 403}} {
+	}{
+		{"127.0.0.1:8080", 200},
+		{"localhost", 200},
+		{"LocalHost:8080", 200},
+		{"Clock.Internal", 200},
+		{"[::1]:80", 200},
+		{"clock.internal:8080", 200},
+		{"evil.example", 403},
+		{"localhost.evil.example", 403},
+	} {
 		req, _ := http.NewRequest("GET", w.url+"/v1/triggers", nil)
 		req.Host = c.host
 		resp, err := http.DefaultClient.Do(req)
@@ -202,15 +214,17 @@ func TestSlowAndLargeHeaders(t *testing.T) {
 	defer large.Close()
 	go fmt.Fprintf(large, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: %s\r\n\r\n",
 		strings.Repeat("x", 2*maxHeaderBytes))
-	resp, err := http.ReadResponse(bufio.NewReader(large), nil)
+	resp, err := http.ReadResponse(bufio.NewReader(large), nil) //nolint:bodyclose // the connection is closed
 	if err != nil || resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("large headers: %v, %v", resp, err)
 	}
 }
 
 func TestActorIsPrintable(t *testing.T) {
-	for in, want := range map[string]string{"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "",
-		strings.Repeat("ä", 200): strings.Repeat("ä", 127)} {
+	for in, want := range map[string]string{
+		"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "",
+		strings.Repeat("ä", 200): strings.Repeat("ä", 127),
+	} {
 		if got := printable(in); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}

@@ -33,7 +33,7 @@ func TestSlots(t *testing.T) {
 		t.Errorf("after a has ended: %v", s.by)
 	}
 	alone := newSlots(2, false)
-	if !alone.take("") || !alone.take("") || alone.take("") {
+	if first, second, third := alone.take(""), alone.take(""), alone.take(""); !first || !second || third {
 		t.Error("without tenants all are everybody's")
 	}
 }
@@ -41,8 +41,10 @@ func TestSlots(t *testing.T) {
 // A tenant that sends batches without end, and one that listens without end,
 // do not shut others out.
 func TestNoTenantTakesAllSlots(t *testing.T) {
-	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered"),
-		event("blue/t", 10, 1, "trigger.registered")}}
+	log := &keptEvents{all: []topics.Event{
+		event("acme/t", 10, 1, "trigger.registered"),
+		event("blue/t", 10, 1, "trigger.registered"),
+	}}
 	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Batches, o.Followers = testKeys(t), log, 4, 4 })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -32,10 +32,14 @@ func TestNothingIsOverlooked(t *testing.T) {
 		{"a query that breaks", "GET", "/v1/triggers?limit=%zz", "", "", 400, ""},
 		{"state by both its names", "GET", "/api/reminders?status=pending&state=FIRED", "", "", 200, ""},
 		{"an empty patch at another revision", "PATCH", "/v1/triggers/s", `{}`, `"7"`, 412, "if_revision"},
-		{"an empty patch at another revision, in the body", "PATCH", "/v1/triggers/s", `{"if_revision":7}`, "", 409,
-			"if_revision"},
-		{"an empty patch with a revision that is none", "PATCH", "/v1/triggers/s", `{"if_revision":"x"}`, "", 422,
-			"if_revision"},
+		{
+			"an empty patch at another revision, in the body", "PATCH", "/v1/triggers/s", `{"if_revision":7}`, "", 409,
+			"if_revision",
+		},
+		{
+			"an empty patch with a revision that is none", "PATCH", "/v1/triggers/s", `{"if_revision":"x"}`, "", 422,
+			"if_revision",
+		},
 		{"an empty patch at this revision", "PATCH", "/v1/triggers/s", `{}`, `"1"`, 200, ""},
 		{"an empty patch at one of two", "PATCH", "/v1/triggers/s", `{}`, `"7", "1"`, 200, ""},
 		{"a wrong body at another revision", "PATCH", "/v1/triggers/s", `{"exclude":{}}`, `"7", "8"`, 422, "exclude"},
@@ -61,17 +65,25 @@ func TestNoHeaderIsOverlooked(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/h", at(""))
 	for _, c := range []struct{ name, method, path, body, header, value, field string }{
 		{"a key of a patch", "PATCH", "/v1/triggers/h", `{"payload":1}`, "Idempotency-Key", "k", "Idempotency-Key"},
-		{"a key of a snooze", "POST", "/v1/triggers/h:snooze", `{"for":"1h"}`, "Idempotency-Key", "k",
-			"Idempotency-Key"},
-		{"a key of a reminder's snooze", "POST", "/api/reminders/h/snooze", `{"minutes":1}`, "Idempotency-Key", "k",
-			"Idempotency-Key"},
-		{"a key of a batch", "POST", "/v1/triggers:batch", `{"id":"h","op":"run_now"}`, "Idempotency-Key", "k",
-			"Idempotency-Key"},
+		{
+			"a key of a snooze", "POST", "/v1/triggers/h:snooze", `{"for":"1h"}`, "Idempotency-Key", "k",
+			"Idempotency-Key",
+		},
+		{
+			"a key of a reminder's snooze", "POST", "/api/reminders/h/snooze", `{"minutes":1}`, "Idempotency-Key", "k",
+			"Idempotency-Key",
+		},
+		{
+			"a key of a batch", "POST", "/v1/triggers:batch", `{"id":"h","op":"run_now"}`, "Idempotency-Key", "k",
+			"Idempotency-Key",
+		},
 		{"an empty key", "POST", "/v1/triggers", at(""), "Idempotency-Key", "", "Idempotency-Key"},
 		{"a condition of a batch", "POST", "/v1/triggers:batch", at(`,"id":"h"`), "If-Match", `"1"`, "If-Match"},
 		{"a condition of a calendar", "PUT", "/v1/calendars/c", `{"dates":[]}`, "If-None-Match", "*", "If-None-Match"},
-		{"no patch of what is not there", "PATCH", "/v1/triggers/h", `{"payload":1}`, "If-None-Match", "*",
-			"If-None-Match"},
+		{
+			"no patch of what is not there", "PATCH", "/v1/triggers/h", `{"payload":1}`, "If-None-Match", "*",
+			"If-None-Match",
+		},
 		{"no cancel of what is not there", "DELETE", "/v1/triggers/h", ``, "If-None-Match", "*", "If-None-Match"},
 	} {
 		a := w.call(c.method, c.path, c.body, c.header, c.value)

@@ -22,12 +22,16 @@ type reach struct {
 
 // reaches is each route with a caller. One that is not here fails the test.
 var reaches = map[string]reach{
-	"POST /v1/triggers": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"/t","delay":"1m"}`,
-		`{"id":"../acme/t","delay":"1m"}`}},
-	"POST /v1/triggers:batch": {bodies: []string{`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`,
+	"POST /v1/triggers": {bodies: []string{
+		`{"id":"acme/t","delay":"1m"}`, `{"id":"/t","delay":"1m"}`,
+		`{"id":"../acme/t","delay":"1m"}`,
+	}},
+	"POST /v1/triggers:batch": {bodies: []string{
+		`{"id":"acme/t","delay":"1m"}`, `{"id":"acme/t","op":"cancel"}`,
 		`{"id":"t","op":"cancel"}`, `{"id":"t","op":"pause"}`,
 		`{"id":"t","op":"run_now"}`, `{"id":"t","op":"snooze","for":"1m"}`, `{"id":"t","op":"reschedule","delay":"1m"}`,
-		`{"id":"t","op":"rezone","timezone":"UTC"}`}},
+		`{"id":"t","op":"rezone","timezone":"UTC"}`,
+	}},
 	"PUT /v1/triggers/{id}":    {bodies: []string{`{"delay":"1m","if_revision":1}`}},
 	"GET /v1/triggers/{id}":    {},
 	"PATCH /v1/triggers/{id}":  {bodies: []string{`{"payload":1}`, `{"delay":"1m"}`}},

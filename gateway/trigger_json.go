@@ -207,8 +207,10 @@ type shownField struct {
 var shown = map[string]shownField{
 	"channel": {always: true},
 	"delay":   {doc: "As registered"},
-	"fire_at": {doc: "Nominal instant of the next occurrence, or of the last one that fired", format: "date-time",
-		text: func(st *trigger.State) string { return instantText(st.Nominal()) }},
+	"fire_at": {
+		doc: "Nominal instant of the next occurrence, or of the last one that fired", format: "date-time",
+		text: func(st *trigger.State) string { return instantText(st.Nominal()) },
+	},
 	"timezone":  {text: shownZone},
 	"start":     {text: shownStart},
 	"include":   {kind: of[[]string]()},
@@ -220,10 +222,14 @@ var shown = map[string]shownField{
 	"payload_base64": {doc: "The payload, if it is not"},
 	"headers":        {kind: of[map[string]string]()},
 	"tags":           {kind: of[map[string]string]()},
-	"priority": {always: true, oneOf: []any{"high", "normal", "low"},
-		text: func(st *trigger.State) string { return st.Spec.Priority.String() }},
-	"misfire": {always: true, oneOf: []any{"fire_all", "fire_once", "skip"},
-		text: func(st *trigger.State) string { return st.Spec.Misfire.String() }},
+	"priority": {
+		always: true, oneOf: []any{"high", "normal", "low"},
+		text: func(st *trigger.State) string { return st.Spec.Priority.String() },
+	},
+	"misfire": {
+		always: true, oneOf: []any{"fire_all", "fire_once", "skip"},
+		text: func(st *trigger.State) string { return st.Spec.Misfire.String() },
+	},
 	"callback": {kind: of[topics.CallbackJSON]()},
 }
 

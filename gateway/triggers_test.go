@@ -141,20 +141,33 @@ func TestRefusals(t *testing.T) {
 		{"twice", "POST", "/v1/triggers", `{"delay":"1m","delay":"2m"}`, 422, "invalid", "delay"},
 		{"wrong type", "POST", "/v1/triggers", `{"delay":{}}`, 422, "invalid", "delay"},
 		{"no time", "POST", "/v1/triggers", `{}`, 422, "conflicting_time", "fire_at"},
-		{"two times", "POST", "/v1/triggers", `{"delay":"1m","fire_at":"2061-01-01T00:00:00Z"}`, 422,
-			"conflicting_time", "fire_at"},
-		{"no such zone", "POST", "/v1/triggers", `{"fire_at":"2061-01-01T00:00","timezone":"Mars/Olympus"}`, 422,
-			"unknown_zone", "timezone"},
+		{
+			"two times", "POST", "/v1/triggers", `{"delay":"1m","fire_at":"2061-01-01T00:00:00Z"}`, 422,
+			"conflicting_time", "fire_at",
+		},
+		{
+			"no such zone", "POST", "/v1/triggers", `{"fire_at":"2061-01-01T00:00","timezone":"Mars/Olympus"}`, 422,
+			"unknown_zone", "timezone",
+		},
 		{"bad rule", "POST", "/v1/triggers", `{"recurrence":"FREQ=SOMETIMES"}`, 422, "invalid_rule", "recurrence"},
 		{"op", "POST", "/v1/triggers", `{"op":"cancel","id":"x"}`, 422, "unknown_field", "op"},
-		{"large payload", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 4<<10) + `"}`, 413,
-			"too_large", "payload"},
-		{"large body", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 300<<10) + `"}`, 413,
-			"too_large", ""},
+		{
+			"large payload", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 4<<10) + `"}`,
+			413,
+			"too_large", "payload",
+		},
+		{
+			"large body", "POST", "/v1/triggers", `{"delay":"1m","payload":"` + strings.Repeat("x", 300<<10) + `"}`,
+			413,
+			"too_large", "",
+		},
 		{"deep", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 1000) +
 			strings.Repeat("]", 1000) + `}`, 422, "invalid", "payload"},
-		{"deeper", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 100_000), 400, "malformed",
-			""},
+		{
+			"deeper", "POST", "/v1/triggers", `{"delay":"1m","payload":` + strings.Repeat("[", 100_000), 400,
+			"malformed",
+			"",
+		},
 		{"id of another type", "POST", "/v1/triggers", `{"delay":"1m","id":7}`, 422, "invalid", "id"},
 		{"id empty", "POST", "/v1/triggers", `{"delay":"1m","id":""}`, 422, "invalid", "id"},
 		{"id with control characters", "POST", "/v1/triggers", `{"delay":"1m","id":"a\u0001"}`, 422, "invalid_key", ""},
@@ -167,19 +180,33 @@ func TestRefusals(t *testing.T) {
 		{"patch of nothing", "PATCH", "/v1/triggers/none", `{"payload":1}`, 404, "not_found", ""},
 		{"no path", "GET", "/v2/triggers", ``, 404, "not_found", ""},
 		{"no method", "PUT", "/v1/triggers", `{}`, 405, "method_not_allowed", ""},
-		{"short form, text", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":"5"}`, 422,
-			"invalid", "delaySeconds"},
-		{"short form, negative", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":-5}`, 422,
-			"invalid", "delaySeconds"},
-		{"short form, refused later", "POST", "/v1/triggers",
-			`{"callbackUrl":"https://x.example/","delaySeconds":1e30}`, 422, "invalid", "delaySeconds"},
-		{"short form, user info", "POST", "/v1/triggers", `{"callbackUrl":"https://a:b@x.example/","delaySeconds":1}`,
-			422, "forbidden_url", "callbackUrl"},
-		{"short form, mixed", "POST", "/v1/triggers",
-			`{"callbackUrl":"https://x.example/","delaySeconds":5,"user_id":"u"}`, 422, "unknown_field", "user_id"},
+		{
+			"short form, text", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":"5"}`, 422,
+			"invalid", "delaySeconds",
+		},
+		{
+			"short form, negative", "POST", "/v1/triggers", `{"callbackUrl":"https://x.example/","delaySeconds":-5}`,
+			422,
+			"invalid", "delaySeconds",
+		},
+		{
+			"short form, refused later", "POST", "/v1/triggers",
+			`{"callbackUrl":"https://x.example/","delaySeconds":1e30}`, 422, "invalid", "delaySeconds",
+		},
+		{
+			"short form, user info", "POST", "/v1/triggers",
+			`{"callbackUrl":"https://a:b@x.example/","delaySeconds":1}`,
+			422, "forbidden_url", "callbackUrl",
+		},
+		{
+			"short form, mixed", "POST", "/v1/triggers",
+			`{"callbackUrl":"https://x.example/","delaySeconds":5,"user_id":"u"}`, 422, "unknown_field", "user_id",
+		},
 		{"short form, half", "POST", "/v1/triggers", `{"delaySeconds":5}`, 422, "invalid", "callbackUrl"},
-		{"user info", "POST", "/v1/triggers", `{"delay":"1m","callback":{"url":"https://a:b@x.example/"}}`, 422,
-			"forbidden_url", "callback"},
+		{
+			"user info", "POST", "/v1/triggers", `{"delay":"1m","callback":{"url":"https://a:b@x.example/"}}`, 422,
+			"forbidden_url", "callback",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := w.on(t)
@@ -207,8 +234,10 @@ func TestShortForm(t *testing.T) {
 		t.Fatalf("answer %s", a.body)
 	}
 	g := w.must(http.StatusOK, "GET", "/v1/triggers/"+id, "")
-	for path, want := range map[string]string{"channel": "webhook", "callback.url": "https://x.example/hook",
-		"payload": `{"a":1}`, "delay": "420"} {
+	for path, want := range map[string]string{
+		"channel": "webhook", "callback.url": "https://x.example/hook",
+		"payload": `{"a":1}`, "delay": "420",
+	} {
 		if got := g.get(t, path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}

@@ -105,8 +105,13 @@ func TestCalendars(t *testing.T) {
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); a.body != `{"name":"us","dates":[]}`+"\n" {
 		t.Errorf("then %s", a.body)
 	}
-	for _, c := range []struct{ path, body string }{{"us", `{"dates":["25 Dec"]}`}, {"us", `{"dates":3}`}, {"us", `{}`},
-		{"us", `{"dates":[],"x":1}`}, {"US", `{"dates":[]}`}} {
+	for _, c := range []struct{ path, body string }{
+		{"us", `{"dates":["25 Dec"]}`},
+		{"us", `{"dates":3}`},
+		{"us", `{}`},
+		{"us", `{"dates":[],"x":1}`},
+		{"US", `{"dates":[]}`},
+	} {
 		w.must(http.StatusUnprocessableEntity, "PUT", "/v1/calendars/"+c.path, c.body)
 	}
 }
@@ -120,7 +125,8 @@ type keptEvents struct {
 }
 
 func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor,
-	limit int) ([]topics.Event, error) {
+	limit int,
+) ([]topics.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []topics.Event
@@ -135,13 +141,17 @@ func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, a
 func (l *keptEvents) Next(context.Context, int32) (int64, error) { return l.next, l.err }
 
 func event(key string, us, seq int64, kind string) topics.Event {
-	return topics.Event{EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key,
-		Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z"}
+	return topics.Event{
+		EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key,
+		Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z",
+	}
 }
 
 func TestEvents(t *testing.T) {
-	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered"),
-		event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired")}}
+	log := &keptEvents{all: []topics.Event{
+		event("e", 10, 1, "trigger.registered"),
+		event("acme/e", 11, 1, "trigger.registered"), event("e", 12, 2, "occurrence.fired"),
+	}}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	a := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1", "")
 	if !strings.Contains(a.body, `"trigger.registered"`) || strings.Contains(a.body, `"occurrence.fired"`) ||
@@ -156,8 +166,10 @@ func TestEvents(t *testing.T) {
 		strings.Count(whole.body, "event_id") != 2 {
 		t.Errorf("all of them: %s", whole.body)
 	}
-	for _, wrong := range []string{"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(),
-		EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A"} {
+	for _, wrong := range []string{
+		"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(),
+		EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A",
+	} {
 		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor="+wrong, ""); a.get(t,
 			"field") != "cursor" {
 			t.Errorf("cursor %s: %s", wrong, a.body)
@@ -192,8 +204,10 @@ func TestNoHistory(t *testing.T) {
 
 func TestOwnRoutes(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
-		o.Schemas = fstest.MapFS{"command.schema.json": {Data: []byte(`{"$id":"x"}`)},
-			"secret/x.json": {Data: []byte(`{}`)}}
+		o.Schemas = fstest.MapFS{
+			"command.schema.json": {Data: []byte(`{"$id":"x"}`)},
+			"secret/x.json":       {Data: []byte(`{}`)},
+		}
 		o.AsyncAPI = []byte(`{"asyncapi":"3.0.0"}`)
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "up 1\n") })
 		o.Ready = func() error { return errors.New("partition 3 is being restored") }

@@ -99,14 +99,18 @@ func (w *world) gateway(own peer.Owner, change func(*Options)) (*Server, string)
 }
 
 func newEngine(t testing.TB, brokers []string) *engine {
-	e := &engine{t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{},
-		read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{}}
+	e := &engine{
+		t: t, states: map[trigger.Key]*trigger.State{}, decided: map[location]peer.Decision{},
+		read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{},
+	}
 	e.changed = sync.NewCond(&e.mu)
-	e.machine = trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+	e.machine = trigger.Machine{
+		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 		Channel: func(name string) trigger.Channel {
 			return trigger.Channel{Topic: topics.Names{}.Due(name), Receipts: name == "sms", ReceiptTimeout: time.Hour}
-		}}
+		},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topics.Names{}.Commands()),
 		kgo.FetchMaxWait(100*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
@@ -132,8 +136,10 @@ func (e *engine) decide(r *kgo.Record) {
 	}
 	defer e.changed.Broadcast()
 	e.read[r.Partition] = r.Offset + 1
-	rec := &topics.Record{Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key,
-		Value: r.Value}
+	rec := &topics.Record{
+		Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp), Key: r.Key,
+		Value: r.Value,
+	}
 	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
 	}
@@ -194,7 +200,8 @@ func (e *engine) Get(_ context.Context, key trigger.Key) (*trigger.State, error)
 }
 
 func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool,
-	error) {
+	error,
+) {
 	stop := context.AfterFunc(ctx, func() { e.set(func() {}) })
 	defer stop()
 	e.mu.Lock()
@@ -227,7 +234,8 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 }
 
 func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor,
-	f func(peer.UserCursor, *trigger.State) bool) error {
+	f func(peer.UserCursor, *trigger.State) bool,
+) error {
 	list, err := e.of(partition)
 	cursor := func(s *trigger.State) peer.UserCursor {
 		due := s.Next()
@@ -268,9 +276,11 @@ func (e *engine) Partitions() []peer.PartitionStatus {
 	var list []peer.PartitionStatus
 	for p := range int32(testPartitions) {
 		if !e.foreign[p] {
-			list = append(list, peer.PartitionStatus{Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p],
+			list = append(list, peer.PartitionStatus{
+				Partition: p, Owner: "here:1", Term: 3, CommandsOffset: e.read[p],
 				ControlOffset: e.control, Ready: true, FiredThrough: trigger.At(time.Now()),
-				OldestOverdue: 1500 * time.Millisecond})
+				OldestOverdue: 1500 * time.Millisecond,
+			})
 		}
 	}
 	return list

@@ -108,7 +108,8 @@ func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhe
 
 // putOff leaves a timer to a later turn, since its due topic is unhealthy.
 func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant,
-	u *output.Unhealthy) trigger.Outcome {
+	u *output.Unhealthy,
+) trigger.Outcome {
 	if u.Silent {
 		return p.machine.Outlast(s, tm, now)
 	}
@@ -186,6 +187,8 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster},
 		p.most(p.opts.Names.DeadLetter()))
-	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value,
-		Headers: kgoHeaders(headers)})
+	p.produce(ctx, t, &kgo.Record{
+		Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value,
+		Headers: kgoHeaders(headers),
+	})
 }

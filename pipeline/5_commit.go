@@ -92,7 +92,8 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 			continue
 		}
 		value, err := p.scratch.encode(func(b []byte) ([]byte,
-			error) {
+			error,
+		) {
 			return topics.AppendStateAs(b, e.state, p.opts.writes())
 		})
 		if err != nil {

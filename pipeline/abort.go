@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 

@@ -21,7 +21,8 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.AcceptGaps = accept
 				}})
 				w.Start("a")
@@ -54,7 +55,8 @@ func TestTwoGapsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var accept []pipeline.Gap
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-			o *pipeline.Options) {
+			o *pipeline.Options,
+		) {
 			o.AcceptGaps = accept
 		}})
 		w.Start("a")

@@ -49,8 +49,10 @@ func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
 			strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
 	}
 	if len(p.channels) >= maxChannels {
-		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel",
-			Msg: "100 channels exist already; configure this one under channels." + name}
+		return &trigger.Error{
+			Code: trigger.CodeUnknownChannel, Field: "channel",
+			Msg: "100 channels exist already; configure this one under channels." + name,
+		}
 	}
 	p.channels[name] = true
 	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)

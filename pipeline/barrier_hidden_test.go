@@ -27,8 +27,10 @@ func TestFindHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer foreign.Close()
-	o := testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute,
-		Kafka: []kgo.Opt{seeds}})
+	o := testProcess(t, Options{
+		TransactionTimeout: time.Minute, FetchMaxWait: time.Second, BarrierMaxHold: time.Minute,
+		Kafka: []kgo.Opt{seeds},
+	})
 	o.asker = foreign
 	s, err := openSession(o, 0)
 	if err != nil {

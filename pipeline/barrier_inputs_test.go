@@ -124,9 +124,11 @@ func TestOpenTransactionOnReceipts(t *testing.T) {
 				}
 				out := sent[0].Timestamp.Add(receiptTimeout)
 				time.Sleep(time.Until(out.Add(-7 * time.Second)))
-				end := openTransaction(t, w, "team", 0, &kgo.Record{Topic: w.Names.Receipts(), Key: []byte("r"),
+				end := openTransaction(t, w, "team", 0, &kgo.Record{
+					Topic: w.Names.Receipts(), Key: []byte("r"),
 					Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"r-push","outcome":"accepted"}`,
-						headerOf(sent[0], "ce_id"))})
+						headerOf(sent[0], "ce_id")),
+				})
 				for i := range 20 {
 					w.Register(fmt.Sprintf("k%d", i), out.Add(time.Duration(i-5)*time.Second))
 				}

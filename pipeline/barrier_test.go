@@ -23,7 +23,8 @@ import (
 // openTransaction appends records, to topic commands unless they have one, that
 // nobody will see before end is called.
 func openTransaction(t *testing.T, w *sim.World, id string, partition int32,
-	records ...*kgo.Record) (end func(kgo.TransactionEndTry)) {
+	records ...*kgo.Record,
+) (end func(kgo.TransactionEndTry)) {
 	t.Helper()
 	cl := w.Client(kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute))
 	t.Cleanup(cl.Close)
@@ -63,8 +64,10 @@ func TestForeignTransaction(t *testing.T) {
 				due := time.Now().Add(20 * time.Second)
 				w.Register("x", due)
 				time.Sleep(time.Second)
-				end := openTransaction(t, w, "flink", 0, &kgo.Record{Key: []byte("other"),
-					Value: []byte(`{"op":"cancel"}`)})
+				end := openTransaction(t, w, "flink", 0, &kgo.Record{
+					Key:   []byte("other"),
+					Value: []byte(`{"op":"cancel"}`),
+				})
 				w.SendTo(0, "x", `{"op":"cancel"}`)
 				time.Sleep(time.Until(due.Add(c.ends)))
 				end(kgo.TryAbort)
@@ -229,8 +232,11 @@ func TestPoison(t *testing.T) {
 		many[i] = kgo.RecordHeader{Key: fmt.Sprintf("h%d", i), Value: []byte("v")}
 	}
 	forged := func(origin, id, at string) []kgo.RecordHeader {
-		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)},
-			{Key: "wcx-append", Value: []byte(at)}}
+		return []kgo.RecordHeader{
+			{Key: "wcx-topic-id", Value: []byte(id)},
+			{Key: "wcx-origin", Value: []byte(origin)},
+			{Key: "wcx-append", Value: []byte(at)},
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 2})
@@ -257,17 +263,27 @@ func TestPoison(t *testing.T) {
 			{"long key", kgo.Record{Key: []byte(strings.Repeat("k", 70_000)), Value: good}},
 			{"large value", kgo.Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1h","payload":"` +
 				strings.Repeat("x", 900_000) + `"}`)}},
-			{"large header", kgo.Record{Key: []byte("k"), Value: good,
-				Headers: []kgo.RecordHeader{{Key: "h", Value: make([]byte, 900_000)}}}},
+			{"large header", kgo.Record{
+				Key: []byte("k"), Value: good,
+				Headers: []kgo.RecordHeader{{Key: "h", Value: make([]byte, 900_000)}},
+			}},
 			{"10,000 headers", kgo.Record{Key: []byte("k"), Value: good, Headers: many}},
-			{"a rule that never comes", kgo.Record{Key: []byte("k"),
-				Value: []byte(`{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`)}},
-			{"a rule of a thousand million", kgo.Record{Key: []byte("j"),
-				Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`)}},
-			{"forged: no such offset", kgo.Record{Key: []byte("k"), Value: good,
-				Headers: forged("1/999999", "AAAAAAAAAAAAAAAAAAAAAA", "0")}},
-			{"forged: no such partition", kgo.Record{Key: []byte("k"), Value: good,
-				Headers: forged("77/1", "AAAAAAAAAAAAAAAAAAAAAA", "0")}},
+			{"a rule that never comes", kgo.Record{
+				Key:   []byte("k"),
+				Value: []byte(`{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`),
+			}},
+			{"a rule of a thousand million", kgo.Record{
+				Key:   []byte("j"),
+				Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`),
+			}},
+			{"forged: no such offset", kgo.Record{
+				Key: []byte("k"), Value: good,
+				Headers: forged("1/999999", "AAAAAAAAAAAAAAAAAAAAAA", "0"),
+			}},
+			{"forged: no such partition", kgo.Record{
+				Key: []byte("k"), Value: good,
+				Headers: forged("77/1", "AAAAAAAAAAAAAAAAAAAAAA", "0"),
+			}},
 			{"forged: no offset at all", kgo.Record{Key: []byte("k"), Value: good, Headers: forged("-1/-1", "x", "y")}},
 		}
 		for i, row := range rows {
@@ -307,11 +323,15 @@ func TestForgedForward(t *testing.T) {
 		for _, claim := range []topics.Forward{
 			{TopicID: info.TopicID, Partition: 1 - home, Offset: 1 << 40, Append: trigger.At(time.Now())},
 			{TopicID: [16]byte{1}, Partition: 1 - home, Offset: 0, Append: trigger.At(time.Now())},
-			{TopicID: info.TopicID, Partition: 1 - home, Offset: 1 << 40,
-				Append: trigger.At(time.Now().Add(-30 * 24 * time.Hour))},
+			{
+				TopicID: info.TopicID, Partition: 1 - home, Offset: 1 << 40,
+				Append: trigger.At(time.Now().Add(-30 * 24 * time.Hour)),
+			},
 		} {
-			r := &kgo.Record{Topic: w.Names.Commands(), Partition: home, Key: []byte("x"),
-				Value: []byte(`{"op":"pause"}`)}
+			r := &kgo.Record{
+				Topic: w.Names.Commands(), Partition: home, Key: []byte("x"),
+				Value: []byte(`{"op":"pause"}`),
+			}
 			for _, h := range topics.ForwardHeaders(nil, claim) {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 			}

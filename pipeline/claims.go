@@ -23,8 +23,10 @@ type claims struct {
 }
 
 func newClaims(ids map[string][16]byte) claims {
-	return claims{ids: ids, ends: map[kafkapart.TopicPartition]int64{},
-		silent: map[kafkapart.TopicPartition]time.Time{}}
+	return claims{
+		ids: ids, ends: map[kafkapart.TopicPartition]int64{},
+		silent: map[kafkapart.TopicPartition]time.Time{},
+	}
 }
 
 // maxForwardAge is the compaction lag of commands: an older claim cannot be

@@ -24,14 +24,24 @@ func TestClaims(t *testing.T) {
 	}{
 		{"it can be", topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now - 1000}, true},
 		{"beyond the source's end", topics.Forward{TopicID: id, Partition: 1, Offset: 100, Append: now - 1000}, false},
-		{"of a mirrored topic", topics.Forward{TopicID: [16]byte{2}, Partition: 1, Offset: 99, Append: now - 1000},
-			false},
-		{"older than anything that waits", topics.Forward{TopicID: id, Partition: 1, Offset: 99,
-			Append: now.Add(-maxForwardAge) - 1}, false},
-		{"from the future", topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now.Add(maxForwardAge) + 1},
-			false},
-		{"nobody says how far its source reaches", topics.Forward{TopicID: id, Partition: 2, Offset: 1 << 40,
-			Append: now}, true},
+		{
+			"of a mirrored topic",
+			topics.Forward{TopicID: [16]byte{2}, Partition: 1, Offset: 99, Append: now - 1000},
+			false,
+		},
+		{"older than anything that waits", topics.Forward{
+			TopicID: id, Partition: 1, Offset: 99,
+			Append: now.Add(-maxForwardAge) - 1,
+		}, false},
+		{
+			"from the future",
+			topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now.Add(maxForwardAge) + 1},
+			false,
+		},
+		{"nobody says how far its source reaches", topics.Forward{
+			TopicID: id, Partition: 2, Offset: 1 << 40,
+			Append: now,
+		}, true},
 	} {
 		if got := c.genuine("commands", row.claim, now); got != row.genuine {
 			t.Errorf("%s: %v", row.name, got)
@@ -44,9 +54,13 @@ func TestClaims(t *testing.T) {
 func TestWrittenAnew(t *testing.T) {
 	const second = trigger.Instant(1000)
 	p := &Partition{log: slog.New(slog.DiscardHandler)}
-	tn := &turn{progress: topics.Progress{Applied: map[int32]int64{1: 50, 2: 60}},
-		guard: topics.Guard{Applied: map[int32]topics.AppliedOrigin{1: {Offset: 50, Append: 100 * second},
-			2: {Offset: 59, Append: 100 * second}}}}
+	tn := &turn{
+		progress: topics.Progress{Applied: map[int32]int64{1: 50, 2: 60}},
+		guard: topics.Guard{Applied: map[int32]topics.AppliedOrigin{
+			1: {Offset: 50, Append: 100 * second},
+			2: {Offset: 59, Append: 100 * second},
+		}},
+	}
 	for _, c := range []struct {
 		name   string
 		source int32

@@ -22,11 +22,13 @@ type skewed struct {
 
 func newSkewed(t *testing.T, maxOffset time.Duration) *skewed {
 	s := &skewed{off: map[string]*atomic.Int64{"a": {}, "b": {}}}
-	s.World = sim.New(t, sim.Options{Seed: 7,
+	s.World = sim.New(t, sim.Options{
+		Seed: 7,
 		Change: func(name string, o *pipeline.Options) {
 			o.MaxClockOffset = maxOffset
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
-		}})
+		},
+	})
 	s.Epsilon, s.MaxLate = time.Second, 3*time.Second
 	return s
 }
@@ -116,8 +118,10 @@ func TestClocks(t *testing.T) {
 // nothing, until the clock is right again. What is written meanwhile does not
 // come from that future.
 func TestClocksFarApart(t *testing.T) {
-	for _, off := range []time.Duration{-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second,
-		30 * 24 * time.Hour} {
+	for _, off := range []time.Duration{
+		-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second,
+		30 * 24 * time.Hour,
+	} {
 		t.Run(off.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSkewed(t, 0)

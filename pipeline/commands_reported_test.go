@@ -38,8 +38,10 @@ func TestRefusalsAreReportedWithTheirOp(t *testing.T) {
 	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int{"register ok": 1, "snooze unknown_field": 1, "register conflicting_time": 1,
-		" unknown_op": 1, " not_a_command": 1, " invalid": 1}
+	want := map[string]int{
+		"register ok": 1, "snooze unknown_field": 1, "register conflicting_time": 1,
+		" unknown_op": 1, " not_a_command": 1, " invalid": 1,
+	}
 	if !maps.Equal(heard.all, want) {
 		t.Errorf("told of %v, want %v", heard.all, want)
 	}

@@ -37,12 +37,16 @@ func TestCompactedTail(t *testing.T) {
 				from := len(w.DumpAll(w.Names.Commands()))
 				for i := range 20 { // 20 keys: registered, and cancelled by a tombstone
 					key := fmt.Appendf(nil, "y%d", i)
-					w.Produce(&kgo.Record{Topic: w.Names.Commands(), Key: key,
-						Value: []byte(`{"op":"register","delay":"1s"}`)})
+					w.Produce(&kgo.Record{
+						Topic: w.Names.Commands(), Key: key,
+						Value: []byte(`{"op":"register","delay":"1s"}`),
+					})
 					w.Produce(&kgo.Record{Topic: w.Names.Commands(), Key: key})
 				}
-				openTransaction(t, w, "foreign", 0, &kgo.Record{Key: []byte("ghost"),
-					Value: []byte(`{"op":"register","delay":"1s"}`)})(kgo.TryAbort)
+				openTransaction(t, w, "foreign", 0, &kgo.Record{
+					Key:   []byte("ghost"),
+					Value: []byte(`{"op":"register","delay":"1s"}`),
+				})(kgo.TryAbort)
 				time.Sleep(24*time.Hour + 30*time.Minute)
 				w.CompactState()
 				if left := len(w.DumpAll(w.Names.Commands())); left > from {

@@ -21,8 +21,10 @@ import (
 // and the store is rebuilt then, as one that cannot be opened is.
 func TestDamagedBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Seed: 11, Partitions: 1,
-			Change: func(_ string, o *pipeline.Options) { o.Machine.Horizon = 10 * time.Minute }})
+		w := sim.New(t, sim.Options{
+			Seed: 11, Partitions: 1,
+			Change: func(_ string, o *pipeline.Options) { o.Machine.Horizon = 10 * time.Minute },
+		})
 		w.Start("a")
 		w.AwaitOwners()
 		const n = 200

@@ -209,10 +209,14 @@ func TestTopics(t *testing.T) {
 		accept     bool // AcceptGap helps
 		change     func(t *testing.T, w *sim.World)
 	}{
-		{"commands made again", "deleted and made again", pipeline.ErrGap, true,
-			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.Commands()) }},
-		{"state made again", "deleted and made again", pipeline.ErrGap, false,
-			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.State()) }},
+		{
+			"commands made again", "deleted and made again", pipeline.ErrGap, true,
+			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.Commands()) },
+		},
+		{
+			"state made again", "deleted and made again", pipeline.ErrGap, false,
+			func(t *testing.T, w *sim.World) { remake(t, w, w.Names.State()) },
+		},
 		{"commands deleted unread", "begins at", pipeline.ErrGap, true, func(t *testing.T, w *sim.World) {
 			for i := range 20 {
 				w.SendTo(int32(i%2), "lost", "lost")
@@ -223,18 +227,25 @@ func TestTopics(t *testing.T) {
 				}
 			}
 		}},
-		{"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false,
-			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) }},
-		{"partitions added to state", "has 3 partitions", recovery.ErrPartitions, false,
-			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) }},
-		{"partitions added to receipts", "has 3 partitions", recovery.ErrPartitions, false,
-			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) }},
+		{
+			"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) },
+		},
+		{
+			"partitions added to state", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.State()) },
+		},
+		{
+			"partitions added to receipts", "has 3 partitions", recovery.ErrPartitions, false,
+			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Receipts()) },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
 				w := sim.New(t, sim.Options{Seed: 5, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.AcceptGaps = accept
 				}})
 				w.Start("a")
@@ -385,9 +396,11 @@ func TestForwardedOnceMore(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 9})
 		w.Start("a")
 		w.AwaitOwners()
-		refuse := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Commands(),
-			Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1})
-		for i := 0; i < 20; i++ {
+		refuse := w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Commands(),
+			Partitions: []int32{1}, Err: kerr.NotLeaderForPartition, Count: -1,
+		})
+		for i := range 20 {
 			if key := fmt.Sprintf("k%d", i); topics.Partition([]byte(key), 2) == 1 {
 				w.RegisterOn(0, key, time.Now().Add(2*time.Minute))
 			}

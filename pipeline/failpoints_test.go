@@ -21,8 +21,15 @@ var steps = []struct {
 	name string
 	open bool
 }{
-	{"poll", false}, {"begin", false}, {"apply", true}, {"advance", true}, {"emit", true},
-	{"flush", true}, {"end", true}, {"committed", false}, {"stored", false},
+	{"poll", false},
+	{"begin", false},
+	{"apply", true},
+	{"advance", true},
+	{"emit", true},
+	{"flush", true},
+	{"end", true},
+	{"committed", false},
+	{"stored", false},
 }
 
 // blows are what hits a node at a step. Each returns when the node has been
@@ -80,8 +87,10 @@ type failpoint struct {
 }
 
 func strikeAt(w *sim.World, step string, blow func(*sim.Node)) *failpoint {
-	f := &failpoint{begun: map[string]bool{}, at: map[int]bool{3 + w.Rand.IntN(12): true, 20 + w.Rand.IntN(20): true,
-		50 + w.Rand.IntN(40): true}}
+	f := &failpoint{begun: map[string]bool{}, at: map[int]bool{
+		3 + w.Rand.IntN(12): true, 20 + w.Rand.IntN(20): true,
+		50 + w.Rand.IntN(40): true,
+	}}
 	w.OnStep(func(node string, partition int32, at string) {
 		if f.reached(fmt.Sprint(node, partition), step, at) {
 			if n := w.Node(node); n != nil {

@@ -29,8 +29,10 @@ func TestForgetTheLeast(t *testing.T) {
 			defer st.Close()
 			b := st.NewBatch()
 			for i := range c.over + c.fresh {
-				s := &trigger.State{Key: trigger.Key(fmt.Sprint("k", i)), Status: trigger.Fired, Revision: 1,
-					ForgetAt: trigger.Instant(1000 + i)}
+				s := &trigger.State{
+					Key: trigger.Key(fmt.Sprint("k", i)), Status: trigger.Fired, Revision: 1,
+					ForgetAt: trigger.Instant(1000 + i),
+				}
 				if i >= c.over {
 					s.ForgetAt += 1_000_000
 				}

@@ -54,8 +54,10 @@ func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byt
 	if err != nil {
 		return nil, fmt.Errorf("forwarder: %w", err)
 	}
-	f := &forwarder{opts: o, id: id, log: log, kafka: kafka, ids: ids, out: newOutbox(o.ForwardMemory, o.Partitions),
-		wake: make(chan struct{}, 1), room: map[string]chan struct{}{}}
+	f := &forwarder{
+		opts: o, id: id, log: log, kafka: kafka, ids: ids, out: newOutbox(o.ForwardMemory, o.Partitions),
+		wake: make(chan struct{}, 1), room: map[string]chan struct{}{},
+	}
 	for topic := range ids {
 		f.room[topic] = make(chan struct{}, 1)
 	}
@@ -226,6 +228,8 @@ func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Reco
 func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
 	rec := record(r)
 	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}
-	return &kgo.Record{Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
-		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim))}
+	return &kgo.Record{
+		Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
+		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim)),
+	}
 }

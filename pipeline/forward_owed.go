@@ -39,7 +39,8 @@ func (f *forwarder) reforward(forwarded map[int32]int64, topic string, start, ne
 // unforwarded is the part of progress.Forwarded about one topic, and the
 // offset at which the first record still owed can be.
 func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int64) (through map[int32]int64,
-	from int64) {
+	from int64,
+) {
 	through, from = map[int32]int64{}, next
 	for key, last := range forwarded {
 		t, target := o.fromKey(key)

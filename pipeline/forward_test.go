@@ -37,15 +37,18 @@ func keysOn(partition int32, prefix string, n int) (keys []string) {
 
 // withoutLeader lets nobody write to a partition of commands or receipts until it is removed.
 func withoutLeader(w *sim.World, topic string, partition int32) *kfake.FaultHandle {
-	return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{partition},
-		Err: kerr.NotLeaderForPartition, Count: -1})
+	return w.Cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{partition},
+		Err: kerr.NotLeaderForPartition, Count: -1,
+	})
 }
 
 // unreadableBelow answers no fetch of a partition of commands from below an
 // offset until it is removed: as if the old segments lay on a disk that is slow.
 func unreadableBelow(w *sim.World, partition int32, offset int64) *kfake.FaultHandle {
 	name, id := w.Names.Commands(), w.Cluster.TopicInfo(w.Names.Commands()).TopicID
-	return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: name, Partitions: []int32{partition},
+	return w.Cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Fetch}, Topic: name, Partitions: []int32{partition},
 		Err: kerr.NotLeaderForPartition, Count: -1, When: func(req kmsg.Request) bool {
 			for _, t := range req.(*kmsg.FetchRequest).Topics {
 				for _, p := range t.Partitions {
@@ -55,7 +58,8 @@ func unreadableBelow(w *sim.World, partition int32, offset int64) *kfake.FaultHa
 				}
 			}
 			return false
-		}})
+		},
+	})
 }
 
 // endOf is the high watermark of a partition of commands.
@@ -216,15 +220,20 @@ func TestForwardLost(t *testing.T) {
 		sent   int // from the beginning, although the log begins at 10
 		want   string
 	}{
-		{"while nobody runs it", true, 0, 0,
-			"waterclock.commands/0/0: the log of waterclock.commands/0 no longer holds offsets 0 to 9"},
-		{"while it runs", false, 1, 1,
-			"waterclock.commands/0/1: the log of waterclock.commands/0 no longer holds offsets 1 to 9"},
+		{
+			"while nobody runs it", true, 0, 0,
+			"waterclock.commands/0/0: the log of waterclock.commands/0 no longer holds offsets 0 to 9",
+		},
+		{
+			"while it runs", false, 1, 1,
+			"waterclock.commands/0/1: the log of waterclock.commands/0 no longer holds offsets 1 to 9",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := sim.New(t, sim.Options{Seed: 24, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.ForwardMemory = c.memory
 				}})
 				w.Start("a")
@@ -343,8 +352,10 @@ func TestForwardIdle(t *testing.T) {
 		for p := range int32(2) {
 			for _, key := range keysOn(p, "astray", 10) {
 				w.RegisterOn(1-p, key, time.Now().Add(time.Minute))
-				w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Partition: 1 - p, Key: []byte(key),
-					Value: []byte(`{}`)})
+				w.Produce(&kgo.Record{
+					Topic: w.Names.Receipts(), Partition: 1 - p, Key: []byte(key),
+					Value: []byte(`{}`),
+				})
 			}
 		}
 		after, wakeupsAfter := idle()
@@ -439,9 +450,11 @@ func forwardStorm(t *testing.T, seed uint64) {
 		w.RegisterOn(s.astray(key), key, time.Now().Add(time.Duration(1+w.Rand.IntN(180))*time.Second))
 		if i < receipts {
 			r := fired[i]
-			w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Partition: s.astray(string(r.Key)), Key: r.Key,
+			w.Produce(&kgo.Record{
+				Topic: w.Names.Receipts(), Partition: s.astray(string(r.Key)), Key: r.Key,
 				Value: fmt.Appendf(nil, `{"due_id":%q,"channel":"r-x","outcome":"delivered","attempt":1}`,
-					pipelinetest.Header(r, "ce_id"))})
+					pipelinetest.Header(r, "ce_id")),
+			})
 		}
 		if i%20 == 19 {
 			s.blow()

@@ -19,8 +19,10 @@ import (
 // is in flight takes it, can be paused, resumed, acked and cancelled all the same.
 func TestFullState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-x"},
-			Change: func(_ string, o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload }})
+		w := sim.New(t, sim.Options{
+			Partitions: 1, Channels: []string{"r-x"},
+			Change: func(_ string, o *pipeline.Options) { o.Limits.Payload = topics.MaxPayload },
+		})
 		cl := w.Client()
 		defer cl.Close()
 		size := "131072"

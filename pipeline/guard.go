@@ -164,7 +164,8 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 // is, or if nothing shows it. A record that compaction or retention took shows
 // nothing by itself; the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64,
-	error) {
+	error,
+) {
 	if through, epoch := last.Through(); epoch >= 0 {
 		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
 		if err != nil || end >= 0 && end <= through {

@@ -46,8 +46,10 @@ func TestUnreadableBatchWasReadLast(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.Register("l", time.Now().Add(time.Hour))
 		time.Sleep(5 * time.Second)
-		bomb := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value",
-			Zeros: 200 << 20}}}.Batch()
+		bomb := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{
+			Key: []byte("k"), Large: "value",
+			Zeros: 200 << 20,
+		}}}.Batch()
 		w.SendBatch(w.Names.Commands(), 0, bomb)
 		time.Sleep(10 * time.Second)
 		if n := len(w.Dump(w.Names.Rejected())); n != 1 {

@@ -124,10 +124,14 @@ func TestTruncatedInputs(t *testing.T) {
 		epochs     bool // the leader says that the epoch ended earlier
 	}{
 		{"nothing", "", func(*topics.Guard) {}, false},
-		{"another record of commands", "waterclock.commands/0 was read up to",
-			func(g *topics.Guard) { g.Commands.Sum++ }, false},
-		{"another record of receipts", "waterclock.receipts/0 was read up to",
-			func(g *topics.Guard) { g.Receipts.Sum++ }, false},
+		{
+			"another record of commands", "waterclock.commands/0 was read up to",
+			func(g *topics.Guard) { g.Commands.Sum++ }, false,
+		},
+		{
+			"another record of receipts", "waterclock.receipts/0 was read up to",
+			func(g *topics.Guard) { g.Receipts.Sum++ }, false,
+		},
 		{"an epoch that ended before", "the log lost its end at 1 ", func(*topics.Guard) {}, true},
 		{"receipts made again", "receipts in the old one are lost", func(g *topics.Guard) { g.ReceiptsID[0]++ }, false},
 		{"control made again", "", func(g *topics.Guard) { g.ControlID[0]++ }, false},
@@ -137,15 +141,18 @@ func TestTruncatedInputs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.AcceptGaps = accept
 				}})
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 5 {
 					w.Register(fmt.Sprint("k", i), time.Now().Add(time.Hour))
-					w.Produce(&kgo.Record{Topic: w.Names.Receipts(), Key: []byte("k0"),
-						Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`)})
+					w.Produce(&kgo.Record{
+						Topic: w.Names.Receipts(), Key: []byte("k0"),
+						Value: []byte(`{"due_id":"k0@x#0","outcome":"accepted"}`),
+					})
 				}
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
@@ -218,7 +225,8 @@ func TestTruncatedState(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var accept []pipeline.Gap
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.AcceptGaps = accept
 				}})
 				w.Start("a")
@@ -226,8 +234,10 @@ func TestTruncatedState(t *testing.T) {
 				w.Register("x", time.Now().Add(time.Hour))
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
-				st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"),
-					Cache: statestore.NewCache(1 << 20)})
+				st, err := statestore.Open(statestore.Options{
+					Dir: "store/0", FS: w.Disk("a"),
+					Cache: statestore.NewCache(1 << 20),
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -269,8 +279,10 @@ func TestStoreThatAnOlderVersionHasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1})
 		location := func(write []byte) (was []byte) {
-			st, err := statestore.Open(statestore.Options{Dir: "store/0", FS: w.Disk("a"),
-				Cache: statestore.NewCache(1 << 20)})
+			st, err := statestore.Open(statestore.Options{
+				Dir: "store/0", FS: w.Disk("a"),
+				Cache: statestore.NewCache(1 << 20),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

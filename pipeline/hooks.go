@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 )

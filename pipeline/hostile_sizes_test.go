@@ -16,13 +16,17 @@ func TestSkipsFitTheState(t *testing.T) {
 	const topic, takes = "waterclock.state", 100_000
 	p := &Partition{kafka: &session{sizes: sizes{used: map[string]int{topic: takes}}}}
 	p.names.state = topic
-	m := trigger.Machine{Horizon: time.Hour, MisfireAfter: time.Minute,
+	m := trigger.Machine{
+		Horizon: time.Hour, MisfireAfter: time.Minute,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
-		Channel:   func(string) trigger.Channel { return trigger.Channel{} }}
+		Channel:   func(string) trigger.Channel { return trigger.Channel{} },
+	}
 	at := trigger.At(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	from := func(n int) trigger.Origin { return trigger.Origin{Offset: int64(n), Append: at} }
-	spec := &trigger.Spec{Channel: "default", Priority: trigger.Normal, Payload: make([]byte, 12_000),
-		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1m", Start: "2026-01-01T00:01:00.000Z"}}
+	spec := &trigger.Spec{
+		Channel: "default", Priority: trigger.Normal, Payload: make([]byte, 12_000),
+		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1m", Start: "2026-01-01T00:01:00.000Z"},
+	}
 	out := m.Apply(nil, &trigger.Command{Op: trigger.OpRegister, Key: "k", Spec: spec, From: from(0)}, at)
 	if out.Rejected != nil {
 		t.Fatal(out.Rejected)

@@ -43,14 +43,20 @@ var hostileCommands = []string{
 // command was appended, what is decided can be written, read again and armed.
 func TestHostileTimes(t *testing.T) {
 	now := time.Date(2026, 3, 8, 6, 59, 59, 999e6, time.UTC).UnixMilli()
-	times := []int64{now, now - 40*24*3_600_000, -1, math.MinInt64, math.MaxInt64, -62_135_596_800_000,
-		253_402_300_799_999, 1 << 53, 1 << 44}
-	m := trigger.Machine{Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+	times := []int64{
+		now, now - 40*24*3_600_000, -1, math.MinInt64, math.MaxInt64, -62_135_596_800_000,
+		253_402_300_799_999, 1 << 53, 1 << 44,
+	}
+	m := trigger.Machine{
+		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
 		Channel: func(name string) trigger.Channel {
-			return trigger.Channel{Topic: "t", Receipts: name != "default", ReceiptTimeout: time.Hour,
-				Retry: []time.Duration{time.Second}, JitterLow: time.Second}
-		}}
+			return trigger.Channel{
+				Topic: "t", Receipts: name != "default", ReceiptTimeout: time.Hour,
+				Retry: []time.Duration{time.Second}, JitterLow: time.Second,
+			}
+		},
+	}
 	slow := time.Duration(0)
 	for _, appended := range times {
 		for _, at := range []int64{now, -62_135_596_800_000} {
@@ -68,8 +74,10 @@ func TestHostileTimes(t *testing.T) {
 							}
 						}()
 						for n, text := range []string{first, then} {
-							rec := &topics.Record{Topic: "waterclock.commands", Offset: int64(n), Key: []byte("k"),
-								Value: []byte(text), Timestamp: trigger.Instant(appended)}
+							rec := &topics.Record{
+								Topic: "waterclock.commands", Offset: int64(n), Key: []byte("k"),
+								Value: []byte(text), Timestamp: trigger.Instant(appended),
+							}
 							cmd, err := topics.DecodeCommand(rec, topics.Limits{}, nil)
 							if err != nil {
 								continue

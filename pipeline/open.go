@@ -187,8 +187,10 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.kafka.produce(ctx, &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard,
-			Value: guard})
+		p.kafka.produce(ctx, &kgo.Record{
+			Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard,
+			Value: guard,
+		})
 	}
 	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
 	p.kafka.produce(ctx, r)

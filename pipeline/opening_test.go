@@ -57,8 +57,10 @@ func TestRefusesToBeEnded(t *testing.T) {
 			w.Cluster.KeepControl()
 			return refuseProducers(req.(*kmsg.DescribeProducersRequest), bad), nil, true
 		})
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Topic: bad,
-			Err: kerr.TopicAuthorizationFailed, Count: -1})
+		w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Topic: bad,
+			Err: kerr.TopicAuthorizationFailed, Count: -1,
+		})
 		w.Start("a")
 		w.AwaitOwners()
 		openings := w.Heard("openings")
@@ -78,8 +80,10 @@ func TestSilentWhenOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSick(t)
 		w.Kill("a")
-		silent := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: w.Names.Due("bad"),
-			Err: kerr.LeaderNotAvailable, Count: -1})
+		silent := w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: w.Names.Due("bad"),
+			Err: kerr.LeaderNotAvailable, Count: -1,
+		})
 		begin := time.Now()
 		w.Start("a")
 		w.AwaitOwners()

@@ -22,8 +22,10 @@ func TestPartitionThatBelongsToNobody(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 4})
 		var forget atomic.Bool
 		forget.Store(true)
-		balancer := &forgetful{GroupBalancer: kgo.CooperativeStickyBalancer(), topic: w.Names.Commands(),
-			forget: &forget}
+		balancer := &forgetful{
+			GroupBalancer: kgo.CooperativeStickyBalancer(), topic: w.Names.Commands(),
+			forget: &forget,
+		}
 		leader := w.Client(kgo.ConsumerGroup(w.Names.Prefix+"engine"), kgo.ConsumeTopics(w.Names.Commands()),
 			kgo.Balancers(balancer), kgo.DisableAutoCommit())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -53,7 +55,8 @@ type forgetful struct {
 }
 
 func (f *forgetful) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer,
-	map[string]struct{}, error) {
+	map[string]struct{}, error,
+) {
 	b, err := kgo.NewConsumerBalancer(f, members)
 	if err != nil {
 		return nil, nil, err

@@ -26,8 +26,10 @@ func TestOutage(t *testing.T) {
 		{"cut off", func(_ *sim.World, n *sim.Node) func() { n.Hang(); n.Cut(); return n.Heal }},
 		{"gone", func(_ *sim.World, n *sim.Node) func() { n.Refuse(); return n.Heal }},
 		{"refusing", func(w *sim.World, _ *sim.Node) func() {
-			return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.EndTxn},
-				Err: kerr.ClusterAuthorizationFailed, Count: 1 << 30}).Remove
+			return w.Cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.InitProducerID, kmsg.Produce, kmsg.EndTxn},
+				Err:  kerr.ClusterAuthorizationFailed, Count: 1 << 30,
+			}).Remove
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { away(t, c.hit) }) })

@@ -80,8 +80,10 @@ func sizeOf(r *kgo.Record) int {
 // kept is a copy of what is sent of a record: the record itself would keep its
 // whole fetched batch in memory.
 func kept(r *kgo.Record) *kgo.Record {
-	k := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
-		Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Headers: slices.Clone(r.Headers)}
+	k := &kgo.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
+		Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Headers: slices.Clone(r.Headers),
+	}
 	for i := range k.Headers {
 		k.Headers[i].Value = bytes.Clone(k.Headers[i].Value)
 	}

@@ -26,8 +26,10 @@ func onEach(t *testing.T, partitions int32, test func(t *testing.T, w *pipelinet
 			t.Skip("needs a JVM")
 		}
 		brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
-		test(t, pipelinetest.New(t, pipelinetest.Options{Partitions: partitions, Channels: []string{"orders"},
-			Addresses: brokers, Prefix: fmt.Sprintf("t%x.", rand.Uint32())}))
+		test(t, pipelinetest.New(t, pipelinetest.Options{
+			Partitions: partitions, Channels: []string{"orders"},
+			Addresses: brokers, Prefix: fmt.Sprintf("t%x.", rand.Uint32()),
+		}))
 	})
 }
 

@@ -104,8 +104,10 @@ func (o *Process) output() output.Config {
 			byKey[lane] = byKey[lane] || s.ByKey
 		}
 	}
-	return output.Config{Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Manage: o.ManageTopics,
-		Replication: o.Replication, ByKey: byKey, Logger: o.Logger}
+	return output.Config{
+		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Manage: o.ManageTopics,
+		Replication: o.Replication, ByKey: byKey, Logger: o.Logger,
+	}
 }
 
 // decompressor bounds what a client decompresses, batch by batch.

@@ -43,8 +43,10 @@ func newQuotas(o *Process) *quotas {
 	if o.Quota == nil {
 		return nil
 	}
-	return &quotas{of: o.Quota, share: 1 / float64(o.Partitions), pending: map[string]int64{},
-		buckets: map[string]*bucket{}}
+	return &quotas{
+		of: o.Quota, share: 1 / float64(o.Partitions), pending: map[string]int64{},
+		buckets: map[string]*bucket{},
+	}
 }
 
 // count finds out what tenants with a bound have pending.
@@ -112,8 +114,10 @@ const (
 )
 
 func quotaError(tenant, limit, value string) *trigger.Error {
-	return &trigger.Error{Code: trigger.CodeQuotaExceeded,
-		Msg: fmt.Sprintf("tenant %s is at its limit tenants.%s.%s, %s", tenant, tenant, limit, value)}
+	return &trigger.Error{
+		Code: trigger.CodeQuotaExceeded,
+		Msg:  fmt.Sprintf("tenant %s is at its limit tenants.%s.%s, %s", tenant, tenant, limit, value),
+	}
 }
 
 func (q *quotas) spend(tenant string, rate float64, at trigger.Instant) bool {

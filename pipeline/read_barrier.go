@@ -36,8 +36,10 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 // demand is what wants to fire.
 func (p *Partition) demand() barrier.Demand {
 	due, ok := p.timers.wheel.Next()
-	return barrier.Demand{InWheel: ok, Wheel: trigger.Instant(due), Ready: p.timers.ready.Newest(),
-		Held: p.timers.ready.HeldNewest()}
+	return barrier.Demand{
+		InWheel: ok, Wheel: trigger.Instant(due), Ready: p.timers.ready.Newest(),
+		Held: p.timers.ready.HeldNewest(),
+	}
 }
 
 // answerBarrier asks Kafka one question of the barrier.

@@ -19,7 +19,8 @@ const readRangeWithin = 2 * time.Minute
 // It returns without an error only when all of it was seen, or is known to be
 // hidden for good: silence alone may be a broker that is slow.
 func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64,
-	f func(*kgo.Record)) error {
+	f func(*kgo.Record),
+) error {
 	if from >= to {
 		return nil
 	}
@@ -52,8 +53,10 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 				continue
 			}
 			if !p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
-				return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
-					Err: fe.Err}
+				return &kafkapart.FetchError{
+					At:  kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+					Err: fe.Err,
+				}
 			}
 		}
 		if fs.NumRecords() == 0 {

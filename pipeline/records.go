@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -17,8 +18,10 @@ func recordWith(r *kgo.Record, headers []trigger.Header) topics.Record {
 	for _, h := range r.Headers {
 		headers = append(headers, trigger.Header(h))
 	}
-	return topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
-		Key: r.Key, Value: r.Value, Headers: headers}
+	return topics.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
+		Key: r.Key, Value: r.Value, Headers: headers,
+	}
 }
 
 // kgoHeaders are the same headers as kgo spells them.

@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -11,7 +13,8 @@ import (
 // refuse rejects a record that could not be decoded, or that a gateway has
 // refused already. op is 0 where it is not known.
 func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error,
-	actor string) error {
+	actor string,
+) error {
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	e := &entry{key: about}
 	if key, err := trigger.ParseKey(rec.Key); err == nil {
@@ -42,12 +45,15 @@ func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Rec
 // reject writes the original bytes to topic rejected.
 func (p *Partition) reject(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
 	key, value, headers := topics.RejectedWithin(rec, refusal, p.most(p.opts.Names.Rejected()))
-	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value,
-		Headers: kgoHeaders(headers)})
+	p.produce(ctx, t, &kgo.Record{
+		Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value,
+		Headers: kgoHeaders(headers),
+	})
 }
 
 func asError(err error) *trigger.Error {
-	if e, ok := err.(*trigger.Error); ok {
+	e := &trigger.Error{}
+	if errors.As(err, &e) {
 		return e
 	}
 	return &trigger.Error{Code: trigger.CodeInvalid, Msg: err.Error()}

@@ -33,8 +33,13 @@ func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{nil, ""}, {errors.New("a broker went away"), ""}, {ErrGap, refusedGap}, {topics.ErrNewer, refusedFormat},
-		{errSecondWriter, RefusedWriter}} {
+	}{
+		{nil, ""},
+		{errors.New("a broker went away"), ""},
+		{ErrGap, refusedGap},
+		{topics.ErrNewer, refusedFormat},
+		{errSecondWriter, RefusedWriter},
+	} {
 		if got := Refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
@@ -47,8 +52,13 @@ func TestOwnedBy(t *testing.T) {
 	for _, c := range []struct {
 		owner, takes string
 		refused      bool
-	}{{"", "", false}, {"ours", "", false}, {"theirs", "", true}, {"theirs", "theirs", false},
-		{"theirs", "another", true}} {
+	}{
+		{"", "", false},
+		{"ours", "", false},
+		{"theirs", "", true},
+		{"theirs", "theirs", false},
+		{"theirs", "another", true},
+	} {
 		o := &Options{Group: "ours", TakeOverGroup: c.takes}
 		if err := o.ownedBy(c.owner); errors.Is(err, ErrForeignGroup) != c.refused {
 			t.Errorf("%+v: %v", c, err)
@@ -58,11 +68,15 @@ func TestOwnedBy(t *testing.T) {
 
 // TestTooLarge: a change is refused whose state would not fit into its topic.
 func TestTooLarge(t *testing.T) {
-	p := &Partition{names: ownNames{state: "state"},
-		kafka: &session{sizes: sizes{used: map[string]int{"state": 20 << 10}}}}
+	p := &Partition{
+		names: ownNames{state: "state"},
+		kafka: &session{sizes: sizes{used: map[string]int{"state": 20 << 10}}},
+	}
 	for payload, refused := range map[int]bool{1 << 10: false, 15 << 10: true} {
-		s := &trigger.State{Key: "k", Status: trigger.Pending,
-			Spec: trigger.Spec{Payload: bytes.Repeat([]byte{'x'}, payload)}}
+		s := &trigger.State{
+			Key: "k", Status: trigger.Pending,
+			Spec: trigger.Spec{Payload: bytes.Repeat([]byte{'x'}, payload)},
+		}
 		if err := p.tooLarge(&trigger.Outcome{State: s}); (err != nil) != refused {
 			t.Errorf("a payload of %d bytes: %v", payload, err)
 		}
@@ -73,12 +87,16 @@ func TestTooLarge(t *testing.T) {
 // answer is waited for.
 func TestPutOff(t *testing.T) {
 	for _, u := range []*output.Unhealthy{{Reason: "refused"}, {Reason: "away", Silent: true}} {
-		p := &Partition{machine: trigger.Machine{Horizon: time.Hour,
+		p := &Partition{machine: trigger.Machine{
+			Horizon:   time.Hour,
 			Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
-			Channel:   func(string) trigger.Channel { return trigger.Channel{} }}}
+			Channel:   func(string) trigger.Channel { return trigger.Channel{} },
+		}}
 		spec := &trigger.Spec{When: trigger.When{Kind: trigger.WhenInstant, FireAt: 1000}, Priority: trigger.Normal}
-		s := p.machine.Apply(nil, &trigger.Command{Op: trigger.OpRegister, Key: "k", Spec: spec,
-			From: trigger.Origin{Append: 500}}, 500).State
+		s := p.machine.Apply(nil, &trigger.Command{
+			Op: trigger.OpRegister, Key: "k", Spec: spec,
+			From: trigger.Origin{Append: 500},
+		}, 500).State
 		dead := 0
 		for range 30 {
 			for _, tm := range s.Timers(nil) {

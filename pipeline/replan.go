@@ -63,8 +63,10 @@ func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	}
 	sn := p.store.Snapshot()
 	defer sn.Close()
-	s := replanShare{p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned,
-		moves: w.moved + w.batch.size(maxMoves)}
+	s := replanShare{
+		p: p, t: t, w: w, until: time.Now().Add(replanTime), maxScanned: w.scanned + replanScanned,
+		moves: w.moved + w.batch.size(maxMoves),
+	}
 	s.written(ctx)
 	before := w.moved
 	err := s.walk(ctx, sn)

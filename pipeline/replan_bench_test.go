@@ -23,10 +23,12 @@ import (
 // zones=all: spread over 16 zones, of which one has other rules. zones=moved:
 // all in that one, and every trigger moves.
 func BenchmarkReplan(b *testing.B) {
-	all := []string{"Asia/Almaty", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "UTC", "Europe/London",
+	all := []string{
+		"Asia/Almaty", "America/New_York", "Europe/Berlin", "Asia/Tokyo", "UTC", "Europe/London",
 		"Asia/Kolkata", "America/Sao_Paulo",
 		"Australia/Sydney", "Africa/Cairo", "America/Chicago", "Europe/Paris", "Asia/Shanghai", "America/Santiago",
-		"Africa/Lagos", "Pacific/Auckland"}
+		"Africa/Lagos", "Pacific/Auckland",
+	}
 	for _, c := range []struct {
 		name  string
 		zones []string
@@ -58,8 +60,10 @@ func replanOnce(b *testing.B, zones []string) {
 			i += at
 			return fmt.Sprintf("series-%07d", i),
 				fmt.Sprintf(`{"op":"register","recurrence":"%s","start":"2030-01-01T%02d:%02d","timezone":%q,"payload":"%064d"}`,
-					[]string{"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE", "FREQ=MONTHLY;BYMONTHDAY=-1",
-						"cron:30 9 * * 1-5"}[i%4], i%24, i%60, zones[i%len(zones)], i)
+					[]string{
+						"FREQ=DAILY", "FREQ=WEEKLY;BYDAY=MO,WE", "FREQ=MONTHLY;BYMONTHDAY=-1",
+						"cron:30 9 * * 1-5",
+					}[i%4], i%24, i%60, zones[i%len(zones)], i)
 		})
 	}
 	for pending(node) < int64(n) {

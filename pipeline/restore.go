@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
@@ -68,7 +69,8 @@ const nearEnd = 1000
 
 // reading returns what reads topic state from r.Next on: all there is.
 func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error),
-	done func(), err error) {
+	done func(), err error,
+) {
 	if end-r.Next <= nearEnd {
 		next := r.Next
 		return func(ctx context.Context) (fs kgo.Fetches, err error) {

@@ -38,11 +38,13 @@ func TestRestoreBrokenOff(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at batch %d", blow.name, at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					var passes, strike, read atomic.Int64
-					w := sim.New(t, sim.Options{Seed: uint64(at), Partitions: 1,
+					w := sim.New(t, sim.Options{
+						Seed: uint64(at), Partitions: 1,
 						Change: func(_ string, o *pipeline.Options) {
 							pipeline.RestoreInChunks(o, 16)
 							o.Listener = readHow{o.Listener, &read}
-						}})
+						},
+					})
 					w.OnStep(func(_ string, _ int32, step string) {
 						if step == "restore" {
 							if passes.Add(1) == strike.Load() {

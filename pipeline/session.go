@@ -167,8 +167,10 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 		if s.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
 			continue // unreadable.go finds out
 		}
-		return nil, &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
-			Err: fe.Err}
+		return nil, &kafkapart.FetchError{
+			At:  kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+			Err: fe.Err,
+		}
 	}
 	records := fs.Records()
 	if len(records) == 0 && len(s.scan.suspects) > 0 {

@@ -26,8 +26,10 @@ func newSession(t *testing.T, opts ...kgo.Opt) (s *session, release func()) {
 	t.Cleanup(c.Close)
 	opt, held, release := producertest.HoldFiling()
 	opts = append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.MetadataMaxAge(time.Hour), opt)
-	s, err = openSession(testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second,
-		Kafka: opts}), 0)
+	s, err = openSession(testProcess(t, Options{
+		TransactionTimeout: time.Minute, FetchMaxWait: time.Second,
+		Kafka: opts,
+	}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +95,10 @@ func TestFollowAtOnce(t *testing.T) {
 			fetched <- len(req.(*kmsg.FetchRequest).Topics)
 			return nil, nil, false
 		})
-		s, err := openSession(testProcess(t, Options{TransactionTimeout: time.Minute, FetchMaxWait: time.Second,
-			Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(network.DialContext)}}), 0)
+		s, err := openSession(testProcess(t, Options{
+			TransactionTimeout: time.Minute, FetchMaxWait: time.Second,
+			Kafka: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:9092"), kgo.Dialer(network.DialContext)},
+		}), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,8 +58,10 @@ func (s *sizes) forKgo(topic string) int32 { return int32(max(s.of(topic), 512))
 // little to say what does not fit.
 func (p *Partition) learnSizes(ctx context.Context) error {
 	n := p.opts.Names
-	floors := map[string]int{n.State(): stateFloor(p.opts.Partitions), n.Events(): topics.MinRecordBytes,
-		n.Rejected(): topics.MinRecordBytes, n.DeadLetter(): topics.MinRecordBytes}
+	floors := map[string]int{
+		n.State(): stateFloor(p.opts.Partitions), n.Events(): topics.MinRecordBytes,
+		n.Rejected(): topics.MinRecordBytes, n.DeadLetter(): topics.MinRecordBytes,
+	}
 	all := p.dueTopics.Sizes
 	if err := all.Learn(ctx, output.SizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
 		p.log.Debug("what topics take is not known; going by Kafka's default", "error", err)
@@ -111,8 +113,10 @@ func recordBytes(r *kgo.Record) int {
 // owner forwards the same records.
 const maxForwarded = output.MaxBatchBytes - 1<<10
 
-var errNotForwarded = &trigger.Error{Code: trigger.CodeTooLarge,
-	Msg: "the record stands on another partition than its key's, and is too large to be forwarded"}
+var errNotForwarded = &trigger.Error{
+	Code: trigger.CodeTooLarge,
+	Msg:  "the record stands on another partition than its key's, and is too large to be forwarded",
+}
 
 // stateRoom is left for what a state grows by between commands: occurrences in
 // flight, 128 at most, and firings remembered.
@@ -134,8 +138,10 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	}
 	b, err := topics.AppendState(nil, out.State)
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
-		return &trigger.Error{Code: trigger.CodeTooLarge,
-			Msg: "the trigger with what is in flight of it would not fit into a record"}
+		return &trigger.Error{
+			Code: trigger.CodeTooLarge,
+			Msg:  "the trigger with what is in flight of it would not fit into a record",
+		}
 	}
 	return nil
 }
@@ -146,8 +152,10 @@ const skipBytes = 32
 // addsNothing are the ops that make a record no larger, but for the note of a
 // pause, for which there is room: a trigger that what is in flight has filled must
 // still be stopped by its owner.
-var addsNothing = map[trigger.Op]bool{trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true,
-	trigger.OpPause: true, trigger.OpResume: true}
+var addsNothing = map[trigger.Op]bool{
+	trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true,
+	trigger.OpPause: true, trigger.OpResume: true,
+}
 
 // contentBytes is what of a Spec may be large.
 func contentBytes(s *trigger.Spec) int {

@@ -41,8 +41,10 @@ func makePoison(w *pipelinetest.World) (all []*poison) {
 	add := func(name, topic string, rec rawbatch.Record) {
 		all = append(all, &poison{name: name, topic: topic, rec: rec})
 	}
-	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "not UTF-8": "\xff",
-		"quotes": `"`} {
+	for kind, unit := range map[string]string{
+		"letters": "k", "control characters": "\x01", "not UTF-8": "\xff",
+		"quotes": `"`,
+	} {
 		for _, n := range []int{256, 80_000, 300_000, 996_000, 1_100_000, 3_000_000} {
 			key, value := []byte(strings.Repeat(unit, n)), []byte(`{"op":"register","delay":"1s"}`)
 			add(fmt.Sprintf("key of %d %s", n, kind), w.Names.Commands(), rawbatch.Record{Key: key, Value: value})
@@ -55,13 +57,19 @@ func makePoison(w *pipelinetest.World) (all []*poison) {
 	}
 	for i := range 2 { // at home, and not
 		big := bytes.Repeat([]byte{0xff, 1}, 2_500_000)
-		add(fmt.Sprint("value ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-value-", i)),
-			Value: big})
-		add(fmt.Sprint("header ", i), w.Names.Commands(), rawbatch.Record{Key: []byte(fmt.Sprint("poison-header-", i)),
-			Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: big}}})
+		add(fmt.Sprint("value ", i), w.Names.Commands(), rawbatch.Record{
+			Key:   []byte(fmt.Sprint("poison-value-", i)),
+			Value: big,
+		})
+		add(fmt.Sprint("header ", i), w.Names.Commands(), rawbatch.Record{
+			Key:   []byte(fmt.Sprint("poison-header-", i)),
+			Value: []byte("{}"), Headers: []kgo.RecordHeader{{Key: "wc-delay", Value: big}},
+		})
 		add(fmt.Sprint("header name ", i), w.Names.Commands(),
-			rawbatch.Record{Key: []byte(fmt.Sprint("poison-name-", i)), Value: []byte("{}"),
-				Headers: []kgo.RecordHeader{{Key: string(big)}}})
+			rawbatch.Record{
+				Key: []byte(fmt.Sprint("poison-name-", i)), Value: []byte("{}"),
+				Headers: []kgo.RecordHeader{{Key: string(big)}},
+			})
 	}
 	// no int holds the number
 	for i, rule := range []string{"cron:0 0 9223372036854775808W * *", "cron:0 0 * * 18446744073709551615#1"} {
@@ -145,8 +153,10 @@ func checkPoison(t *testing.T, w *pipelinetest.World, all []*poison) {
 func TestSmallTopics(t *testing.T) { onEach(t, 1, smallTopics) }
 
 func smallTopics(t *testing.T, w *pipelinetest.World) {
-	for topic, bytes := range map[string]string{w.Names.Events(): "20000", w.Names.Rejected(): "20000",
-		w.Names.State(): "150000"} {
+	for topic, bytes := range map[string]string{
+		w.Names.Events(): "20000", w.Names.Rejected(): "20000",
+		w.Names.State(): "150000",
+	} {
 		w.Configure(topic, "max.message.bytes", bytes)
 	}
 	w.Start("a", func(o *pipeline.Options) { o.Limits.Payload, o.EventsPayload = topics.MaxPayload, true })
@@ -227,8 +237,10 @@ func TestUnknownSizes(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) {
 			o.ManageTopics, o.FetchMaxWait, o.Limits.Payload = false, time.Second, topics.MaxPayload
 		}})
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed,
-			Count: -1})
+		w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed,
+			Count: -1,
+		})
 		if err := w.Cluster.CreateTopic(w.Names.Due("bad"), w.P,
 			map[string]string{"message.timestamp.type": "LogAppendTime", "max.message.bytes": "100000"}); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,8 @@ func TestSlowRestore(t *testing.T) {
 			t.Logf("seed %d", seed)
 			synctest.Test(t, func(t *testing.T) {
 				var slow late
-				w := sim.New(t, sim.Options{Seed: seed, Partitions: 1, Tombstones: time.Hour,
+				w := sim.New(t, sim.Options{
+					Seed: seed, Partitions: 1, Tombstones: time.Hour,
 					Change: func(name string, o *pipeline.Options) {
 						o.Machine.Horizon, o.MaxAway, o.Heartbeat = 10*time.Minute, 30*time.Minute, 10*time.Minute
 						if c.name == "standby" {
@@ -46,7 +47,8 @@ func TestSlowRestore(t *testing.T) {
 						if name == "b" {
 							o.Kafka = append(o.Kafka, slow.options()...)
 						}
-					}})
+					},
+				})
 				w.Start("a")
 				w.AwaitOwners()
 				due := time.Now().Add(8 * time.Hour)
@@ -89,14 +91,16 @@ func TestSlowRestore(t *testing.T) {
 // far ahead the clock of its node is.
 func TestStandbyWithAClockAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 2, Tombstones: time.Hour,
+		w := sim.New(t, sim.Options{
+			Partitions: 2, Tombstones: time.Hour,
 			Change: func(name string, o *pipeline.Options) {
 				o.Standby, o.MaxAway = 1, 30*time.Minute
 				if name == "b" {
 					o.Now = func() time.Time { return time.Now().Add(30 * time.Hour) }
 					o.MaxClockOffset = 100 * time.Hour
 				}
-			}})
+			},
+		})
 		w.Epsilon = time.Second
 		w.Start("a")
 		w.AwaitOwners()

@@ -118,14 +118,16 @@ func TestStandbyFailpoints(t *testing.T) {
 func TestStandbyNeverStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		behind := time.Duration(0)
-		w := sim.New(t, sim.Options{Seed: 22, Partitions: 2, Tombstones: time.Hour,
+		w := sim.New(t, sim.Options{
+			Seed: 22, Partitions: 2, Tombstones: time.Hour,
 			Change: func(name string, o *pipeline.Options) {
 				o.Standby = 1
 				o.Machine.Horizon, o.MaxAway = 10*time.Minute, 30*time.Minute
 				if name == "b" {
 					o.Now, o.MaxClockOffset = func() time.Time { return time.Now().Add(-behind) }, 24*time.Hour
 				}
-			}})
+			},
+		})
 		w.Start("a")
 		w.Start("b")
 		shared(t, w, 2, time.Minute)

@@ -35,8 +35,10 @@ func TestStepsAreHeard(t *testing.T) {
 		time.Sleep(time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		turn := []pipeline.Step{pipeline.StepBegin, pipeline.StepApply, pipeline.StepAdvance, pipeline.StepEmit,
-			pipeline.StepFlush, pipeline.StepEnd, pipeline.StepCommitted, pipeline.StepStored, pipeline.StepPoll}
+		turn := []pipeline.Step{
+			pipeline.StepBegin, pipeline.StepApply, pipeline.StepAdvance, pipeline.StepEmit,
+			pipeline.StepFlush, pipeline.StepEnd, pipeline.StepCommitted, pipeline.StepStored, pipeline.StepPoll,
+		}
 		at := 0
 		for _, step := range heard {
 			if at < len(turn) && step == string(turn[at]) {
@@ -54,7 +56,8 @@ func TestStepsAreHeard(t *testing.T) {
 func TestWaitingForDueTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-			o *pipeline.Options) {
+			o *pipeline.Options,
+		) {
 			o.HangAfter = time.Second
 		}})
 		a := w.Start("a")

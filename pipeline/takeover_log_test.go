@@ -27,8 +27,10 @@ func TestTakeOverIsLogged(t *testing.T) {
 		w.Kill("a")
 		w.Start("b")
 		w.AwaitOwners()
-		for _, want := range []string{`msg="taking the partition over"`, "from=a", "term=2",
-			`msg="the partition is open"`, "after="} {
+		for _, want := range []string{
+			`msg="taking the partition over"`, "from=a", "term=2",
+			`msg="the partition is open"`, "after=",
+		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %s:\n%s", want, log.String())
 			}

@@ -145,7 +145,8 @@ func TestStormWhileRestoring(t *testing.T) {
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 34, Change: func(_ string,
-			o *pipeline.Options) {
+			o *pipeline.Options,
+		) {
 			o.HangAfter = 20 * time.Second
 		}})
 		var once sync.Once

@@ -18,8 +18,12 @@ func BenchmarkTraceOfACommand(b *testing.B) {
 		name        string
 		tracer      *tracing.Tracer
 		traceparent string
-	}{{"off", nil, at + "1"}, {"on, no header", on, ""}, {"on, not sampled", on, at + "0"},
-		{"on, sampled", on, at + "1"}} {
+	}{
+		{"off", nil, at + "1"},
+		{"on, no header", on, ""},
+		{"on, not sampled", on, at + "0"},
+		{"on, sampled", on, at + "1"},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := &Partition{opts: &Process{Options: Options{Tracing: c.tracer}}}
 			rec := &topics.Record{Topic: "waterclock.commands", Key: []byte("k")}

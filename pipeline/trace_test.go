@@ -36,7 +36,9 @@ func traces(t *testing.T, w *pipelinetest.World) {
 	due, events := w.Tail(w.Names.Due("orders")), w.Tail(w.Names.Events())
 	quiet := "00-" + foreignTrace + "-" + foreignSpan + "-00"
 	for _, c := range []struct{ key, traceparent, want string }{
-		{"none", "", ""}, {"quiet", quiet, quiet}, {"garbled", foreignCalls + "0", ""},
+		{"none", "", ""},
+		{"quiet", quiet, quiet},
+		{"garbled", foreignCalls + "0", ""},
 		{"followed", foreignCalls, "span"},
 	} {
 		var headers []kgo.RecordHeader
@@ -116,8 +118,10 @@ func TestTraceOfAbortedTurn(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 4, Change: func(_ string, o *pipeline.Options) { o.Tracing = tracer }})
 		w.Start("a")
 		w.AwaitOwners()
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Events(), Err: kerr.MessageTooLarge,
-			Count: 1})
+		w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Events(), Err: kerr.MessageTooLarge,
+			Count: 1,
+		})
 		w.SendTo(w.Home("k"), "k", `{"op":"register","delay":"1h"}`,
 			kgo.RecordHeader{Key: "traceparent", Value: []byte(foreignCalls)})
 		time.Sleep(time.Minute)
@@ -126,8 +130,10 @@ func TestTraceOfAbortedTurn(t *testing.T) {
 			names = append(names, s.Name+"|"+s.Failed)
 		}
 		commands := "process " + w.Names.Commands() + "|"
-		if want := []string{commands + "turn given up: produce", "turn|turn given up: produce", commands,
-			"turn|"}; !slices.Equal(names, want) {
+		if want := []string{
+			commands + "turn given up: produce", "turn|turn given up: produce", commands,
+			"turn|",
+		}; !slices.Equal(names, want) {
 			t.Errorf("spans %q, want %q", names, want)
 		}
 	})
@@ -142,8 +148,10 @@ func refusedByAGateway(t *testing.T, w *pipelinetest.World) {
 	w.Send("acme/t", `{"op":"register","delay":"1h"}`)
 	before := events.Event("acme/t", trigger.Registered)
 	for _, key := range []string{"default/acme/t/", "blue/acme/t/"} {
-		rec := topics.Refusal{Code: trigger.CodeNotFound, Actor: "svc",
-			Detail: "another tenant's trigger: GET /v1/triggers/{id}"}.Record(key)
+		rec := topics.Refusal{
+			Code: trigger.CodeNotFound, Actor: "svc",
+			Detail: "another tenant's trigger: GET /v1/triggers/{id}",
+		}.Record(key)
 		w.SendTo(topics.Partition(rec.Key, w.P), key, string(rec.Value),
 			kgo.RecordHeader{Key: rec.Headers[0].Key, Value: rec.Headers[0].Value})
 		e := events.Event(key, trigger.Rejected)

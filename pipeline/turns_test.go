@@ -29,9 +29,9 @@ func TestHerd(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var turns atomic.Int64
-		var w *sim.World
-		w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-			o *pipeline.Options) {
+		var w *sim.World = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
+			o *pipeline.Options,
+		) {
 			o.MaxTurnRecords = most
 		}})
 		w.Start("a")
@@ -277,7 +277,8 @@ func TestLateness(t *testing.T) {
 		t.Run(fmt.Sprint("interval ", interval), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options) {
+					o *pipeline.Options,
+				) {
 					o.MinInterval = interval
 				}})
 				w.MaxLate = max(2*interval, 0) + 10*time.Millisecond

@@ -41,8 +41,10 @@ func TestSickTopicWhileCatchingUp(t *testing.T) {
 				time.Sleep(time.Second)
 				_ = w.Stop("a")
 				time.Sleep(3 * time.Hour)
-				denied := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
-					Err: kerr.TopicAuthorizationFailed, Count: -1})
+				denied := w.Cluster.Fault(kfake.Fault{
+					Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+					Err: kerr.TopicAuthorizationFailed, Count: -1,
+				})
 				w.Start("a")
 				w.AwaitOwners()
 				time.Sleep(12 * time.Minute)

@@ -37,22 +37,32 @@ var sicknesses = []struct {
 		}
 	}},
 	{name: "denied", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
-			Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.TopicAuthorizationFailed, Count: -1,
+		}).Remove
 	}},
 	{name: "too small for the record", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
-			Err: kerr.MessageTooLarge, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.MessageTooLarge, Count: -1,
+		}).Remove
 	}},
 	{name: "with too few replicas", begin: func(_ *testing.T, w *sim.World) func() {
-		return w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
-			Err: kerr.NotEnoughReplicas, Count: -1}).Remove
+		return w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.NotEnoughReplicas, Count: -1,
+		}).Remove
 	}, found: 8 * time.Second, ends: true},
 	{name: "without a leader", begin: func(_ *testing.T, w *sim.World) func() {
-		known := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: w.Names.Due("bad"),
-			Partitions: []int32{0, 1}, Err: kerr.LeaderNotAvailable, Count: -1})
-		leads := w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
-			Err: kerr.NotLeaderForPartition, Count: -1})
+		known := w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Metadata}, Topic: w.Names.Due("bad"),
+			Partitions: []int32{0, 1}, Err: kerr.LeaderNotAvailable, Count: -1,
+		})
+		leads := w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: w.Names.Due("bad"),
+			Err: kerr.NotLeaderForPartition, Count: -1,
+		})
 		return func() { known.Remove(); leads.Remove() }
 	}, found: 8 * time.Second, ends: true},
 }
@@ -170,7 +180,6 @@ func TestSickTopicForEver(t *testing.T) {
 					!strings.Contains(id, "b") {
 					t.Errorf("dead letter of %s, ce_id %q", dead[0].Key, id)
 				}
-
 			})
 		})
 	}

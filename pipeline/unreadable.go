@@ -68,8 +68,10 @@ type batchScan struct {
 }
 
 func newBatchScan(r *kafkapart.Reader, o *Process) *batchScan {
-	return &batchScan{reader: r, decompress: o.decompressor(), damagedFor: o.damagedFor(),
-		suspects: map[kafkapart.TopicPartition]*suspicion{}}
+	return &batchScan{
+		reader: r, decompress: o.decompressor(), damagedFor: o.damagedFor(),
+		suspects: map[kafkapart.TopicPartition]*suspicion{},
+	}
 }
 
 // suspect notes an error of a fetch that may be a batch's fault; false says that
@@ -101,7 +103,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			return err
 		}
 		if next == offset {
-			stands := s.err == errStands
+			stands := errors.Is(s.err, errStands)
 			if err := p.wait(at, s, found); err != nil {
 				return err
 			}
@@ -138,7 +140,8 @@ func (p *Partition) resetInputs() {
 // passInRange is passUnreadable for who looks back at a log: commands and
 // receipts were refused in their turn, and what is wrong with settings is in the log.
 func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64,
-	error) {
+	error,
+) {
 	s := p.kafka.scan.suspects[at]
 	if s == nil || time.Now().Before(s.next) {
 		return offset, nil
@@ -171,7 +174,7 @@ func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unre
 		s.next = time.Now().Add(time.Second)
 		return nil
 	}
-	if s.err == errStands { // an open transaction, or a slow broker
+	if errors.Is(s.err, errStands) { // an open transaction, or a slow broker
 		delete(p.kafka.scan.suspects, at)
 		return nil
 	}
@@ -261,8 +264,10 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 	refusal := u.refusal()
 	out := p.machine.Reject(nil, refusal, "")
 	p.applyDecision(ctx, t, &entry{}, &out)
-	p.produce(ctx, t, &kgo.Record{Topic: p.opts.Names.Rejected(), Partition: p.id,
-		Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal))})
+	p.produce(ctx, t, &kgo.Record{
+		Topic: p.opts.Names.Rejected(), Partition: p.id,
+		Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal)),
+	})
 	p.opts.Listener.Command("", string(refusal.Code))
 }
 
@@ -271,7 +276,8 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 // can be read, or is damaged and may yet be whole. What is hidden from every
 // reader is passed over without a word.
 func (s *batchScan) unreadableFrom(ctx context.Context, at kafkapart.TopicPartition, offset int64) ([]unreadable, int64,
-	error) {
+	error,
+) {
 	p, err := s.reader.TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
 	if err != nil || p == nil {
 		return nil, offset, err
@@ -312,7 +318,8 @@ var codecs = [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
 func examine(b *kafkapart.Batch, at kafkapart.TopicPartition, d kgo.Decompressor) (u unreadable, bad bool) {
 	u = unreadable{code: trigger.CodeInvalid, UnreadableBatch: topics.UnreadableBatch{
 		Topic: at.Topic, Partition: at.Partition, First: b.First(), Last: b.Last(), Records: b.Count(),
-		Bytes: len(b.Bytes), Codec: fmt.Sprint(b.Codec())}}
+		Bytes: len(b.Bytes), Codec: fmt.Sprint(b.Codec()),
+	}}
 	if n := b.Codec(); n < len(codecs) {
 		u.Codec = codecs[n]
 	}
@@ -322,12 +329,14 @@ func examine(b *kafkapart.Batch, at kafkapart.TopicPartition, d kgo.Decompressor
 	}
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.Partition, p.RecordBatches = at.Partition, b.Bytes
-	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: b.First(), Topic: at.Topic,
-		Partition: at.Partition}, &p, d, nil)
-	switch bound := (*decompress.Bound)(nil); {
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: b.First(), Topic: at.Topic,
+		Partition: at.Partition,
+	}, &p, d, nil)
+	switch {
 	case errors.Is(fp.Err, kgo.ErrMaxDecompress):
 		most := ""
-		if bound, _ = d.(*decompress.Bound); bound != nil {
+		if bound, ok := d.(*decompress.Bound); ok && bound != nil {
 			most = fmt.Sprintf(": %d bytes", bound.Batch())
 		}
 		u.code, u.why = trigger.CodeTooLarge, "takes more memory decompressed than limits.batch_bytes"+most

@@ -3,7 +3,6 @@
 package pipeline_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -40,8 +39,10 @@ func soakBatches(t *testing.T, w *pipelinetest.World) {
 		case "lz4":
 			zeros = min(zeros, 1<<31-1<<20)
 		}
-		batch := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{Key: []byte("\x01"), Value: []byte("x"),
-			Large: part, Zeros: zeros}}}.Batch()
+		batch := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{
+			Key: []byte("\x01"), Value: []byte("x"),
+			Large: part, Zeros: zeros,
+		}}}.Batch()
 		sources = append(sources, topics.Source(w.Names.Commands(), 0, w.SendBatch(w.Names.Commands(), 0, batch)))
 		key := goodKey(w, i)
 		w.SendTo(0, key, `{"op":"register","delay":"10ms"}`)
@@ -61,7 +62,7 @@ func soakBatches(t *testing.T, w *pipelinetest.World) {
 		}
 	}
 	most := peak()
-	t.Log(fmt.Sprintf("%d batches; the heap has grown by %d MB", len(sources), (most-began)>>20))
+	t.Logf("%d batches; the heap has grown by %d MB", len(sources), (most-began)>>20)
 	if most > began+24*bombBytes {
 		t.Errorf("the heap has grown by %d MB", (most-began)>>20)
 	}

@@ -46,21 +46,28 @@ func makeBombs(w *pipelinetest.World) (all []*bomb) {
 		for _, part := range rawbatch.Parts {
 			spec := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{
 				{Key: []byte("beside"), Value: []byte(`{"op":"register","delay":"1s"}`)},
-				{Key: []byte("k"), Value: []byte(`{"op":"cancel"}`), Large: part, Zeros: sizes[codec]}}}
+				{Key: []byte("k"), Value: []byte(`{"op":"cancel"}`), Large: part, Zeros: sizes[codec]},
+			}}
 			all = append(all, &bomb{name: codec + " " + part, topic: w.Names.Commands(), batch: spec.Batch(), n: 2})
 		}
 	}
-	receipt := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Large: "value",
-		Zeros: 1 << 30}}}
+	receipt := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{
+		Key: []byte("k"), Large: "value",
+		Zeros: 1 << 30,
+	}}}
 	all = append(all, &bomb{name: "a receipt", topic: w.Names.Receipts(), batch: receipt.Batch(), n: 1})
 	tiny := make([]rawbatch.Record, 120_000) // 20 MB of records in 1 MB
 	for i := range tiny {
 		tiny[i].Key = []byte("k")
 	}
-	all = append(all, &bomb{name: "many records", topic: w.Names.Commands(),
-		batch: rawbatch.Spec{Codec: "gzip", Records: tiny}.Batch(), n: int64(len(tiny))})
-	headers := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{Key: []byte("k"),
-		Headers: make([]kgo.RecordHeader, 450_000)}}}
+	all = append(all, &bomb{
+		name: "many records", topic: w.Names.Commands(),
+		batch: rawbatch.Spec{Codec: "gzip", Records: tiny}.Batch(), n: int64(len(tiny)),
+	})
+	headers := rawbatch.Spec{Codec: "gzip", Records: []rawbatch.Record{{
+		Key:     []byte("k"),
+		Headers: make([]kgo.RecordHeader, 450_000),
+	}}}
 	return append(all, &bomb{name: "many headers", topic: w.Names.Commands(), batch: headers.Batch(), n: 1})
 }
 
@@ -201,8 +208,10 @@ func TestManySmallBombs(t *testing.T) {
 	w.Start("a", func(o *pipeline.Options) { o.BatchBytes = bombBytes })
 	w.AwaitOwners()
 	due, rejected := w.Tail(w.Names.Due("default")), w.Tail(w.Names.Rejected())
-	small := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("x"),
-		Large: "key", Zeros: bombBytes - 1<<20}}}.Batch()
+	small := rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{
+		Key: []byte("k"), Value: []byte("x"),
+		Large: "key", Zeros: bombBytes - 1<<20,
+	}}}.Batch()
 	const n = 40 // 600 MB
 	debug.FreeOSMemory()
 	began := heapBytes()

@@ -36,8 +36,10 @@ func TestDecodeEvent(t *testing.T) {
 		{"no event_us", strings.Replace(someEvent, `,"event_us":1795251600000000`, "", 1), "event_us 0"},
 		{"a day and more ahead of its append", strings.Replace(someEvent, `us":1795251600000000`,
 			`us":1795338000000001`, 1), "more than a day"},
-		{"as far ahead by the engine's word", strings.Replace(someEvent, "1795251600000000", "1795338000000001", -1),
-			""},
+		{
+			"as far ahead by the engine's word", strings.Replace(someEvent, "1795251600000000", "1795338000000001", -1),
+			"",
+		},
 		{"ahead of all clocks", strings.Replace(someEvent, "1795251600000000", "10000000000000001", -1), "not a time"},
 		{"an attempt beyond 32 bits", with(`"attempt":3000000000`), "attempt"},
 		{"a step beyond 32 bits", with(`"step":-3000000000`), "step"},
@@ -63,8 +65,10 @@ func TestDecodeWhatTopicsWrites(t *testing.T) {
 		HasLate: true,
 		Tags:    []trigger.Tag{{Key: "a", Value: "b"}}, Spec: &trigger.Spec{Payload: []byte(`{"x": [1, 2]}`)},
 	}
-	b := topics.AppendEvent(nil, "acme/k", &f, topics.EventEnv{Partition: 3, EventUS: appended.UnixMicro(),
-		At: trigger.At(appended), WithPayload: true})
+	b := topics.AppendEvent(nil, "acme/k", &f, topics.EventEnv{
+		Partition: 3, EventUS: appended.UnixMicro(),
+		At: trigger.At(appended), WithPayload: true,
+	})
 	got, err := DecodeEvent(b, appended)
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +82,10 @@ func TestDecodeWhatTopicsWrites(t *testing.T) {
 // The key of a rejected command may be of any length; its row's may not.
 func TestDecodeLongKey(t *testing.T) {
 	key := func(k string) string {
-		b, _ := json.Marshal(map[string]any{"type": "command.rejected", "tenant": "default", "trigger": k,
-			"event_us": 1})
+		b, _ := json.Marshal(map[string]any{
+			"type": "command.rejected", "tenant": "default", "trigger": k,
+			"event_us": 1,
+		})
 		e, err := DecodeEvent(b, appended)
 		if err != nil {
 			t.Fatal(err)

@@ -81,14 +81,22 @@ func TestStateUntil(t *testing.T) {
 func TestStateIsNotOfWhatWentOutBefore(t *testing.T) {
 	var row StateRow
 	for i, e := range []topics.Event{
-		{Type: "trigger.replaced", State: "PENDING", Channel: "sms", UserID: "bob", Timezone: "Asia/Tokyo",
-			CorrelationID: "2"},
-		{Type: "delivery.retried", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
-			CorrelationID: "1", Attempt: 2},
-		{Type: "occurrence.fired", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
-			CorrelationID: "1", Attempt: 2},
-		{Type: "delivery.delivered", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
-			CorrelationID: "1", Attempt: 2},
+		{
+			Type: "trigger.replaced", State: "PENDING", Channel: "sms", UserID: "bob", Timezone: "Asia/Tokyo",
+			CorrelationID: "2",
+		},
+		{
+			Type: "delivery.retried", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
+			CorrelationID: "1", Attempt: 2,
+		},
+		{
+			Type: "occurrence.fired", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
+			CorrelationID: "1", Attempt: 2,
+		},
+		{
+			Type: "delivery.delivered", State: "PENDING", Channel: "push", UserID: "ann", Timezone: "Europe/Berlin",
+			CorrelationID: "1", Attempt: 2,
+		},
 	} {
 		e.EventUS, e.Seq = 1_790_000_000_000_000+int64(i), int64(i+1)
 		said := StateOf(&e, time.Hour)

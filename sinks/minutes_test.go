@@ -82,8 +82,10 @@ func (l *lived) fire(after time.Duration) {
 
 func (l *lived) receipt(outcome trigger.ReceiptOutcome) {
 	l.t.Helper()
-	l.take(l.m.Receive(l.s, &trigger.Receipt{Occurrence: l.s.Live[0].Occurrence, Outcome: outcome,
-		At: trigger.Instant(l.now)}, trigger.Instant(l.now)))
+	l.take(l.m.Receive(l.s, &trigger.Receipt{
+		Occurrence: l.s.Live[0].Occurrence, Outcome: outcome,
+		At: trigger.Instant(l.now),
+	}, trigger.Instant(l.now)))
 }
 
 func oneShot(channel string, after time.Duration) trigger.Command {
@@ -96,8 +98,10 @@ func oneShot(channel string, after time.Duration) trigger.Command {
 func everyHour(misfire trigger.Misfire) trigger.Command {
 	return trigger.Command{Op: trigger.OpRegister, Spec: &trigger.Spec{
 		Channel: "default", Misfire: misfire,
-		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "every:1h",
-			Start: trigger.Instant(began + 3_600_000).String()},
+		When: trigger.When{
+			Kind: trigger.WhenRecurrence, Recurrence: "every:1h",
+			Start: trigger.Instant(began + 3_600_000).String(),
+		},
 	}}
 }
 

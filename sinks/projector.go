@@ -116,7 +116,8 @@ func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string]
 
 // begin is told where the group would go on. It notes from where we do.
 func (p *Projector) begin(ctx context.Context,
-	offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
 	if p.sink.OwnsOffsets() {
 		var err error
 		if offsets, err = p.resumeFromSink(ctx, offsets); err != nil {
@@ -138,7 +139,8 @@ func (p *Projector) begin(ctx context.Context,
 // resumeFromSink puts the sink's own position in the place of the group's. A
 // sink that is new, or was emptied, starts at the beginning of the log.
 func (p *Projector) resumeFromSink(ctx context.Context,
-	offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	offsets map[string]map[int32]kgo.Offset,
+) (map[string]map[int32]kgo.Offset, error) {
 	progress, err := p.sink.Progress(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read progress: %w", err)

@@ -28,13 +28,16 @@ func TestProjector(t *testing.T) {
 	l.WriteRaw(kgo.TryCommit,
 		&kgo.Record{Key: []byte("x"), Value: []byte("{")},
 		&kgo.Record{Key: []byte("y"), Value: nil},
-		&kgo.Record{Key: []byte("z"),
-			Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`)})
+		&kgo.Record{
+			Key:   []byte("z"),
+			Value: []byte(`{"type":"trigger.registered","tenant":"default","event_us":9000000000000000000}`),
+		})
 	l.Write(kgo.TryCommit, l.Lives("b", 50)...)
 
 	var skipped atomic.Int64
 	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 40, Hooks: sinks.Hooks{Skipped: func(int32, int64,
-		error) {
+		error,
+	) {
 		skipped.Add(1)
 	}}}
 	sinktest.Project(t, s, o, func() bool {
@@ -61,7 +64,8 @@ func TestProjectorSinkAway(t *testing.T) {
 	const refusals = 60
 	var tries, retries int
 	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
-		next func(context.Context, []sinks.EventRecord) error) error {
+		next func(context.Context, []sinks.EventRecord) error,
+	) error {
 		if tries++; tries <= refusals {
 			if at, _ := l.Committed("waterclock-history"); at != 0 {
 				t.Errorf("offsets were committed while the sink was away: %d", at)
@@ -96,7 +100,8 @@ func TestProjectorRefused(t *testing.T) {
 		l.Write(kgo.TryCommit, l.Lives("b", 40)...)
 		var mended atomic.Bool
 		s.apply = func(ctx context.Context, batch []sinks.EventRecord,
-			next func(context.Context, []sinks.EventRecord) error) error {
+			next func(context.Context, []sinks.EventRecord) error,
+		) error {
 			for i := range batch {
 				if batch[i].Trigger == "bad" && !mended.Load() {
 					return fmt.Errorf("%w: the column is gone", sinks.ErrRefused)
@@ -106,13 +111,15 @@ func TestProjectorRefused(t *testing.T) {
 		}
 		var mu sync.Mutex
 		stopped, tries := map[int32]error{}, 0
-		o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 30,
+		o := sinks.Options{
+			Kafka: l.Kafka(), MaxRecords: 30,
 			Hooks: sinks.Hooks{Stopped: func(partition int32, err error) {
 				mu.Lock()
 				defer mu.Unlock()
 				stopped[partition] = err
 				tries++
-			}}}
+			}},
+		}
 		held := topics.Partition([]byte("bad"), sinktest.LogPartitions)
 		stage, wrote := 0, 0
 		sinktest.Project(t, s, o, func() bool {
@@ -165,7 +172,8 @@ func TestProjectorReportsAHole(t *testing.T) {
 		s.groupOffsets = groupOffsets
 		var lost atomic.Int64
 		o := sinks.Options{Kafka: l.Kafka(), Hooks: sinks.Hooks{Lost: func(_ int32,
-			records int64) {
+			records int64,
+		) {
 			lost.Add(records)
 		}}}
 		l.Write(kgo.TryCommit, l.Lives("before", 30)...)
@@ -245,7 +253,8 @@ func TestProjectorSlowSink(t *testing.T) {
 	l.Write(kgo.TryCommit, l.Lives("a", 100)...)
 	largest := 0
 	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
-		next func(context.Context, []sinks.EventRecord) error) error {
+		next func(context.Context, []sinks.EventRecord) error,
+	) error {
 		if len(batch) > 30 {
 			return context.DeadlineExceeded
 		}
@@ -287,7 +296,8 @@ func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 	defer cancel()
 	batches := 0
 	s.apply = func(_ context.Context, batch []sinks.EventRecord,
-		next func(context.Context, []sinks.EventRecord) error) error {
+		next func(context.Context, []sinks.EventRecord) error,
+	) error {
 		if batches++; batches == 1 {
 			return next(context.Background(), batch)
 		}
@@ -310,8 +320,10 @@ func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 func requireFold(t *testing.T, l *sinktest.Log, s sinks.Scanner) {
 	t.Helper()
 	fresh := newSink(t)
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: s,
-		New: fresh})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{
+		Kafka: l.Kafka(), Into: fresh, Old: s,
+		New: fresh,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +374,8 @@ func TestProjectorsShare(t *testing.T) {
 	var applied atomic.Int64
 	alone := false
 	o := sinks.Options{Kafka: l.Kafka(), MaxRecords: 10, Hooks: sinks.Hooks{Applied: func(int,
-		time.Duration) {
+		time.Duration,
+	) {
 		applied.Add(1)
 	}}}
 	sinktest.Project(t, s, o, func() bool {
@@ -393,15 +406,18 @@ func TestProjectorLag(t *testing.T) {
 	away := atomic.Bool{}
 	away.Store(true)
 	s.apply = func(ctx context.Context, batch []sinks.EventRecord,
-		next func(context.Context, []sinks.EventRecord) error) error {
+		next func(context.Context, []sinks.EventRecord) error,
+	) error {
 		if away.Load() {
 			return sinks.ErrUnavailable
 		}
 		return next(ctx, batch)
 	}
 	done := make(chan struct{})
-	o := sinks.Options{Kafka: l.Kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond,
-		RetryMax: 5 * time.Millisecond}
+	o := sinks.Options{
+		Kafka: l.Kafka(), LagEvery: 20 * time.Millisecond, RetryMin: time.Millisecond,
+		RetryMax: 5 * time.Millisecond,
+	}
 	o.Hooks.Lag = func(partition int32, n int64) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -442,8 +458,10 @@ func TestOptionsValidate(t *testing.T) {
 	if err := (sinks.Options{}).Validate(); err != nil {
 		t.Errorf("the defaults: %v", err)
 	}
-	err := sinks.Options{MaxRecords: -1, MaxBytes: -1, MaxBuffered: -1, RetryMin: time.Second,
-		RetryMax: time.Millisecond, Attempt: -1}.Validate()
+	err := sinks.Options{
+		MaxRecords: -1, MaxBytes: -1, MaxBuffered: -1, RetryMin: time.Second,
+		RetryMax: time.Millisecond, Attempt: -1,
+	}.Validate()
 	for _, field := range []string{"MaxRecords", "MaxBytes", "MaxBuffered", "RetryMin", "Attempt"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no word on %s in: %v", field, err)

@@ -14,8 +14,10 @@ func TestRaw(t *testing.T) {
 		name, value string
 		want        bool
 	}{
-		{"an event",
-			`{"type":"trigger.registered","trigger":"k","tenant":"default","event_us":5,"of_a_newer_engine":1}`, true},
+		{
+			"an event",
+			`{"type":"trigger.registered","trigger":"k","tenant":"default","event_us":5,"of_a_newer_engine":1}`, true,
+		},
 		{"a key too long for a row", `{"type":"command.rejected","trigger":"` + strings.Repeat("k", 2000) +
 			`","tenant":"default","event_us":5}`, false},
 		{"a tenant too long for a row", `{"type":"command.rejected","trigger":"k","tenant":"` +

@@ -115,8 +115,10 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}
 	}
-	b := &rebuild{o: o, report: &Report{Window: Window{From: map[int32]int64{}, To: map[int32]int64{}},
-		Ends: map[int32]int64{}}, started: time.Now()}
+	b := &rebuild{o: o, report: &Report{
+		Window: Window{From: map[int32]int64{}, To: map[int32]int64{}},
+		Ends:   map[int32]int64{},
+	}, started: time.Now()}
 	if err := b.replay(ctx); err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}

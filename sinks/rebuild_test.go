@@ -116,8 +116,10 @@ func TestRebuildWhileRowsEnd(t *testing.T) {
 	if n := sinktest.Rows(t, old); n != l.Events {
 		t.Fatalf("%d of %d events are there", n, l.Events)
 	}
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh, Old: old,
-		New: slowScan{fresh, 4 * time.Second}})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{
+		Kafka: l.Kafka(), Into: fresh, Old: old,
+		New: slowScan{fresh, 4 * time.Second},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,10 @@ const (
 )
 
 func (t Table) String() string {
-	return [...]string{TableEvents: "events_by_trigger", TableState: "trigger_state",
-		TableMinute: "triggers_by_minute"}[t]
+	return [...]string{
+		TableEvents: "events_by_trigger", TableState: "trigger_state",
+		TableMinute: "triggers_by_minute",
+	}[t]
 }
 
 // Tables are all of them.

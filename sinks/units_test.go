@@ -110,8 +110,10 @@ func TestRebuildReadsToTheEnd(t *testing.T) {
 	}
 	for offset := range int64(4) {
 		r := &kgo.Record{Topic: "events", Offset: offset, Value: []byte("poison")}
-		f := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "events",
-			Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{r}}}}}}}
+		f := kgo.Fetches{{Topics: []kgo.FetchTopic{{
+			Topic:      "events",
+			Partitions: []kgo.FetchPartition{{Records: []*kgo.Record{r}}},
+		}}}}
 		if err := b.take(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,8 @@ import (
 // now, oldest first, until f returns false. value is valid during the call;
 // key is f's to keep. It costs nothing when there is none.
 func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant, key trigger.Key,
-	value []byte) bool) error {
+	value []byte) bool,
+) error {
 	if s.firstFor > now {
 		return nil
 	}

@@ -39,8 +39,10 @@ func TestFullDisk(t *testing.T) {
 		return nil
 	}))
 	log := &countingWriter{}
-	s := mustOpen(t, Options{Dir: "/p0", FS: fs, MemTableBytes: minMemTableBytes,
-		Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s := mustOpen(t, Options{
+		Dir: "/p0", FS: fs, MemTableBytes: minMemTableBytes,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	full.Store(true)
 	b := s.NewBatch()
 	const n = 100

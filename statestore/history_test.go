@@ -122,8 +122,10 @@ func pastRow(i int) Row {
 	key := trigger.Key(fmt.Sprintf("t-%08d", i))
 	return Row{
 		Key: key, Value: fmt.Appendf(nil, "%0100d", i),
-		Timers: []trigger.Timer{{Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal,
-			Kind: trigger.TimerSeries, Occurrence: "1"}},
+		Timers: []trigger.Timer{{
+			Due: trigger.Instant(1_000_000 + i), Priority: trigger.Normal,
+			Kind: trigger.TimerSeries, Occurrence: "1",
+		}},
 	}
 }
 

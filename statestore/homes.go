@@ -29,7 +29,8 @@ func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value
 
 // scanDueHomes walks table d. more is false when f has had enough.
 func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home, trigger.Key, []byte) bool) (more bool,
-	err error) {
+	err error,
+) {
 	from := tableDue.lower()
 	if after != (DueKey{}) {
 		from = append(appendDueKey(nil, after.Due, after.Ref), 0)
@@ -69,7 +70,8 @@ func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home
 
 // walk calls f for each entry in [from, to) until it returns false.
 func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value []byte) (bool, error)) (more bool,
-	err error) {
+	err error,
+) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return false, err

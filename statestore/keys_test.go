@@ -10,8 +10,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-var goldenTimer = trigger.Timer{Due: 1_790_000_000_000, Priority: trigger.Low, Kind: trigger.TimerLive,
-	Occurrence: "2026-11-20T09:00"}
+var goldenTimer = trigger.Timer{
+	Due: 1_790_000_000_000, Priority: trigger.Low, Kind: trigger.TimerLive,
+	Occurrence: "2026-11-20T09:00",
+}
 
 // TestGoldenBytes holds format 1: these bytes are on disks.
 func TestGoldenBytes(t *testing.T) {
@@ -21,23 +23,35 @@ func TestGoldenBytes(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"d", appendTimerKey(nil, goldenTimer, key),
-			"64 000001a0c4506c00 02 61636d652f72656e74 00 02 323032362d31312d32305430393a3030"},
-		{"d of a series", appendTimerKey(nil, trigger.Timer{Due: 1, Kind: trigger.TimerSeries}, "a"),
-			"64 0000000000000001 00 61 00 01"},
-		{"d before 1970", appendTimerKey(nil, trigger.Timer{Due: -1, Kind: trigger.TimerSeries}, "a"),
-			"64 0000000000000000 00 61 00 01"},
+		{
+			"d", appendTimerKey(nil, goldenTimer, key),
+			"64 000001a0c4506c00 02 61636d652f72656e74 00 02 323032362d31312d32305430393a3030",
+		},
+		{
+			"d of a series", appendTimerKey(nil, trigger.Timer{Due: 1, Kind: trigger.TimerSeries}, "a"),
+			"64 0000000000000001 00 61 00 01",
+		},
+		{
+			"d before 1970", appendTimerKey(nil, trigger.Timer{Due: -1, Kind: trigger.TimerSeries}, "a"),
+			"64 0000000000000000 00 61 00 01",
+		},
 		{"m", metaKey("progress"), "6d 2f 70726f6772657373"},
 		{"t", appendStateKey(nil, key), "74 61636d652f72656e74"},
-		{"u", appendUserKey(nil, "acme", "u_81", due, key),
-			"75 61636d65 00 755f3831 00 000001a0c4506c00 61636d652f72656e74"},
-		{"u without due", appendUserKey(nil, "default", "u", NoDue, "a"),
-			"75 64656661756c74 00 75 00 ffffffffffffffff 61"},
+		{
+			"u", appendUserKey(nil, "acme", "u_81", due, key),
+			"75 61636d65 00 755f3831 00 000001a0c4506c00 61636d652f72656e74",
+		},
+		{
+			"u without due", appendUserKey(nil, "default", "u", NoDue, "a"),
+			"75 64656661756c74 00 75 00 ffffffffffffffff 61",
+		},
 		{"u escaped", appendUserKey(nil, "t", "\x00\x01\x02", 0, "a"), "75 74 00 0102 0101 02 00 0000000000000000 61"},
 		{"y", appendDoneKey(nil, due, key), "79 000001a0c4506c00 61636d652f72656e74"},
 		{"z", appendZoneKey(nil, "Europe/Berlin", key), "7a 4575726f70652f4265726c696e 00 61636d652f72656e74"},
-		{"pointer to d", pointer{home: homeDue, timer: goldenTimer}.appendTo(nil),
-			"02 80d8c1a28c34 02 02 323032362d31312d32305430393a3030"},
+		{
+			"pointer to d", pointer{home: homeDue, timer: goldenTimer}.appendTo(nil),
+			"02 80d8c1a28c34 02 02 323032362d31312d32305430393a3030",
+		},
 		{"pointer to y", pointer{home: homeDone, forgetAt: due}.appendTo(nil), "03 80d8c1a28c34"},
 		{"pointer with state", pointer{home: homeHere, state: []byte("st")}.appendTo(nil), "01 7374"},
 		{"counts", counts{pending: 300, done: 1}.encode(), "ac02 01"},

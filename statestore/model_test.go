@@ -368,8 +368,10 @@ func TestModel(t *testing.T) {
 	}{
 		{"memory", func(*testing.T) Options { return Options{Dir: "/p0", FS: vfs.NewMem()} }},
 		{"memory without log", func(*testing.T) Options {
-			return Options{Dir: "/p0", FS: vfs.NewMem(),
-				DisableWAL: true}
+			return Options{
+				Dir: "/p0", FS: vfs.NewMem(),
+				DisableWAL: true,
+			}
 		}},
 		{"disk", func(t *testing.T) Options { return Options{Dir: t.TempDir() + "/p0"} }},
 		{"shared cache", func(t *testing.T) Options {

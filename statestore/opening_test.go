@@ -67,8 +67,10 @@ func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 		t.Fatal(err)
 	}
 	// all is there, as after kill -9
-	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100,
-		RNG: rand.New(rand.NewPCG(1, 1))})}
+	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: 100,
+		RNG:                 rand.New(rand.NewPCG(1, 1)),
+	})}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -60,10 +60,17 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"another format", func(t *testing.T, o Options) { set(t, o, "m/format", "2") }, ErrFormat},
 		{"no format", func(t *testing.T, o Options) { set(t, o, "t1", "x") }, ErrFormat},
-		{"counts that are none", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "x") },
-			ErrCorrupt},
-		{"counts that are wrong", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "\x01\x00") },
-			ErrCorrupt},
+		{
+			"counts that are none", func(t *testing.T, o Options) { set(t, o, "m/format", "1", "m/counts", "x") },
+			ErrCorrupt,
+		},
+		{
+			"counts that are wrong", func(t *testing.T, o Options) {
+				set(t, o, "m/format", "1", "m/counts",
+					"\x01\x00")
+			},
+			ErrCorrupt,
+		},
 		{"a newer Pebble", func(t *testing.T, o Options) {
 			set(t, o, "m/format", "1")
 			names, err := o.FS.List(o.Dir)
@@ -118,8 +125,10 @@ func set(t *testing.T, o Options, pairs ...string) {
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	db, err := pebble.Open(o.Dir, &pebble.Options{FS: o.FS, FormatMajorVersion: pebble.FormatNewest,
-		Logger: logger{o.withDefaults().Logger}})
+	db, err := pebble.Open(o.Dir, &pebble.Options{
+		FS: o.FS, FormatMajorVersion: pebble.FormatNewest,
+		Logger: logger{o.withDefaults().Logger},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,8 +185,10 @@ func ValidChannel(s string) bool {
 
 // priority maps the order the choices are named in to the domain's numbers.
 func (d *draft) priority() trigger.Priority {
-	return [...]trigger.Priority{trigger.Normal, trigger.High,
-		trigger.Low}[d.choice(fPriority, "normal", "high", "low")]
+	return [...]trigger.Priority{
+		trigger.Normal, trigger.High,
+		trigger.Low,
+	}[d.choice(fPriority, "normal", "high", "low")]
 }
 
 func (d *draft) buildSnooze(c *trigger.Command) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -93,7 +92,7 @@ func (h *content) callback(c *trigger.Callback) {
 	h.number(31, int64(c.Timeout))
 	h.flag(32, c.Retry != nil)
 	for _, wait := range c.Retry {
-		h.item(33, time.Duration(wait).String())
+		h.item(33, wait.String())
 	}
 }
 

@@ -23,10 +23,12 @@ func TestContentHash(t *testing.T) {
 		same bool
 	}{
 		{"white space", register(` "payload" : 1 , "delay" : "7m"`), true},
-		{"tracing, correlation and conditions",
+		{
+			"tracing, correlation and conditions",
 			command(`{"op":"register","delay":"7m","payload":1,"correlation_id":"c","idempotency_key":"i","if_revision":3,"actor":"a"}`,
 				"traceparent=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate=b", "baggage=c",
-				"ce_id=d", "wcx-origin=0/0"), true},
+				"ce_id=d", "wcx-origin=0/0"), true,
+		},
 		{"the same delay in other words", register(`"delay":"420s","payload":1`), false},
 		{"payload", register(`"delay":"7m","payload":2`), false},
 		{"payload, spaced", register(`"delay":"7m","payload":{"a": 1}`), false},

@@ -150,7 +150,7 @@ func (d *draft) addTag(key, value string) {
 
 // printable says that s has no control characters, C1 ones included.
 func printable(s string) bool {
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if c < 0x20 || c == 0x7f || (c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0) {
 			return false

@@ -64,8 +64,10 @@ func TestPatchIsMarkedByAHeader(t *testing.T) {
 		{"headers", command("", "wc-delay=1m", HeaderPatch+"="), true},
 		{"none", command(`{"op":"register","delay":"1m"}`), false},
 		{"a user's field", command(`{"op":"register","delay":"1m","headers":{"` + HeaderPatch + `":""}}`), false},
-		{"forwarded", &Record{Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m"}`),
-			Headers: ForwardHeaders([]trigger.Header{{Key: HeaderPatch}}, Forward{})}, false},
+		{"forwarded", &Record{
+			Key: []byte("k"), Value: []byte(`{"op":"register","delay":"1m"}`),
+			Headers: ForwardHeaders([]trigger.Header{{Key: HeaderPatch}}, Forward{}),
+		}, false},
 	} {
 		got, err := DecodeCommand(c.rec, Limits{}, nil)
 		if err != nil || got.Patch != c.want || len(got.Spec.Headers) > 0 {

@@ -53,7 +53,7 @@ func (d *draft) readObject(value []byte) bool {
 var errTrailing = errors.New("something stands behind the object")
 
 func expectEnd(dec *jsontext.Decoder) error {
-	if _, err := dec.ReadToken(); err != io.EOF {
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return errTrailing
 	}
 	return nil
@@ -205,8 +205,10 @@ func (k fieldKind) takes(kind jsontext.Kind) bool {
 }
 
 func (k fieldKind) String() string {
-	return [...]string{kindText: "a string", kindTime: "a string or a number", kindNumber: "a number",
-		kindBool: "true or false", kindPart: "an object or a list"}[k]
+	return [...]string{
+		kindText: "a string", kindTime: "a string or a number", kindNumber: "a number",
+		kindBool: "true or false", kindPart: "an object or a list",
+	}[k]
 }
 
 func (d *draft) wrongType(f field, want string) {

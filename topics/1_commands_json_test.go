@@ -21,15 +21,19 @@ func TestJSONParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &trigger.Spec{
-		When: trigger.When{Kind: trigger.WhenRecurrence, Recurrence: "cron:0 9 * * 1-5", Zone: "Europe/Berlin",
+		When: trigger.When{
+			Kind: trigger.WhenRecurrence, Recurrence: "cron:0 9 * * 1-5", Zone: "Europe/Berlin",
 			Include: []string{"2026-12-26"},
 			Exclude: []string{"2026-12-25", "2026-12-24T09:00"}, DST: trigger.DST{Gap: "skip", Overlap: "both"},
-			Calendars: &trigger.Calendars{Names: []string{"de", "us-holidays"}, On: "next_business_day"}},
+			Calendars: &trigger.Calendars{Names: []string{"de", "us-holidays"}, On: "next_business_day"},
+		},
 		Channel: "webhook", Payload: []byte("[1, 2 ]"), ContentType: "text/plain", Priority: trigger.Normal,
 		TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		Headers:     headers("x-a=1"), Tags: []trigger.Tag{{Key: "a", Value: "1"}, {Key: "type", Value: "medication"}},
-		Callback: &trigger.Callback{URL: "https://a.example", Timeout: 5 * time.Second,
-			Retry: []time.Duration{10 * time.Second, 30 * time.Second, 500 * time.Millisecond}},
+		Callback: &trigger.Callback{
+			URL: "https://a.example", Timeout: 5 * time.Second,
+			Retry: []time.Duration{10 * time.Second, 30 * time.Second, 500 * time.Millisecond},
+		},
 	}
 	if !reflect.DeepEqual(got.Spec, want) {
 		t.Errorf("got  %+v\nwant %+v", got.Spec, want)
@@ -62,9 +66,15 @@ func TestEscapes(t *testing.T) {
 
 func TestSuggestions(t *testing.T) {
 	for _, c := range []struct{ given, suggested string }{
-		{"dealy", "delay"}, {"fire-at", "fire_at"}, {"fireAt", "fire_at"}, {"chanel", "channel"},
+		{"dealy", "delay"},
+		{"fire-at", "fire_at"},
+		{"fireAt", "fire_at"},
+		{"chanel", "channel"},
 		{"rrule", "recurrence"},
-		{"cron", "recurrence"}, {"callbackUrl", "callback"}, {"tz", "timezone"}, {"timeZone", "timezone"},
+		{"cron", "recurrence"},
+		{"callbackUrl", "callback"},
+		{"tz", "timezone"},
+		{"timeZone", "timezone"},
 		{"data", "payload"},
 	} {
 		_, err := DecodeCommand(register(`"`+c.given+`":"x"`), Limits{}, nil)
@@ -80,8 +90,10 @@ func TestSuggestions(t *testing.T) {
 
 // A pooled reader must not keep or touch the record's bytes.
 func TestDecodingLeavesTheRecordAlone(t *testing.T) {
-	recs := []*Record{register(`"delay":"7m","payload":{"a":"first"}`),
-		register(`"delay":"8m","payload":{"b":"second payload"}`)}
+	recs := []*Record{
+		register(`"delay":"7m","payload":{"a":"first"}`),
+		register(`"delay":"8m","payload":{"b":"second payload"}`),
+	}
 	before := [][]byte{bytes.Clone(recs[0].Value), bytes.Clone(recs[1].Value)}
 	first, err1 := DecodeCommand(recs[0], Limits{}, nil)
 	_, err2 := DecodeCommand(recs[1], Limits{}, nil)
@@ -122,8 +134,10 @@ func TestNumbersWithExponents(t *testing.T) {
 		{"nothing", `"delay":0e5`, `"delay":0`},
 		{"an instant in ms", `"fire_at":1.8e12`, `"fire_at":1800000000000`},
 		{"a count", `"recurrence":"FREQ=DAILY","count":1e1`, `"recurrence":"FREQ=DAILY","count":10`},
-		{"a wait", `"delay":"7m","callback":{"url":"https://x.example","retry":[1e1]}`,
-			`"delay":"7m","callback":{"url":"https://x.example","retry":[10]}`},
+		{
+			"a wait", `"delay":"7m","callback":{"url":"https://x.example","retry":[1e1]}`,
+			`"delay":"7m","callback":{"url":"https://x.example","retry":[10]}`,
+		},
 	} {
 		got, err := DecodeCommand(register(c.exponent), Limits{}, nil)
 		if err != nil {

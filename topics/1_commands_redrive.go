@@ -8,10 +8,10 @@ import (
 
 // Redrive is the due event a redrive asks for again, from the record of a
 // command that DecodeCommand found to be an OpRedrive: same ce_id, next
-// attempt. Fired and Expires are for the caller to settle.
+// attempt. The caller fills in Fired and Expires.
 func Redrive(rec *Record, l Limits) (*trigger.Fire, error) {
 	d := newDraft(l, trigger.Origin{})
-	defer d.release()
+	defer func() { _ = d.release() }() // its fault has been read
 	if op := d.read(rec); op != trigger.OpRedrive && d.err == nil {
 		return nil, fail(trigger.CodeInvalid, "op", "this is no redrive")
 	}
@@ -79,9 +79,11 @@ func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
 		f     field
 		value []byte
 	}{
-		{fDueID, spellText(nil, f.ID())}, {fAttempt, spellNumber(nil, int64(f.Attempt))},
+		{fDueID, spellText(nil, f.ID())},
+		{fAttempt, spellNumber(nil, int64(f.Attempt))},
 		{fRevision, spellNumber(nil, f.Revision)},
-		{fScheduledAt, spellText(nil, f.Nominal.String())}, {fLocalTime, spellText(nil, f.Local)},
+		{fScheduledAt, spellText(nil, f.Nominal.String())},
+		{fLocalTime, spellText(nil, f.Local)},
 	} {
 		list = append(list, member{fieldTable[m.f].name, m.value})
 	}

@@ -70,144 +70,200 @@ func commandFields() []fieldDef {
 		{f: fOp, name: "op", ops: allOps},
 
 		// What and for whom; more of it stands behind when.
-		{f: fChannel, name: "channel", ops: ofContent,
+		{
+			f: fChannel, name: "channel", ops: ofContent,
 			doc:  "Where due events go; default: default, or webhook beside a callback",
 			flag: "channel", help: "where the due event goes (default \"default\")",
 			read:  func(d *draft, s *trigger.Spec) { s.Channel = d.channel() },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.Channel) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(20, s.Channel) }, hashAt: 20},
-		{f: fUserID, name: "user_id", ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.text(20, s.Channel) }, hashAt: 20,
+		},
+		{
+			f: fUserID, name: "user_id", ops: ofContent,
 			flag: "user", help: "`user` it is for",
 			read:  func(d *draft, s *trigger.Spec) { s.UserID = d.string(fUserID, maxText) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.UserID) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(21, s.UserID) }, hashAt: 21},
+			hash:  func(h *content, s *trigger.Spec) { h.text(21, s.UserID) }, hashAt: 21,
+		},
 
 		// When: read together.
-		{f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
+		{
+			f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
 			doc:   "7m, 1h30m, PT7M or seconds, from the command's append; one of delay, fire_at, recurrence",
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2},
-		{f: fFireAt, name: "fire_at", kind: kindTime, ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2,
+		},
+		{
+			f: fFireAt, name: "fire_at", kind: kindTime, ops: ofWhen,
 			doc: "An instant, or a local date-time beside timezone, or 10 or 13 digits since 1970; beside recurrence " +
 				"its start",
 			spell: spellFireAt,
 			hash: func(h *content, s *trigger.Spec) {
 				h.number(3, int64(s.When.FireAt))
 				h.text(4, s.When.Local)
-			}, hashAt: 3},
-		{f: fTimezone, name: "timezone", ops: ofWhen | beside(trigger.OpRezone),
+			}, hashAt: 3,
+		},
+		{
+			f: fTimezone, name: "timezone", ops: ofWhen | beside(trigger.OpRezone),
 			doc:   "An IANA name",
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5},
-		{f: fRecurrence, name: "recurrence", ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5,
+		},
+		{
+			f: fRecurrence, name: "recurrence", ops: ofWhen,
 			doc:   "RRULE:…, cron:… or every:15m",
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6},
-		{f: fStart, name: "start", kind: kindTime, ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6,
+		},
+		{
+			f: fStart, name: "start", kind: kindTime, ops: ofWhen,
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7},
-		{f: fUntil, name: "until", kind: kindTime, ops: ofWhen | beside(trigger.OpSnooze),
+			hash:  func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7,
+		},
+		{
+			f: fUntil, name: "until", kind: kindTime, ops: ofWhen | beside(trigger.OpSnooze),
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10},
-		{f: fCount, name: "count", kind: kindNumber, ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10,
+		},
+		{
+			f: fCount, name: "count", kind: kindNumber, ops: ofWhen,
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
-			hash:  func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11},
-		{f: fInclude, name: "include", kind: kindPart, ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11,
+		},
+		{
+			f: fInclude, name: "include", kind: kindPart, ops: ofWhen,
 			doc:   "More dates; alone they are a recurrence",
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8},
-		{f: fExclude, name: "exclude", kind: kindPart, ops: ofWhen,
+			hash:  func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8,
+		},
+		{
+			f: fExclude, name: "exclude", kind: kindPart, ops: ofWhen,
 			doc:   "Dates left out; a bare date leaves out all of that day",
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9},
-		{f: fDST, name: "dst", kind: kindPart, ops: ofWhen, spell: spellDST,
+			hash:  func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9,
+		},
+		{
+			f: fDST, name: "dst", kind: kindPart, ops: ofWhen, spell: spellDST,
 			hash: func(h *content, s *trigger.Spec) {
 				h.text(12, s.When.DST.Gap)
 				h.text(13, s.When.DST.Overlap)
-			}, hashAt: 12},
+			}, hashAt: 12,
+		},
 		{f: fGap, name: "gap", owner: fDST, ops: ofWhen},
 		{f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen},
-		{f: fCalendars, name: "calendars", kind: kindPart, ops: ofWhen, spell: spellCalendars,
-			hash: func(h *content, s *trigger.Spec) { h.calendars(s.When.Calendars) }, hashAt: 14},
+		{
+			f: fCalendars, name: "calendars", kind: kindPart, ops: ofWhen, spell: spellCalendars,
+			hash: func(h *content, s *trigger.Spec) { h.calendars(s.When.Calendars) }, hashAt: 14,
+		},
 		{f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen},
 		{f: fOn, name: "on", owner: fCalendars, ops: ofWhen},
 
 		// Content.
-		{f: fPayload, name: "payload", kind: kindPart, ops: ofContent,
+		{
+			f: fPayload, name: "payload", kind: kindPart, ops: ofContent,
 			doc:   "Any JSON; null is none",
 			read:  func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
 			spell: spellPayload,
-			hash:  func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22},
-		{f: fPayloadBase64, name: "payload_base64", ops: ofContent,
-			doc: "A payload that is not JSON", spell: spellPayloadBase64},
-		{f: fTargetKey, name: "target_key", ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22,
+		},
+		{
+			f: fPayloadBase64, name: "payload_base64", ops: ofContent,
+			doc: "A payload that is not JSON", spell: spellPayloadBase64,
+		},
+		{
+			f: fTargetKey, name: "target_key", ops: ofContent,
 			doc:  "Key of the due record; default the trigger's",
 			flag: "target-key", help: "`key` of the due record (default the trigger's)",
 			read:  func(d *draft, s *trigger.Spec) { s.TargetKey = d.string(fTargetKey, maxText) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.TargetKey) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(24, s.TargetKey) }, hashAt: 24},
-		{f: fHeaders, name: "headers", kind: kindPart, ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.text(24, s.TargetKey) }, hashAt: 24,
+		},
+		{
+			f: fHeaders, name: "headers", kind: kindPart, ops: ofContent,
 			doc:   "Travel to the due event",
 			read:  func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
 			spell: spellHeaders,
-			hash:  func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42},
-		{f: fTags, name: "tags", kind: kindPart, ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42,
+		},
+		{
+			f: fTags, name: "tags", kind: kindPart, ops: ofContent,
 			doc:   "For lists",
 			read:  func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
 			spell: spellTags,
-			hash:  func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40},
-		{f: fPriority, name: "priority", ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40,
+		},
+		{
+			f: fPriority, name: "priority", ops: ofContent,
 			flag: "priority", help: "high, normal or low",
 			read:  func(d *draft, s *trigger.Spec) { s.Priority = d.priority() },
 			spell: spellPriority,
-			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25},
+			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25,
+		},
 
 		// How, of a register alone.
-		{f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
+		{
+			f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
 			doc:  "Spreads firing over this time",
 			flag: "jitter", help: "spread over a `duration`",
 			read:  func(d *draft, s *trigger.Spec) { s.Jitter = d.duration(fJitter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Jitter) },
-			hash:  func(h *content, s *trigger.Spec) { h.number(26, int64(s.Jitter)) }, hashAt: 26},
-		{f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
+			hash:  func(h *content, s *trigger.Spec) { h.number(26, int64(s.Jitter)) }, hashAt: 26,
+		},
+		{
+			f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
 			doc:  "Later than this an occurrence is expired instead of fired",
 			flag: "expires-after", help: "`duration` after which it is too late to be of use",
 			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },
-			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27},
-		{f: fMisfire, name: "misfire", ops: ofRegister,
+			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27,
+		},
+		{
+			f: fMisfire, name: "misfire", ops: ofRegister,
 			flag: "misfire", help: "what becomes of missed occurrences: fire_all, fire_once or skip",
 			read:  func(d *draft, s *trigger.Spec) { s.Misfire = d.misfire() },
 			spell: spellMisfire,
-			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28},
-		{f: fFollowUser, name: "follow_user", kind: kindBool, ops: ofRegister,
+			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28,
+		},
+		{
+			f: fFollowUser, name: "follow_user", kind: kindBool, ops: ofRegister,
 			flag: "follow-user", help: "move with the user's zone",
 			read:  func(d *draft, s *trigger.Spec) { s.FollowUser = d.bool(fFollowUser) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellBool(b, s.FollowUser) },
-			hash:  func(h *content, s *trigger.Spec) { h.flag(29, s.FollowUser) }, hashAt: 29},
-		{f: fCallback, name: "callback", kind: kindPart, ops: ofContent,
+			hash:  func(h *content, s *trigger.Spec) { h.flag(29, s.FollowUser) }, hashAt: 29,
+		},
+		{
+			f: fCallback, name: "callback", kind: kindPart, ops: ofContent,
 			doc:   "For channel webhook",
 			read:  func(d *draft, s *trigger.Spec) { s.Callback = d.callback() },
 			spell: spellCallback,
-			hash:  func(h *content, s *trigger.Spec) { h.callback(s.Callback) }, hashAt: 30},
+			hash:  func(h *content, s *trigger.Spec) { h.callback(s.Callback) }, hashAt: 30,
+		},
 		{f: fURL, name: "url", owner: fCallback, ops: ofContent},
 		{f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent},
 		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
 		{f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister},
-		{f: fCorrelationID, name: "correlation_id", ops: allOps,
+		{
+			f: fCorrelationID, name: "correlation_id", ops: allOps,
 			flag: "correlation-id", help: "`id` that events carry",
 			read:  func(d *draft, s *trigger.Spec) { s.CorrelationID = d.string(fCorrelationID, maxText) },
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) }},
+			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) },
+		},
 
 		// Conditions: of the command, and not kept.
-		{f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
-			doc: "Only if the trigger is at this revision"},
-		{f: fIfAbsent, name: "if_absent", kind: kindBool, ops: ofRegister,
+		{
+			f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
+			doc: "Only if the trigger is at this revision",
+		},
+		{
+			f: fIfAbsent, name: "if_absent", kind: kindBool, ops: ofRegister,
 			doc:  "Only if the trigger does not exist",
-			flag: "if-absent", help: "only if there is no such trigger"},
-		{f: fIdempotencyKey, name: "idempotency_key", ops: ofRegister,
+			flag: "if-absent", help: "only if there is no such trigger",
+		},
+		{
+			f: fIdempotencyKey, name: "idempotency_key", ops: ofRegister,
 			doc:  "As the header Idempotency-Key",
-			flag: "idempotency-key", help: "`key` under which a repeat changes nothing"},
+			flag: "idempotency-key", help: "`key` under which a repeat changes nothing",
+		},
 		{f: fActor, name: "actor", ops: allOps},
 
 		// Of other ops.
@@ -315,6 +371,8 @@ func (def *fieldDef) addRegisterField() {
 }
 
 func (k fieldKind) schemaType() string {
-	return [...]string{kindText: "string", kindTime: "string", kindNumber: "integer", kindBool: "boolean",
-		kindPart: ""}[k]
+	return [...]string{
+		kindText: "string", kindTime: "string", kindNumber: "integer", kindBool: "boolean",
+		kindPart: "",
+	}[k]
 }

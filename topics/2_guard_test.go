@@ -10,10 +10,12 @@ import (
 )
 
 func someGuard() *Guard {
-	return &Guard{Seq: 7, Group: "waterclock", Commands: LastRead{12, 3, 0xfeedbeef, Marker{}},
+	return &Guard{
+		Seq: 7, Group: "waterclock", Commands: LastRead{12, 3, 0xfeedbeef, Marker{}},
 		Receipts:   LastRead{0, -1, 5, Marker{}},
 		ReceiptsID: [16]byte{1, 15: 2}, ControlID: [16]byte{3, 15: 4},
-		Applied: map[int32]AppliedOrigin{-1: {5, 1_790_000_000_000}, 2: {9, 1_790_000_000_001}}}
+		Applied: map[int32]AppliedOrigin{-1: {5, 1_790_000_000_000}, 2: {9, 1_790_000_000_001}},
+	}
 }
 
 func TestGuardSurvivesTheWire(t *testing.T) {

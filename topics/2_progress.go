@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waterclock/waterclock/trigger"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // The keys of the partition's own records on topic state. They begin with a

@@ -3,8 +3,9 @@ package topics
 import (
 	"time"
 
-	"github.com/waterclock/waterclock/trigger"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func decodeSpec(b []byte, s *trigger.Spec) error {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/waterclock/waterclock/trigger"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // lastLiveKind is the highest kind the schema knows.

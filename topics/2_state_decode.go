@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/waterclock/waterclock/trigger"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // DecodeState reads what AppendState wrote under key, into a State that

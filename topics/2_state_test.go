@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waterclock/waterclock/schemas/statepb"
-	"github.com/waterclock/waterclock/trigger"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/waterclock/waterclock/schemas/statepb"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // filler sets every field of a value at random, by reflection: a field that is
@@ -73,8 +74,10 @@ var enums = map[reflect.Type]int{
 func (r filler) fillScalar(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString([]string{"", "a", "Wünsche", "2026-11-20T09:00:00",
-			string(bytes.Repeat([]byte("x"), 200))}[r.IntN(5)])
+		v.SetString([]string{
+			"", "a", "Wünsche", "2026-11-20T09:00:00",
+			string(bytes.Repeat([]byte("x"), 200)),
+		}[r.IntN(5)])
 	case reflect.Bool:
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Uint8:
@@ -147,8 +150,10 @@ func TestStateEqualsTheSchema(t *testing.T) {
 }
 
 func TestStateOfANewerVersion(t *testing.T) {
-	old, err := AppendState(nil, &trigger.State{Key: "k", Status: trigger.Pending, Revision: 1,
-		Spec: trigger.Spec{Priority: trigger.Normal}})
+	old, err := AppendState(nil, &trigger.State{
+		Key: "k", Status: trigger.Pending, Revision: 1,
+		Spec: trigger.Spec{Priority: trigger.Normal},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,8 +239,10 @@ func TestAppendStateRefusesWhatTheSchemaCannotSay(t *testing.T) {
 }
 
 func TestDecodedStateSharesNothing(t *testing.T) {
-	want := &trigger.State{Key: "k", Status: trigger.Pending, Note: "note",
-		Spec: trigger.Spec{Payload: []byte("payload"), Headers: []trigger.Header{{Key: "h", Value: []byte("v")}}}}
+	want := &trigger.State{
+		Key: "k", Status: trigger.Pending, Note: "note",
+		Spec: trigger.Spec{Payload: []byte("payload"), Headers: []trigger.Header{{Key: "h", Value: []byte("v")}}},
+	}
 	b, err := AppendState(nil, want)
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +255,7 @@ func TestDecodedStateSharesNothing(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("after the buffer was reused: %+v", got)
 	}
-	if grown := append(got.Spec.Payload, 'x'); string(got.Spec.Headers[0].Key) != "h" || len(grown) != 8 {
+	if grown := append(got.Spec.Payload, 'x'); got.Spec.Headers[0].Key != "h" || len(grown) != 8 {
 		t.Errorf("appending to the payload wrote over the header: %+v", got.Spec.Headers)
 	}
 }
@@ -260,8 +267,10 @@ func TestLiveShareTheirContent(t *testing.T) {
 		&trigger.Spec{UserID: "u", Priority: trigger.Normal}
 	want := &trigger.State{Key: "k", Status: trigger.Pending, Spec: trigger.Spec{Priority: trigger.Normal}}
 	for i := range trigger.MaxLive {
-		want.Live = append(want.Live, trigger.Live{Kind: trigger.LiveInFlight, Attempt: i,
-			Was: []*trigger.Spec{was, other, nil}[i%3]})
+		want.Live = append(want.Live, trigger.Live{
+			Kind: trigger.LiveInFlight, Attempt: i,
+			Was: []*trigger.Spec{was, other, nil}[i%3],
+		})
 	}
 	b, err := AppendState(nil, want)
 	if err != nil || len(b) > 8192 {
@@ -284,24 +293,30 @@ func TestLiveShareTheirContent(t *testing.T) {
 func pbState(s *trigger.State) *statepb.State {
 	m := &statepb.State{
 		Format: 1, Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,
-		Life: absentIfEmpty(&statepb.Life{Partition: s.Life.Partition, Offset: s.Life.Offset,
-			Later: s.Life.Later}),
+		Life: absentIfEmpty(&statepb.Life{
+			Partition: s.Life.Partition, Offset: s.Life.Offset,
+			Later: s.Life.Later,
+		}),
 		Spec:       absentIfEmpty(pbSpec(&s.Spec)),
 		Hash:       pbID(s.Hash),
 		LastAppend: int64(s.LastAppend), CreatedAt: int64(s.CreatedAt), UpdatedAt: int64(s.UpdatedAt),
 		ForgetAt: int64(s.ForgetAt),
 		Note:     s.Note, Trimmed: s.Trimmed,
-		Series: absentIfEmpty(&statepb.Series{At: int64(s.Series.At), Occurrence: s.Series.Occurrence,
+		Series: absentIfEmpty(&statepb.Series{
+			At: int64(s.Series.At), Occurrence: s.Series.Occurrence,
 			Local: s.Series.Local,
 			Start: s.Series.Start, After: int64(s.Series.After), Tzdata: s.Series.TZData, Skip: s.Series.Skip,
 			Retry:  int64(s.Series.Retry),
-			Jitter: s.Series.Jitter, Told: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt)}),
+			Jitter: s.Series.Jitter, Told: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt),
+		}),
 	}
 	for _, l := range s.Live {
-		p := &statepb.Live{Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal),
+		p := &statepb.Live{
+			Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal),
 			Local: l.Local, Due: int64(l.Due),
 			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
-			EmitRetry: int64(l.EmitRetry)}
+			EmitRetry: int64(l.EmitRetry),
+		}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)
 		}
@@ -311,8 +326,10 @@ func pbState(s *trigger.State) *statepb.State {
 		m.Keys = append(m.Keys, &statepb.IdempotencyKey{Key: k.Key, Hash: pbID(k.Hash)})
 	}
 	for _, f := range s.Done {
-		m.Done = append(m.Done, &statepb.Firing{Occurrence: f.Occurrence, At: int64(f.At), Nominal: int64(f.Nominal),
-			Topic: f.Topic, Partition: f.Partition})
+		m.Done = append(m.Done, &statepb.Firing{
+			Occurrence: f.Occurrence, At: int64(f.At), Nominal: int64(f.Nominal),
+			Topic: f.Topic, Partition: f.Partition,
+		})
 	}
 	return m
 }
@@ -333,8 +350,10 @@ func pbID(id [16]byte) []byte {
 }
 
 func pbSpec(s *trigger.Spec) *statepb.Spec {
-	priorities := map[trigger.Priority]statepb.Priority{trigger.High: statepb.Priority_PRIORITY_HIGH,
-		trigger.Normal: statepb.Priority_PRIORITY_NORMAL, trigger.Low: statepb.Priority_PRIORITY_LOW}
+	priorities := map[trigger.Priority]statepb.Priority{
+		trigger.High:   statepb.Priority_PRIORITY_HIGH,
+		trigger.Normal: statepb.Priority_PRIORITY_NORMAL, trigger.Low: statepb.Priority_PRIORITY_LOW,
+	}
 	m := &statepb.Spec{
 		Channel: s.Channel, UserId: s.UserID, Payload: s.Payload, ContentType: s.ContentType, TargetKey: s.TargetKey,
 		Priority: priorities[s.Priority], Jitter: int64(s.Jitter), ExpiresAfter: int64(s.Expires),
@@ -359,11 +378,13 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 }
 
 func pbWhen(w *trigger.When) *statepb.When {
-	m := &statepb.When{Kind: statepb.WhenKind(w.Kind), DelayText: w.DelayText, Delay: int64(w.Delay),
+	m := &statepb.When{
+		Kind: statepb.WhenKind(w.Kind), DelayText: w.DelayText, Delay: int64(w.Delay),
 		FireAt: int64(w.FireAt), Local: w.Local,
 		Zone: w.Zone, Recurrence: w.Recurrence, Start: w.Start, Include: w.Include, Exclude: w.Exclude, Until: w.Until,
 		Count:  int64(w.Count),
-		DstGap: w.DST.Gap, DstOverlap: w.DST.Overlap}
+		DstGap: w.DST.Gap, DstOverlap: w.DST.Overlap,
+	}
 	if w.Calendars != nil {
 		m.Calendars = &statepb.Calendars{Names: w.Calendars.Names, On: w.Calendars.On}
 	}

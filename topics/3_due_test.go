@@ -14,12 +14,18 @@ func fullFire() *trigger.Fire {
 		Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Attempt: 2, Revision: 3, Channel: "webhook",
 		Nominal: 1_795_183_200_000, Fired: 1_795_183_200_007, Local: "2026-11-20T09:00:00[America/New_York]",
 		Expires: 1_795_186_800_000,
-		Spec: &trigger.Spec{UserID: "u_81", Payload: []byte(`{"title":"Take pills"}`), ContentType: "application/json",
+		Spec: &trigger.Spec{
+			UserID: "u_81", Payload: []byte(`{"title":"Take pills"}`), ContentType: "application/json",
 			TargetKey: "patient-9",
-			Headers:   headers("x-a=1", "x-b="), Tags: []trigger.Tag{{Key: "a", Value: "1"},
-				{Key: "type", Value: "medication \"1\""}}, Priority: trigger.Normal,
-			TraceParent: "00-4bf9-00f0-01", Callback: &trigger.Callback{URL: "https://a.example/x?y=1",
-				Timeout: 1500 * time.Millisecond}},
+			Headers:   headers("x-a=1", "x-b="), Tags: []trigger.Tag{
+				{Key: "a", Value: "1"},
+				{Key: "type", Value: "medication \"1\""},
+			}, Priority: trigger.Normal,
+			TraceParent: "00-4bf9-00f0-01", Callback: &trigger.Callback{
+				URL:     "https://a.example/x?y=1",
+				Timeout: 1500 * time.Millisecond,
+			},
+		},
 	}
 }
 
@@ -66,9 +72,11 @@ x-b=
 }
 
 func TestDueRecordOfTheBarest(t *testing.T) {
-	f := &trigger.Fire{Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Attempt: 1, Revision: 1,
+	f := &trigger.Fire{
+		Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Attempt: 1, Revision: 1,
 		Nominal: 1_795_183_200_000, Fired: 1_795_183_200_001,
-		Spec: &trigger.Spec{Headers: []trigger.Header{{Key: "x"}}}}
+		Spec: &trigger.Spec{Headers: []trigger.Header{{Key: "x"}}},
+	}
 	key, value, hs := DueRecord(f, DueEnv{Cluster: "local"})
 	if string(key) != "k" || value == nil || len(value) != 0 {
 		t.Errorf("key %q, value %v: want the trigger's key and a value that is empty and not null", key, value)
@@ -78,8 +86,10 @@ func TestDueRecordOfTheBarest(t *testing.T) {
 			t.Errorf("header %s is null", h.Key)
 		}
 	}
-	for _, absent := range []string{ceLocalTime, ceUser, ceExpiry, ceBasis, contentType, traceParent, dueCallback,
-		dueTags} {
+	for _, absent := range []string{
+		ceLocalTime, ceUser, ceExpiry, ceBasis, contentType, traceParent, dueCallback,
+		dueTags,
+	} {
 		if strings.Contains(headerPairs(hs), absent+"=") {
 			t.Errorf("%s is there with nothing to say", absent)
 		}
@@ -108,8 +118,10 @@ func TestDecodeDueOfGarbledHeaders(t *testing.T) {
 		got.Fire.Spec.Callback != nil || len(got.Fire.Spec.Headers) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for name, hs := range map[string][]trigger.Header{"no ce_id": headers("x=1"),
-		"a garbled ce_id": headers("ce_id=x")} {
+	for name, hs := range map[string][]trigger.Header{
+		"no ce_id":        headers("x=1"),
+		"a garbled ce_id": headers("ce_id=x"),
+	} {
 		if _, err := DecodeDue(&Record{Headers: hs}); err == nil {
 			t.Errorf("%s passed for a due event", name)
 		}
@@ -126,8 +138,10 @@ func TestParseDueID(t *testing.T) {
 		ok                        bool
 	}{
 		{"plain", "k@2026-11-20T14:00:00.000Z#0", "k", "2026-11-20T14:00:00.000Z", 0, true},
-		{"a key with @ and #", "a@b#c@2026-11-20T09:00:00+f1~3-17#12", "a@b#c", "2026-11-20T09:00:00+f1~3-17", 12,
-			true},
+		{
+			"a key with @ and #", "a@b#c@2026-11-20T09:00:00+f1~3-17#12", "a@b#c", "2026-11-20T09:00:00+f1~3-17", 12,
+			true,
+		},
 		{"tenant", "acme/k@snz-3-17#0", "acme/k", "snz-3-17", 0, true},
 		{"no step", "k@x", "", "", 0, false},
 		{"empty step", "k@x#", "", "", 0, false},
@@ -155,9 +169,11 @@ func TestAppendInstant(t *testing.T) {
 			t.Fatalf("%d: got %s, want %s", int64(day), got, day)
 		}
 	}
-	for _, i := range []trigger.Instant{-62_167_219_200_000, -62_167_219_200_001, 253_402_300_800_000, 1, 999,
+	for _, i := range []trigger.Instant{
+		-62_167_219_200_000, -62_167_219_200_001, 253_402_300_800_000, 1, 999,
 		1_790_000_000_000, 951_782_400_000, 951_868_799_999, 4_102_444_800_000, 1_709_164_800_123, -1,
-		-62_135_596_800_000, 253_402_300_799_999} {
+		-62_135_596_800_000, 253_402_300_799_999,
+	} {
 		if got := string(appendInstant(nil, i)); got != i.String() {
 			t.Errorf("%d: got %s, want %s", int64(i), got, i)
 		}

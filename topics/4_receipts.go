@@ -43,8 +43,10 @@ type Receipt struct {
 // Input is the receipt as trigger.Step takes it.
 func (r *Receipt) Input() *trigger.Receipt {
 	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt lets no other pass
-	return &trigger.Receipt{Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
-		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended}
+	return &trigger.Receipt{
+		Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
+		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended,
+	}
 }
 
 // DueID is the ce_id the receipt is about.
@@ -83,8 +85,10 @@ func DecodeReceipt(rec *Record) (*Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Receipt{Channel: j.Channel, Attempt: j.Attempt, Appended: rec.Timestamp,
-		Code: clip(j.Code, maxReceiptCode), Detail: clip(j.Detail, maxReceiptText)}
+	r := &Receipt{
+		Channel: j.Channel, Attempt: j.Attempt, Appended: rec.Timestamp,
+		Code: clip(j.Code, maxReceiptCode), Detail: clip(j.Detail, maxReceiptText),
+	}
 	if r.Key, r.Occurrence, r.Step, err = ParseDueID(j.DueID); err != nil {
 		return nil, err
 	}

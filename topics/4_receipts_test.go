@@ -16,9 +16,11 @@ func receipt(value string) *Record {
 func TestReceipt(t *testing.T) {
 	got, err := DecodeReceipt(receipt(`{"due_id":"k@2026-11-20T14:00:00.000Z#2","channel":"sms","outcome":"retry","attempt":3,"code":"busy",
 		"detail":"try later","retry_after":"30s","at":"2026-11-20T14:00:05Z","carrier":"x"}`))
-	want := Receipt{Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Step: 2, Channel: "sms", Outcome: OutcomeRetry,
+	want := Receipt{
+		Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Step: 2, Channel: "sms", Outcome: OutcomeRetry,
 		Attempt: 3,
-		Code:    "busy", Detail: "try later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000, Appended: appended}
+		Code:    "busy", Detail: "try later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000, Appended: appended,
+	}
 	if err != nil || *got != want {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
 	}
@@ -31,8 +33,10 @@ func TestReceipt(t *testing.T) {
 func TestReceiptSurvivesTheWire(t *testing.T) {
 	for _, want := range []Receipt{
 		{Key: "a@b#c", Occurrence: "x", Outcome: OutcomeDelivered},
-		{Key: "k", Occurrence: "x", Step: 3, Channel: "sms", Outcome: OutcomePostponed, Attempt: 2, Code: "c\"",
-			Detail: "d\n", RetryAfter: 1500 * time.Millisecond, At: appended + 7},
+		{
+			Key: "k", Occurrence: "x", Step: 3, Channel: "sms", Outcome: OutcomePostponed, Attempt: 2, Code: "c\"",
+			Detail: "d\n", RetryAfter: 1500 * time.Millisecond, At: appended + 7,
+		},
 	} {
 		rec := &Record{Key: []byte(want.Key), Value: AppendReceipt(nil, &want)}
 		if got, err := DecodeReceipt(rec); err != nil || *got != want {
@@ -71,12 +75,18 @@ func TestGarbledReceipts(t *testing.T) {
 		{"attempt in words", `{"due_id":"k@x#0","outcome":"failed","attempt":"one"}`, trigger.CodeInvalid, "attempt"},
 		{"channel", `{"due_id":"k@x#0","outcome":"failed","channel":"S M S"}`, trigger.CodeInvalid, "channel"},
 		{"at", `{"due_id":"k@x#0","outcome":"failed","at":"noon"}`, trigger.CodeInvalid, "at"},
-		{"retry_after", `{"due_id":"k@x#0","outcome":"retry","retry_after":"soon"}`, trigger.CodeInvalid,
-			"retry_after"},
-		{"retry_after of an object", `{"due_id":"k@x#0","outcome":"retry","retry_after":{}}`, trigger.CodeInvalid,
-			"retry_after"},
-		{"retry_after of 31 days", `{"due_id":"k@x#0","outcome":"retry","retry_after":"31d"}`, trigger.CodeInvalid,
-			"retry_after"},
+		{
+			"retry_after", `{"due_id":"k@x#0","outcome":"retry","retry_after":"soon"}`, trigger.CodeInvalid,
+			"retry_after",
+		},
+		{
+			"retry_after of an object", `{"due_id":"k@x#0","outcome":"retry","retry_after":{}}`, trigger.CodeInvalid,
+			"retry_after",
+		},
+		{
+			"retry_after of 31 days", `{"due_id":"k@x#0","outcome":"retry","retry_after":"31d"}`, trigger.CodeInvalid,
+			"retry_after",
+		},
 		{"too large", `{"detail":"` + strings.Repeat("x", 64<<10) + `"}`, trigger.CodeTooLarge, ""},
 		{"deep", strings.Repeat("[", 60<<10), trigger.CodeInvalid, ""},
 	} {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/waterclock/waterclock/trigger"
 )
 

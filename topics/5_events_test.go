@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -75,8 +76,10 @@ func TestAppendEventEqualsItsStruct(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := filler{rand.New(rand.NewPCG(seed, 4))}
-	texts := []string{"", "plain", "<b>&\"\\/", "line\nbreak\ttab\x00\x1f", "\b\f\r\v", "not\xffUTF-8\xe2\x80",
-		"Wünsche 🕰", "\u2028", "x\x7fy"}
+	texts := []string{
+		"", "plain", "<b>&\"\\/", "line\nbreak\ttab\x00\x1f", "\b\f\r\v", "not\xffUTF-8\xe2\x80",
+		"Wünsche 🕰", "\u2028", "x\x7fy",
+	}
 	payloads := []string{"", "1", `{ "a" : [1, 2.50, "ü<>&"] }`, `{"a":1,"a":2}`, "\x00\xff", `"\ud83d"`, `"` +
 		"\u2028" + `"`, "{"}
 	for range 3000 {
@@ -101,8 +104,10 @@ func TestAppendEventEqualsItsStruct(t *testing.T) {
 }
 
 func TestAppendEventAllocates(t *testing.T) {
-	f := &trigger.Fact{Type: trigger.Registered, Seq: 1, Scheduled: appended, State: trigger.Pending,
-		Spec: &trigger.Spec{Payload: []byte(`{"a":[1,2]}`)}}
+	f := &trigger.Fact{
+		Type: trigger.Registered, Seq: 1, Scheduled: appended, State: trigger.Pending,
+		Spec: &trigger.Spec{Payload: []byte(`{"a":[1,2]}`)},
+	}
 	buf := make([]byte, 0, 4096)
 	got := testing.AllocsPerRun(100, func() {
 		AppendEvent(buf, "acme/k", f,
@@ -122,8 +127,10 @@ func TestPayloadStaysOut(t *testing.T) {
 
 // An event is one line: NDJSON readers depend on it.
 func TestAnEventIsOneLine(t *testing.T) {
-	f := &trigger.Fact{Type: trigger.Registered, Detail: "a\nb",
-		Spec: &trigger.Spec{Payload: []byte("{\r\n\"a\":\n1}")}}
+	f := &trigger.Fact{
+		Type: trigger.Registered, Detail: "a\nb",
+		Spec: &trigger.Spec{Payload: []byte("{\r\n\"a\":\n1}")},
+	}
 	if got := AppendEvent(nil, "k", f, EventEnv{WithPayload: true}); bytes.ContainsAny(got, "\r\n") {
 		t.Errorf("%q", got)
 	}
@@ -131,8 +138,13 @@ func TestAnEventIsOneLine(t *testing.T) {
 
 func TestDecodeEventRefuses(t *testing.T) {
 	for _, c := range []struct{ name, value string }{
-		{"empty", ""}, {"text", "x"}, {"null", "null"}, {"a list", "[]"}, {"no id", `{"type":"t","trigger":"k"}`},
-		{"no type", `{"event_id":"0-1","trigger":"k"}`}, {"no trigger", `{"event_id":"0-1","type":"t"}`},
+		{"empty", ""},
+		{"text", "x"},
+		{"null", "null"},
+		{"a list", "[]"},
+		{"no id", `{"type":"t","trigger":"k"}`},
+		{"no type", `{"event_id":"0-1","trigger":"k"}`},
+		{"no trigger", `{"event_id":"0-1","type":"t"}`},
 		{"trailing", `{"event_id":"0-1","type":"t","trigger":"k"} x`},
 		{"wrong type", `{"event_id":1,"type":"t","trigger":"k"}`},
 	} {

@@ -30,9 +30,11 @@ func (u *UnreadableBatch) Record() *Record {
 
 // Refusal says what is wrong with the batch, for a person.
 func (u *UnreadableBatch) Refusal(code trigger.Code, why string) *trigger.Error {
-	return &trigger.Error{Code: code,
+	return &trigger.Error{
+		Code: code,
 		Msg: fmt.Sprintf("offsets %d to %d were not read: a batch of %d records in %d bytes, compression %s, %s",
-			u.First, u.Last, u.Records, u.Bytes, u.Codec, clip(why, maxErrorDetail/2))}
+			u.First, u.Last, u.Records, u.Bytes, u.Codec, clip(why, maxErrorDetail/2)),
+	}
 }
 
 // RejectedBatch is what goes to topic rejected for the batch.

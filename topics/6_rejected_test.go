@@ -11,8 +11,10 @@ import (
 
 func TestRejectedRecord(t *testing.T) {
 	rec := command("\x00bytes", "wc-dealy=7m", "a=1", "wcx-origin=1/2", "wc-error-code=old", "wc-source=old")
-	key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeUnknownField, Field: "dealy",
-		Msg: "did you mean delay?"})
+	key, value, hs := RejectedRecord(rec, &trigger.Error{
+		Code: trigger.CodeUnknownField, Field: "dealy",
+		Msg: "did you mean delay?",
+	})
 	want := "wc-dealy=7m\na=1\nwc-error-code=unknown_field\nwc-error-detail=did you mean " +
 		"delay?\nwc-error-field=dealy\nwc-source=waterclock.commands/3/81\n"
 	if got := headerPairs(hs); got != want {
@@ -44,8 +46,10 @@ func TestRejectedRecordFits(t *testing.T) {
 	}
 	huge := command("kept", "a="+strings.Repeat("x", 2_000_000))
 	for name, rec := range map[string]*Record{"a big value": big, "many headers": many, "a huge header": huge} {
-		key, value, hs := RejectedRecord(rec, &trigger.Error{Code: trigger.CodeTooLarge, Msg: strings.Repeat("m", 5000),
-			Field: strings.Repeat("f", 5000)})
+		key, value, hs := RejectedRecord(rec, &trigger.Error{
+			Code: trigger.CodeTooLarge, Msg: strings.Repeat("m", 5000),
+			Field: strings.Repeat("f", 5000),
+		})
 		size := len(key) + len(value)
 		for _, h := range hs {
 			size += len(h.Key) + len(h.Value) + headerOverhead
@@ -117,8 +121,10 @@ func TestRedrive(t *testing.T) {
 }
 
 func TestTextOrNumber(t *testing.T) {
-	for in, want := range map[string]TextOrNumber{`"7m"`: "7m", `420`: "420", `1800000000000`: "1800000000000",
-		`0.5`: "0.5"} {
+	for in, want := range map[string]TextOrNumber{
+		`"7m"`: "7m", `420`: "420", `1800000000000`: "1800000000000",
+		`0.5`: "0.5",
+	} {
 		var got TextOrNumber
 		if err := got.UnmarshalJSON([]byte(in)); err != nil || got != want {
 			t.Errorf("%s: got %q, %v", in, got, err)

@@ -9,19 +9,27 @@ import (
 // The command every benchmark is about: a hold that expires, with the fields
 // a service would set. One trigger life is one of each of these.
 var (
-	benchHeaders = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
+	benchHeaders = &Record{
+		Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
 		Timestamp: 1_790_000_000_000,
 		Value:     []byte(`{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}`),
-		Headers: []trigger.Header{header("wc-delay", "7m"), header("wc-channel", "orders"),
+		Headers: []trigger.Header{
+			header("wc-delay", "7m"), header("wc-channel", "orders"),
 			header("wc-user-id", "u_81"),
-			header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
-	benchJSON = &Record{Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
+			header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+		},
+	}
+	benchJSON = &Record{
+		Topic: "waterclock.commands", Key: []byte("hold-8c4f21aa"), Offset: 81,
 		Timestamp: 1_790_000_000_000,
 		Value:     []byte(`{"op":"register","channel":"orders","user_id":"u_81","delay":"7m","payload":{"holdId":"h_8c4f21aa","seat":"14C","amount":129.5}}`),
-		Headers:   []trigger.Header{header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")}}
-	benchRule = &Record{Topic: "waterclock.commands", Key: []byte("pills-81"), Offset: 82, Timestamp: 1_790_000_000_000,
+		Headers:   []trigger.Header{header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")},
+	}
+	benchRule = &Record{
+		Topic: "waterclock.commands", Key: []byte("pills-81"), Offset: 82, Timestamp: 1_790_000_000_000,
 		Value: []byte(`{"op":"register","channel":"push","user_id":"u_81","start":"2026-11-20T09:00","timezone":"America/New_York",` +
-			`"recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","exclude":["2026-12-25"],"tags":{"type":"medication"},"payload":{"title":"Take pills"}}`)}
+			`"recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","exclude":["2026-12-25"],"tags":{"type":"medication"},"payload":{"title":"Take pills"}}`),
+	}
 )
 
 func BenchmarkDecodeCommand(b *testing.B) {
@@ -52,9 +60,11 @@ func benchCommand(b *testing.B, rec *Record) *trigger.Command {
 func benchState(b *testing.B) *trigger.State {
 	c := benchCommand(b, benchJSON)
 	at := c.From.Append
-	return &trigger.State{Key: c.Key, Status: trigger.Pending, Revision: 1, Seq: 1, Spec: *c.Spec, Hash: c.Hash,
+	return &trigger.State{
+		Key: c.Key, Status: trigger.Pending, Revision: 1, Seq: 1, Spec: *c.Spec, Hash: c.Hash,
 		Life: trigger.Life{Partition: 3, Offset: 81}, LastAppend: at, CreatedAt: at, UpdatedAt: at,
-		Series: trigger.Series{At: at + 420_000, Occurrence: (at + 420_000).String()}}
+		Series: trigger.Series{At: at + 420_000, Occurrence: (at + 420_000).String()},
+	}
 }
 
 func BenchmarkAppendState(b *testing.B) {
@@ -86,12 +96,16 @@ func BenchmarkDecodeState(b *testing.B) {
 
 func BenchmarkAppendEvent(b *testing.B) {
 	s, buf := benchState(b), make([]byte, 0, 2048)
-	registered := &trigger.Fact{Type: trigger.Registered, Revision: 1, Seq: 1, Channel: "orders", UserID: "u_81",
-		Scheduled: s.Series.At, Occurrence: s.Series.Occurrence, State: trigger.Pending, Spec: &s.Spec}
-	fired := &trigger.Fact{Type: trigger.OccurrenceFired, Revision: 1, Seq: 2, Channel: "orders", UserID: "u_81",
+	registered := &trigger.Fact{
+		Type: trigger.Registered, Revision: 1, Seq: 1, Channel: "orders", UserID: "u_81",
+		Scheduled: s.Series.At, Occurrence: s.Series.Occurrence, State: trigger.Pending, Spec: &s.Spec,
+	}
+	fired := &trigger.Fact{
+		Type: trigger.OccurrenceFired, Revision: 1, Seq: 2, Channel: "orders", UserID: "u_81",
 		Scheduled: s.Series.At, Occurrence: s.Series.Occurrence, State: trigger.Fired, Previous: trigger.Pending,
 		HasStep: true, Attempt: 1, HasLate: true, Lateness: 3, HasDue: true, DueTopic: "waterclock.due.orders",
-		DuePart: 3}
+		DuePart: 3,
+	}
 	env := EventEnv{Partition: 3, EventUS: 1_790_000_000_000_123, At: s.CreatedAt, WithPayload: true}
 	for _, c := range []struct {
 		name string
@@ -108,8 +122,10 @@ func BenchmarkAppendEvent(b *testing.B) {
 
 func BenchmarkDueRecord(b *testing.B) {
 	s := benchState(b)
-	f := &trigger.Fire{Key: s.Key, Spec: &s.Spec, Occurrence: s.Series.Occurrence, Attempt: 1, Revision: 1,
-		Nominal: s.Series.At, Fired: s.Series.At + 3, Channel: "orders"}
+	f := &trigger.Fire{
+		Key: s.Key, Spec: &s.Spec, Occurrence: s.Series.Occurrence, Attempt: 1, Revision: 1,
+		Nominal: s.Series.At, Fired: s.Series.At + 3, Channel: "orders",
+	}
 	env := DueEnv{Cluster: "local", Basis: Basis(7, 81_234, 10_000_123, 5_000_456, 3)}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -18,13 +18,26 @@ func (n Names) join(name string) string {
 	return n.Prefix + name
 }
 
-func (n Names) Commands() string   { return n.join("commands") }
-func (n Names) Receipts() string   { return n.join("receipts") }
-func (n Names) State() string      { return n.join("state") }
-func (n Names) Events() string     { return n.join("events") }
-func (n Names) Rejected() string   { return n.join("rejected") }
+// Commands is the topic of what producers ask for.
+func (n Names) Commands() string { return n.join("commands") }
+
+// Receipts is the topic of what workers answer.
+func (n Names) Receipts() string { return n.join("receipts") }
+
+// State is the topic of the changelog of all stores.
+func (n Names) State() string { return n.join("state") }
+
+// Events is the topic of every fact.
+func (n Names) Events() string { return n.join("events") }
+
+// Rejected is the topic of what was refused.
+func (n Names) Rejected() string { return n.join("rejected") }
+
+// DeadLetter is the topic of what nobody could deliver.
 func (n Names) DeadLetter() string { return n.join("dead-letter") }
-func (n Names) Control() string    { return n.join("control") }
+
+// Control is the topic of settings that every partition applies.
+func (n Names) Control() string { return n.join("control") }
 
 // Due is the topic of a channel without a topic of its own.
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
@@ -87,29 +100,46 @@ const (
 // longer) changes Configs before Plan.
 func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
 	ts := []Topic{
-		{Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys",
+		{
+			Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys",
 			Configs: map[string]string{
 				cfgCleanup: "compact,delete", cfgRetention: ms(30 * day), cfgMinCompaction: ms(7 * day),
 				cfgMaxCompaction: ms(8 * day),
-				cfgMaxMessage:    strconv.Itoa(maxCommandBytes), cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events",
+				cfgMaxMessage:    strconv.Itoa(maxCommandBytes), cfgTimestamp: "LogAppendTime",
+			},
+		},
+		{
+			Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events",
 			Configs: map[string]string{
-				cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}},
+				cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime",
+			},
+		},
 		{Name: n.State(), keep: "triggers", Why: "the engine's memory: restore reads it", Configs: map[string]string{
 			cfgCleanup: "compact", cfgDeleteAfter: ms(day), cfgMaxCompaction: ms(8 * day),
-			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink",
+			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime",
+		}},
+		{
+			Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink",
 			Configs: map[string]string{
 				cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgCompression: "zstd",
-				cfgTimestamp: "LogAppendTime"}},
-		{Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why",
+				cfgTimestamp: "LogAppendTime",
+			},
+		},
+		{
+			Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why",
 			Configs: map[string]string{
-				cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
+				cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes),
+			},
+		},
 		{Name: n.DeadLetter(), keep: "dead letters", Why: "due events nobody could deliver", Configs: map[string]string{
-			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes)}},
-		{Name: n.Control(), Partitions: 1, keep: "settings", Why: "tz database and calendars, switched at an offset",
+			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes),
+		}},
+		{
+			Name: n.Control(), Partitions: 1, keep: "settings", Why: "tz database and calendars, switched at an offset",
 			Configs: map[string]string{
-				cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes)}},
+				cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes),
+			},
+		},
 	}
 	for _, c := range channels {
 		ts = append(ts, DueTopic(n.Due(c), partitions, replication))
@@ -123,7 +153,8 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 // DueTopic is the topic of a channel, whatever its name.
 func DueTopic(name string, partitions int32, replication int16) Topic {
 	t := Topic{Name: name, keep: "due events", Why: "due events, for the channel's team", Configs: map[string]string{
-		cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime"}}
+		cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime",
+	}}
 	t.fill(partitions, replication)
 	return t
 }

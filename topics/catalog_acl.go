@@ -105,8 +105,10 @@ type aclWriter struct {
 }
 
 func (w *aclWriter) add(why, resource, name string, prefixed bool, operations ...string) {
-	w.all = append(w.all, ACL{Role: w.role, Principal: w.principal, Operations: operations, Resource: resource,
-		Name: name, Prefixed: prefixed, Why: why})
+	w.all = append(w.all, ACL{
+		Role: w.role, Principal: w.principal, Operations: operations, Resource: resource,
+		Name: name, Prefixed: prefixed, Why: why,
+	})
 }
 
 // Args are the arguments of kafka-acls.sh beside --add.

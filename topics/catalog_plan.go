@@ -19,6 +19,7 @@ type Existing struct {
 // ChangeKind says what a Change asks for.
 type ChangeKind uint8
 
+// What a Change asks for.
 const (
 	Create ChangeKind = iota + 1 // the topic is missing
 	Alter                        // a setting differs and can be set without losing anything
@@ -90,9 +91,11 @@ func Check(plan []Change, managed bool) error {
 func (t *Topic) compare(e *Existing) []Change {
 	var plan []Change
 	if e.Partitions != t.Partitions {
-		plan = append(plan, Change{Kind: Refuse, Topic: t.Name, Setting: "partitions",
+		plan = append(plan, Change{
+			Kind: Refuse, Topic: t.Name, Setting: "partitions",
 			Have: strconv.Itoa(int(e.Partitions)), Want: strconv.Itoa(int(t.Partitions)),
-			Why: "triggers would be looked for on other partitions than they are on (setting topics.partitions)"})
+			Why: "triggers would be looked for on other partitions than they are on (setting topics.partitions)",
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {
 		if c, differs := t.compareConfig(name, e.Configs[name]); differs {
@@ -123,7 +126,8 @@ func (t *Topic) comparePolicy(c Change) (Change, bool) {
 	switch {
 	case slices.Contains(have, "compact") && !slices.Contains(want, "compact"):
 		c.Kind, c.Why = Refuse,
-			"this cleanup policy would lose data: compaction drops all but the last record of a key, and with them "+t.keep
+			"this cleanup policy would lose data: compaction drops all but the last record of a key, and with them "+
+				t.keep
 	case slices.Contains(have, "delete") && !slices.Contains(want, "delete"):
 		c.Kind, c.Why = Refuse, "this cleanup policy would lose data: deletion by age drops "+t.keep
 	}
@@ -153,6 +157,8 @@ func (t *Topic) compareUnset(e *Existing) []Change {
 	if size == "" || size == "-1" || t.Configs[cfgCleanup] == "compact" {
 		return nil
 	}
-	return []Change{{Kind: Refuse, Topic: t.Name, Setting: cfgRetentionSize, Have: size, Want: "-1",
-		Why: "deletion by size would lose data: it drops " + t.keep + " whatever its age"}}
+	return []Change{{
+		Kind: Refuse, Topic: t.Name, Setting: cfgRetentionSize, Have: size, Want: "-1",
+		Why: "deletion by size would lose data: it drops " + t.keep + " whatever its age",
+	}}
 }

@@ -14,19 +14,27 @@ func TestCatalogueIsTheContracts(t *testing.T) {
 		partitions int32
 		configs    string // in order of name; only what the contract fixes
 	}{
-		{"waterclock.commands", 16,
+		{
+			"waterclock.commands", 16,
 			"cleanup.policy=compact,delete max.compaction.lag.ms=691200000 message.timestamp.type=LogAppendTime " +
-				"min.compaction.lag.ms=604800000 retention.ms=2592000000"},
-		{"waterclock.receipts", 16,
-			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000"},
+				"min.compaction.lag.ms=604800000 retention.ms=2592000000",
+		},
+		{
+			"waterclock.receipts", 16,
+			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000",
+		},
 		{"waterclock.state", 16, "cleanup.policy=compact message.timestamp.type=LogAppendTime"},
-		{"waterclock.events", 16,
-			"cleanup.policy=delete compression.type=zstd message.timestamp.type=LogAppendTime retention.ms=2592000000"},
+		{
+			"waterclock.events", 16,
+			"cleanup.policy=delete compression.type=zstd message.timestamp.type=LogAppendTime retention.ms=2592000000",
+		},
 		{"waterclock.rejected", 16, "cleanup.policy=delete retention.ms=1209600000"},
 		{"waterclock.dead-letter", 16, "cleanup.policy=delete retention.ms=2592000000"},
 		{"waterclock.control", 1, "cleanup.policy=compact"},
-		{"waterclock.due.default", 16,
-			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000"},
+		{
+			"waterclock.due.default", 16,
+			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000",
+		},
 		{"waterclock.due.sms", 16, "cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000"},
 	} {
 		all := Catalogue(Names{}, 16, 3, []string{"default", "sms"})
@@ -50,10 +58,14 @@ func TestCatalogueIsTheContracts(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	n := Names{Prefix: "acme-"}
-	got := []string{n.Commands(), n.Receipts(), n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Control(),
-		n.Due("sms"), HighLane(n.Due("sms"))}
-	want := []string{"acme-commands", "acme-receipts", "acme-state", "acme-events", "acme-rejected", "acme-dead-letter",
-		"acme-control", "acme-due.sms", "acme-due.sms.high"}
+	got := []string{
+		n.Commands(), n.Receipts(), n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Control(),
+		n.Due("sms"), HighLane(n.Due("sms")),
+	}
+	want := []string{
+		"acme-commands", "acme-receipts", "acme-state", "acme-events", "acme-rejected", "acme-dead-letter",
+		"acme-control", "acme-due.sms", "acme-due.sms.high",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -80,36 +92,63 @@ func TestPlan(t *testing.T) {
 		plan   string // "" for nothing
 	}{
 		{"as it must be", "commands", func(*Existing) {}, ""},
-		{"partitions", "state", func(e *Existing) { e.Partitions = 8 },
-			`refuse waterclock.state: partitions is "8", must be "16": triggers would be looked for on other partitions than they are on (setting topics.partitions)`},
-		{"state deleted by age", "state", func(e *Existing) { e.Configs["cleanup.policy"] = "compact,delete" },
-			`refuse waterclock.state: cleanup.policy is "compact,delete", must be "compact": this cleanup policy would lose data: deletion by age drops triggers`},
-		{"state only deleted", "state", func(e *Existing) { e.Configs["cleanup.policy"] = "delete" },
-			`refuse waterclock.state: cleanup.policy is "delete", must be "compact": this cleanup policy would lose data: deletion by age drops triggers`},
-		{"events compacted", "events", func(e *Existing) { e.Configs["cleanup.policy"] = "compact" },
-			`refuse waterclock.events: cleanup.policy is "compact", must be "delete": this cleanup policy would lose data: compaction drops all but the last record of a key, and with them history`},
-		{"receipts compacted too", "receipts", func(e *Existing) { e.Configs["cleanup.policy"] = "compact,delete" },
-			`refuse waterclock.receipts: cleanup.policy is "compact,delete", must be "delete": this cleanup policy would lose data: compaction drops all but the last record of a key, and with them a receipt unread`},
-		{"policies in another order", "commands", func(e *Existing) { e.Configs["cleanup.policy"] = "delete, compact" },
-			""},
-		{"commands only deleted", "commands", func(e *Existing) { e.Configs["cleanup.policy"] = "delete" },
-			`alter waterclock.commands: cleanup.policy is "delete", must be "compact,delete"`},
-		{"commands stamped by producers", "commands",
+		{
+			"partitions", "state", func(e *Existing) { e.Partitions = 8 },
+			`refuse waterclock.state: partitions is "8", must be "16": triggers would be looked for on other partitions than they are on (setting topics.partitions)`,
+		},
+		{
+			"state deleted by age", "state", func(e *Existing) { e.Configs["cleanup.policy"] = "compact,delete" },
+			`refuse waterclock.state: cleanup.policy is "compact,delete", must be "compact": this cleanup policy would lose data: deletion by age drops triggers`,
+		},
+		{
+			"state only deleted", "state", func(e *Existing) { e.Configs["cleanup.policy"] = "delete" },
+			`refuse waterclock.state: cleanup.policy is "delete", must be "compact": this cleanup policy would lose data: deletion by age drops triggers`,
+		},
+		{
+			"events compacted", "events", func(e *Existing) { e.Configs["cleanup.policy"] = "compact" },
+			`refuse waterclock.events: cleanup.policy is "compact", must be "delete": this cleanup policy would lose data: compaction drops all but the last record of a key, and with them history`,
+		},
+		{
+			"receipts compacted too", "receipts", func(e *Existing) { e.Configs["cleanup.policy"] = "compact,delete" },
+			`refuse waterclock.receipts: cleanup.policy is "compact,delete", must be "delete": this cleanup policy would lose data: compaction drops all but the last record of a key, and with them a receipt unread`,
+		},
+		{
+			"policies in another order", "commands",
+			func(e *Existing) { e.Configs["cleanup.policy"] = "delete, compact" },
+			"",
+		},
+		{
+			"commands only deleted", "commands", func(e *Existing) { e.Configs["cleanup.policy"] = "delete" },
+			`alter waterclock.commands: cleanup.policy is "delete", must be "compact,delete"`,
+		},
+		{
+			"commands stamped by producers", "commands",
 			func(e *Existing) { e.Configs["message.timestamp.type"] = "CreateTime" },
-			`alter waterclock.commands: message.timestamp.type is "CreateTime", must be "LogAppendTime"`},
-		{"commands compacted too early", "commands", func(e *Existing) { e.Configs["min.compaction.lag.ms"] = "0" },
-			`alter waterclock.commands: min.compaction.lag.ms is "0", must be "604800000"`},
-		{"erased content kept too long", "commands",
+			`alter waterclock.commands: message.timestamp.type is "CreateTime", must be "LogAppendTime"`,
+		},
+		{
+			"commands compacted too early", "commands", func(e *Existing) { e.Configs["min.compaction.lag.ms"] = "0" },
+			`alter waterclock.commands: min.compaction.lag.ms is "0", must be "604800000"`,
+		},
+		{
+			"erased content kept too long", "commands",
 			func(e *Existing) { e.Configs["max.compaction.lag.ms"] = "9223372036854775807" },
-			`alter waterclock.commands: max.compaction.lag.ms is "9223372036854775807", must be "691200000"`},
+			`alter waterclock.commands: max.compaction.lag.ms is "9223372036854775807", must be "691200000"`,
+		},
 		{"events kept for ever", "events", func(e *Existing) { e.Configs["retention.ms"] = "-1" }, ""},
 		{"events kept for longer", "events", func(e *Existing) { e.Configs["retention.ms"] = "5184000000" }, ""},
-		{"events kept for a day", "events", func(e *Existing) { e.Configs["retention.ms"] = "86400000" },
-			`alter waterclock.events: retention.ms is "86400000", must be "2592000000"`},
-		{"a setting unknown", "events", func(e *Existing) { delete(e.Configs, "compression.type") },
-			`alter waterclock.events: compression.type is "", must be "zstd"`},
-		{"due deleted by size", "due.default", func(e *Existing) { e.Configs["retention.bytes"] = "1000000" },
-			`refuse waterclock.due.default: retention.bytes is "1000000", must be "-1": deletion by size would lose data: it drops due events whatever its age`},
+		{
+			"events kept for a day", "events", func(e *Existing) { e.Configs["retention.ms"] = "86400000" },
+			`alter waterclock.events: retention.ms is "86400000", must be "2592000000"`,
+		},
+		{
+			"a setting unknown", "events", func(e *Existing) { delete(e.Configs, "compression.type") },
+			`alter waterclock.events: compression.type is "", must be "zstd"`,
+		},
+		{
+			"due deleted by size", "due.default", func(e *Existing) { e.Configs["retention.bytes"] = "1000000" },
+			`refuse waterclock.due.default: retention.bytes is "1000000", must be "-1": deletion by size would lose data: it drops due events whatever its age`,
+		},
 		{"due without bound by size", "due.default", func(e *Existing) { e.Configs["retention.bytes"] = "-1" }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -151,8 +151,10 @@ func DecodeSetting(rec *Record) (*Setting, error) {
 
 func (c *Calendar) decode(value []byte) error {
 	if err := json.Unmarshal(value, c); err != nil {
-		return &trigger.Error{Code: trigger.CodeInvalid, Field: ControlCalendars + c.Name,
-			Msg: "a calendar is a JSON object with dates", Err: err}
+		return &trigger.Error{
+			Code: trigger.CodeInvalid, Field: ControlCalendars + c.Name,
+			Msg: "a calendar is a JSON object with dates", Err: err,
+		}
 	}
 	return c.check()
 }

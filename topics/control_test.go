@@ -11,8 +11,10 @@ import (
 )
 
 func TestTZDataSurvivesTheWire(t *testing.T) {
-	key, value, hs, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte("PK\x03\x04"),
-		Carried: []string{"Asia/Almaty", "Europe/Kiev"}})
+	key, value, hs, err := EncodeTZData(TZData{
+		Label: "2026a", Zip: []byte("PK\x03\x04"),
+		Carried: []string{"Asia/Almaty", "Europe/Kiev"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +32,10 @@ func TestTZDataSurvivesTheWire(t *testing.T) {
 }
 
 func TestCalendarSurvivesTheWire(t *testing.T) {
-	key, value, err := EncodeCalendar(Calendar{Name: "us-holidays",
-		Dates: []string{"2026-12-25", "2026-07-04", "2026-12-25"}})
+	key, value, err := EncodeCalendar(Calendar{
+		Name:  "us-holidays",
+		Dates: []string{"2026-12-25", "2026-07-04", "2026-12-25"},
+	})
 	if err != nil || string(key) != "calendar/us-holidays" || string(value) != `{"dates":["2026-07-04","2026-12-25"]}` {
 		t.Fatalf("got %s %s, %v", key, value, err)
 	}
@@ -52,8 +56,10 @@ func TestSettingsRefused(t *testing.T) {
 	_, _, badName := EncodeCalendar(Calendar{Name: "US"})
 	_, _, _, noLabel := EncodeTZData(TZData{Zip: []byte("x")})
 	_, _, _, noZip := EncodeTZData(TZData{Label: "2026a"})
-	for name, err := range map[string]error{"a German date": tooMany, "a name in upper case": badName,
-		"no label": noLabel, "no database": noZip} {
+	for name, err := range map[string]error{
+		"a German date": tooMany, "a name in upper case": badName,
+		"no label": noLabel, "no database": noZip,
+	} {
 		if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}

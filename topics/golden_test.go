@@ -30,50 +30,67 @@ func goldenState() *trigger.State {
 		Key: "acme/pills", Status: trigger.Pending, Revision: 3, Seq: 12, Hash: trigger.Hash{1, 2, 3, 15: 16},
 		Life: trigger.Life{Partition: 3, Offset: 4711, Later: true},
 		Spec: trigger.Spec{
-			When: trigger.When{Kind: trigger.WhenRecurrence, Zone: "America/New_York",
+			When: trigger.When{
+				Kind: trigger.WhenRecurrence, Zone: "America/New_York",
 				Recurrence: "RRULE:FREQ=WEEKLY;BYDAY=MO,WE", Start: "2026-11-20T09:00:00",
 				Include: []string{"2026-12-24"}, Exclude: []string{"2026-12-25"}, Until: "2027-11-20T09:00:00",
 				Count:     100,
 				DST:       trigger.DST{Gap: "skip", Overlap: "both"},
-				Calendars: &trigger.Calendars{Names: []string{"us-holidays"}, On: "skip"}},
+				Calendars: &trigger.Calendars{Names: []string{"us-holidays"}, On: "skip"},
+			},
 			Channel: "webhook", UserID: "u_81", Payload: []byte(`{"title":"Take pills"}`),
 			ContentType: "application/json", TargetKey: "patient-9",
 			Headers: headers("x-a=1"), Tags: []trigger.Tag{{Key: "type", Value: "medication"}}, Priority: trigger.High,
 			Jitter:  5 * time.Second,
 			Expires: time.Hour, Misfire: trigger.FireAll, FollowUser: true, CorrelationID: "c-1",
 			TraceParent: "00-4bf9-00f0-01",
-			Callback: &trigger.Callback{URL: "https://a.example/x", Timeout: 5 * time.Second,
-				Retry: []time.Duration{10 * time.Second, 30 * time.Second}}},
-		Series: trigger.Series{At: 1_795_183_200_000, Occurrence: "2026-11-20T09:00:00~3-4711",
+			Callback: &trigger.Callback{
+				URL: "https://a.example/x", Timeout: 5 * time.Second,
+				Retry: []time.Duration{10 * time.Second, 30 * time.Second},
+			},
+		},
+		Series: trigger.Series{
+			At: 1_795_183_200_000, Occurrence: "2026-11-20T09:00:00~3-4711",
 			Local: "2026-11-20T09:00:00[America/New_York]",
 			Start: "2026-11-20T09:00:00", After: 1_790_000_000_000, TZData: "2026a", Skip: []string{"2026-11-25"},
-			Jitter: 1200, MissedUntil: 1_780_000_000_000, Retry: 2, RetryAt: 1_795_183_260_000},
+			Jitter: 1200, MissedUntil: 1_780_000_000_000, Retry: 2, RetryAt: 1_795_183_260_000,
+		},
 		Live: []trigger.Live{
-			{Kind: trigger.LiveInFlight, Occurrence: "2026-11-18T09:00:00", Nominal: 1_795_010_400_000,
+			{
+				Kind: trigger.LiveInFlight, Occurrence: "2026-11-18T09:00:00", Nominal: 1_795_010_400_000,
 				Local: "2026-11-18T09:00:00[America/New_York]",
 				Due:   1_795_014_000_000, Step: 1, Attempt: 2, Revision: 2, Accepted: true,
-				Was: &trigger.Spec{Channel: "push", Priority: trigger.Low}, EmitRetry: 1},
-			{Kind: trigger.LiveRunNow, Occurrence: "run-3-4800", Nominal: 1_795_010_500_000, Due: 1_795_010_500_000,
-				Attempt: 1, Revision: 3}},
+				Was: &trigger.Spec{Channel: "push", Priority: trigger.Low}, EmitRetry: 1,
+			},
+			{
+				Kind: trigger.LiveRunNow, Occurrence: "run-3-4800", Nominal: 1_795_010_500_000, Due: 1_795_010_500_000,
+				Attempt: 1, Revision: 3,
+			},
+		},
 		Keys: []trigger.IdempotencyKey{{Key: "i-1", Hash: trigger.Hash{9}}},
-		Done: []trigger.Firing{{Occurrence: "2026-11-16T09:00:00", At: 1_794_837_600_003,
-			Nominal: 1_794_837_600_000, Topic: "waterclock.due.webhook", Partition: 3}},
+		Done: []trigger.Firing{{
+			Occurrence: "2026-11-16T09:00:00", At: 1_794_837_600_003,
+			Nominal: 1_794_837_600_000, Topic: "waterclock.due.webhook", Partition: 3,
+		}},
 		LastAppend: 1_790_000_000_000, CreatedAt: 1_780_000_000_000, UpdatedAt: 1_790_000_000_000,
 		ForgetAt: 1_800_000_000_000, Note: "on leave", Trimmed: true,
 	}
 }
 
 func goldenProgress() *Progress {
-	return &Progress{NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
+	return &Progress{
+		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
 		Term:    7,
 		Applied: map[int32]int64{0: 17, 5: 4000}, Forwarded: map[int32]int64{1: 4800},
 		Manifest: []TopicCount{{"waterclock.events", 12, 0xfeedface}},
 		Owner:    "10.0.0.1:7070", Member: "node-1", At: 1_790_000_000_000, CommandsID: [16]byte{1, 15: 2},
-		StateID: [16]byte{3, 15: 4}, Channels: []string{"default", "push"}}
+		StateID: [16]byte{3, 15: 4}, Channels: []string{"default", "push"},
+	}
 }
 
 func goldenFact() (*trigger.Fact, EventEnv) {
-	return &trigger.Fact{Type: trigger.Replaced, Revision: 3, Seq: 12, Channel: "push", UserID: "u_81",
+	return &trigger.Fact{
+			Type: trigger.Replaced, Revision: 3, Seq: 12, Channel: "push", UserID: "u_81",
 			Scheduled: 1_795_183_200_000,
 			Local:     "2026-11-20T09:00:00[America/New_York]", Zone: "America/New_York", TZData: "2026a",
 			Occurrence: "2026-11-20T09:00:00", HasStep: true, Step: 1, Attempt: 2,
@@ -83,9 +100,12 @@ func goldenFact() (*trigger.Fact, EventEnv) {
 			Tags: []trigger.Tag{{Key: "type", Value: "medication"}},
 			Spec: &trigger.Spec{Payload: []byte(`{ "title" : "Take pills" }`)}, Count: 4, First: 1_790_000_000_000,
 			Last:              1_790_000_060_000,
-			PreviousScheduled: 1_795_179_600_000, PreviousTZData: "2025c"},
-		EventEnv{Partition: 3, EventUS: 1_790_000_000_000_123, At: 1_790_000_000_000,
-			Source: "waterclock.commands/3/4711", WithPayload: true}
+			PreviousScheduled: 1_795_179_600_000, PreviousTZData: "2025c",
+		},
+		EventEnv{
+			Partition: 3, EventUS: 1_790_000_000_000_123, At: 1_790_000_000_000,
+			Source: "waterclock.commands/3/4711", WithPayload: true,
+		}
 }
 
 func goldenEvents() []golden {
@@ -94,9 +114,13 @@ func goldenEvents() []golden {
 		{"event-full", AppendEvent(nil, "acme/pills", full, env)},
 		{"event-bare", AppendEvent(nil, "k", &trigger.Fact{Type: trigger.Rejected, Reason: "unknown_field"},
 			EventEnv{At: 1_790_000_000_000, EventUS: 1})},
-		{"event-base64", AppendEvent(nil, "k", &trigger.Fact{Type: trigger.Registered, Seq: 1,
-			Spec: &trigger.Spec{Payload: []byte{0, 255}}}, EventEnv{At: 1_790_000_000_000, EventUS: 2,
-			WithPayload: true})},
+		{"event-base64", AppendEvent(nil, "k", &trigger.Fact{
+			Type: trigger.Registered, Seq: 1,
+			Spec: &trigger.Spec{Payload: []byte{0, 255}},
+		}, EventEnv{
+			At: 1_790_000_000_000, EventUS: 2,
+			WithPayload: true,
+		})},
 	}
 }
 
@@ -141,9 +165,11 @@ func goldens(t *testing.T) []golden {
 		golden{"due", recordText(DueRecord(fullFire(), dueEnv))},
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
-		golden{"receipt", AppendReceipt(nil, &Receipt{Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1,
+		golden{"receipt", AppendReceipt(nil, &Receipt{
+			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1,
 			Channel: "sms", Outcome: OutcomeRetry,
-			Attempt: 2, Code: "busy", Detail: "later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000})},
+			Attempt: 2, Code: "busy", Detail: "later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000,
+		})},
 		golden{"calendar", calendar},
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},
 		golden{"redrive", redrive},
@@ -212,8 +238,10 @@ func TestGoldenDecodes(t *testing.T) {
 		r.RetryAfter != 30*time.Second {
 		t.Errorf("receipt: %+v, %v", r, err)
 	}
-	if s, err := DecodeSetting(&Record{Key: []byte("calendar/us-holidays"),
-		Value: readGolden(t, "calendar")}); err != nil || len(s.Calendar.Dates) != 2 {
+	if s, err := DecodeSetting(&Record{
+		Key:   []byte("calendar/us-holidays"),
+		Value: readGolden(t, "calendar"),
+	}); err != nil || len(s.Calendar.Dates) != 2 {
 		t.Errorf("calendar: %+v, %v", s, err)
 	}
 	if f, err := Redrive(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "redrive")}, Limits{}); err != nil ||

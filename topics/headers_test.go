@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -194,7 +195,9 @@ func FuzzDecodeCommandHeaders(f *testing.F) {
 	f.Add([]byte("x"), "wc-callback-url", []byte("https://u@a.example"), "wc-delay", []byte("0"), "WC-Delay",
 		[]byte("0"))
 	f.Fuzz(func(t *testing.T, value []byte, k1 string, v1 []byte, k2 string, v2 []byte, k3 string, v3 []byte) {
-		fuzzCommand(t, &Record{Key: []byte("k"), Value: value, Timestamp: appended,
-			Headers: []trigger.Header{{Key: k1, Value: v1}, {Key: k2, Value: v2}, {Key: k3, Value: v3}}})
+		fuzzCommand(t, &Record{
+			Key: []byte("k"), Value: value, Timestamp: appended,
+			Headers: []trigger.Header{{Key: k1, Value: v1}, {Key: k2, Value: v2}, {Key: k3, Value: v3}},
+		})
 	})
 }

@@ -41,8 +41,10 @@ func TestReadingIsLinear(t *testing.T) {
 			func(i int) string { return fmt.Sprintf(`"overlapping%d":""`, i) })},
 		"record headers":  {Value: []byte(`{"op":"register","delay":"1m"}`), Headers: given},
 		"headers in both": {Value: few, Headers: given},
-		"wc- headers": {Value: []byte(""), Headers: append([]trigger.Header{{Key: "wc-delay",
-			Value: []byte("1m")}}, given...)},
+		"wc- headers": {Value: []byte(""), Headers: append([]trigger.Header{{
+			Key:   "wc-delay",
+			Value: []byte("1m"),
+		}}, given...)},
 		"unknown wc- headers": {Value: []byte(""), Headers: unknownHeaders(n)},
 	} {
 		rec.Key, rec.Topic = []byte("k"), "waterclock.commands"
@@ -88,8 +90,10 @@ func TestCalendarOfNoYear(t *testing.T) {
 	if _, _, err := EncodeCalendar(Calendar{Name: "x", Dates: []string{"0000-01-01"}}); err == nil {
 		t.Error("year 0 is taken")
 	}
-	if _, err := DecodeSetting(&Record{Key: []byte("calendar/x"),
-		Value: []byte(`{"dates":["0000-01-01"]}`)}); err == nil {
+	if _, err := DecodeSetting(&Record{
+		Key:   []byte("calendar/x"),
+		Value: []byte(`{"dates":["0000-01-01"]}`),
+	}); err == nil {
 		t.Error("year 0 is read")
 	}
 }

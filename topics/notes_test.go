@@ -56,8 +56,10 @@ func notesOf(c *trigger.Command, next trigger.Instant, repeat bool) []string {
 
 func TestNotesOfARepeat(t *testing.T) {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	c, err := DecodeCommand(&Record{Key: []byte("k"),
-		Value: []byte(`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`), Timestamp: trigger.At(now)}, Limits{}, nil)
+	c, err := DecodeCommand(&Record{
+		Key:   []byte("k"),
+		Value: []byte(`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`), Timestamp: trigger.At(now),
+	}, Limits{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

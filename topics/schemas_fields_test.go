@@ -156,8 +156,10 @@ func headerNames(hs []trigger.Header, without ...string) (out []string) {
 // What we write has every header of the schema, and no other.
 func TestHeaderSchemas(t *testing.T) {
 	_, _, due := DueRecord(fullFire(), dueEnv)
-	_, _, rejected := RejectedRecord(&Record{Topic: "waterclock.commands", Key: []byte("k"),
-		Value: make([]byte, MaxRecordBytes)}, &trigger.Error{Code: trigger.CodeTooLarge, Field: "payload", Msg: "m"})
+	_, _, rejected := RejectedRecord(&Record{
+		Topic: "waterclock.commands", Key: []byte("k"),
+		Value: make([]byte, MaxRecordBytes),
+	}, &trigger.Error{Code: trigger.CodeTooLarge, Field: "payload", Msg: "m"})
 	_, _, keyed := RejectedRecord(&Record{Topic: "waterclock.commands", Key: make([]byte, trigger.MaxKeyBytes+1)},
 		&trigger.Error{Code: trigger.CodeInvalidKey})
 	batch := UnreadableBatch{Topic: "waterclock.commands", First: 81, Last: 83, Records: 3, Bytes: 2143, Codec: "zstd"}
@@ -229,8 +231,12 @@ func TestReceiptSchemaHasEveryField(t *testing.T) {
 // schemas say.
 func TestGoldensKeepTheSchemas(t *testing.T) {
 	for _, c := range []struct{ schema, golden string }{
-		{"event.schema.json", "event-full"}, {"event.schema.json", "event-bare"}, {"event.schema.json", "event-base64"},
-		{"receipt.schema.json", "receipt"}, {"calendar.schema.json", "calendar"}, {"command.schema.json", "redrive"},
+		{"event.schema.json", "event-full"},
+		{"event.schema.json", "event-bare"},
+		{"event.schema.json", "event-base64"},
+		{"receipt.schema.json", "receipt"},
+		{"calendar.schema.json", "calendar"},
+		{"command.schema.json", "redrive"},
 	} {
 		if err := validate(schema(t, c.schema), readGolden(t, c.golden)); err != nil {
 			t.Errorf("%s: %v", c.golden, err)
@@ -285,8 +291,10 @@ func TestCommandHeadersSchema(t *testing.T) {
 	}{
 		{true, []string{"wc-delay=7m", "wc-channel=orders", "x-a=1", "Wc=1", "w=2"}},
 		{true, []string{"wc-fire-at=1800000000", "wc-callback-url=https://a.example/x", "wc-if-absent=true"}},
-		{true, []string{"wc-recurrence=every:1h", "wc-count=3", "wc-timezone=Europe/Berlin", "wc-follow-user=true",
-			"wc-user-id=u"}},
+		{true, []string{
+			"wc-recurrence=every:1h", "wc-count=3", "wc-timezone=Europe/Berlin", "wc-follow-user=true",
+			"wc-user-id=u",
+		}},
 		{true, []string{"wc-op=cancel", "wc-if-revision=3"}},
 		{true, []string{"wc-op=snooze", "wc-for=10m"}},
 		{true, []string{"wc-op=pause", "wc-note=on leave"}},

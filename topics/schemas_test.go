@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/schemas/statepb"
 )
@@ -63,17 +64,23 @@ func TestCommandSchema(t *testing.T) {
 		{"delay as a number", `{"op":"register","delay":420}`, true},
 		{"instant", `{"op":"register","fire_at":"2026-11-20T09:00:00+01:00"}`, true},
 		{"digits", `{"op":"register","fire_at":1800000000000}`, true},
-		{"local",
-			`{"op":"register","fire_at":"2026-11-20T09:00","timezone":"America/New_York","user_id":"u","follow_user":true}`, true},
-		{"rule",
-			`{"op":"register","recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","start":"2026-11-20T09:00","timezone":"America/New_York","exclude":["2026-12-25"],"until":"2027-12-25T00:00","count":7}`, true},
+		{
+			"local",
+			`{"op":"register","fire_at":"2026-11-20T09:00","timezone":"America/New_York","user_id":"u","follow_user":true}`, true,
+		},
+		{
+			"rule",
+			`{"op":"register","recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO,WE","start":"2026-11-20T09:00","timezone":"America/New_York","exclude":["2026-12-25"],"until":"2027-12-25T00:00","count":7}`, true,
+		},
 		{"dates", `{"op":"register","include":["2026-12-25T09:00","2026-12-26"],"timezone":"UTC"}`, true},
 		{"everything else", `{"op":"register","delay":"1w","channel":"webhook","user_id":"u","target_key":"k","headers":{"a":"1"},"tags":{"a":"1"},"priority":"low","jitter":"5s",
 			"expires_after":"1h","misfire":"skip","dst":{"gap":"skip","overlap":"both"},"callback":{"url":"https://a.example/x","timeout":5,"retry":["10s",30]},
 			"correlation_id":"c","if_revision":3,"idempotency_key":"i","actor":"a"}`, true},
-		{"calendars",
+		{
+			"calendars",
 			`{"op":"register","recurrence":"cron:0 9 * * *","calendars":{"names":["us"],"on":"next_business_day"}}`,
-			true},
+			true,
+		},
 		{"cancel", `{"op":"cancel","if_revision":3}`, true},
 		{"reschedule", `{"op":"reschedule","fire_at":1800000000}`, true},
 		{"snooze for", `{"op":"snooze","for":"10m"}`, true},
@@ -84,9 +91,11 @@ func TestCommandSchema(t *testing.T) {
 		{"rezone", `{"op":"rezone","timezone":"Asia/Tokyo"}`, true},
 		{"run now", `{"op":"run_now"}`, true},
 		{"erase", `{"op":"erase"}`, true},
-		{"redrive",
+		{
+			"redrive",
 			`{"op":"redrive","due_id":"k@x#0","attempt":6,"scheduled_at":"2026-11-20T14:00:00.000Z","channel":"sms"}`,
-			true},
+			true,
+		},
 
 		{"no op", `{"delay":"7m"}`, false},
 		{"unknown op", `{"op":"regster"}`, false},
@@ -105,8 +114,10 @@ func TestCommandSchema(t *testing.T) {
 		{"tag with a colon", `{"op":"register","delay":"7m","tags":{"a:b":"1"}}`, false},
 		{"callback with user info", `{"op":"register","delay":"7m","callback":{"url":"https://u@a.example"}}`, false},
 		{"callback by file", `{"op":"register","delay":"7m","callback":{"url":"file:///x"}}`, false},
-		{"unknown field of callback",
-			`{"op":"register","delay":"7m","callback":{"url":"https://a.example","verb":"PUT"}}`, false},
+		{
+			"unknown field of callback",
+			`{"op":"register","delay":"7m","callback":{"url":"https://a.example","verb":"PUT"}}`, false,
+		},
 		{"cancel with a delay", `{"op":"cancel","delay":"7m"}`, false},
 		{"snooze with two", `{"op":"snooze","for":"5m","until":1800000000}`, false},
 		{"rezone without a zone", `{"op":"rezone"}`, false},
@@ -175,8 +186,10 @@ func TestReceiptSchema(t *testing.T) {
 			t.Errorf("%s: the decoder says %v", c.value, err)
 		}
 	}
-	ours := AppendReceipt(nil, &Receipt{Key: "k", Occurrence: "x", Outcome: OutcomeRetry, Channel: "sms", Attempt: 2,
-		RetryAfter: 1e9, At: appended})
+	ours := AppendReceipt(nil, &Receipt{
+		Key: "k", Occurrence: "x", Outcome: OutcomeRetry, Channel: "sms", Attempt: 2,
+		RetryAfter: 1e9, At: appended,
+	})
 	if err := validate(s, ours); err != nil {
 		t.Error(err)
 	}

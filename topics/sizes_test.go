@@ -16,10 +16,14 @@ import (
 // neighbours on either side of every bound.
 func keysOfAllKinds() map[string][]byte {
 	keys := map[string][]byte{}
-	for kind, unit := range map[string]string{"letters": "k", "control characters": "\x01", "quotes": `"`,
-		"not UTF-8": "\xff", "runes": "ü", "line separators": "\u2028"} {
-		for _, n := range []int{0, 1, 255, 256, 300, 64<<10 - 1, 64 << 10, 64<<10 + 1, 80_000, 256_000, 995_904,
-			996_000, 1_000_000, 1_100_000, 5_000_000} {
+	for kind, unit := range map[string]string{
+		"letters": "k", "control characters": "\x01", "quotes": `"`,
+		"not UTF-8": "\xff", "runes": "ü", "line separators": "\u2028",
+	} {
+		for _, n := range []int{
+			0, 1, 255, 256, 300, 64<<10 - 1, 64 << 10, 64<<10 + 1, 80_000, 256_000, 995_904,
+			996_000, 1_000_000, 1_100_000, 5_000_000,
+		} {
 			keys[kind+" "+strconv.Itoa(n)] = []byte(strings.Repeat(unit, n/len(unit)))
 		}
 	}
@@ -39,8 +43,10 @@ func TestRejectedRecordOfAnyKey(t *testing.T) {
 
 func checkRefusal(t *testing.T, name string, rec *Record, most int) {
 	t.Helper()
-	refusal := &trigger.Error{Code: trigger.CodeInvalidKey, Msg: strings.Repeat("\x02", 5000),
-		Field: strings.Repeat("f", 5000)}
+	refusal := &trigger.Error{
+		Code: trigger.CodeInvalidKey, Msg: strings.Repeat("\x02", 5000),
+		Field: strings.Repeat("f", 5000),
+	}
 	key, value, hs := RejectedWithin(rec, refusal, most)
 	if size := RecordBytes(key, value, hs); size > most {
 		t.Errorf("%s: the rejected record takes %d bytes of %d", name, size, most)
@@ -82,7 +88,8 @@ func FuzzRefusal(f *testing.F) {
 	f.Add("\xff", uint32(1_100_000), "", uint32(0), "wc-error-code", uint32(1), "\x00", uint32(0), uint16(60_000),
 		uint32(MinRecordBytes))
 	f.Fuzz(func(t *testing.T, key string, keyTimes uint32, value string, valueTimes uint32, name string,
-		nameTimes uint32, text string, textTimes uint32, headers uint16, most uint32) {
+		nameTimes uint32, text string, textTimes uint32, headers uint16, most uint32,
+	) {
 		rec := &Record{Topic: "waterclock.commands", Key: many(key, keyTimes), Value: many(value, valueTimes)}
 		h := trigger.Header{Key: string(many(name, nameTimes%100_000)), Value: many(text, textTimes)}
 		for range headers {
@@ -139,8 +146,10 @@ func TestDeadLetterWithin(t *testing.T) {
 	spec := *d.Fire.Spec
 	spec.Payload = bytes.Repeat([]byte("p"), MaxPayload)
 	for i := range 64 {
-		spec.Headers = append(spec.Headers, trigger.Header{Key: "h" + strconv.Itoa(i),
-			Value: bytes.Repeat([]byte("v"), 1000)})
+		spec.Headers = append(spec.Headers, trigger.Header{
+			Key:   "h" + strconv.Itoa(i),
+			Value: bytes.Repeat([]byte("v"), 1000),
+		})
 	}
 	d.Fire.Spec = &spec
 	for _, most := range []int{MinRecordBytes, 50_000, 100_000, MaxRecordBytes} {

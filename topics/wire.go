@@ -126,7 +126,7 @@ func readField(b []byte) (fv fieldValue, n int) {
 		return fv, n
 	}
 	fv.num, fv.typ = num, typ
-	m := 0
+	var m int
 	switch typ {
 	case protowire.VarintType:
 		fv.v, m = protowire.ConsumeVarint(b[n:])

@@ -27,8 +27,10 @@ func (d *decision) cancel(c *Command) *Error {
 		next, others := s.planned()
 		d.endBy(c)
 		s.Revision++
-		d.addFact(Fact{Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
-			Tags: s.Spec.Tags})
+		d.addFact(Fact{
+			Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
+			Tags: s.Spec.Tags,
+		})
 		d.addDroppedFacts(others, "cancelled")
 	}
 	return nil
@@ -111,14 +113,18 @@ func (d *decision) tooLate(was Status, occurrence string) {
 	d.addFact(f)
 }
 
-var tooLateReasons = map[Status]string{Fired: "already_fired", InFlight: "in_flight", Failed: "failed",
-	Expired: "expired"}
+var tooLateReasons = map[Status]string{
+	Fired: "already_fired", InFlight: "in_flight", Failed: "failed",
+	Expired: "expired",
+}
 
 // erase forgets the content and leaves a record without it for the horizon.
 func (d *decision) erase(c *Command) *Error {
 	old := d.s
-	next := &State{Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append,
-		Trimmed: true}
+	next := &State{
+		Key: c.Key, Status: Erased, ForgetAt: d.now.Add(d.m.Horizon), UpdatedAt: c.From.Append,
+		Trimmed: true,
+	}
 	if old != nil {
 		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
 		if old.Status != Unknown { // of what was never created there is no such time

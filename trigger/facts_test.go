@@ -26,8 +26,10 @@ func last(t *testing.T, facts *[]Fact, kind FactType) Fact {
 
 // register is a one-shot or a series on a channel, for a user.
 func register(w *world, channel, user string, when When) {
-	s := &Spec{When: when, Channel: channel, UserID: user, CorrelationID: "c-" + user, Payload: []byte(user),
-		Priority: Normal}
+	s := &Spec{
+		When: when, Channel: channel, UserID: user, CorrelationID: "c-" + user, Payload: []byte(user),
+		Priority: Normal,
+	}
 	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: s, Hash: contentOf(s)})
 }
 
@@ -54,8 +56,10 @@ func TestFactsOfAnOccurrenceAreOfItsContent(t *testing.T) {
 		}
 	}
 	for attempt := 1; attempt <= 6; attempt++ {
-		w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: attempt, At: w.now,
-			RetryAfter: time.Second})
+		w.receive("k", &Receipt{
+			Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: attempt, At: w.now,
+			RetryAfter: time.Second,
+		})
 		if attempt < 6 {
 			check(DeliveryRetried)
 			w.advance(w.now.Add(time.Second))
@@ -81,8 +85,10 @@ func TestFactsNameTheZoneOfTheirLocalTime(t *testing.T) {
 	w.advance(instant("2026-03-02T08:00:00Z"))
 	fired := last(t, facts, OccurrenceFired)
 	w.command(&Command{Op: OpRezone, Key: "k", From: w.origin(), Zone: "Asia/Tokyo"})
-	w.receive("k", &Receipt{Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: 1, At: w.now,
-		RetryAfter: time.Second})
+	w.receive("k", &Receipt{
+		Occurrence: fired.Occurrence, Outcome: ReceiptRetry, Attempt: 1, At: w.now,
+		RetryAfter: time.Second,
+	})
 	w.advance(w.now.Add(time.Second))
 	if f := last(t, facts, OccurrenceFired); f.Attempt != 2 || f.Local != "2026-03-02T09:00:00[Europe/Berlin]" ||
 		f.Zone != "Europe/Berlin" {
@@ -170,8 +176,10 @@ func TestReceiptWithoutAnAttempt(t *testing.T) {
 // A one-shot of which a run_now waits is PENDING once its own occurrence is
 // decided, and the event says so.
 func TestReceiptBesideAWaitingRun(t *testing.T) {
-	for _, outcome := range []ReceiptOutcome{ReceiptDelivered, ReceiptSuppressed, ReceiptRetry, ReceiptPostponed,
-		ReceiptFailed} {
+	for _, outcome := range []ReceiptOutcome{
+		ReceiptDelivered, ReceiptSuppressed, ReceiptRetry, ReceiptPostponed,
+		ReceiptFailed,
+	} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
 		facts := collectFacts(w)
 		register(w, "push", "ann", in(0))
@@ -194,8 +202,10 @@ func TestReceiptAfterAnEraseHasNoDetail(t *testing.T) {
 	w.advance(w.now)
 	id := last(t, facts, OccurrenceFired).Occurrence
 	w.command(&Command{Op: OpErase, Key: "k", From: w.origin()})
-	w.receive("k", &Receipt{Occurrence: id, Outcome: ReceiptFailed, Attempt: 1, At: w.now, Code: "550",
-		Detail: "no mailbox ann@example.com"})
+	w.receive("k", &Receipt{
+		Occurrence: id, Outcome: ReceiptFailed, Attempt: 1, At: w.now, Code: "550",
+		Detail: "no mailbox ann@example.com",
+	})
 	if f := last(t, facts, DeliveryFailed); f.Detail != "" || f.Reason != "late" {
 		t.Errorf("detail %q, reason %q", f.Detail, f.Reason)
 	}
@@ -212,8 +222,10 @@ func TestTooLateNamesWhatIsInFlight(t *testing.T) {
 	w.advance(w.now.Add(time.Second))
 	w.command(&Command{Op: OpRunNow, Key: "k", From: w.origin()})
 	w.advance(w.now)
-	w.receive("k", &Receipt{Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered,
-		At: w.now})
+	w.receive("k", &Receipt{
+		Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered,
+		At: w.now,
+	})
 	w.command(&Command{Op: OpCancel, Key: "k", From: w.origin()})
 	if f := last(t, facts, CancelTooLate); f.Reason != "in_flight" || f.Occurrence != id {
 		t.Errorf("%s names %s, in flight was %s", f.Reason, f.Occurrence, id)
@@ -241,8 +253,11 @@ func TestSnoozedNamesWhatItMoved(t *testing.T) {
 // An ack, and a snooze, which is one, says which occurrences it ends: each fact
 // folds alone.
 func TestAckNamesWhatItEnds(t *testing.T) {
-	for _, c := range []Command{{Op: OpAck}, {Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"},
-		{Op: OpSnooze, For: time.Hour}} {
+	for _, c := range []Command{
+		{Op: OpAck},
+		{Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"},
+		{Op: OpSnooze, For: time.Hour},
+	} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
 		facts := collectFacts(w)
 		register(w, "push", "ann", in(0)) // a life that is over, so that the next one's occurrences have a suffix

@@ -71,8 +71,10 @@ func (d *decision) seriesDue() {
 
 func (d *decision) seriesOccurrence() Live {
 	p := &d.s.Series
-	return Live{Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1,
-		Revision: d.s.Revision}
+	return Live{
+		Occurrence: p.Occurrence, Nominal: p.At, Local: p.Local, Due: p.At + Instant(p.Jitter), Attempt: 1,
+		Revision: d.s.Revision,
+	}
 }
 
 // expire ends an occurrence that is too late to be of use, and nothing else:
@@ -93,8 +95,10 @@ func (d *decision) expire(l *Live, reason string) {
 }
 
 func (d *decision) addExpiredFact(l *Live, reason string) {
-	d.ofContent(l, d.addFact(Fact{Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
-		Occurrence: l.Occurrence}))
+	d.ofContent(l, d.addFact(Fact{
+		Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
+		Occurrence: l.Occurrence,
+	}))
 }
 
 func (d *decision) misfired(count int, first, last Instant) {

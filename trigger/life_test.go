@@ -180,8 +180,10 @@ func timerWord(s *State, t Timer) string {
 	}
 	for i := range s.Live {
 		if l := &s.Live[i]; l.timerName() == t.Occurrence {
-			return [...]string{LiveSnoozed: "snooze", LiveInFlight: "time-out", LiveRetry: "retry",
-				LiveRunNow: "run"}[l.Kind]
+			return [...]string{
+				LiveSnoozed: "snooze", LiveInFlight: "time-out", LiveRetry: "retry",
+				LiveRunNow: "run",
+			}[l.Kind]
 		}
 	}
 	return "stray"

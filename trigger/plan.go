@@ -121,8 +121,10 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		return Series{}, err
 	}
 	if !ok {
-		return Series{}, &Error{Code: CodeNoOccurrences, Field: "recurrence",
-			Msg: "the rule yields no further occurrence"}
+		return Series{}, &Error{
+			Code: CodeNoOccurrences, Field: "recurrence",
+			Msg: "the rule yields no further occurrence",
+		}
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,

@@ -62,8 +62,10 @@ func (d *decision) knownKey(c *Command) (*Error, bool) {
 		if k.Hash == c.Hash {
 			return d.duplicate("idempotency_key"), true
 		}
-		return &Error{Code: CodeIdempotencyConflict, Field: "idempotency_key",
-			Msg: "this key was used for other content"}, true
+		return &Error{
+			Code: CodeIdempotencyConflict, Field: "idempotency_key",
+			Msg: "this key was used for other content",
+		}, true
 	}
 	return nil, false
 }

@@ -85,13 +85,17 @@ func TestDecisionsAreApart(t *testing.T) {
 		When:    When{Kind: WhenRecurrence, Recurrence: "FREQ=DAILY", Zone: "UTC", Start: "2026-03-02T12:00:00"},
 		Channel: "push", UserID: "u", Priority: Normal,
 	}
-	w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec),
-		IdempotencyKey: "i0"})
+	w.command(&Command{
+		Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec),
+		IdempotencyKey: "i0",
+	})
 	for i := range 3 { // three of each: an odd number leaves room behind a slice
 		replanned := *spec
 		replanned.Payload = []byte{byte(i)}
-		w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &replanned, Hash: contentOf(&replanned),
-			IdempotencyKey: string(replanned.Payload)})
+		w.command(&Command{
+			Op: OpRegister, Key: "k", From: w.origin(), Spec: &replanned, Hash: contentOf(&replanned),
+			IdempotencyKey: string(replanned.Payload),
+		})
 	}
 	for _, day := range []string{"2026-03-05", "2026-03-06", "2026-03-07"} {
 		w.command(&Command{Op: OpSkip, Key: "k", From: w.origin(), Occurrence: day})
@@ -115,8 +119,10 @@ func TestDecisionsAreApart(t *testing.T) {
 		func() Outcome {
 			other := *spec
 			other.Payload = []byte("other")
-			return w.machine.Apply(s, &Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: &other,
-				Hash: contentOf(&other), IdempotencyKey: "other"}, w.now)
+			return w.machine.Apply(s, &Command{
+				Op: OpRegister, Key: "k", From: w.origin(), Spec: &other,
+				Hash: contentOf(&other), IdempotencyKey: "other",
+			}, w.now)
 		},
 	}
 	for i, first := range decisions {

@@ -218,8 +218,10 @@ func zoneOf(local string) string {
 // addPlanFact is a fact about the series' next occurrence.
 func (d *decision) addPlanFact(t FactType) *Fact {
 	p := &d.s.Series
-	return d.addFact(Fact{Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence,
-		Tags: d.s.Spec.Tags})
+	return d.addFact(Fact{
+		Type: t, Scheduled: p.At, Local: p.Local, TZData: p.TZData, Occurrence: p.Occurrence,
+		Tags: d.s.Spec.Tags,
+	})
 }
 
 // duplicate tells that a command changed nothing.

@@ -112,8 +112,10 @@ func (s *story) receipt(a args) {
 	if !ok {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
-	r := &Receipt{Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
-		At: a.instant("at", s.w.now)}
+	r := &Receipt{
+		Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
+		At: a.instant("at", s.w.now),
+	}
 	if f := s.receivable[k]; f != nil {
 		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
 	}

@@ -37,8 +37,10 @@ func TestSummaryIsSmall(t *testing.T) {
 	s := &State{Key: "k", Status: Pending}
 	s.Spec.Payload = make([]byte, 512<<10)
 	for range MaxLive {
-		s.Live = append(s.Live, Live{Kind: LiveInFlight, Occurrence: "o", Due: Instant(r.Int64N(1000) + 1),
-			Was: &Spec{Payload: make([]byte, 512<<10)}})
+		s.Live = append(s.Live, Live{
+			Kind: LiveInFlight, Occurrence: "o", Due: Instant(r.Int64N(1000) + 1),
+			Was: &Spec{Payload: make([]byte, 512<<10)},
+		})
 	}
 	if got := s.Summary(); got.SummarySize() > 4<<10 || got.Spec.Payload != nil || len(got.Live) > 0 {
 		t.Errorf("the summary takes %d bytes: %+v", got.SummarySize(), got)

@@ -19,12 +19,18 @@ func TestUpcomingIsFullAfterSkips(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, instant("2026-03-02T09:00:00Z"))
-			w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(),
-				Spec: &Spec{When: c.when, Channel: "default"}})
-			for _, o := range []string{"2026-03-02T11:00:00Z", "2026-03-02T12:00:00Z", "2026-03-02T13:00:00Z",
-				"2026-03-02T15:00:00Z"} {
-				if out := w.command(&Command{Op: OpSkip, Key: "k", From: w.origin(),
-					Occurrence: o}); out.Rejected != nil {
+			w.command(&Command{
+				Op: OpRegister, Key: "k", From: w.origin(),
+				Spec: &Spec{When: c.when, Channel: "default"},
+			})
+			for _, o := range []string{
+				"2026-03-02T11:00:00Z", "2026-03-02T12:00:00Z", "2026-03-02T13:00:00Z",
+				"2026-03-02T15:00:00Z",
+			} {
+				if out := w.command(&Command{
+					Op: OpSkip, Key: "k", From: w.origin(),
+					Occurrence: o,
+				}); out.Rejected != nil {
 					t.Fatal(out.Rejected)
 				}
 			}

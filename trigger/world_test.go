@@ -61,8 +61,10 @@ func channelSettings(name string) Channel {
 	switch name {
 	case "push", "sms", "email", "webhook":
 		ch.Receipts = true
-		ch.Retry = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
-			30 * time.Minute}
+		ch.Retry = []time.Duration{
+			10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,
+			30 * time.Minute,
+		}
 	case "bulk":
 		ch.JitterLow = 10 * time.Minute
 	}

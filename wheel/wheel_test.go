@@ -38,8 +38,12 @@ func TestAdvance(t *testing.T) {
 		{"same ms late in order of ref", []entry{{now, "b"}, {now, "a"}, {now, "c"}}, []int64{now}, []string{"abc"}},
 		{"due before ref", []entry{{now + 901, "a"}, {now + 900, "b"}}, []int64{now + 901}, []string{"ba"}},
 		{"twice the same", []entry{{now + 900, "a"}, {now + 900, "a"}}, []int64{now + 900}, []string{"aa"}},
-		{"clock steps back", []entry{{now + 900, "a"}, {now + 901, "b"}}, []int64{now + 900, now - 5000, now + 901},
-			[]string{"a", "", "b"}},
+		{
+			"clock steps back",
+			[]entry{{now + 900, "a"}, {now + 901, "b"}},
+			[]int64{now + 900, now - 5000, now + 901},
+			[]string{"a", "", "b"},
+		},
 		{"far jump", []entry{{now + 900, "a"}, {now + 299_000, "b"}}, []int64{now + 1e12}, []string{"ab"}},
 		{"end of time", []entry{{now + 900, "a"}}, []int64{math.MaxInt64}, []string{"a"}},
 	} {

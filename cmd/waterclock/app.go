@@ -78,8 +78,10 @@ func (a *app) loadConfig(dev bool) (*config.Config, error) {
 	if file == "" {
 		file = a.env("CONFIG")
 	}
-	return config.Load(config.Options{File: file, Env: a.io.env, Flags: a.flags.Values(), Set: a.flags.BySet(),
-		Dev: dev})
+	return config.Load(config.Options{
+		File: file, Env: a.io.env, Flags: a.flags.Values(), Set: a.flags.BySet(),
+		Dev: dev,
+	})
 }
 
 // indented prints each line of an error on one of its own.

@@ -32,8 +32,10 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 func (f *fakeAPI) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	parts := []string{r.Method, r.URL.EscapedPath() + query(r)}
-	for _, h := range []string{"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type",
-		"Prefer"} {
+	for _, h := range []string{
+		"If-Match", "If-None-Match", "Idempotency-Key", "Authorization", "Content-Type",
+		"Prefer",
+	} {
 		if v := r.Header.Get(h); v != "" {
 			parts = append(parts, h+"="+v)
 		}

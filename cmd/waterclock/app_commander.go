@@ -179,7 +179,8 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 
 // verb makes the command of a simple verb: KEY…, each the same wish.
 func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
-	fields func() (map[string]any, error)) *cobra.Command {
+	fields func() (map[string]any, error),
+) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use + " KEY...",
 		Short: short,

@@ -110,8 +110,10 @@ func route(w wish) (method, path string) {
 }
 
 // timeFields are those of which a merge patch must take away the others.
-var timeFields = []string{"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude",
-	"calendars"}
+var timeFields = []string{
+	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude",
+	"calendars",
+}
 
 // fieldsOf is the body: the fields without those HTTP has headers for. A
 // reschedule is a merge patch, so time fields not given are taken away.

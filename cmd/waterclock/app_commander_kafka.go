@@ -201,7 +201,8 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 // loggedEvent is the first event that fits of what the log has by now, from when the
 // trigger was due on; nil if there is none, or none any more.
 func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event,
-	error) {
+	error,
+) {
 	at, err := time.Parse(time.RFC3339, d.FireAt)
 	if err != nil {
 		return nil, nil // nobody knows when

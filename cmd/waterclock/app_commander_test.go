@@ -190,8 +190,10 @@ func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	// not what the series fired before
 	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
-	_, err := h.AwaitFiring(t.Context(), decision{TriggerID: "quiet", State: "FIRED",
-		FireAt: "2020-11-20T14:00:00.000Z"})
+	_, err := h.AwaitFiring(t.Context(), decision{
+		TriggerID: "quiet", State: "FIRED",
+		FireAt: "2020-11-20T14:00:00.000Z",
+	})
 	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {
 		t.Errorf("without a history: %v", err)
 	}
@@ -234,8 +236,10 @@ func TestCommandSpelling(t *testing.T) {
 		{
 			"local time", "",
 			`{"op":"register","fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","user_id":"u","priority":"high"}`,
-			[]string{"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority",
-				"high"},
+			[]string{
+				"schedule", "k", "--at", "2026-11-20T09:00", "--tz", "Europe/Berlin", "--user", "u", "--priority",
+				"high",
+			},
 		},
 		{
 			"rule as it is", "",

@@ -31,8 +31,10 @@ func TestYAMLAsJSON(t *testing.T) {
 		{"texts like numbers", "a: '7'\nb: \"1e3\"\nc: 7m", `{"a":"7","b":"1e3","c":"7m"}`},
 		{"booleans and null", "a: true\nb: ~\nc: 'no'", `{"a":true,"b":null,"c":"no"}`},
 		{"aliases", "a: &x {k: 1}\nb: *x", `{"a":{"k":1},"b":{"k":1}}`},
-		{"merge yields to what is written", "a: &x {k: 1, l: 2}\nb: {k: 3, <<: *x}",
-			`{"a":{"k":1,"l":2},"b":{"k":3,"l":2}}`},
+		{
+			"merge yields to what is written", "a: &x {k: 1, l: 2}\nb: {k: 3, <<: *x}",
+			`{"a":{"k":1,"l":2},"b":{"k":3,"l":2}}`,
+		},
 		{
 			"the first of several merged wins", "a: &x {k: 1}\nb: &y {k: 2}\nc: {<<: [*x, *y]}",
 			`{"a":{"k":1},"b":{"k":2},"c":{"k":1}}`,
@@ -146,14 +148,19 @@ func TestCompareSpecs(t *testing.T) {
 			"spaces and order of a payload", `{"delay":"7m","payload":{"a":1,"b":[2]}}`,
 			`{"delay":"7m","payload":{"b":[2],"a":1}}`, "",
 		},
-		{"defaults", `{"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once"}`, `{"delay":"7m"}`,
-			""},
+		{
+			"defaults", `{"delay":"7m","channel":"default","priority":"normal","misfire":"fire_once"}`,
+			`{"delay":"7m"}`,
+			"",
+		},
 		{
 			"seconds of a wall time", `{"fire_at":"2026-11-20T09:00:00","timezone":"Asia/Tokyo"}`,
 			`{"fire_at":"2026-11-20T09:00","timezone":"Asia/Tokyo"}`, "",
 		},
-		{"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`,
-			""},
+		{
+			"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`,
+			"",
+		},
 		{"prefix of a rule", `{"recurrence":"RRULE:FREQ=DAILY","timezone":"UTC"}`, `{"recurrence":"FREQ=DAILY"}`, ""},
 		{
 			"a start nobody asked for", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`,

@@ -70,8 +70,10 @@ func TestCalendarFiles(t *testing.T) {
 		{"list", `["2026-12-25"]`, "2026-12-25"},
 		{"object", ` {"name":"x","dates":["2026-12-25"]}`, "2026-12-25"},
 		{"nothing", "", ""},
-		{"iCalendar", holidays,
-			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01"},
+		{
+			"iCalendar", holidays,
+			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01",
+		},
 		{
 			"iCalendar with the line ends of its RFC", strings.ReplaceAll(holidays, "\n", "\r\n"),
 			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01",
@@ -89,7 +91,8 @@ func TestCalendarFiles(t *testing.T) {
 		},
 		{
 			"every day for ever",
-			"BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\nRRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n",
+			"BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\n" +
+				"RRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n",
 			"error: event 1: over 10000 days",
 		},
 	} {
@@ -213,8 +216,10 @@ func TestPictures(t *testing.T) {
 			"a year",
 			[]string{"--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "--start", "2024-02-29T09:00", "--year", "2028"},
 			exitOK,
-			[]string{"[29]", "January 2028                  February 2028", "December 2028",
-				"it fires on 1 day of 2028"},
+			[]string{
+				"[29]", "January 2028                  February 2028", "December 2028",
+				"it fires on 1 day of 2028",
+			},
 		},
 		{"every minute of a leap year", []string{
 			"--every", "cron:* * * * *", "--start", "2000-01-01T00:00", "--year",
@@ -227,8 +232,10 @@ func TestPictures(t *testing.T) {
 				"2026-10",
 			},
 			exitOK,
-			[]string{"Su 2026-10-25  00:00+02:00",
-				"02:30+02:00 (overlap: first pass)  02:00+01:00 (overlap: second pass)", "…"},
+			[]string{
+				"Su 2026-10-25  00:00+02:00",
+				"02:30+02:00 (overlap: first pass)  02:00+01:00 (overlap: second pass)", "…",
+			},
 		},
 		{"a day that is not", []string{
 			"--every", "FREQ=DAILY", "--start", "2011-12-28T09:00", "--tz", "Pacific/Apia",
@@ -244,13 +251,21 @@ func TestPictures(t *testing.T) {
 			"--every", "FREQ=MONTHLY", "--start", "2026-01-31T09:00", "--year", "2026", "-o", "json", "--jq",
 			".[].day",
 		}, exitOK, []string{"2026-01-31\n2026-03-31\n2026-05-31\n"}},
-		{"no rule", []string{"--at", "2026-01-01T00:00Z", "--month", "2026-12"}, exitUsage,
-			[]string{"say it with --every"}},
+		{
+			"no rule",
+			[]string{"--at", "2026-01-01T00:00Z", "--month", "2026-12"},
+			exitUsage,
+			[]string{"say it with --every"},
+		},
 		{"bad month", []string{"--every", "1h", "--month", "2026-13"}, exitUsage, []string{"write 2026-11"}},
 		{"bad year", []string{"--every", "1h", "--year", "26"}, exitUsage, []string{"write 2026"}},
 		{"both", []string{"--every", "1h", "--year", "2026", "--month", "2026-12"}, exitUsage, []string{"either"}},
-		{"bad rule", []string{"--every", "FREQ=DAILY;BYDAY=MON", "--month", "2026-12"}, exitUsage,
-			[]string{"recurrence"}},
+		{
+			"bad rule",
+			[]string{"--every", "FREQ=DAILY;BYDAY=MON", "--month", "2026-12"},
+			exitUsage,
+			[]string{"recurrence"},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			cli(t, nil, "", append([]string{"preview"}, row.args...)...).want(t, row.code, row.want...)

@@ -25,7 +25,8 @@ import (
 func apiSaying(t *testing.T, status int, text string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		w.WriteHeader(status)
 		fmt.Fprintln(w, text)
 	}))

@@ -81,8 +81,10 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 			f.fromBeginning = f.fromBeginning || waiting
 			return lanes, nil
 		case f.noFollow:
-			return nil, &failure{Exit: exitNotFound,
-				Msg: fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic)}
+			return nil, &failure{
+				Exit: exitNotFound,
+				Msg:  fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic),
+			}
 		case !waiting:
 			a.note("channel %s has no topic %s yet; waiting for the first trigger to make it", channel, topic)
 		}

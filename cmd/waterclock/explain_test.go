@@ -137,8 +137,10 @@ func TestExplainOthers(t *testing.T) {
 			`{"trigger_id":"k","state":"IN_FLIGHT","delay":"7m","last_fired_at":"2026-11-20T14:00:00.000Z"}`,
 			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"},
 		},
-		{"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`,
-			[]string{"k is CANCELLED and will not fire"}},
+		{
+			"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`,
+			[]string{"k is CANCELLED and will not fire"},
+		},
 		{
 			"a rule of a later version",
 			`{"trigger_id":"k","state":"PENDING","recurrence":"moon:full","timezone":"UTC"}`,

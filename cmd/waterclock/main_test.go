@@ -67,13 +67,15 @@ type fakeEngine struct {
 }
 
 func startEngine(t *testing.T, brokers string, decide func(key string,
-	command map[string]any) []topics.Event) *fakeEngine {
+	command map[string]any) []topics.Event,
+) *fakeEngine {
 	t.Helper()
 	return startEngineWith(t, brokers, nil, decide)
 }
 
 func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.State,
-	decide func(key string, command map[string]any) []topics.Event) *fakeEngine {
+	decide func(key string, command map[string]any) []topics.Event,
+) *fakeEngine {
 	t.Helper()
 	e := &fakeEngine{states: states}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeTopics("waterclock.commands"),
@@ -94,7 +96,8 @@ func startEngineWith(t *testing.T, brokers string, states map[string]*trigger.St
 }
 
 func (e *fakeEngine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record,
-	decide func(string, map[string]any) []topics.Event) {
+	decide func(string, map[string]any) []topics.Event,
+) {
 	e.mu.Lock()
 	e.commands = append(e.commands, string(r.Value))
 	e.mu.Unlock()
@@ -117,8 +120,10 @@ func (e *fakeEngine) answer(ctx context.Context, cl *kgo.Client, r *kgo.Record,
 		cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.state", Partition: r.Partition, Key: r.Key, Value: value})
 	}
 	value, _ := topics.AppendProgress(nil, &topics.Progress{NextCommand: r.Offset + 1})
-	cl.ProduceSync(ctx, &kgo.Record{Topic: "waterclock.state", Partition: r.Partition, Key: topics.KeyProgress,
-		Value: value})
+	cl.ProduceSync(ctx, &kgo.Record{
+		Topic: "waterclock.state", Partition: r.Partition, Key: topics.KeyProgress,
+		Value: value,
+	})
 }
 
 func (e *fakeEngine) last() string {
@@ -154,15 +159,27 @@ func TestUsage(t *testing.T) {
 		{"no time", []string{"schedule", "k"}, "exactly one of --in, --at and --every"},
 		{"two times", []string{"schedule", "k", "--in", "7m", "--at", "x"}, "exactly one of"},
 		{"a time without a zone", []string{"schedule", "k", "--at", "2026-12-01T09:00"}, "Add --tz Europe/Berlin"},
-		{"a time with a blank", []string{"preview", "--at", "2026-12-01 09:00", "--tz", "Europe/Berlin"},
-			"2026-12-01T09:00"},
-		{"an empty zone", []string{"schedule", "k", "--every", "FREQ=DAILY", "--tz", ""},
-			"--tz is empty: leave it out for UTC"},
+		{
+			"a time with a blank",
+			[]string{"preview", "--at", "2026-12-01 09:00", "--tz", "Europe/Berlin"},
+			"2026-12-01T09:00",
+		},
+		{
+			"an empty zone",
+			[]string{"schedule", "k", "--every", "FREQ=DAILY", "--tz", ""},
+			"--tz is empty: leave it out for UTC",
+		},
 		{"an empty zone in a preview", []string{"preview", "--every", "FREQ=DAILY", "--tz="}, "--tz is empty"},
-		{"an empty zone in a picture", []string{"preview", "--every", "FREQ=DAILY", "--tz=", "--year", "2026"},
-			"--tz is empty"},
-		{"an empty zone of a reschedule", []string{"reschedule", "k", "--every", "FREQ=DAILY", "--tz="},
-			"--tz is empty"},
+		{
+			"an empty zone in a picture",
+			[]string{"preview", "--every", "FREQ=DAILY", "--tz=", "--year", "2026"},
+			"--tz is empty",
+		},
+		{
+			"an empty zone of a reschedule",
+			[]string{"reschedule", "k", "--every", "FREQ=DAILY", "--tz="},
+			"--tz is empty",
+		},
 		{"an empty zone to move to", []string{"rezone", "k", "--tz="}, "with --tz"},
 		{"an empty start", []string{"schedule", "k", "--every", "FREQ=DAILY", "--start", ""}, "--start is empty"},
 		{"an empty after", []string{"preview", "--every", "FREQ=DAILY", "--after", ""}, "--after is empty"},
@@ -174,18 +191,30 @@ func TestUsage(t *testing.T) {
 		{"format", []string{"version", "-o", "yaml"}, "table, json or ndjson"},
 		{"filter", []string{"version", "--jq", ".["}, "--jq"},
 		{"setting", []string{"config", "show", "--set", "topics.partitons=3"}, "did you mean topics.partitions?"},
-		{"help about what is not there", []string{"help", "shedule"},
-			"there is no waterclock shedule; did you mean schedule?"},
+		{
+			"help about what is not there",
+			[]string{"help", "shedule"},
+			"there is no waterclock shedule; did you mean schedule?",
+		},
 		{"help about what is not there below", []string{"help", "events", "tial"}, "did you mean tail?"},
 		{"help about the argument of a verb", []string{"help", "cancel", "k"}, "there is no waterclock cancel k"},
 		{"a shell nobody knows", []string{"completion", "tcsh"}, "there is no waterclock completion tcsh"},
-		{"a rule without a day", []string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
-			"no_occurrences"},
-		{"ack over HTTP", []string{"ack", "k", "--url", "http://127.0.0.1:1"},
-			"works over Kafka alone: name the brokers with --brokers"},
+		{
+			"a rule without a day",
+			[]string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
+			"no_occurrences",
+		},
+		{
+			"ack over HTTP",
+			[]string{"ack", "k", "--url", "http://127.0.0.1:1"},
+			"works over Kafka alone: name the brokers with --brokers",
+		},
 		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
-		{"roles of dev", []string{"dev", "--roles", "engine"},
-			"dev runs every role in one process: --roles is for waterclock serve"},
+		{
+			"roles of dev",
+			[]string{"dev", "--roles", "engine"},
+			"dev runs every role in one process: --roles is for waterclock serve",
+		},
 		{"roles of dev by --set", []string{"dev", "--set", "roles=engine"}, "--roles is for waterclock serve"},
 		{"an empty user", []string{"list", "--user", ""}, "--user is empty"},
 		{"an empty state", []string{"list", "--state="}, "--state is empty"},
@@ -193,16 +222,25 @@ func TestUsage(t *testing.T) {
 		{"an empty from", []string{"list", "--from="}, "--from is empty"},
 		{"an empty to", []string{"list", "--to="}, "--to is empty"},
 		{"an empty label", []string{"list", "--tag="}, "write name=value"},
-		{"no instant", []string{"list", "--from", "yesterday"},
-			"write an instant such as 2026-11-20T14:00:00Z or 2026"},
+		{
+			"no instant",
+			[]string{"list", "--from", "yesterday"},
+			"write an instant such as 2026-11-20T14:00:00Z or 2026",
+		},
 		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
 		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
 		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
 		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is no channel: lower case"},
-		{"setting that is none", []string{"config", "show", "--set", "nosuch=1"},
-			"nosuch (flag --set nosuch): is no setting"},
-		{"setting with a bad value", []string{"config", "show", "--set", "topics.partitions=x"},
-			"topics.partitions (flag --set topics.partitions): "},
+		{
+			"setting that is none",
+			[]string{"config", "show", "--set", "nosuch=1"},
+			"nosuch (flag --set nosuch): is no setting",
+		},
+		{
+			"setting with a bad value",
+			[]string{"config", "show", "--set", "topics.partitions=x"},
+			"topics.partitions (flag --set topics.partitions): ",
+		},
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })

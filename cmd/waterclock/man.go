@@ -21,8 +21,10 @@ func newMan(*app) *cobra.Command {
 			root.InitDefaultHelpCmd()
 			root.InitDefaultCompletionCmd()
 			root.DisableAutoGenTag = true // no date, so that the same source gives the same pages
-			header := &doc.GenManHeader{Section: "1", Source: "Waterclock " + buildVersion(),
-				Manual: "Waterclock manual"}
+			header := &doc.GenManHeader{
+				Section: "1", Source: "Waterclock " + buildVersion(),
+				Manual: "Waterclock manual",
+			}
 			if err := doc.GenManTree(root, header, args[0]); err != nil {
 				return failf("write manual pages: %v", err)
 			}

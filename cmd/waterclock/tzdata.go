@@ -78,8 +78,10 @@ func statusRows(active *release, own release) [][2]string {
 	}
 	rows = append(rows, [2]string{"this binary", own.Label}, [2]string{"its sha256", own.ID})
 	if active != nil && active.ID != own.ID {
-		rows = append(rows, [2]string{"to do",
-			"see what would change with `waterclock tzdata apply embedded --dry-run`"})
+		rows = append(rows, [2]string{
+			"to do",
+			"see what would change with `waterclock tzdata apply embedded --dry-run`",
+		})
 	}
 	return rows
 }

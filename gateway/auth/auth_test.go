@@ -36,9 +36,12 @@ func keys(t *testing.T) *Keys {
 
 func TestReadKeysRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text string }{
-		{"one word", "acme"}, {"short key", "acme short"}, {"role", "acme " + keyA + " king"},
+		{"one word", "acme"},
+		{"short key", "acme short"},
+		{"role", "acme " + keyA + " king"},
 		{"tenant", "a/b " + keyA},
-		{"twice", "acme " + keyA + "\nblue " + keyA}, {"hash cut", "acme sha256:abcd"},
+		{"twice", "acme " + keyA + "\nblue " + keyA},
+		{"hash cut", "acme sha256:abcd"},
 		{"hash garbled", "acme sha256:" + strings.Repeat("z", 64)},
 		{"too many words", "acme " + keyA + " reader a b"},
 	} {
@@ -63,9 +66,11 @@ func newIssuer(t *testing.T) *issuer {
 		t.Fatal(err)
 	}
 	i := &issuer{key: key, now: time.Unix(1_800_000_000, 0)}
-	i.auth, err = NewOIDC(OIDCOptions{Issuer: "https://id.example", Audience: audience,
+	i.auth, err = NewOIDC(OIDCOptions{
+		Issuer: "https://id.example", Audience: audience,
 		Keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
-		Now:  func() time.Time { return i.now }})
+		Now:  func() time.Time { return i.now },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +78,10 @@ func newIssuer(t *testing.T) *issuer {
 }
 
 func (i *issuer) claims(change func(map[string]any)) map[string]any {
-	c := map[string]any{"iss": "https://id.example", "aud": audience, "sub": "svc", "tenant": "acme",
-		"exp": i.now.Add(time.Minute).Unix(), "iat": i.now.Unix()}
+	c := map[string]any{
+		"iss": "https://id.example", "aud": audience, "sub": "svc", "tenant": "acme",
+		"exp": i.now.Add(time.Minute).Unix(), "iat": i.now.Unix(),
+	}
 	if change != nil {
 		change(c)
 	}
@@ -154,7 +161,8 @@ func TestOIDCOptions(t *testing.T) {
 		name string
 		o    OIDCOptions
 	}{
-		{"no issuer", OIDCOptions{Audience: "a"}}, {"no audience", OIDCOptions{Issuer: "https://x"}},
+		{"no issuer", OIDCOptions{Audience: "a"}},
+		{"no audience", OIDCOptions{Issuer: "https://x"}},
 		{"HMAC", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"HS256"}}},
 		{"none", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"none"}}},
 	} {
@@ -174,12 +182,16 @@ func TestDiscovery(t *testing.T) {
 		case !up || !answers && r.URL.Path == "/keys":
 			w.WriteHeader(http.StatusBadGateway)
 		case r.URL.Path == "/keys":
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1",
-				Algorithm: "RS256", Use: "sig"}}})
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+				Key: i.key.Public(), KeyID: "k1",
+				Algorithm: "RS256", Use: "sig",
+			}}})
 		default:
-			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": base, "jwks_uri": base + "/keys",
+			_ = json.NewEncoder(w).Encode(map[string]any{
+				"issuer": base, "jwks_uri": base + "/keys",
 				"authorization_endpoint": base, "token_endpoint": base,
-				"id_token_signing_alg_values_supported": []string{"RS256", "HS256"}})
+				"id_token_signing_alg_values_supported": []string{"RS256", "HS256"},
+			})
 		}
 	}))
 	defer h.Close()

@@ -35,6 +35,7 @@ type Caller struct {
 // Role is what a caller may do; each may do what those below it may.
 type Role uint8
 
+// The roles, the least first.
 const (
 	Reader   Role = iota + 1 // read the tenant's triggers, preview
 	Writer                   // and change them

@@ -81,6 +81,7 @@ func (k *Keys) add(words []string) error {
 	return nil
 }
 
+// Tenants are the tenants that have a key, in no order; one may be there twice.
 func (k *Keys) Tenants() (all []string) {
 	for _, who := range k.by {
 		all = append(all, who.Tenant)

@@ -53,7 +53,8 @@ func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name str
 }
 
 func (c *client) calendarUse(ctx context.Context, addr string, partition int32, tenant, name string) (u CalendarUse,
-	err error) {
+	err error,
+) {
 	q := url.Values{"partition": {strconv.Itoa(int(partition))}, "tenant": {tenant}, "calendar": {name}}
 	err = c.askJSON(ctx, addr, "calendar-use", q, &u)
 	return u, err

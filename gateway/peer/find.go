@@ -30,6 +30,7 @@ type StateSet uint16
 const Shown = StateSet(1<<trigger.Pending | 1<<trigger.Paused | 1<<trigger.InFlight | 1<<trigger.Fired |
 	1<<trigger.Failed | 1<<trigger.Cancelled | 1<<trigger.Expired)
 
+// Has says whether a state is in the set.
 func (s StateSet) Has(st trigger.Status) bool { return s&(1<<st) != 0 }
 
 // Page is what one partition, or all of them, found. With More, everything up

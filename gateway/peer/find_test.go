@@ -21,7 +21,8 @@ type shelves struct {
 }
 
 func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor,
-	f func(UserCursor, *trigger.State) bool) error {
+	f func(UserCursor, *trigger.State) bool,
+) error {
 	s.asks.Add(1)
 	for _, at := range s.of[p] {
 		if at.Compare(after) <= 0 {
@@ -102,8 +103,10 @@ func TestFindAsksForShares(t *testing.T) {
 		s.of[p] = append(s.of[p], UserCursor{Due: 1, Key: key})
 	}
 	r := &Router{partitions: 16, own: s}
-	page, err := r.Find(context.Background(), Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 100,
-		Budget: 1 << 20})
+	page, err := r.Find(context.Background(), Query{
+		Tenant: trigger.DefaultTenant, User: "u", Limit: 100,
+		Budget: 1 << 20,
+	})
 	if err != nil || len(page.Items) != 100 || !page.More {
 		t.Fatalf("%d items, more %v, %v", len(page.Items), page.More, err)
 	}

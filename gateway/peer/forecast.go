@@ -23,7 +23,7 @@ type Forecast struct {
 	Channels map[string][]int `json:"channels"`
 }
 
-// maxBuckets bounds the buckets of a forecast: a day of minutes.
+// MaxBuckets bounds the buckets of a forecast: a day of minutes.
 const MaxBuckets = 1440
 
 // maxForecastOf bounds the occurrences counted of one trigger: a week of one

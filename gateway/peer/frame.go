@@ -3,6 +3,7 @@ package peer
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -106,7 +107,7 @@ func readText(r *bufio.Reader) ([]byte, error) {
 
 // noEOF makes an end where something must follow an error.
 func noEOF(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -10,8 +10,10 @@ import (
 
 // A peer that breaks off in the middle must not look like a short list.
 func TestBrokenPage(t *testing.T) {
-	page := Page{Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending, Revision: 3}}},
-		Through: UserCursor{5, "a"}, More: true}
+	page := Page{
+		Items:   []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending, Revision: 3}}},
+		Through: UserCursor{5, "a"}, More: true,
+	}
 	var b strings.Builder
 	if err := writePage(&b, &page); err != nil {
 		t.Fatal(err)
@@ -31,8 +33,10 @@ func TestBrokenPage(t *testing.T) {
 // A peer's answer is bytes from outside too.
 func FuzzReadPage(f *testing.F) {
 	var b bytes.Buffer
-	_ = writePage(&b, &Page{Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending}}},
-		More: true})
+	_ = writePage(&b, &Page{
+		Items: []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending}}},
+		More:  true,
+	})
 	f.Add(b.Bytes())
 	f.Add([]byte{0, 0, 0, 0})
 	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})

@@ -10,7 +10,8 @@ import (
 func TestDeadOwnerIsNotAskedForEver(t *testing.T) {
 	now := "old:1"
 	r := &Router{partitions: 1, owners: &ownerTable{lookup: func(context.Context, int32) (OwnerRecord,
-		error) {
+		error,
+	) {
 		return OwnerRecord{Address: now}, nil
 	}}}
 	ask := func() (last string, err error) {

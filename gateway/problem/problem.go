@@ -79,24 +79,30 @@ func (p *Problem) Retry(after time.Duration) *Problem {
 	return p
 }
 
+// New is a problem of the request; field is the one at fault, if it is one.
 func New(status int, code trigger.Code, field, detail string) *Problem {
-	return &Problem{Type: "urn:waterclock:problem:" + string(code), Title: http.StatusText(status), Status: status,
-		Code: code, Field: field, Detail: detail}
+	return &Problem{
+		Type: "urn:waterclock:problem:" + string(code), Title: http.StatusText(status), Status: status,
+		Code: code, Field: field, Detail: detail,
+	}
 }
 
+// Malformed is a body that is no JSON, or not one object: 400.
 func Malformed(detail string) *Problem {
 	return New(http.StatusBadRequest, CodeMalformed, "", detail)
 }
 
+// BadParameter is a parameter of the query that does not fit: 400.
 func BadParameter(name, detail string) *Problem {
 	return New(http.StatusBadRequest, trigger.CodeInvalid, name, detail)
 }
 
+// NotFound is a trigger that is not there: 404.
 func NotFound(id string) *Problem {
 	return New(http.StatusNotFound, trigger.CodeNotFound, "", "no such trigger").About(id)
 }
 
-// methodNotAllowed names the methods that a path has, in the order of letters.
+// MethodNotAllowed names the methods that a path has, in the order of letters.
 func MethodNotAllowed(method string, allowed []string) *Problem {
 	methods := strings.Join(allowed, ", ")
 	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" means nothing here; here are "+methods)
@@ -125,7 +131,7 @@ var statusOf = map[trigger.Code]int{
 	trigger.CodeNotOwner:      http.StatusServiceUnavailable,
 }
 
-// AsProblem words any error for a caller. An error of a type it does not know is a
+// Of words any error for a caller. An error of a type it does not know is a
 // fault of ours: the caller learns nothing of it.
 func Of(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
@@ -146,13 +152,14 @@ func Of(err error) *Problem {
 	return Internal(err)
 }
 
-// internal is a fault of ours. Only the log has its cause.
+// Internal is a fault of ours. Only the log has its cause.
 func Internal(cause error) *Problem {
 	p := New(http.StatusInternalServerError, CodeInternal, "", "this should not happen; the server's log says more")
 	p.cause = cause
 	return p
 }
 
+// OfTrigger words a refusal of the engine's.
 func OfTrigger(e *trigger.Error) *Problem {
 	status := statusOf[e.Code]
 	if status == 0 {
@@ -165,7 +172,7 @@ func OfTrigger(e *trigger.Error) *Problem {
 	return p
 }
 
-// inField is the problem that err is, under the name that the field has in the
+// InField is the problem that err is, under the name that the field has in the
 // caller's request.
 func InField(err error, name string) *Problem {
 	p := *Of(err)
@@ -173,7 +180,7 @@ func InField(err error, name string) *Problem {
 	return &p
 }
 
-// send writes the problem as the answer.
+// Send writes the problem as the answer.
 func (p *Problem) Send(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
@@ -190,7 +197,7 @@ func (p *Problem) Send(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(p) // the caller is gone if this fails
 }
 
-// quoted clips and quotes what came from outside.
+// Quoted clips and quotes what came from outside.
 func Quoted(s string) string {
 	if len(s) > 48 {
 		s = s[:48] + "…"

@@ -77,8 +77,10 @@ func examplesOf(t *testing.T, d object) (list []shown) {
 		all, _ := m.(object)["examples"].([]any)
 		for _, one := range all {
 			e := one.(object)
-			s := shown{message: name, name: e["name"].(string),
-				record: &topics.Record{Topic: "t", Key: []byte("hold-8c4"), Timestamp: begin}}
+			s := shown{
+				message: name, name: e["name"].(string),
+				record: &topics.Record{Topic: "t", Key: []byte("hold-8c4"), Timestamp: begin},
+			}
 			s.payload, _ = json.Marshal(e["payload"])
 			if e["payload"] != nil {
 				s.record.Value = s.payload

@@ -36,44 +36,67 @@ func channels(n topics.Names) []channel {
 	}}
 	return []channel{
 		{"commands", n.Commands(), "Commands", "receive", "Obeys commands, or refuses them on rejected", []message{
-			{name: "command", title: "Command, JSON spelling", summary: "An object with op, and no wc- header",
-				payload: "command", key: keyOfTrigger},
-			{name: "commandInHeaders", title: "Command, header spelling",
+			{
+				name: "command", title: "Command, JSON spelling", summary: "An object with op, and no wc- header",
+				payload: "command", key: keyOfTrigger,
+			},
+			{
+				name: "commandInHeaders", title: "Command, header spelling",
 				summary: "Fields are wc- headers; the value is the payload, any bytes, passed through",
-				headers: []string{"command-headers"}, key: keyOfTrigger},
-			{name: "cancel", title: "Cancel", summary: "A null value without wc- headers", payload: "null",
-				key: keyOfTrigger},
+				headers: []string{"command-headers"}, key: keyOfTrigger,
+			},
+			{
+				name: "cancel", title: "Cancel", summary: "A null value without wc- headers", payload: "null",
+				key: keyOfTrigger,
+			},
 		}},
 		{"receipts", n.Receipts(), "Receipts", "receive", "Takes note of what became of a due event", []message{
-			{name: "receipt", title: "Receipt", summary: "What a channel team says became of a due event",
-				payload: "receipt", key: keyOfTrigger},
+			{
+				name: "receipt", title: "Receipt", summary: "What a channel team says became of a due event",
+				payload: "receipt", key: keyOfTrigger,
+			},
 		}},
 		{"due", n.Due("{channel}"), "Due events", "send", "Emits one due event for each occurrence and attempt", due},
-		{"dueHigh", topics.HighLane(n.Due("{channel}")), "Due events of priority high", "send",
-			"The same for priority high, where the channel has the lane", due},
+		{
+			"dueHigh", topics.HighLane(n.Due("{channel}")), "Due events of priority high", "send",
+			"The same for priority high, where the channel has the lane", due,
+		},
 		{"events", n.Events(), "Events", "send", "Tells every fact, in order", []message{
 			{name: "event", title: "Event", summary: "One fact about one trigger", payload: "event", key: keyOfTrigger},
 		}},
-		{"rejected", n.Rejected(), "Rejected commands", "send", "Says which command could not be obeyed, and why",
+		{
+			"rejected", n.Rejected(), "Rejected commands", "send", "Says which command could not be obeyed, and why",
 			[]message{
-				{name: "rejectedCommand", title: "Rejected command",
+				{
+					name: "rejectedCommand", title: "Rejected command",
 					summary: "The command as it was, with wc-error- headers", headers: []string{"rejected-headers"},
-					key: keyOfTrigger},
-			}},
+					key: keyOfTrigger,
+				},
+			},
+		},
 		{"deadLetter", n.DeadLetter(), "Dead letters", "send", "Keeps due events nobody could deliver", []message{
-			{name: "deadLetter", title: "Dead letter", summary: "The due event, with wc-error- headers", headers: dead,
-				key: keyOfTrigger},
+			{
+				name: "deadLetter", title: "Dead letter", summary: "The due event, with wc-error- headers",
+				headers: dead,
+				key:     keyOfTrigger,
+			},
 		}},
 		{"control", n.Control(), "Settings", "receive", "Applies settings, each at a definite offset", []message{
-			{name: "calendar", title: "Calendar", summary: "Under calendar/<name>; null deletes it",
-				payload: "calendar", key: keyOfSetting},
-			{name: "tzdata", title: "tz database", summary: "Under tzdata: a zoneinfo zip",
-				contentType: "application/zip", headers: []string{"tzdata-headers"}, key: keyOfSetting, binary: true},
+			{
+				name: "calendar", title: "Calendar", summary: "Under calendar/<name>; null deletes it",
+				payload: "calendar", key: keyOfSetting,
+			},
+			{
+				name: "tzdata", title: "tz database", summary: "Under tzdata: a zoneinfo zip",
+				contentType: "application/zip", headers: []string{"tzdata-headers"}, key: keyOfSetting, binary: true,
+			},
 		}},
 		{"state", n.State(), "State", "send", "Remembers triggers; restore reads it", []message{
-			{name: "state", title: "State",
+			{
+				name: "state", title: "State",
 				summary:     "Protobuf, schemas/waterclock/v1/state.proto of the source: the engine's own",
-				contentType: "application/protobuf", key: keyOfTrigger, binary: true},
+				contentType: "application/protobuf", key: keyOfTrigger, binary: true,
+			},
 		}},
 	}
 }

@@ -83,8 +83,10 @@ func (c *channel) add(d object, o Options, examples map[string][]object) error {
 		refs = append(refs, ref("channels/"+c.id+"/messages/"+m.name))
 	}
 	topic := c.topic(o)
-	ch := object{"address": topic.Name, "title": c.title, "summary": topic.Why, "messages": here,
-		"bindings": object{"kafka": binding(topic)}}
+	ch := object{
+		"address": topic.Name, "title": c.title, "summary": topic.Why, "messages": here,
+		"bindings": object{"kafka": binding(topic)},
+	}
 	if strings.Contains(topic.Name, "{") {
 		ch["parameters"] = object{"channel": object{
 			"description": "A channel: [a-z0-9][a-z0-9._-]{0,48}. One with a topic of its own " +

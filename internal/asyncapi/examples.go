@@ -79,8 +79,10 @@ func (s *story) fail(err error) {
 
 func (s *story) record(headers []trigger.Header, value string) *topics.Record {
 	s.offset++
-	return &topics.Record{Topic: s.names.Commands(), Partition: 3, Offset: s.offset, Timestamp: s.now,
-		Key: []byte(s.key), Headers: headers, Value: []byte(value)}
+	return &topics.Record{
+		Topic: s.names.Commands(), Partition: 3, Offset: s.offset, Timestamp: s.now,
+		Key: []byte(s.key), Headers: headers, Value: []byte(value),
+	}
 }
 
 // command adds one that decodes; the first is the one that lives on.
@@ -100,8 +102,10 @@ func (s *story) inHeaders() {
 		headers []trigger.Header
 		value   string
 	}{
-		{"in 7 minutes", []trigger.Header{{Key: "wc-delay", Value: []byte("7m")},
-			{Key: "wc-channel", Value: []byte("orders")}}, `{"holdId":"h_8c4"}`},
+		{"in 7 minutes", []trigger.Header{
+			{Key: "wc-delay", Value: []byte("7m")},
+			{Key: "wc-channel", Value: []byte("orders")},
+		}, `{"holdId":"h_8c4"}`},
 		{"cancel", []trigger.Header{{Key: "wc-op", Value: []byte("cancel")}}, `"cancel"`},
 	} {
 		_, err := topics.DecodeCommand(s.record(e.headers, e.value), topics.Limits{}, nil)
@@ -153,8 +157,10 @@ func (s *story) receipt(fire *trigger.Fire) {
 		Key: s.key, Occurrence: fire.Occurrence, Channel: "orders", Outcome: topics.OutcomeFailed,
 		Attempt: 1, Code: "no_such_hold", Detail: "h_8c4 is not there", At: s.now + 40,
 	})
-	rec := &topics.Record{Topic: s.names.Receipts(), Partition: 3, Offset: 911, Timestamp: s.now + 50,
-		Key: []byte(s.key), Value: value}
+	rec := &topics.Record{
+		Topic: s.names.Receipts(), Partition: 3, Offset: 911, Timestamp: s.now + 50,
+		Key: []byte(s.key), Value: value,
+	}
 	r, err := topics.DecodeReceipt(rec)
 	s.fail(err)
 	if err != nil {
@@ -182,8 +188,10 @@ func (s *story) refuse(value string) {
 }
 
 func (s *story) calendar() {
-	_, value, err := topics.EncodeCalendar(topics.Calendar{Name: "us-holidays",
-		Dates: []string{"2026-11-26", "2026-12-25"}})
+	_, value, err := topics.EncodeCalendar(topics.Calendar{
+		Name:  "us-holidays",
+		Dates: []string{"2026-11-26", "2026-12-25"},
+	})
 	s.fail(err)
 	s.add("calendar", "us-holidays", nil, value)
 }

@@ -17,12 +17,18 @@ import (
 func components() (object, error) {
 	out := object{
 		"null": object{"type": "null"},
-		keyOfTrigger: object{"description": "id or tenant/id, UTF-8.", "type": "string", "minLength": 1,
-			"maxLength": 255},
-		keyOfTarget: object{"description": "target_key, else the trigger key.", "type": "string", "minLength": 1,
-			"maxLength": 255},
-		keyOfSetting: object{"description": "tzdata, or calendar/<name>.", "type": "string",
-			"pattern": "^(tzdata|calendar/[a-z0-9][a-z0-9._-]{0,63})$"},
+		keyOfTrigger: object{
+			"description": "id or tenant/id, UTF-8.", "type": "string", "minLength": 1,
+			"maxLength": 255,
+		},
+		keyOfTarget: object{
+			"description": "target_key, else the trigger key.", "type": "string", "minLength": 1,
+			"maxLength": 255,
+		},
+		keyOfSetting: object{
+			"description": "tzdata, or calendar/<name>.", "type": "string",
+			"pattern": "^(tzdata|calendar/[a-z0-9][a-z0-9._-]{0,63})$",
+		},
 	}
 	names, err := fs.Glob(schemas.FS, "*.schema.json")
 	if err != nil {

@@ -26,8 +26,10 @@ func TestBombs(t *testing.T) {
 				if codec == "snappy" {
 					zeros = min(zeros, 256<<20) // 1 MiB holds no more than 22
 				}
-				raw := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{Key: []byte("k"), Value: []byte("v"),
-					Large: part, Zeros: zeros}}}.Batch()
+				raw := rawbatch.Spec{Codec: codec, Records: []rawbatch.Record{{
+					Key: []byte("k"), Value: []byte("v"),
+					Large: part, Zeros: zeros,
+				}}}.Batch()
 				var got error
 				peak := peakOf(func() { got = kerr.ErrorForCode(produceRaw(t, b, "a", 0, batch(raw)).ErrorCode) })
 				switch fits := zeros < maxDecompressed; {
@@ -69,8 +71,10 @@ func heapBytes() uint64 {
 // TestCompactionPassesOverBombs: one that an older version let in stays as it
 // is, and no start fails for it.
 func TestCompactionPassesOverBombs(t *testing.T) {
-	raw := batch(rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{Key: []byte("bomb"), Large: "value",
-		Zeros: 1 << 30}}}.Batch())
+	raw := batch(rawbatch.Spec{Codec: "zstd", Records: []rawbatch.Record{{
+		Key: []byte("bomb"), Large: "value",
+		Zeros: 1 << 30,
+	}}}.Batch())
 	if err := kept(eachRecord(raw, func(record) { t.Error("it was read") })); err != nil {
 		t.Errorf("survey: %v", err)
 	}

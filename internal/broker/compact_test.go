@@ -108,8 +108,11 @@ func TestTombstones(t *testing.T) {
 		{"young", 23 * time.Hour, nil, []string{"k=", "last=v"}},
 		{"old", 25 * time.Hour, nil, []string{"last=v"}},
 		{"own retention", time.Hour, []string{"delete.retention.ms", "60000"}, []string{"last=v"}},
-		{"within the lag", 25 * time.Hour, []string{"min.compaction.lag.ms", "360000000"},
-			[]string{"k=v", "k=", "last=v"}},
+		{
+			"within the lag", 25 * time.Hour,
+			[]string{"min.compaction.lag.ms", "360000000"},
+			[]string{"k=v", "k=", "last=v"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -117,8 +120,11 @@ func TestTombstones(t *testing.T) {
 			create(t, b, "a", 1, append(c.settings, "cleanup.policy", "compact")...)
 			cl := client(t, b)
 			at := time.Now().Add(-c.age)
-			for _, r := range []*kgo.Record{rec("a", 0, "k", "v"), {Topic: "a", Key: []byte("k")},
-				rec("a", 0, "last", "v")} {
+			for _, r := range []*kgo.Record{
+				rec("a", 0, "k", "v"),
+				{Topic: "a", Key: []byte("k")},
+				rec("a", 0, "last", "v"),
+			} {
 				r.Timestamp = at
 				produce(t, cl, r)
 			}

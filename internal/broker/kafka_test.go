@@ -138,8 +138,10 @@ func TestRefusedRecords(t *testing.T) {
 		want   *kerr.Error
 	}{
 		{"null key, compacted", "compact", rawBatch(rawRecord(0, nil, value)), kerr.InvalidRecord},
-		{"null key second, compacted and deleted", "compact,delete",
-			rawBatch(rawRecord(0, key, value), rawRecord(1, nil, value)), kerr.InvalidRecord},
+		{
+			"null key second, compacted and deleted", "compact,delete",
+			rawBatch(rawRecord(0, key, value), rawRecord(1, nil, value)), kerr.InvalidRecord,
+		},
 		{"null key, deleted", "delete", rawBatch(rawRecord(0, nil, value)), nil},
 		{"empty key, compacted", "compact", rawBatch(rawRecord(0, []byte{}, value)), nil},
 		{"null value, compacted", "compact", rawBatch(rawRecord(0, key, nil)), nil},

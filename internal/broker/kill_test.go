@@ -138,8 +138,10 @@ func killLoop(t *testing.T, fsync bool) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, -kills %d", seed, kills())
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
-		offsets: map[string]int64{}}
+	l := &ledger{
+		committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
+		offsets: map[string]int64{},
+	}
 
 	p := spawn(t, dir, "127.0.0.1:0", fsync)
 	defer func() { p.kill() }()

@@ -128,8 +128,10 @@ func TestPowerCut(t *testing.T) {
 	setup(t, b.Addr())
 	d := mount(t, b)
 
-	l := &ledger{committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
-		offsets: map[string]int64{}}
+	l := &ledger{
+		committed: map[string]bool{}, aborted: map[string]bool{}, plain: map[string]int64{},
+		offsets: map[string]int64{},
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for w := range 3 {

@@ -108,8 +108,10 @@ func refuse(bt batch, t *topic) *refusal {
 	bad, err := bt.check(t.keyed)
 	switch {
 	case errors.Is(err, errNullKey):
-		return &refusal{kerr.InvalidRecord.Code, int32(bad),
-			"Compacted topic cannot accept message without key in topic partition."}
+		return &refusal{
+			kerr.InvalidRecord.Code, int32(bad),
+			"Compacted topic cannot accept message without key in topic partition.",
+		}
 	case errors.Is(err, errTooLarge):
 		return &refusal{kerr.MessageTooLarge.Code, -1, err.Error()}
 	case err != nil:

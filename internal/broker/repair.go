@@ -290,8 +290,10 @@ func (p *part) writeSnapshot(now time.Time) error {
 		if err := p.index(seg); err != nil {
 			return err
 		}
-		s.Segments = append(s.Segments, segmentJSON{BaseOffset: seg.base, Size: seg.size, MinEpoch: p.epoch,
-			MaxEpoch: p.epoch})
+		s.Segments = append(s.Segments, segmentJSON{
+			BaseOffset: seg.base, Size: seg.size, MinEpoch: p.epoch,
+			MaxEpoch: p.epoch,
+		})
 	}
 	raw, err := json.Marshal(s)
 	if err != nil {

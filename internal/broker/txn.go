@@ -75,8 +75,10 @@ func (x *txns) committed(req *kmsg.TxnOffsetCommitRequest) {
 	t := x.txn(req.ProducerID, req.ProducerEpoch, req.TransactionalID)
 	for _, rt := range req.Topics {
 		for _, rp := range rt.Partitions {
-			t.offsets = append(t.offsets, groupOffset{req.Group, rt.Topic, rp.Partition, rp.Offset, rp.LeaderEpoch,
-				rp.Metadata})
+			t.offsets = append(t.offsets, groupOffset{
+				req.Group, rt.Topic, rp.Partition, rp.Offset, rp.LeaderEpoch,
+				rp.Metadata,
+			})
 		}
 	}
 }

@@ -29,8 +29,10 @@ func TestBubble(t *testing.T) {
 
 func bubble(t *testing.T, dir string) {
 	var nw kfake.VirtualNetwork
-	b, err := Start(context.Background(), Options{Dir: dir, Listen: "127.0.0.1:9092", ListenFn: nw.Listen, Sync: true,
-		Logger: quiet})
+	b, err := Start(context.Background(), Options{
+		Dir: dir, Listen: "127.0.0.1:9092", ListenFn: nw.Listen, Sync: true,
+		Logger: quiet,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

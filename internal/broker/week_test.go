@@ -79,8 +79,10 @@ func newWeek(t *testing.T, dir string, o broker.Options) *week {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &week{World: pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Simulated: true, Addresses: b.Addrs(),
-		Network: &nw}), b: b}
+	w := &week{World: pipelinetest.New(t, pipelinetest.Options{
+		Partitions: 1, Simulated: true, Addresses: b.Addrs(),
+		Network: &nw,
+	}), b: b}
 	if w.cl, err = w.Producer(t.Context(), kgo.DefaultProduceTopic(w.Names.Commands()),
 		kgo.MaxBufferedRecords(100_000)); err != nil {
 		t.Fatal(err)

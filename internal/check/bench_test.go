@@ -28,9 +28,11 @@ func made(n, k int) *History {
 	us := begin * 1000
 	event := func(key, body string, at int64) {
 		us++
-		events.Append(&Record{Offset: events.End, Timestamp: at, ProducerID: -1, Key: []byte(key),
+		events.Append(&Record{
+			Offset: events.End, Timestamp: at, ProducerID: -1, Key: []byte(key),
 			Value: fmt.Appendf(nil,
-				`{"event_id":"0-%d","trigger":%q,"version":1,"tenant":"default","occurred_at":%q,"event_us":%d,"channel":"default",%s}`, us, key, spell(at), us, body)})
+				`{"event_id":"0-%d","trigger":%q,"version":1,"tenant":"default","occurred_at":%q,"event_us":%d,"channel":"default",%s}`, us, key, spell(at), us, body),
+		})
 		events.End++
 	}
 	keepKey := func(key string, s *statepb.State, at int64) {
@@ -42,8 +44,10 @@ func made(n, k int) *History {
 		key, at := fmt.Sprintf("hold-%08d", i), begin+int64(i)
 		nominal := at + 7*60_000
 		payload := fmt.Appendf(nil, `{"holdId":"h_%08d","seats":["12A","12B"]}`, i)
-		commands.Append(&Record{Offset: int64(i), Timestamp: at, ProducerID: -1, Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"op":"register","delay":"7m","payload":%s}`, payload)})
+		commands.Append(&Record{
+			Offset: int64(i), Timestamp: at, ProducerID: -1, Key: []byte(key),
+			Value: fmt.Appendf(nil, `{"op":"register","delay":"7m","payload":%s}`, payload),
+		})
 		commands.End++
 		event(key,
 			fmt.Sprintf(`"type":"trigger.registered","revision":1,"seq":1,"scheduled_at":%q,"occurrence":%q,"state":"PENDING","source":"waterclock.commands/0/%d"`,

@@ -11,8 +11,10 @@ import (
 )
 
 var goldenRecords = []*Record{
-	{Offset: 0, Timestamp: 1772884800000, ProducerID: -1, Key: []byte("hold-8c4"),
-		Value: []byte(`{"op":"register","delay":"7m"}`)},
+	{
+		Offset: 0, Timestamp: 1772884800000, ProducerID: -1, Key: []byte("hold-8c4"),
+		Value: []byte(`{"op":"register","delay":"7m"}`),
+	},
 	{
 		Offset: 1, Timestamp: 1772884800001, Kind: InTxn, ProducerID: 7, Epoch: 3, Key: []byte("k"), Value: []byte{},
 		Headers: []Header{
@@ -149,8 +151,10 @@ func FuzzFrame(f *testing.F) {
 // FuzzCommand, FuzzEvent, FuzzDue: what producers and engines write never makes
 // the checker panic.
 func FuzzCommand(f *testing.F) {
-	for _, s := range []string{`{"op":"register","delay":"7m","payload":{"a":[1,"}"]}}`, `{"op":"cancel"}`,
-		`{"op":"register","include":["2026-03-04"],"dst":{"gap":"skip"}}`, `{`, `{"op":1}`} {
+	for _, s := range []string{
+		`{"op":"register","delay":"7m","payload":{"a":[1,"}"]}}`, `{"op":"cancel"}`,
+		`{"op":"register","include":["2026-03-04"],"dst":{"gap":"skip"}}`, `{`, `{"op":1}`,
+	} {
 		f.Add([]byte("k"), []byte(s), "wc-delay", []byte("7m"))
 		f.Add([]byte("k"), []byte(s), "h", []byte("v"))
 	}

@@ -121,9 +121,11 @@ func (n *nameless) answer(f *File, r *Record) {
 			n.reported[o] = true
 		}
 	case n.reported[o]:
-		n.v.add(nil, Violation{Class: Illegal, Partition: f.Partition,
+		n.v.add(nil, Violation{
+			Class: Illegal, Partition: f.Partition,
 			Records: []string{fmt.Sprintf("%s/%d/%d", f.Topic,
-				f.Partition, r.Offset), n.record(o)}, Sentence: "it is refused a second time"})
+				f.Partition, r.Offset), n.record(o)}, Sentence: "it is refused a second time",
+		})
 	}
 }
 

@@ -180,8 +180,10 @@ func TestLatenessInFaults(t *testing.T) {
 		{"all of it", 1, 1 << 62, true, false},
 		{"the last hour", middle, 1 << 62, true, true},
 	} {
-		r, err := check.Verify(h, check.Options{Zones: zones(), End: end, Unread: -1,
-			Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}}})
+		r, err := check.Verify(h, check.Options{
+			Zones: zones(), End: end, Unread: -1,
+			Faults: []check.Fault{{Name: c.name, From: c.from, To: c.to}},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

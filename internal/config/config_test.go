@@ -162,8 +162,10 @@ tenants:
 cassandra:
   replication: {dc1: 3, dc2: 2}
 `)
-	c, err := Load(Options{File: file, Env: []string{"WATERCLOCK_CHANNELS_MY_ORDERS_RECEIPT_TIMEOUT=2m",
-		"WATERCLOCK_CHANNELS_NEW_TOPIC=t"}})
+	c, err := Load(Options{File: file, Env: []string{
+		"WATERCLOCK_CHANNELS_MY_ORDERS_RECEIPT_TIMEOUT=2m",
+		"WATERCLOCK_CHANNELS_NEW_TOPIC=t",
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,15 +177,19 @@ cassandra:
 		},
 		"a.b": {Topic: "elsewhere", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
 		"new": {Topic: "t", Partitioning: "by_partition", ReceiptTimeout: time.Hour, Retry: ladder},
-		"webhook": {Topic: "acme.due.webhook", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: time.Hour,
-			Retry: ladder, HighLane: true},
+		"webhook": {
+			Topic: "acme.due.webhook", Partitioning: "by_partition", Receipts: true, ReceiptTimeout: time.Hour,
+			Retry: ladder, HighLane: true,
+		},
 	} {
 		if got := c.Channel(name); !reflect.DeepEqual(got, want) {
 			t.Errorf("channel %s is %+v, want %+v", name, got, want)
 		}
 	}
-	want := Tenant{Rate: 2.5, Channels: []string{"push", "sms"}, CallbackAllow: []string{"https://a.example"},
-		MinPeriod: time.Minute}
+	want := Tenant{
+		Rate: 2.5, Channels: []string{"push", "sms"}, CallbackAllow: []string{"https://a.example"},
+		MinPeriod: time.Minute,
+	}
 	if got := c.Tenant("acme"); !reflect.DeepEqual(got, want) {
 		t.Errorf("tenant is %+v, want %+v", got, want)
 	}
@@ -206,8 +212,10 @@ func TestProblems(t *testing.T) {
 		{"right word, wrong place", "kafka: {brokers: a:1}", []string{"did you mean brokers?"}},
 		{"unknown key of a channel", "channels: {x: {reciepts: true}}", []string{"did you mean channels.x.receipts?"}},
 		{"nothing near", "zzzzzzzz: 1", []string{"is no setting", "config show"}},
-		{"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
-			[]string{"listen (file", "loud", "1y", "no duration"}},
+		{
+			"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
+			[]string{"listen (file", "loud", "1y", "no duration"},
+		},
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
@@ -220,28 +228,38 @@ func TestProblems(t *testing.T) {
 		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
-		{"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
-			[]string{"belong together", "cannot be read"}},
-		{"a lane for a channel", "channels: {sms.high: {receipts: true}}",
-			[]string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"}},
+		{
+			"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
+			[]string{"belong together", "cannot be read"},
+		},
+		{
+			"a lane for a channel", "channels: {sms.high: {receipts: true}}",
+			[]string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"},
+		},
 		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is no channel`}},
-		{"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
-			[]string{"t is the topic of channel a too"}},
+		{
+			"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
+			[]string{"t is the topic of channel a too"},
+		},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
 		{"no origin", "webhook: {allow: https://a.example/path}", []string{"is no origin"}},
 		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is no origin"}},
 		{"bad signing key", "webhook: {secret: whsec_***}", []string{"no base64"}},
 		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
-		{"secret file missing", "webhook: {secret_file: " + missing + "}",
-			[]string{"webhook.secret_file (file", "cannot be read"}},
+		{
+			"secret file missing", "webhook: {secret_file: " + missing + "}",
+			[]string{"webhook.secret_file (file", "cannot be read"},
+		},
 		{"map for a text", "group: {a: {b: 1}}", []string{"group.a.b"}},
 		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
 		{"replication", "cassandra: {replication: many}", []string{"is no replication"}},
 		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
 		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
 		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
-		{"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}",
-			[]string{"auth.oidc.algorithms", "HS256"}},
+		{
+			"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}",
+			[]string{"auth.oidc.algorithms", "HS256"},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := Load(Options{File: write(t, "w.yaml", row.yaml)})
@@ -331,12 +349,16 @@ func TestFlags(t *testing.T) {
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	f.BindAll(fs)
 	f.BindSet(fs)
-	if err := fs.Parse([]string{"--kafka-listen", "127.0.0.1:1", "--topics-manage", "--set", "channels.x.receipts=true",
-		"--roles=engine"}); err != nil {
+	if err := fs.Parse([]string{
+		"--kafka-listen", "127.0.0.1:1", "--topics-manage", "--set", "channels.x.receipts=true",
+		"--roles=engine",
+	}); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"kafka.listen": "127.0.0.1:1", "topics.manage": "true", "channels.x.receipts": "true",
-		"roles": "engine"}
+	want := map[string]string{
+		"kafka.listen": "127.0.0.1:1", "topics.manage": "true", "channels.x.receipts": "true",
+		"roles": "engine",
+	}
 	if got := f.Values(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

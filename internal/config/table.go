@@ -359,7 +359,8 @@ var sections = []section{
 				"email.",
 		},
 	}},
-	{"Tenants",
+	{
+		"Tenants",
 		"`<name>` is a tenant: the text before the first `/` of a trigger key, or `default` if the key has no `/`.",
 		[]Setting{
 			{
@@ -388,7 +389,8 @@ var sections = []section{
 				into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
 				Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
 			},
-		}},
+		},
+	},
 	{"Webhooks", "", []Setting{
 		{
 			Key:  "webhook.allow",

@@ -45,10 +45,20 @@ func TestCodecs(t *testing.T) {
 			for _, c := range []struct {
 				zeros int64
 				fits  bool
-			}{{0, true}, {1000, true}, {1 << 20, true}, {2 << 20, true}, {most - 2000, true}, {most, false},
-				{most + 1, false}, {64 << 20, false}} {
-				src := records(t, codec, rawbatch.Record{Key: []byte("k"), Value: []byte("v"), Large: part,
-					Zeros: c.zeros})
+			}{
+				{0, true},
+				{1000, true},
+				{1 << 20, true},
+				{2 << 20, true},
+				{most - 2000, true},
+				{most, false},
+				{most + 1, false},
+				{64 << 20, false},
+			} {
+				src := records(t, codec, rawbatch.Record{
+					Key: []byte("k"), Value: []byte("v"), Large: part,
+					Zeros: c.zeros,
+				})
 				out, err := b.Decompress(src, number(codec))
 				if c.fits && (err != nil || int64(len(out)) < c.zeros || int64(len(out)) > c.zeros+100) {
 					t.Errorf("%s, %s of %d: %d bytes, %v", codec, part, c.zeros, len(out), err)
@@ -179,8 +189,10 @@ func heap(collected bool) uint64 {
 func BenchmarkDecoded(b *testing.B) {
 	recs := make([]rawbatch.Record, 1000)
 	for i := range recs {
-		recs[i] = rawbatch.Record{Key: []byte("acme/k-000001"), Value: make([]byte, 300),
-			Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}}}
+		recs[i] = rawbatch.Record{
+			Key: []byte("acme/k-000001"), Value: make([]byte, 300),
+			Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}},
+		}
 	}
 	src := records(b, "none", recs...)
 	b.SetBytes(int64(len(src)))

@@ -89,16 +89,22 @@ func TestTLS(t *testing.T) {
 	}{
 		{"trusted", serverOnly, config.TLS{Enabled: true, CA: ca.file}, ""},
 		{"not trusted", serverOnly, config.TLS{Enabled: true}, "kafka.tls.ca"},
-		{"another name", serverOnly, config.TLS{Enabled: true, CA: ca.file, ServerName: "elsewhere"},
-			"kafka.tls.server_name"},
+		{
+			"another name", serverOnly,
+			config.TLS{Enabled: true, CA: ca.file, ServerName: "elsewhere"},
+			"kafka.tls.server_name",
+		},
 		{"no TLS where it is spoken", serverOnly, config.TLS{}, "kafka.tls.enabled"},
 		{"TLS where it is not spoken", plain, config.TLS{Enabled: true, CA: ca.file}, "may be the plain port"},
 		{"with our certificate", mutual, config.TLS{Enabled: true, CA: ca.file, Cert: certFile, Key: keyFile}, ""},
 		{"our certificate missing", mutual, config.TLS{Enabled: true, CA: ca.file}, "kafka.tls.cert"},
 		{"CA file missing", serverOnly, config.TLS{Enabled: true, CA: ca.file + ".not"}, "kafka.tls.ca: open"},
 		{"CA file is no PEM", serverOnly, config.TLS{Enabled: true, CA: keyFile}, "has no PEM certificate"},
-		{"key does not fit", serverOnly, config.TLS{Enabled: true, Cert: certFile, Key: ca.file},
-			"kafka.tls.cert, kafka.tls.key"},
+		{
+			"key does not fit", serverOnly,
+			config.TLS{Enabled: true, Cert: certFile, Key: ca.file},
+			"kafka.tls.cert, kafka.tls.key",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := &config.Config{Brokers: row.brokers}
@@ -122,9 +128,11 @@ func TestExplain(t *testing.T) {
 		{"mechanism not offered", kerr.UnsupportedSaslMechanism, "does not offer PLAIN"},
 		{"no ACL", kerr.TopicAuthorizationFailed, "needs an ACL"},
 		{"name unknown", &net.DNSError{Name: "b", Err: "no such host"}, `"b" cannot be resolved`},
-		{"an HTTP port",
+		{
+			"an HTTP port",
 			errors.New("invalid large response size 1213486160 > limit 104857600; the four size bytes are 'HTTP' " +
-				"in ascii, the beginning of an HTTP response; is your broker port correct?"), "speaks HTTP, not Kafka"},
+				"in ascii, the beginning of an HTTP response; is your broker port correct?"), "speaks HTTP, not Kafka",
+		},
 		{"something else", other, "other"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

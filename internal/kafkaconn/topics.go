@@ -107,8 +107,10 @@ func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topic
 		case err != nil:
 			return nil, fmt.Errorf("look at %s: %w", *t.Topic, err)
 		}
-		out = append(out, topics.Existing{Name: *t.Topic, Partitions: int32(len(t.Partitions)),
-			Configs: map[string]string{}})
+		out = append(out, topics.Existing{
+			Name: *t.Topic, Partitions: int32(len(t.Partitions)),
+			Configs: map[string]string{},
+		})
 		there = append(there, *t.Topic)
 	}
 	if len(there) == 0 {

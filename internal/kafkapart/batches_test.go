@@ -30,17 +30,37 @@ func TestHiddenThrough(t *testing.T) {
 		{"a batch that compaction emptied", 5, []b{{5, -1, plain, 0}, {6, -1, plain, 1}}, nil, 6},
 		{"committed", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}}, nil, 5},
 		{"aborted", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}}, [][2]int64{{1, 5}}, 7},
-		{"aborted, of several batches", 5, []b{{5, 1, transactional, 1}, {6, 1, transactional, 1}, {7, 1, marker, 1}},
-			[][2]int64{{1, 5}}, 8},
+		{
+			"aborted, of several batches", 5,
+			[]b{{5, 1, transactional, 1}, {6, 1, transactional, 1}, {7, 1, marker, 1}},
+			[][2]int64{{1, 5}},
+			8,
+		},
 		{"asked for in the middle of it", 6, []b{{6, 1, transactional, 1}, {7, 1, marker, 1}}, [][2]int64{{1, 5}}, 8},
-		{"then a committed one of the same producer", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1},
-			{7, 1, transactional, 1}, {8, 1, marker, 1}}, [][2]int64{{1, 5}}, 7},
-		{"then another aborted one", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1},
-			{8, 1, marker, 1}}, [][2]int64{{1, 7}, {1, 5}}, 9},
-		{"a committed one before it", 5, []b{{5, 1, transactional, 1}, {6, 1, marker, 1}, {7, 1, transactional, 1},
-			{8, 1, marker, 1}}, [][2]int64{{1, 7}}, 5},
-		{"between those of another", 5, []b{{5, 1, transactional, 1}, {6, 2, transactional, 1}, {7, 1, marker, 1}},
-			[][2]int64{{1, 5}}, 6},
+		{"then a committed one of the same producer", 5, []b{
+			{5, 1, transactional, 1},
+			{6, 1, marker, 1},
+			{7, 1, transactional, 1},
+			{8, 1, marker, 1},
+		}, [][2]int64{{1, 5}}, 7},
+		{"then another aborted one", 5, []b{
+			{5, 1, transactional, 1},
+			{6, 1, marker, 1},
+			{7, 1, transactional, 1},
+			{8, 1, marker, 1},
+		}, [][2]int64{{1, 7}, {1, 5}}, 9},
+		{"a committed one before it", 5, []b{
+			{5, 1, transactional, 1},
+			{6, 1, marker, 1},
+			{7, 1, transactional, 1},
+			{8, 1, marker, 1},
+		}, [][2]int64{{1, 7}}, 5},
+		{
+			"between those of another", 5,
+			[]b{{5, 1, transactional, 1}, {6, 2, transactional, 1}, {7, 1, marker, 1}},
+			[][2]int64{{1, 5}},
+			6,
+		},
 	} {
 		p := &kmsg.FetchResponseTopicPartition{LastStableOffset: 20}
 		for _, b := range c.batches {

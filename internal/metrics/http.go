@@ -19,10 +19,14 @@ func newDoor(r *prometheus.Registry) door {
 		requests: histogramVec("http_request_seconds",
 			"From a request's headers to the end of the answer; of an event stream to its beginning.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "method", "route", "status"),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "http_requests_in_flight",
-			Help: "Requests under way, event streams among them."}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "http_event_streams",
-			Help: "Open event streams."}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "http_requests_in_flight",
+			Help: "Requests under way, event streams among them.",
+		}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "http_event_streams",
+			Help: "Open event streams.",
+		}),
 		audited: counterVec("audit_attempts_total", "Refused attempts: put on record, or dropped as too many.",
 			"outcome"),
 	}

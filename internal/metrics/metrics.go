@@ -63,14 +63,20 @@ func New() *Metrics {
 		aborts: counterVec("transaction_aborts_total", "Turns given up.", "reason"),
 		hold: histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.",
 			prometheus.ExponentialBuckets(.01, 2, 12)),
-		restore: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "restore_seconds",
-			Help: "Duration of the partition's last restore."}, []string{"partition"}),
+		restore: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "restore_seconds",
+			Help: "Duration of the partition's last restore.",
+		}, []string{"partition"}),
 		evicted: counter("dedup_evicted_total",
 			"Done records dropped before their horizon, because of dedup.max_per_partition."),
-		historyLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_lag_records",
-			Help: "Events not yet in the history."}, []string{"partition"}),
-		historyStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "history_stopped",
-			Help: "1 while the history's store refuses rows of the partition."}, []string{"partition"}),
+		historyLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_lag_records",
+			Help: "Events not yet in the history.",
+		}, []string{"partition"}),
+		historyStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_stopped",
+			Help: "1 while the history's store refuses rows of the partition.",
+		}, []string{"partition"}),
 		historySkip: counter("history_skipped_total",
 			"Records of the event log that are no events; the history leaves them out."),
 		historyLost: counter("history_lost_records_total",
@@ -104,13 +110,17 @@ func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
-		Buckets: buckets})
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets,
+	})
 }
 
 func histogramVec(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
-		Buckets: buckets}, labels)
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets,
+	}, labels)
 }
 
 // Command counts a decided command.
@@ -216,8 +226,10 @@ func desc(name, help string) *prometheus.Desc {
 
 // Describe sends what Collect will.
 func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc,
-		refusedDesc, clockDesc, storeDesc} {
+	for _, d := range []*prometheus.Desc{
+		pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc,
+		refusedDesc, clockDesc, storeDesc,
+	} {
 		ch <- d
 	}
 }

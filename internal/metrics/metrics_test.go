@@ -69,8 +69,10 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]float64{"lag_records 3": 7, "stopped 3": 1, "stopped 4": 0, "skipped_total": 1,
-		"lost_records_total": 40}
+	want := map[string]float64{
+		"lag_records 3": 7, "stopped 3": 1, "stopped 4": 0, "skipped_total": 1,
+		"lost_records_total": 40,
+	}
 	if !maps.Equal(got, want) {
 		t.Errorf("exported %v, want %v", got, want)
 	}

@@ -72,8 +72,10 @@ func TestKeysFileWithoutKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		n := &node{cfg: &config.Config{Auth: config.Auth{KeysFile: file}},
-			log: slog.New(slog.NewTextHandler(&said, nil))}
+		n := &node{
+			cfg: &config.Config{Auth: config.Auth{KeysFile: file}},
+			log: slog.New(slog.NewTextHandler(&said, nil)),
+		}
 		if _, err := n.authenticator(); err != nil {
 			t.Fatal(err)
 		}
@@ -86,8 +88,10 @@ func TestKeysFileWithoutKeys(t *testing.T) {
 // A tenant with a list of channels may change whatever it may register: a
 // change of the time names no channel.
 func TestAdmitChannels(t *testing.T) {
-	n := &node{cfg: &config.Config{Tenants: map[string]*config.Tenant{"acme": {Channels: []string{"push"}},
-		"blue": {}}}}
+	n := &node{cfg: &config.Config{Tenants: map[string]*config.Tenant{
+		"acme": {Channels: []string{"push"}},
+		"blue": {},
+	}}}
 	for _, row := range []struct {
 		tenant, command string
 		ok              bool

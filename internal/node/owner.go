@@ -24,7 +24,8 @@ func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, 
 }
 
 func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition int32, offset int64) (peer.Decision, bool,
-	error) {
+	error,
+) {
 	d, ok, err := o.e.Decision(ctx, key, partition, offset)
 	return peer.Decision(d), ok, left(err)
 }
@@ -34,7 +35,8 @@ func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Ke
 }
 
 func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
-	f func(peer.UserCursor, *trigger.State) bool) error {
+	f func(peer.UserCursor, *trigger.State) bool,
+) error {
 	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after),
 		func(at statestore.UserCursor, s *trigger.State) bool {
 			return f(peer.UserCursor(at), s)
@@ -45,8 +47,10 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 // instance has it, or will.
 func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
-		return &trigger.Error{Code: trigger.CodeNotOwner,
-			Msg: "the partition is on its way to another owner; try again", Err: err}
+		return &trigger.Error{
+			Code: trigger.CodeNotOwner,
+			Msg:  "the partition is on its way to another owner; try again", Err: err,
+		}
 	}
 	return err
 }
@@ -65,8 +69,10 @@ func (o engineOwner) Partitions() []peer.PartitionStatus {
 		})
 	}
 	for _, s := range o.e.Standbys() {
-		out = append(out, peer.PartitionStatus{Partition: s.Partition,
-			Standbys: []peer.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}}})
+		out = append(out, peer.PartitionStatus{
+			Partition: s.Partition,
+			Standbys:  []peer.StandbyStatus{{Node: o.address, Lag: s.Lag, Warm: s.Warm}},
+		})
 	}
 	return out
 }

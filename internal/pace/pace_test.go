@@ -27,7 +27,8 @@ func TestUrgency(t *testing.T) {
 	}{
 		{"nothing waits", func(*Pace, *pebble.EventListener) {}, 0, 0},
 		{"a flush has begun", func(_ *Pace,
-			l *pebble.EventListener) {
+			l *pebble.EventListener,
+		) {
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
 		}, 0, 0},
 		{"the next memtable is half full", func(p *Pace, l *pebble.EventListener) {
@@ -38,8 +39,10 @@ func TestUrgency(t *testing.T) {
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
 			p.Committed(2 * memtable)
 		}, 1, 0},
-		{"a flush of several",
-			func(_ *Pace, l *pebble.EventListener) { l.FlushBegin(pebble.FlushInfo{InputBytes: 3 * memtable}) }, 1, 0},
+		{
+			"a flush of several",
+			func(_ *Pace, l *pebble.EventListener) { l.FlushBegin(pebble.FlushInfo{InputBytes: 3 * memtable}) }, 1, 0,
+		},
 		{"a flush begins what the one before left", func(p *Pace, l *pebble.EventListener) {
 			p.Committed(memtable)
 			l.FlushBegin(pebble.FlushInfo{InputBytes: memtable})
@@ -52,15 +55,21 @@ func TestUrgency(t *testing.T) {
 		}, 0, 1},
 		{"runs are merged", func(_ *Pace, l *pebble.EventListener) {
 			l.FlushEnd(pebble.FlushInfo{Output: make([]pebble.TableInfo, most)})
-			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{Level: 0,
-				Tables: make([]pebble.TableInfo, most)}}})
+			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{
+				Level:  0,
+				Tables: make([]pebble.TableInfo, most),
+			}}})
 		}, 0, 0},
 		{"files that were there before are merged", func(_ *Pace, l *pebble.EventListener) {
-			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{Level: 0,
-				Tables: make([]pebble.TableInfo, most)}}})
+			l.CompactionEnd(pebble.CompactionInfo{Input: []pebble.LevelInfo{{
+				Level:  0,
+				Tables: make([]pebble.TableInfo, most),
+			}}})
 		}, 0, 0},
-		{"writers are made to wait",
-			func(_ *Pace, l *pebble.EventListener) { l.WriteStallBegin(pebble.WriteStallBeginInfo{}) }, 1, 1},
+		{
+			"writers are made to wait",
+			func(_ *Pace, l *pebble.EventListener) { l.WriteStallBegin(pebble.WriteStallBeginInfo{}) }, 1, 1,
+		},
 		{"and no longer", func(_ *Pace, l *pebble.EventListener) {
 			l.WriteStallBegin(pebble.WriteStallBeginInfo{})
 			l.WriteStallEnd()

@@ -37,8 +37,10 @@ func newNewcomer(t *testing.T, opts ...kgo.Opt) *newcomer {
 	}
 	t.Cleanup(cl.Close)
 	t.Cleanup(release) // before the client is closed
-	n := &newcomer{Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1),
-		release: release}
+	n := &newcomer{
+		Client: cl, cluster: c, first: kgo.StringRecord("first"), sent: make(chan error, 1),
+		release: release,
+	}
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,10 @@ func TestComeBack(t *testing.T) {
 		"fire_all/crash":    {policy: "fire_all", triggers: 40, down: week, most: 20, rate: 80, crash: true},
 		"fire_all/live":     {policy: "fire_all", triggers: 10, down: time.Hour, most: 40, rate: 100, frozen: true},
 		"fire_once/restart": {policy: "fire_once", triggers: 200, down: week, most: 1000, rate: 1000},
-		"fire_once/live": {policy: "fire_once", triggers: 100, down: 20 * time.Minute, most: 1000, rate: 1000,
-			frozen: true},
+		"fire_once/live": {
+			policy: "fire_once", triggers: 100, down: 20 * time.Minute, most: 1000, rate: 1000,
+			frozen: true,
+		},
 		"skip/restart": {policy: "skip", triggers: 200, down: week, most: 1000, rate: 1000},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, o.run) })

@@ -192,7 +192,9 @@ func (w *World) fault(name string) {
 	case 7:
 		w.Cluster.RehashCoordinators()
 	default:
-		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{faulty[w.Rand.IntN(len(faulty))]},
-			Err: retriable[w.Rand.IntN(len(retriable))], Count: 1 + w.Rand.IntN(3)})
+		w.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{faulty[w.Rand.IntN(len(faulty))]},
+			Err:  retriable[w.Rand.IntN(len(retriable))], Count: 1 + w.Rand.IntN(3),
+		})
 	}
 }

@@ -30,53 +30,81 @@ var Faults []Fault
 func init() { // the functions refer to Faults
 	Faults = []Fault{
 		{Name: "kill", Means: "a node is killed; its disk stays as the operating system has it", node: (*life).kill},
-		{Name: "power-loss",
+		{
+			Name:  "power-loss",
 			Means: "a node is killed, and of what it had not synced some blocks are there, cut at any byte",
-			node:  (*life).powerLoss},
+			node:  (*life).powerLoss,
+		},
 		{Name: "restart", Means: "a node is stopped cleanly", node: (*life).restart},
 		{Name: "freeze", Means: "a node stops for up to 15 s, as by SIGSTOP, and goes on", node: (*life).freeze},
 
 		{Name: "hang", Means: "a node's network holds everything back for up to 15 s", node: (*life).hang},
-		{Name: "mute", Means: "a node's heartbeats are held back: it has lost its partitions and does not know",
-			node: (*life).mute},
+		{
+			Name: "mute", Means: "a node's heartbeats are held back: it has lost its partitions and does not know",
+			node: (*life).mute,
+		},
 		{Name: "cut", Means: "a node's connections break", node: (*life).cutOff},
 		{Name: "unreachable", Means: "no broker can be reached from a node for up to 15 s", node: (*life).unreachable},
-		{Name: "late-answers", Means: "every answer to a node is up to 3 s late, so that they overtake each other",
-			node: (*life).lateAnswers},
+		{
+			Name: "late-answers", Means: "every answer to a node is up to 3 s late, so that they overtake each other",
+			node: (*life).lateAnswers,
+		},
 		{Name: "lagging-fetches", Means: "what a node fetches is up to 8 s old", node: (*life).laggingFetches},
-		{Name: "lost-answers", Means: "one in ten answers to a node is lost, after the broker has done what was asked",
-			node: (*life).lostAnswers},
-		{Name: "doubled-requests",
+		{
+			Name:  "lost-answers",
+			Means: "one in ten answers to a node is lost, after the broker has done what was asked",
+			node:  (*life).lostAnswers,
+		},
+		{
+			Name:  "doubled-requests",
 			Means: "half the answers to writes are lost, so that a node writes and commits again",
-			node:  (*life).doubledRequests},
+			node:  (*life).doubledRequests,
+		},
 
-		{Name: "broker-errors", Means: "brokers answer some requests with an error; some they have done all the same",
-			strike: (*life).brokerErrors},
-		{Name: "coordinator-moves", Means: "the coordinators of groups and transactions move",
-			strike: (*life).coordinators},
+		{
+			Name:   "broker-errors",
+			Means:  "brokers answer some requests with an error; some they have done all the same",
+			strike: (*life).brokerErrors,
+		},
+		{
+			Name: "coordinator-moves", Means: "the coordinators of groups and transactions move",
+			strike: (*life).coordinators,
+		},
 		{Name: "leader-moves", Means: "another broker leads some partitions", strike: (*life).leaders},
-		{Name: "truncated-log",
+		{
+			Name: "truncated-log",
 			Means: "at the end: an elected leader lacks the end of commands or state; the partition must refuse, " +
-				"and no other"},
+				"and no other",
+		},
 
-		{Name: "full-disk", Means: "a node's disk is full: it dies at its next write, and again until there is room",
-			node: (*life).fullDisk},
+		{
+			Name: "full-disk", Means: "a node's disk is full: it dies at its next write, and again until there is room",
+			node: (*life).fullDisk,
+		},
 		{Name: "lost-disk", Means: "a node comes back with an empty disk", node: (*life).lostDisk},
 		{Name: "stale-disk", Means: "a node comes back with its disk as it was a while ago", node: (*life).staleDisk},
-		{Name: "swapped-disk", Means: "a node comes back with another node's disk, or with two partitions exchanged",
-			node: (*life).swappedDisk},
+		{
+			Name: "swapped-disk", Means: "a node comes back with another node's disk, or with two partitions exchanged",
+			node: (*life).swappedDisk,
+		},
 
 		{Name: "clock-step", Means: "a node's clock jumps by up to 20 s, or an hour", node: (*life).clockStep},
 		{Name: "clock-drift", Means: "a node's clock gains or loses up to 5 %", node: (*life).clockDrift},
 
-		{Name: "second-group", Means: "a node of another group starts on the same topics; it must refuse",
-			strike: (*life).secondGroup},
-		{Name: "foreign-transactions",
-			Means: "other producers write commands in transactions, half of which are aborted"},
+		{
+			Name: "second-group", Means: "a node of another group starts on the same topics; it must refuse",
+			strike: (*life).secondGroup,
+		},
+		{
+			Name:  "foreign-transactions",
+			Means: "other producers write commands in transactions, half of which are aborted",
+		},
 		{Name: "wrong-partition", Means: "one in five commands and receipts stands on a wrong partition"},
-		{Name: "hostile-records",
+		{
+			Name: "hostile-records",
 			Means: "commands and receipts that are none: no key, no text, garbage, forged headers, rules without " +
-				"an end"},
+				"an end",
+		},
 		{Name: "giant-records", Means: "commands and receipts of up to 900 kB, or with 10,000 headers"},
 	}
 }

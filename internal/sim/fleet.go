@@ -83,8 +83,10 @@ func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 		s.Exclude = []string{day(), day() + "T02:30", day()}
 	}
 	if pick(20) {
-		s.Calendars = &Calendars{Names: []string{"holidays"},
-			On: []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)]}
+		s.Calendars = &Calendars{
+			Names: []string{"holidays"},
+			On:    []string{"skip", "next_business_day", "previous_business_day"}[r.IntN(3)],
+		}
 		if elapsed(s.Recurrence) {
 			s.Calendars.On = "skip"
 		}

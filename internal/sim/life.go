@@ -128,21 +128,27 @@ const (
 )
 
 func newLife(t testing.TB, p Plan, o *Outcome) *life {
-	l := &life{plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), names: []string{"a", "b", "c"},
-		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}}
+	l := &life{
+		plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), names: []string{"a", "b", "c"},
+		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{},
+	}
 	l.pace = few
 	if p.Partitions >= many {
 		l.names, l.pace = l.names[:2], lots
 	}
 	// Clocks change in spring and in autumn; lives begin around that.
-	season := []time.Time{time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC),
-		time.Date(2026, 10, 22, 0, 0, 0, 0, time.UTC)}[l.rng.IntN(2)]
+	season := []time.Time{
+		time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 10, 22, 0, 0, 0, 0, time.UTC),
+	}[l.rng.IntN(2)]
 	time.Sleep(time.Until(season.Add(time.Duration(l.rng.Int64N(int64(5 * 24 * time.Hour))))))
 	for _, name := range append([]string{"last"}, l.names...) {
 		l.skews[name] = &skew{}
 	}
-	l.World = New(t, Options{Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x"},
-		Change: l.change})
+	l.World = New(t, Options{
+		Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x"},
+		Change: l.change,
+	})
 	l.Epsilon, l.Previewed = time.Second, 40*int(p.Days+1)+100
 	l.begin = time.Now()
 	l.end = l.begin.Add(time.Duration(p.Days * 24 * float64(time.Hour)))

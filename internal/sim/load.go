@@ -201,8 +201,11 @@ func (l *life) hostile(rng *rand.Rand) {
 func hostileRecords(*rand.Rand) []kgo.Record {
 	key, good := []byte("hostile"), []byte(`{"op":"register","delay":"24h"}`)
 	forged := func(origin, id, at string) []kgo.RecordHeader {
-		return []kgo.RecordHeader{{Key: "wcx-topic-id", Value: []byte(id)}, {Key: "wcx-origin", Value: []byte(origin)},
-			{Key: "wcx-append", Value: []byte(at)}}
+		return []kgo.RecordHeader{
+			{Key: "wcx-topic-id", Value: []byte(id)},
+			{Key: "wcx-origin", Value: []byte(origin)},
+			{Key: "wcx-append", Value: []byte(at)},
+		}
 	}
 	return []kgo.Record{
 		{Value: good},
@@ -217,8 +220,10 @@ func hostileRecords(*rand.Rand) []kgo.Record {
 		{Key: topics.KeyProgress, Value: good},
 		{Key: []byte{0xff, 0, 0x80}, Value: good},
 		{Key: key, Value: []byte(`{"op":"register","recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`)},
-		{Key: key,
-			Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`)},
+		{
+			Key:   key,
+			Value: []byte(`{"op":"register","recurrence":"FREQ=SECONDLY;COUNT=1000000000;BYMONTH=2;BYMONTHDAY=30"}`),
+		},
 		{Key: key, Value: good, Headers: forged("1/999999", "AAAAAAAAAAAAAAAAAAAAAA", "0")},
 		{Key: key, Value: good, Headers: forged("77/1", "AAAAAAAAAAAAAAAAAAAAAA", "0")},
 		{Key: key, Value: good, Headers: forged("-1/-1", "x", "y")},

@@ -104,8 +104,10 @@ func TestEveryFault(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(10) {
-				if o := live(t, sim.Plan{Seed: seed, Days: 0.04, Triggers: 40, Partitions: 4,
-					Faults: []string{f.Name}}); o.Struck[f.Name] > 0 {
+				if o := live(t, sim.Plan{
+					Seed: seed, Days: 0.04, Triggers: 40, Partitions: 4,
+					Faults: []string{f.Name},
+				}); o.Struck[f.Name] > 0 {
 					return
 				}
 			}

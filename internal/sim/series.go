@@ -170,8 +170,10 @@ func (p *promise) earliest(key string, i int, r *kgo.Record) time.Time {
 
 // named is what a due event says of its occurrence.
 func named(r *kgo.Record) calendar.PreviewOccurrence {
-	return calendar.PreviewOccurrence{At: pipelinetest.Header(r, "ce_time"),
-		Local: pipelinetest.Header(r, "ce_wclocaltime")}
+	return calendar.PreviewOccurrence{
+		At:    pipelinetest.Header(r, "ce_time"),
+		Local: pipelinetest.Header(r, "ce_wclocaltime"),
+	}
 }
 
 func instant(s string) time.Time {

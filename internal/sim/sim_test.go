@@ -78,10 +78,12 @@ func TestChaos(t *testing.T) {
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Seed: first + i, Partitions: 3,
+				w := sim.New(t, sim.Options{
+					Seed: first + i, Partitions: 3,
 					Change: func(_ string, o *pipeline.Options) {
 						o.Standby = int((first + i) % 3) // a third of the worlds each without, with one and with two
-					}})
+					},
+				})
 				w.Chaos(3)
 				w.CheckInvariants()
 			})

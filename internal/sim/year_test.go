@@ -60,7 +60,8 @@ func TestSeriesCheckCatches(t *testing.T) {
 func liveThrough(t *testing.T, seed uint64, days, series int) {
 	time.Sleep(time.Until(time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))) // a bubble begins in 2000
 	w := sim.New(t, sim.Options{Seed: seed, Change: func(_ string,
-		o *pipeline.Options) {
+		o *pipeline.Options,
+	) {
 		o.Machine.MisfireAfter = 30 * 24 * time.Hour
 	}})
 	w.Start("a")

@@ -58,7 +58,8 @@ func (t *Tracer) Turn(because Parent, name string, at time.Time, attrs ...Attr) 
 }
 
 func (t *Tracer) begin(parent Parent, name string, kind trace.SpanKind, opts []trace.SpanStartOption,
-	attrs []Attr) Span {
+	attrs []Attr,
+) Span {
 	ctx := context.Background()
 	if parent.at.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent.at)

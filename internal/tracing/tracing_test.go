@@ -19,10 +19,13 @@ const foreign = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func TestParseParent(t *testing.T) {
 	for text, want := range map[string]string{
 		foreign: foreign,
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00": "" +
+			"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03": "" +
+			"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
 		// what we know of the flags
-		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-ff":       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
+		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-ff": "" +
+			"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
 		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-later": foreign,
 		"01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01later":  "",
 		foreign + "-x": "", foreign[:54]: "", foreign + " ": "", "": "", "00-4bf9-00f0-01": "",
@@ -56,8 +59,15 @@ func TestSampling(t *testing.T) {
 		caller string
 		ratio  float64
 		want   bool
-	}{{"", 0, false}, {"", 1, true}, {foreign, 0, true}, {foreign, 1, true}, {off, 1, false}, {"garbled", 0, false},
-		{"garbled", 1, true}} {
+	}{
+		{"", 0, false},
+		{"", 1, true},
+		{foreign, 0, true},
+		{foreign, 1, true},
+		{off, 1, false},
+		{"garbled", 0, false},
+		{"garbled", 1, true},
+	} {
 		tr, _ := tracingtest.Memory(t, c.ratio)
 		s := tr.Request(parent(c.caller), "GET /")
 		if s.Recording() != c.want {
@@ -92,8 +102,10 @@ func TestOff(t *testing.T) {
 	var tr *tracing.Tracer
 	p := parent(foreign)
 	if n := testing.AllocsPerRun(100, func() {
-		for _, s := range []tracing.Span{tr.Request(p, "GET /"), tr.Begin(p, "decide", tracing.Consumer),
-			tr.Turn(p, "turn", time.Time{})} {
+		for _, s := range []tracing.Span{
+			tr.Request(p, "GET /"), tr.Begin(p, "decide", tracing.Consumer),
+			tr.Turn(p, "turn", time.Time{}),
+		} {
 			s.Set()
 			s.Link(p)
 			s.Fail("")
@@ -148,13 +160,16 @@ func TestCollectorAway(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=marked-secret")
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+		_ *http.Request,
+	) {
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer away.Close()
 	var log bytes.Buffer
-	tr, err := tracing.New(t.Context(), tracing.Options{Endpoint: away.URL + "/custom",
-		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	tr, err := tracing.New(t.Context(), tracing.Options{
+		Endpoint: away.URL + "/custom",
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		return ""
 	case "try":
-		s.r = s.b.Begin(trigger.At(s.now), Demand{InWheel: d.HasArg("wheel"), Wheel: trigger.Instant(arg(d, "wheel")),
-			Ready: trigger.Instant(arg(d, "ready")), Held: trigger.Instant(arg(d, "held"))})
+		s.r = s.b.Begin(trigger.At(s.now), Demand{
+			InWheel: d.HasArg("wheel"), Wheel: trigger.Instant(arg(d, "wheel")),
+			Ready: trigger.Instant(arg(d, "ready")), Held: trigger.Instant(arg(d, "held")),
+		})
 	case "ends":
 		s.r.Ends(trigger.Instant(arg(d, "asked")), arg(d, "commands"), arg(d, "receipts"))
 	case "stable":

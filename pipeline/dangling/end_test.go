@@ -69,9 +69,8 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 		quiet("before " + name)
 		s := another()
 		write(s, 1, name)
-		var epoch int16
 		var err error
-		if producer, epoch, err = s.ProducerID(ctx); err != nil {
+		if producer, _, err = s.ProducerID(ctx); err != nil {
 			t.Fatal(err)
 		}
 		left, err := leftOpen(ctx, asks, producer, all, openWithin)
@@ -86,7 +85,8 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 			t.Errorf("%s: under way: %+v", name, last)
 		}
 		for i, s := range []*kgo.Client{s, another()} { // the second has nothing to end
-			if producer, epoch, err = s.ProducerID(ctx); err != nil {
+			producer, epoch, err := s.ProducerID(ctx)
+			if err != nil {
 				t.Fatal(err)
 			}
 			if refused, err := writeMarkers(ctx, kafka, txn{id, producer, epoch},
@@ -172,7 +172,8 @@ func writeOpen(ctx context.Context, t *testing.T, cl *kgo.Client, records ...*kg
 // committedValues are the committed values of partitions up to their ends,
 // sorted.
 func committedValues(ctx context.Context, t *testing.T, brokers []string,
-	ends map[TopicPartition]int64) (got []string) {
+	ends map[TopicPartition]int64,
+) (got []string) {
 	t.Helper()
 	from := map[string]map[int32]kgo.Offset{}
 	for at := range ends {

@@ -52,16 +52,17 @@ func describe(ctx context.Context, cl *kgo.Client, id string) (Last, error) {
 	if err != nil {
 		return Last{}, fmt.Errorf("describe transaction %s: %w", id, err)
 	}
-	for _, t := range resp.TransactionStates {
-		switch err := kerr.ErrorForCode(t.ErrorCode); {
-		case errors.Is(err, kerr.TransactionalIDNotFound):
-			return Last{How: NeverBegun}, nil
-		case err != nil:
-			return Last{}, fmt.Errorf("describe transaction %s: %w", id, err)
-		}
-		return Last{How: endingOf(t.State), Producer: t.ProducerID, Epoch: t.ProducerEpoch}, nil
+	if len(resp.TransactionStates) == 0 {
+		return Last{}, fmt.Errorf("describe transaction %s: empty answer", id)
 	}
-	return Last{}, fmt.Errorf("describe transaction %s: empty answer", id)
+	t := &resp.TransactionStates[0]
+	switch err := kerr.ErrorForCode(t.ErrorCode); {
+	case errors.Is(err, kerr.TransactionalIDNotFound):
+		return Last{How: NeverBegun}, nil
+	case err != nil:
+		return Last{}, fmt.Errorf("describe transaction %s: %w", id, err)
+	}
+	return Last{How: endingOf(t.State), Producer: t.ProducerID, Epoch: t.ProducerEpoch}, nil
 }
 
 // endingOf is what a coordinator's state comes to.

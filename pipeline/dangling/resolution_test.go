@@ -101,8 +101,10 @@ func before(d *datadriven.TestData) map[TopicPartition]Ending {
 }
 
 func leftover(d *datadriven.TestData) Leftover {
-	left := Leftover{Ours: partitions(d, "ours"), Perhaps: partitions(d, "perhaps"),
-		Unknown: map[TopicPartition]error{}}
+	left := Leftover{
+		Ours: partitions(d, "ours"), Perhaps: partitions(d, "perhaps"),
+		Unknown: map[TopicPartition]error{},
+	}
 	for _, at := range partitions(d, "unknown") {
 		left.Unknown[at] = errors.New("no leader")
 	}

@@ -133,8 +133,10 @@ func (w *Watcher) checkUnresolved(k *Kept) {
 	pause := min(unresolvedPause<<min(k.openings, 9), maxPause) // it may refuse to be ended
 	k.openings++
 	most := max(pause, leaderPause)
-	w.jobs <- job{at: slices.SortedFunc(maps.Keys(k.Unresolved), TopicPartition.Compare), delay: pause,
-		within: openWithin, pause: min(2*pause, most), max: most, heard: w.nothingOpen}
+	w.jobs <- job{
+		at: slices.SortedFunc(maps.Keys(k.Unresolved), TopicPartition.Compare), delay: pause,
+		within: openWithin, pause: min(2*pause, most), max: most, heard: w.nothingOpen,
+	}
 }
 
 // nothingOpen says to the turns where they may write.

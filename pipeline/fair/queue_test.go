@@ -11,8 +11,10 @@ import (
 )
 
 func dueAt(at trigger.Instant, p trigger.Priority, key string) statestore.DueKey {
-	return statestore.DueKey{Due: at, Ref: statestore.Ref(trigger.Timer{Due: at, Priority: p, Kind: trigger.TimerSeries,
-		Occurrence: "o"}, trigger.Key(key))}
+	return statestore.DueKey{Due: at, Ref: statestore.Ref(trigger.Timer{
+		Due: at, Priority: p, Kind: trigger.TimerSeries,
+		Occurrence: "o",
+	}, trigger.Key(key))}
 }
 
 func keysOf(due []statestore.DueKey) []string {

@@ -33,8 +33,10 @@ type Unhealthy struct {
 
 // NewHealth is that of a partition whose topics are all healthy.
 func NewHealth(t *Topics, partition int32) *Health {
-	return &Health{topics: t, partition: partition, log: t.Logger.With("partition", partition),
-		unhealthy: map[string]*Unhealthy{}}
+	return &Health{
+		topics: t, partition: partition, log: t.Logger.With("partition", partition),
+		unhealthy: map[string]*Unhealthy{},
+	}
 }
 
 // Of is what is wrong with a topic as far as it is known; nil if a record may be
@@ -79,13 +81,17 @@ func (h *Health) Recovered(taken func(topic string) bool) {
 }
 
 // refusals are the answers of a topic that trying again at once cannot mend.
-var refusals = []error{kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
-	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.PolicyViolation}
+var refusals = []error{
+	kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
+	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.PolicyViolation,
+}
 
 // ofTransaction are the answers that concern the transaction.
-var ofTransaction = []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping,
+var ofTransaction = []error{
+	kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping,
 	kerr.InvalidTxnState, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber, kerr.TransactionAbortable,
-	kerr.TransactionalIDAuthorizationFailed, kerr.ClusterAuthorizationFailed}
+	kerr.TransactionalIDAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+}
 
 func passes(cause error) bool {
 	if isAny(cause, refusals) {

@@ -52,8 +52,10 @@ type Topics struct {
 // New asks by a client that is connected already.
 func New(c Config, cl *kgo.Client) *Topics {
 	adm := kadm.NewClient(cl)
-	return &Topics{Config: c, Sizes: newSizes(adm), cl: cl, adm: adm, known: map[string]int32{},
-		listing: make(chan struct{}, 1)}
+	return &Topics{
+		Config: c, Sizes: newSizes(adm), cl: cl, adm: adm, known: map[string]int32{},
+		listing: make(chan struct{}, 1),
+	}
 }
 
 // Topic is a topic that due events may lie in.

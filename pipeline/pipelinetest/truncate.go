@@ -179,8 +179,10 @@ func (c *cutLog) epochs(r *kmsg.OffsetForLeaderEpochResponse) {
 func (w *World) Truncate(topic string, partition int32, from int64) {
 	w.T.Helper()
 	info := w.Cluster.PartitionInfo(topic, partition)
-	w.cut.Store(&cutLog{topic: topic, id: w.Cluster.TopicInfo(topic).TopicID, partition: partition, from: from,
-		to: info.HighWatermark})
+	w.cut.Store(&cutLog{
+		topic: topic, id: w.Cluster.TopicInfo(topic).TopicID, partition: partition, from: from,
+		to: info.HighWatermark,
+	})
 	w.MoveLeader(topic, partition)
 	for _, n := range w.Nodes() {
 		n.Cut()

@@ -86,10 +86,12 @@ func New(t testing.TB, o Options) *World {
 	if o.Prefix == "" {
 		o.Prefix = "waterclock."
 	}
-	w := &World{T: t, Names: topics.Names{Prefix: o.Prefix}, P: o.Partitions, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
+	w := &World{
+		T: t, Names: topics.Names{Prefix: o.Prefix}, P: o.Partitions, Rand: rand.New(rand.NewPCG(o.Seed, 1)),
 		opts: o, brokers: o.Addresses, step: func(string, int32, string) {}, heed: func(*kgo.Record) {},
 		dice:  rand.New(rand.NewPCG(o.Seed, 4)),
-		nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, full: map[string]bool{}, heard: map[string]int{}}
+		nodes: map[string]*Node{}, disks: map[string]*vfs.MemFS{}, full: map[string]bool{}, heard: map[string]int{},
+	}
 	if o.Simulated {
 		if w.network = o.Network; w.network == nil {
 			w.network = &kfake.VirtualNetwork{}

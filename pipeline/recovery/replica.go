@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -138,8 +139,10 @@ func FetchFailed(ctx context.Context, fs kgo.Fetches) error {
 		return err
 	}
 	for _, fe := range fs.Errors() {
-		return &kafkapart.FetchError{At: kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
-			Err: fe.Err}
+		return &kafkapart.FetchError{
+			At:  kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
+			Err: fe.Err,
+		}
 	}
 	return nil
 }

@@ -27,8 +27,10 @@ func testReplica(t *testing.T) *Replica {
 // TestReplicaForgets: a tombstone takes out what an earlier batch has brought in.
 func TestReplicaForgets(t *testing.T) {
 	r := testReplica(t)
-	value, err := topics.AppendState(nil, &trigger.State{Key: "k", Status: trigger.Pending, Revision: 1,
-		Series: trigger.Series{At: 1000, Occurrence: "o"}})
+	value, err := topics.AppendState(nil, &trigger.State{
+		Key: "k", Status: trigger.Pending, Revision: 1,
+		Series: trigger.Series{At: 1000, Occurrence: "o"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,10 @@ func TestClockAhead(t *testing.T) {
 	o := newKeyspace(t)
 	o.Now = func() time.Time { return time.Now().AddDate(1, 0, 0) }
 	s, us := openTest(t, o), time.Now().UnixMicro()
-	e := topics.Event{Type: "occurrence.fired", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "FIRED",
-		EventUS: us}
+	e := topics.Event{
+		Type: "occurrence.fired", Version: 1, Trigger: "k", Tenant: "default", Seq: 1, State: "FIRED",
+		EventUS: us,
+	}
 	if err := s.Apply(context.Background(), []sinks.EventRecord{{Event: e}}); err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,8 @@ func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure, no
 }
 
 func (w *writes) blankEra(ctx context.Context, session *gocql.Session, e erasure, era int,
-	minutes map[sinks.MinuteKey]bool) error {
+	minutes map[sinks.MinuteKey]bool,
+) error {
 	it := session.Query(selectForErase, e.tenant, e.key, era, e.us).WithContext(ctx).PageSize(1000).Iter()
 	var us, seq, due, before int64
 	for it.Scan(&us, &seq, &due, &before) {

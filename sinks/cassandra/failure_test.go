@@ -27,8 +27,10 @@ func TestCassandraAway(t *testing.T) {
 		{"killed", node.Kill9, node.Restart},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{Hosts: node.Hosts, Keyspace: "away_" + c.name, Timeout: time.Second,
-				RecreateAfter: 2 * time.Second, Migrate: true}
+			o := Options{
+				Hosts: node.Hosts, Keyspace: "away_" + c.name, Timeout: time.Second,
+				RecreateAfter: 2 * time.Second, Migrate: true,
+			}
 			survive(t, o, c.away, c.back)
 		})
 	}
@@ -72,8 +74,10 @@ func requireFold(t *testing.T, l *sinktest.Log, s *Store) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: other, Old: s,
-		New: other})
+	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{
+		Kafka: l.Kafka(), Into: other, Old: s,
+		New: other,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,10 +203,16 @@ func TestLoadMigrations(t *testing.T) {
 		want  string
 	}{
 		{"two in order", fstest.MapFS{"0001_a.cql": file(ok), "0002_b.cql": file(ok)}, ""},
-		{"a gap", fstest.MapFS{"0001_a.cql": file(ok), "0003_b.cql": file(ok)},
-			"0003_b.cql: its number should be 0002"},
-		{"a number twice", fstest.MapFS{"0001_a.cql": file(ok), "0001_b.cql": file(ok)},
-			"0001_b.cql: its number should be 0002"},
+		{
+			"a gap",
+			fstest.MapFS{"0001_a.cql": file(ok), "0003_b.cql": file(ok)},
+			"0003_b.cql: its number should be 0002",
+		},
+		{
+			"a number twice",
+			fstest.MapFS{"0001_a.cql": file(ok), "0001_b.cql": file(ok)},
+			"0001_b.cql: its number should be 0002",
+		},
 		{"no number", fstest.MapFS{"a.cql": file(ok)}, "want NNNN_name.cql"},
 		{"nothing in it", fstest.MapFS{"0001_a.cql": file("-- nothing\n;\n")}, "no statement"},
 	} {

@@ -64,7 +64,8 @@ func erasFor(eras []int, q sinks.EventQuery) []int {
 }
 
 func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.EventQuery, eras []int, erasedUS int64,
-	page *sinks.EventPage) error {
+	page *sinks.EventPage,
+) error {
 	limit, cql, from := sinks.PageSize(q.Limit), selectEvents, q.After
 	if q.Newest {
 		cql = selectNewest
@@ -86,7 +87,8 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 
 // takeEvents fills the page; full says that there was more.
 func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, page *sinks.EventPage) (full bool,
-	err error) {
+	err error,
+) {
 	for row := newEventRow(); it.Scan(row.dest()...); row = newEventRow() {
 		if row.r.Type == "" {
 			continue // an erasure's blanks, of a row that has just ended
@@ -143,7 +145,8 @@ func text(ms int64) string { return sinks.TextOf(trigger.Instant(ms)) }
 
 // erasOf are the months a trigger has events in, and when it was last erased.
 func (s *Store) erasOf(ctx context.Context, session *gocql.Session, tenant, key string) (eras []int, erasedUS int64,
-	err error) {
+	err error,
+) {
 	err = session.Query(`SELECT eras, erased_us FROM trigger_state WHERE tenant = ? AND trigger = ?`, tenant, key).
 		WithContext(ctx).Scan(&eras, &erasedUS)
 	if errors.Is(err, gocql.ErrNotFound) {
@@ -209,7 +212,8 @@ func minutePage(all []sinks.MinuteEntry, limit int) (page sinks.MinutePage) {
 }
 
 func (s *Store) readShards(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery) (all []sinks.MinuteEntry,
-	err error) {
+	err error,
+) {
 	shards := q.Shards
 	if shards == nil {
 		shards = allShards()
@@ -240,7 +244,8 @@ func allShards() []int {
 }
 
 func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
-	shard int) (entries []sinks.MinuteEntry, err error) {
+	shard int,
+) (entries []sinks.MinuteEntry, err error) {
 	from, want := q.After, sinks.PageSize(q.Limit)+1
 	if from.IsZero() {
 		from.Due = trigger.Instant(q.Minute*60_000 - 1) // its texts are empty: before every entry of the minute

@@ -24,8 +24,10 @@ func TestSchemaBroken(t *testing.T) {
 		{"state dropped", `DROP TABLE trigger_state`, ""},
 		{"events dropped", `DROP TABLE events_by_trigger`, ""},
 		{"minutes dropped", `DROP TABLE triggers_by_minute`, ""},
-		{"column dropped", `ALTER TABLE events_by_trigger DROP previous_tzdata`,
-			`ALTER TABLE events_by_trigger ADD previous_tzdata text`},
+		{
+			"column dropped", `ALTER TABLE events_by_trigger DROP previous_tzdata`,
+			`ALTER TABLE events_by_trigger ADD previous_tzdata text`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := newKeyspace(t)

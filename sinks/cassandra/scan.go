@@ -46,7 +46,8 @@ const (
 )
 
 func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.Table, from, to int64,
-	visit func(sinks.Row) error) error {
+	visit func(sinks.Row) error,
+) error {
 	cql, next := scanEvents, nextEvent
 	switch t {
 	case sinks.TableState:

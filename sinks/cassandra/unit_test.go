@@ -46,8 +46,10 @@ func TestOptionsValidate(t *testing.T) {
 		Hosts: []string{"c1:1", "c2:2"}, Keyspace: "x; DROP", Replication: Replication{Factor: 99}, Retention: -1,
 		Concurrency: 5000, Timeout: -1, Password: "p",
 	}.Validate()
-	for _, word := range []string{"cassandra.hosts", "cassandra.keyspace", "cassandra.replication", "Retention",
-		"Concurrency", "Timeout", "Password"} {
+	for _, word := range []string{
+		"cassandra.hosts", "cassandra.keyspace", "cassandra.replication", "Retention",
+		"Concurrency", "Timeout", "Password",
+	} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("no word on %s in: %v", word, err)
 		}
@@ -62,8 +64,10 @@ func (f *fakeSession) Close() { f.closed++ }
 func TestLinkRecreates(t *testing.T) {
 	now, made := time.Unix(1000, 0), []*fakeSession{}
 	refuse := errors.New("no hosts available in the pool")
-	l := &link[*fakeSession]{after: 30 * time.Second, now: func() time.Time { return now },
-		log: slog.New(slog.DiscardHandler)}
+	l := &link[*fakeSession]{
+		after: 30 * time.Second, now: func() time.Time { return now },
+		log: slog.New(slog.DiscardHandler),
+	}
 	l.create = func(context.Context) (*fakeSession, error) {
 		made = append(made, &fakeSession{})
 		return made[len(made)-1], nil

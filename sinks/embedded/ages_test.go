@@ -17,8 +17,10 @@ func TestLive(t *testing.T) {
 			now.Store(start.UnixNano())
 			clock := func() time.Time { return time.Unix(0, now.Load()) }
 			var open []*Store
-			c := sinktest.Clock{Now: clock, Day: 24 * time.Hour,
-				Ages: []int{0, 30, 89, 91, 100, 119, 121, 150, 200, 400, 900}}
+			c := sinktest.Clock{
+				Now: clock, Day: 24 * time.Hour,
+				Ages: []int{0, 30, 89, 91, 100, 119, 121, 150, 200, 400, 900},
+			}
 			c.Wait = func(until time.Time) {
 				now.Store(max(now.Load(), until.UnixNano()))
 				for _, s := range open {

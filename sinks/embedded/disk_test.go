@@ -67,8 +67,10 @@ func count(t testing.TB, s *Store, table byte) (n int) {
 // Sweep removes what readers do not see any more, and nothing else.
 func TestSweepByAge(t *testing.T) {
 	now := start.Add(time.Hour)
-	s := openTest(t, Options{Dir: t.TempDir(), Retention: time.Hour, SweepEvery: -1,
-		Now: func() time.Time { return now }})
+	s := openTest(t, Options{
+		Dir: t.TempDir(), Retention: time.Hour, SweepEvery: -1,
+		Now: func() time.Time { return now },
+	})
 	for n := range 120 {
 		apply(t, s, event(n, ""))
 	}
@@ -99,8 +101,10 @@ func TestSweepByAge(t *testing.T) {
 
 // Over MaxBytes the oldest events go, and the newest stay.
 func TestSweepBySize(t *testing.T) {
-	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
-		Now: func() time.Time { return start }})
+	s := openTest(t, Options{
+		Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
+		Now: func() time.Time { return start },
+	})
 	const n = 400
 	applyNoise(t, s, n)
 	if err := s.db.Flush(); err != nil {
@@ -134,8 +138,10 @@ func TestSweepBySize(t *testing.T) {
 // What an entry has of an event's content goes with the event, also where the
 // size sends it off before its time: an erase finds entries by their events.
 func TestSweepBySizeThenErase(t *testing.T) {
-	s := openTest(t, Options{Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
-		Now: func() time.Time { return start }})
+	s := openTest(t, Options{
+		Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
+		Now: func() time.Time { return start },
+	})
 	due := trigger.At(start.Add(300 * 24 * time.Hour))
 	e := sinks.EventRecord{Event: topics.Event{
 		Type: "trigger.registered", Version: 1, Trigger: "ann's", Tenant: "default", Seq: 1, State: "PENDING",
@@ -328,8 +334,10 @@ func TestFlushesRest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
 	synctest.Test(t, func(t *testing.T) {
 		disk := pacetest.New(time.Millisecond)
-		s := openTest(t, Options{Dir: "h", FS: disk, MaxBytes: 1 << 20, SweepEvery: -1,
-			Now: func() time.Time { return start }})
+		s := openTest(t, Options{
+			Dir: "h", FS: disk, MaxBytes: 1 << 20, SweepEvery: -1,
+			Now: func() time.Time { return start },
+		})
 		applyNoise(t, s, 200)
 		check := func(what string, do func() error, rests bool) {
 			t.Helper()

@@ -56,8 +56,10 @@ func columnsOf(r any) columns {
 			(*number)(&r.ErasedUS),
 		}, &r.Eras}
 	case *sinks.MinuteRow:
-		return columns{[]column{(*text)(&r.State), (*text)(&r.Occurrence), (*text)(&r.Channel), (*text)(&r.UserID),
-			(*number)(&r.FiredUS)}, nil}
+		return columns{[]column{
+			(*text)(&r.State), (*text)(&r.Occurrence), (*text)(&r.Channel), (*text)(&r.UserID),
+			(*number)(&r.FiredUS),
+		}, nil}
 	}
 	panic(fmt.Sprintf("history: %T is no row", r))
 }

@@ -27,8 +27,10 @@ var (
 		Attempt:     sinks.Cell[int64]{US: 2000, Until: 70, V: -1},
 		Tags:        sinks.Cell[map[string]string]{US: 1000, Until: 60, V: map[string]string{"b": "2", "a": "1"}},
 		ErasedUS:    sinks.Cell[int64]{US: 500, Until: 50, V: 500},
-		Eras: map[int]sinks.Cell[bool]{202611: {US: 2000, Until: 70, V: true},
-			202610: {US: 1000, Until: 60, V: true}},
+		Eras: map[int]sinks.Cell[bool]{
+			202611: {US: 2000, Until: 70, V: true},
+			202610: {US: 1000, Until: 60, V: true},
+		},
 	}
 	goldenMinute = sinks.MinuteRow{
 		State:   sinks.Cell[string]{US: 2000, Until: 70, V: "FIRED"},
@@ -148,8 +150,10 @@ func TestMergeInStore(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := newRand(seed)
 	s := openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1, Now: func() time.Time { return start }})
-	types := []trigger.FactType{trigger.Registered, trigger.Rescheduled, trigger.CancelledFact, trigger.OccurrenceFired,
-		trigger.ErasedFact, trigger.Duplicate}
+	types := []trigger.FactType{
+		trigger.Registered, trigger.Rescheduled, trigger.CancelledFact, trigger.OccurrenceFired,
+		trigger.ErasedFact, trigger.Duplicate,
+	}
 	want := map[string]*sinks.StateRow{}
 	for n := range 600 {
 		key, at := fmt.Sprintf("k%d", rng.IntN(5)), start.Add(-time.Duration(rng.IntN(90*24))*time.Hour).

@@ -18,8 +18,10 @@ func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) e
 	decode := map[sinks.Table]func(k, v []byte) (sinks.Row, bool, error){
 		sinks.TableEvents: s.eventDigest, sinks.TableState: s.stateDigest, sinks.TableMinute: s.minuteDigest,
 	}[t]
-	prefix := []byte{map[sinks.Table]byte{sinks.TableEvents: tableEvents, sinks.TableState: tableState,
-		sinks.TableMinute: tableMinute}[t]}
+	prefix := []byte{map[sinks.Table]byte{
+		sinks.TableEvents: tableEvents, sinks.TableState: tableState,
+		sinks.TableMinute: tableMinute,
+	}[t]}
 	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
 		row, ok, err := decode(k, v)
 		if err == nil && ok {

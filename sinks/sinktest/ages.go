@@ -29,8 +29,10 @@ func testAges(t *testing.T, w *world) {
 	for _, age := range ages {
 		for _, size := range []int{1, 2, 1000} {
 			t.Run(fmt.Sprintf("day %d in batches of %d", age, size), func(t *testing.T) {
-				w := &world{t: t, open: w.open, h: w.h, rand: w.rand, seq: map[string]int64{},
-					tenant: fmt.Sprintf("t%08x", w.rand.Uint32())}
+				w := &world{
+					t: t, open: w.open, h: w.h, rand: w.rand, seq: map[string]int64{},
+					tenant: fmt.Sprintf("t%08x", w.rand.Uint32()),
+				}
 				s := w.lives(time.Now().UTC().Add(-time.Duration(age)*oldDay), oldDay)
 				written := s.until(time.Now())
 				for part := range slices.Chunk(written, size) {

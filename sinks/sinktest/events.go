@@ -13,7 +13,8 @@ import (
 
 // event makes the next event of a trigger, a second after the one before.
 func (w *world) event(key string, t trigger.FactType, state trigger.Status,
-	edit ...func(*sinks.EventRecord)) sinks.EventRecord {
+	edit ...func(*sinks.EventRecord),
+) sinks.EventRecord {
 	w.us++
 	at := w.start.Add(time.Duration(w.us) * time.Second)
 	w.seq[key]++

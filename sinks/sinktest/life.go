@@ -148,8 +148,10 @@ func testStateNewest(t *testing.T, w *world) {
 }
 
 func testUnicodeKeys(t *testing.T, w *world) {
-	keys := []string{"ü", "日本語/トリガー", "⏰⏰", "a/b", "a", "a\x00b", "a\x00", "e\u0301", "é", strings.Repeat("ß", 127),
-		"' OR 1=1 --", " "}
+	keys := []string{
+		"ü", "日本語/トリガー", "⏰⏰", "a/b", "a", "a\x00b", "a\x00", "e\u0301", "é", strings.Repeat("ß", 127),
+		"' OR 1=1 --", " ",
+	}
 	want := map[string][]sinks.EventRecord{}
 	at := w.futureMinute()
 	for _, k := range keys {

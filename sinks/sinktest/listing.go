@@ -48,15 +48,19 @@ func testPaging(t *testing.T, w *world) {
 	}
 
 	// A cursor holds its place while events are added: that is how a list is followed.
-	page, err := w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k",
-		After: sinks.CursorOf(&want[24])})
+	page, err := w.h.Events(context.Background(), sinks.EventQuery{
+		Tenant: w.tenant, Trigger: "k",
+		After: sinks.CursorOf(&want[24]),
+	})
 	if err != nil || len(page.Events) != 0 || !page.Next.IsZero() {
 		t.Fatalf("after the last: %+v %v", page, err)
 	}
 	late := w.event("k", trigger.CancelledFact, trigger.Cancelled)
 	w.apply(late)
-	page, err = w.h.Events(context.Background(), sinks.EventQuery{Tenant: w.tenant, Trigger: "k",
-		After: sinks.CursorOf(&want[24])})
+	page, err = w.h.Events(context.Background(), sinks.EventQuery{
+		Tenant: w.tenant, Trigger: "k",
+		After: sinks.CursorOf(&want[24]),
+	})
 	if err != nil || len(page.Events) != 1 || page.Events[0].EventUS != late.EventUS {
 		t.Fatalf("after the last, once there is one more: %+v %v", page, err)
 	}
@@ -199,7 +203,8 @@ func testMinutePaging(t *testing.T, w *world) {
 	w.apply(all...)
 	want := w.minute(at, 1000)
 	if len(want) != 150 || !slices.IsSortedFunc(want, func(a,
-		b sinks.MinuteEntry) int {
+		b sinks.MinuteEntry,
+	) int {
 		return a.Cursor().Compare(b.Cursor())
 	}) {
 		t.Fatalf("%d entries, want 150 in order", len(want))
@@ -217,8 +222,10 @@ func (w *world) checkShards(at time.Time, want []sinks.MinuteEntry) {
 	w.t.Helper()
 	sum := 0
 	for shard := range sinks.Shards {
-		page, err := w.h.ByMinute(context.Background(), sinks.MinuteQuery{Minute: sinks.MinuteOf(trigger.At(at)),
-			Shards: []int{shard}, Limit: 1000})
+		page, err := w.h.ByMinute(context.Background(), sinks.MinuteQuery{
+			Minute: sinks.MinuteOf(trigger.At(at)),
+			Shards: []int{shard}, Limit: 1000,
+		})
 		if err != nil {
 			w.t.Fatal(err)
 		}

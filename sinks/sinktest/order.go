@@ -153,8 +153,10 @@ func testModel(t *testing.T, w *world) {
 		trigger.Snoozed, trigger.Skipped, trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.DeliveryAccepted,
 		trigger.Duplicate,
 	}
-	m := model{w: w, state: map[string]sinks.TriggerState{}, minute: map[sinks.MinuteCursor]string{},
-		events: map[string][]sinks.EventRecord{}}
+	m := model{
+		w: w, state: map[string]sinks.TriggerState{}, minute: map[sinks.MinuteCursor]string{},
+		events: map[string][]sinks.EventRecord{},
+	}
 	var all []sinks.EventRecord
 	for range 400 {
 		e := w.event(fmt.Sprintf("m%d", w.rand.IntN(6)), types[w.rand.IntN(len(types))],

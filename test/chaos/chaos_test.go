@@ -29,8 +29,10 @@ type settings struct {
 
 func fromEnvironment(t *testing.T) settings {
 	t.Helper()
-	s := settings{budget: 3 * time.Minute, seed: rand.Uint64N(1_000_000), root: os.Getuid() == 0,
-		keep: os.Getenv("WATERCLOCK_TEST_KEEP")}
+	s := settings{
+		budget: 3 * time.Minute, seed: rand.Uint64N(1_000_000), root: os.Getuid() == 0,
+		keep: os.Getenv("WATERCLOCK_TEST_KEEP"),
+	}
 	var err error
 	if v := os.Getenv("WATERCLOCK_TEST_CHAOS"); v != "" {
 		if s.budget, err = time.ParseDuration(v); err != nil {

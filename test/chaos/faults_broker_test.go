@@ -24,13 +24,15 @@ var brokerFaults = []*fault{
 		}
 		return nil
 	}},
-	{name: "two of three brokers are killed", least: 2 * time.Second, most: 10 * time.Second,
+	{
+		name: "two of three brokers are killed", least: 2 * time.Second, most: 10 * time.Second,
 		strike: func(w *world) func() {
 			a, b := w.twoNodes()
 			w.kafka.Kill9(a)
 			w.kafka.Kill9(b)
 			return func() { w.kafka.RestartAll(a, b) }
-		}},
+		},
+	},
 	{name: "all brokers are killed at once", least: time.Second, most: 6 * time.Second, strike: func(w *world) func() {
 		for n := range nodes {
 			w.kafka.Kill9(n + 1)
@@ -42,21 +44,28 @@ var brokerFaults = []*fault{
 		w.kafka.Pause(n)
 		return func() { w.kafka.Cont(n) }
 	}},
-	{name: "the transaction coordinator is killed", least: 2 * time.Second, most: 8 * time.Second,
+	{
+		name: "the transaction coordinator is killed", least: 2 * time.Second, most: 8 * time.Second,
 		strike: func(w *world) func() {
 			return w.killNode(w.leads("__transaction_state"))
-		}},
-	{name: "the group coordinator is killed", least: 2 * time.Second, most: 8 * time.Second,
+		},
+	},
+	{
+		name: "the group coordinator is killed", least: 2 * time.Second, most: 8 * time.Second,
 		strike: func(w *world) func() {
 			return w.killNode(w.groupCoordinator())
-		}},
-	{name: "the leader of commands is frozen", least: 8 * time.Second, most: 14 * time.Second,
+		},
+	},
+	{
+		name: "the leader of commands is frozen", least: 8 * time.Second, most: 14 * time.Second,
 		strike: func(w *world) func() {
 			n := w.leads(prefix + "commands")
 			w.kafka.Pause(n)
 			return func() { w.kafka.Cont(n) }
-		}},
-	{name: "a broker's disk is full", needs: root, least: 5 * time.Second, most: 12 * time.Second,
+		},
+	},
+	{
+		name: "a broker's disk is full", needs: root, least: 5 * time.Second, most: 12 * time.Second,
 		strike: func(w *world) func() {
 			n := w.anyNode()
 			w.kafka.FillDisk(n)
@@ -68,7 +77,8 @@ var brokerFaults = []*fault{
 				}
 				w.kafka.Restart(n)
 			}
-		}},
+		},
+	},
 }
 
 func (w *world) killNode(n int) (heal func()) {

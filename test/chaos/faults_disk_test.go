@@ -12,14 +12,16 @@ import (
 // What becomes of the disks of engines. Kafka is right: whatever a store holds,
 // what fires is what the topics say.
 var diskFaults = []*fault{
-	{name: "an engine's disk is full", needs: root, least: 8 * time.Second, most: 15 * time.Second,
+	{
+		name: "an engine's disk is full", needs: root, least: 8 * time.Second, most: 15 * time.Second,
 		strike: func(w *world) func() {
 			ballast := filepath.Join(w.anyEngine().dir, "ballast")
 			if err := services.Fill(ballast); err != nil {
 				w.t.Error(err)
 			}
 			return func() { w.must(os.Remove(ballast)) }
-		}},
+		},
+	},
 	{name: "an engine loses its disk", least: time.Second, most: 8 * time.Second, strike: func(w *world) func() {
 		e := w.anyEngine()
 		e.kill()

@@ -18,12 +18,14 @@ var processFaults = []*fault{
 		})
 		return nil
 	}},
-	{name: "an engine is killed and stays away", least: 8 * time.Second, most: 15 * time.Second,
+	{
+		name: "an engine is killed and stays away", least: 8 * time.Second, most: 15 * time.Second,
 		strike: func(w *world) func() {
 			e := w.anyEngine()
 			e.kill()
 			return e.launch
-		}},
+		},
+	},
 	{name: "all engines are killed", least: time.Second, most: 10 * time.Second, strike: func(w *world) func() {
 		for _, e := range w.engines {
 			e.kill()
@@ -34,8 +36,10 @@ var processFaults = []*fault{
 			}
 		}
 	}},
-	{name: "an engine is frozen past its session", least: 8500 * time.Millisecond, most: 9500 * time.Millisecond,
-		strike: freeze},
+	{
+		name: "an engine is frozen past its session", least: 8500 * time.Millisecond, most: 9500 * time.Millisecond,
+		strike: freeze,
+	},
 	{name: "an engine is frozen past its transaction", least: 18 * time.Second, most: 22 * time.Second, strike: freeze},
 	{name: "an engine is frozen for moments", strike: func(w *world) func() {
 		e := w.anyEngine()

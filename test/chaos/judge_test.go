@@ -97,8 +97,10 @@ func (w *world) evidence() []check.Fault {
 	w.t.Helper()
 	var faults []check.Fault
 	for _, r := range w.rounds {
-		faults = append(faults, check.Fault{Name: r.phase.name + ": " + r.fault.name, From: r.from.UnixMilli(),
-			To: r.to.UnixMilli()})
+		faults = append(faults, check.Fault{
+			Name: r.phase.name + ": " + r.fault.name, From: r.from.UnixMilli(),
+			To: r.to.UnixMilli(),
+		})
 	}
 	writeLines(w, "acks.ndjson", w.load.acks)
 	writeLines(w, "faults.ndjson", faults)

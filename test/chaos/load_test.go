@@ -218,8 +218,10 @@ func (l *load) misplaced(key, value string, headers ...string) {
 }
 
 func commandRecord(key, value string, headers ...string) *kgo.Record {
-	r := &kgo.Record{Topic: prefix + "commands", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
-		Value: []byte(value)}
+	r := &kgo.Record{
+		Topic: prefix + "commands", Partition: topics.Partition([]byte(key), partitions), Key: []byte(key),
+		Value: []byte(value),
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
 	}

@@ -162,8 +162,10 @@ func (w *world) startEngines() {
 // engine makes one that is not started yet. n is its number from 1.
 func (w *world) engine(name, roles string, n int) *engine {
 	w.t.Helper()
-	e := &engine{w: w, name: name, roles: roles, dir: filepath.Join(w.dir, name),
-		log: filepath.Join(w.dir, name+".log")}
+	e := &engine{
+		w: w, name: name, roles: roles, dir: filepath.Join(w.dir, name),
+		log: filepath.Join(w.dir, name+".log"),
+	}
 	if err := os.MkdirAll(e.dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}

@@ -182,8 +182,10 @@ func TestBadInput(t *testing.T) {
 			if b.key == nil {
 				b.key = []byte("bad: " + b.name)
 			}
-			r := &kgo.Record{Topic: w.topic("commands"), Key: b.key, Value: b.value, Headers: b.headers,
-				Partition: topics.Partition(b.key, w.partitions)}
+			r := &kgo.Record{
+				Topic: w.topic("commands"), Key: b.key, Value: b.value, Headers: b.headers,
+				Partition: topics.Partition(b.key, w.partitions),
+			}
 			if i%7 == 3 { // as librdkafka would: forwarded, and then refused
 				r.Partition = (r.Partition + 1) % w.partitions
 			}
@@ -191,8 +193,10 @@ func TestBadInput(t *testing.T) {
 			recs = append(recs, r, w.command(good[i], `{"n":1}`, "wc-delay", "2s"))
 		}
 		for i, b := range badReceipts {
-			recs = append(recs, &kgo.Record{Topic: w.topic("receipts"), Key: []byte(b.key), Value: []byte(b.value),
-				Partition: int32(i) % w.partitions})
+			recs = append(recs, &kgo.Record{
+				Topic: w.topic("receipts"), Key: []byte(b.key), Value: []byte(b.value),
+				Partition: int32(i) % w.partitions,
+			})
 		}
 		recs = append(recs, &kgo.Record{Topic: w.topic("receipts"), Key: []byte("null"), Partition: 1},
 			&kgo.Record{Topic: w.topic("receipts"), Key: []byte("late"), Value: []byte(lateReceipt), Partition: 2})
@@ -217,8 +221,10 @@ func TestBadInput(t *testing.T) {
 // refusesNullKeys: a compacted topic takes no record without a key, here as there.
 func refusesNullKeys(t *testing.T, w *world, cl *kgo.Client) {
 	t.Helper()
-	err := cl.ProduceSync(context.Background(), &kgo.Record{Topic: w.topic("commands"),
-		Value: []byte(`{"op":"register","delay":"1s"}`)}).FirstErr()
+	err := cl.ProduceSync(context.Background(), &kgo.Record{
+		Topic: w.topic("commands"),
+		Value: []byte(`{"op":"register","delay":"1s"}`),
+	}).FirstErr()
 	if !errors.Is(err, kerr.InvalidRecord) {
 		t.Errorf("null key: %v, want %v", err, kerr.InvalidRecord)
 	}

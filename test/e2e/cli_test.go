@@ -76,17 +76,27 @@ func typed(t *testing.T, w *world, s step) {
 func triggerSteps(p string) []step {
 	const instant = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`
 	steps := []step{
-		{"in and wait", "schedule K-tea --in 1s --data {\"say\":\"tea\"} --wait", 0,
-			[]string{`occurrence\.fired`, `K-tea`, `late by +\d+ ms`}},
+		{
+			"in and wait", "schedule K-tea --in 1s --data {\"say\":\"tea\"} --wait", 0,
+			[]string{`occurrence\.fired`, `K-tea`, `late by +\d+ ms`},
+		},
 		{"again, the same", "schedule K-tea --in 1s --data {\"say\":\"tea\"}", 0, []string{`FIRED|duplicate|decided`}},
 		{"too late to cancel", "cancel K-tea", 4, []string{"fired"}},
-		{"at an instant",
+		{
+			"at an instant",
 			"schedule K-at --at 2031-01-01T00:00:00Z --channel orders --user u1 --tag type=x --priority high", 0,
-			[]string{"2031-01-01T00:00:00.000Z"}},
-		{"at a local time", "schedule K-local --at 2031-07-01T09:00 --tz Europe/Berlin", 0,
-			[]string{"2031-07-01T07:00:00.000Z"}},
-		{"every, a rule", "schedule K-rule --every FREQ=WEEKLY;BYDAY=MO --start 2031-01-06T09:00 --tz America/New_York",
-			0, []string{"2031-01-06T14:00:00.000Z"}},
+			[]string{"2031-01-01T00:00:00.000Z"},
+		},
+		{
+			"at a local time", "schedule K-local --at 2031-07-01T09:00 --tz Europe/Berlin", 0,
+			[]string{"2031-07-01T07:00:00.000Z"},
+		},
+		{
+			"every, a rule",
+			"schedule K-rule --every FREQ=WEEKLY;BYDAY=MO --start 2031-01-06T09:00 --tz America/New_York",
+			0,
+			[]string{"2031-01-06T14:00:00.000Z"},
+		},
 		{"every, cron", "schedule K-cron --every 0~9~*~*~1-5", 0, []string{"T09:00:00.000Z"}},
 		{"every, a duration", "schedule K-every --every 15m", 0, []string{instant}},
 		{"get", "get K-at", 0, []string{"PENDING", "orders", "u1", "high"}},
@@ -111,8 +121,10 @@ func triggerSteps(p string) []step {
 		{"resume nobody", "resume K-nobody2", 3, []string{"not_found"}},
 		{"run nobody", "run K-nobody2", 3, []string{"not_found"}},
 		{"a rule nobody understands", "schedule K-bad --every FREQ=SOMETIMES", 2, []string{"invalid_rule"}},
-		{"a zone with a slip", "schedule K-bad --at 2031-01-01T09:00 --tz Europe/Berln", 2,
-			[]string{"unknown_zone", "Europe/Berlin"}},
+		{
+			"a zone with a slip", "schedule K-bad --at 2031-01-01T09:00 --tz Europe/Berln", 2,
+			[]string{"unknown_zone", "Europe/Berlin"},
+		},
 		{"two times", "schedule K-bad --in 1s --at 2031-01-01T00:00:00Z", 2, []string{"exactly one"}},
 		{"no time", "schedule K-bad", 2, []string{"exactly one"}},
 		{"no key", "schedule --in 1s", 2, []string{"KEY"}},
@@ -138,14 +150,18 @@ func operatorSteps(w *world) []step {
 		{"config show", "config show", 0, []string{"brokers +" + regexp.QuoteMeta(w.brokers[0]) + " +flag"}},
 		{"config show as JSON", "config show -o json --changed", 0, []string{`"key": "brokers"`}},
 		{"config validate", "config validate", 0, []string{"ok"}},
-		{"config validate, wrong", "config validate --set topics.partitions=-3 --set dedup.horizon=soon", 2,
-			[]string{"topics.partitions.*dedup.horizon|dedup.horizon.*topics.partitions"}},
+		{
+			"config validate, wrong", "config validate --set topics.partitions=-3 --set dedup.horizon=soon", 2,
+			[]string{"topics.partitions.*dedup.horizon|dedup.horizon.*topics.partitions"},
+		},
 		{"config, unknown setting", "config validate --set topics.partition=3", 2, []string{"topics.partitions"}},
 		{"topics plan, nothing to do", "topics plan -o ndjson", 0, []string{"as they must be"}},
 		{"topics apply, nothing to do", "topics apply -o json", 0, []string{`\[\]`}},
 		{"topics plan, too many partitions", "topics plan --set topics.partitions=8", 4, []string{"partition"}},
-		{"topics apply, too many partitions", "topics apply --set topics.partitions=8", 4,
-			[]string{"topics.partitions"}},
+		{
+			"topics apply, too many partitions", "topics apply --set topics.partitions=8", 4,
+			[]string{"topics.partitions"},
+		},
 		{"no broker there", "topics plan --brokers 127.0.0.1:1", 1, []string{"no broker answers", "waterclock dev"}},
 		{"no API there", "list --url http://127.0.0.1:1", 1, []string{"no API answers"}},
 		{"a format of our own", "list -o yaml", 2, []string{"table, json or ndjson"}},
@@ -185,8 +201,10 @@ func (w *world) must(t *testing.T, args ...string) string {
 // listsOverCLI: what is paused has no next time and comes last.
 func listsOverCLI(t *testing.T, w *world) {
 	for i := range 6 {
-		args := []string{"schedule", fmt.Sprintf("list-%d", i), "--at", fmt.Sprintf("2032-01-0%dT00:00:00Z", i+1),
-			"--user", fmt.Sprintf("lu%d", i%2), "--tag", fmt.Sprintf("color=c%d", i%3)}
+		args := []string{
+			"schedule", fmt.Sprintf("list-%d", i), "--at", fmt.Sprintf("2032-01-0%dT00:00:00Z", i+1),
+			"--user", fmt.Sprintf("lu%d", i%2), "--tag", fmt.Sprintf("color=c%d", i%3),
+		}
 		if i > 3 {
 			args = append(args, "--channel", "lists")
 		}
@@ -325,8 +343,10 @@ func TestTopicsApply(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	prefix := newName("apply") + "."
-	flags := []string{"--brokers", strings.Join(c.brokers, ","), "--set", "topics.prefix=" + prefix, "--set",
-		"topics.partitions=3", "-o", "ndjson"}
+	flags := []string{
+		"--brokers", strings.Join(c.brokers, ","), "--set", "topics.prefix=" + prefix, "--set",
+		"topics.partitions=3", "-o", "ndjson",
+	}
 	for i, want := range []int{8, 8, 0} { // commands receipts state due.default events rejected dead-letter control
 		verb := []string{"plan", "apply", "plan"}[i]
 		out, code, stderr := waterclock(t, "", append([]string{"topics", verb}, flags...)...)
@@ -345,8 +365,10 @@ func TestBenchJSON(t *testing.T) {
 		args []string
 	}{{"embedded", nil}, {"kafka", []string{"--brokers", strings.Join(c.brokers, ",")}}} {
 		t.Run(b.name, func(t *testing.T) {
-			out := run(t, append([]string{"bench", "--json", "--triggers", "2000", "--payload", "100", "--window", "1s",
-				"--data-dir", t.TempDir()}, b.args...)...)
+			out := run(t, append([]string{
+				"bench", "--json", "--triggers", "2000", "--payload", "100", "--window", "1s",
+				"--data-dir", t.TempDir(),
+			}, b.args...)...)
 			var r struct {
 				Registers  float64                          `json:"registers_per_s"`
 				Fires      float64                          `json:"fires_per_s"`

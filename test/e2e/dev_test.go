@@ -63,12 +63,18 @@ func TestDevSaysWhatToDo(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"taken port", "Stop what listens there", []string{"dev", "--kafka-listen", taken, "--listen", "127.0.0.1:0",
-			"--data-dir", t.TempDir()}},
-		{"taken directory", "another waterclock runs on", []string{"dev", "--kafka-listen", "127.0.0.1:0", "--listen",
-			"127.0.0.1:0", "--data-dir", dir}},
-		{"other version", "written by another version", []string{"dev", "--kafka-listen", "127.0.0.1:0", "--listen",
-			"127.0.0.1:0", "--data-dir", otherVersion(t)}},
+		{"taken port", "Stop what listens there", []string{
+			"dev", "--kafka-listen", taken, "--listen", "127.0.0.1:0",
+			"--data-dir", t.TempDir(),
+		}},
+		{"taken directory", "another waterclock runs on", []string{
+			"dev", "--kafka-listen", "127.0.0.1:0", "--listen",
+			"127.0.0.1:0", "--data-dir", dir,
+		}},
+		{"other version", "written by another version", []string{
+			"dev", "--kafka-listen", "127.0.0.1:0", "--listen",
+			"127.0.0.1:0", "--data-dir", otherVersion(t),
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := try(t, c.args...)

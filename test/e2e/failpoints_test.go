@@ -66,11 +66,15 @@ func (c *cluster) victim(t *testing.T, name, flaw string) *victim {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	v := &victim{dir: t.TempDir(), group: c.prefix + "engine", adm: kadm.NewClient(cl),
-		proxy: newProxy(t, c.brokers[0])}
+	v := &victim{
+		dir: t.TempDir(), group: c.prefix + "engine", adm: kadm.NewClient(cl),
+		proxy: newProxy(t, c.brokers[0]),
+	}
 	args := append([]string{"serve", "--roles", "engine,api", "--data-dir", t.TempDir()}, c.args...)
-	v.process = startAs(t, name, file, []string{"FAILPOINTS_DIR=" + v.dir, "FAILPOINTS_FLAW=" + flaw,
-		"FAILPOINTS_DIAL=" + v.proxy.addr}, args...)
+	v.process = startAs(t, name, file, []string{
+		"FAILPOINTS_DIR=" + v.dir, "FAILPOINTS_FLAW=" + flaw,
+		"FAILPOINTS_DIAL=" + v.proxy.addr,
+	}, args...)
 	return v
 }
 

@@ -62,14 +62,18 @@ func (a *tale) register(topic string, due time.Time) foreign.Record {
 		when, value = "delay", "1h"
 	}
 	if a.spelling == "json" {
-		return foreign.Record{Topic: topic, Key: []byte(a.key),
+		return foreign.Record{
+			Topic: topic, Key: []byte(a.key),
 			Value: fmt.Appendf(nil, `{"op":"register","channel":"foreign","%s":"%s","payload":{"by":"%s"}}`, when,
-				value, a.by)}
+				value, a.by),
+		}
 	}
 	return foreign.Record{
 		Topic: topic, Key: []byte(a.key), Value: fmt.Appendf(nil, `{"by":"%s"}`, a.by),
-		Headers: []foreign.Header{{Key: "wc-channel", Value: []byte("foreign")},
-			{Key: "wc-" + strings.ReplaceAll(when, "_", "-"), Value: []byte(value)}},
+		Headers: []foreign.Header{
+			{Key: "wc-channel", Value: []byte("foreign")},
+			{Key: "wc-" + strings.ReplaceAll(when, "_", "-"), Value: []byte(value)},
+		},
 	}
 }
 
@@ -81,8 +85,10 @@ func (a *tale) change(topic string) foreign.Record {
 	case "json cancel":
 		r.Value = []byte(`{"op":"cancel"}`)
 	case "header move":
-		r.Value, r.Headers = []byte("later"), []foreign.Header{{Key: "wc-op", Value: []byte("reschedule")},
-			{Key: "wc-delay", Value: []byte("1s")}}
+		r.Value, r.Headers = []byte("later"), []foreign.Header{
+			{Key: "wc-op", Value: []byte("reschedule")},
+			{Key: "wc-delay", Value: []byte("1s")},
+		}
 	case "json move":
 		r.Value = []byte(`{"op":"reschedule","delay":"PT1S"}`)
 	}
@@ -128,8 +134,11 @@ func TestForeignClients(t *testing.T) {
 		for _, c := range clients { // nobody changes these
 			first[c.Name()] = append(first[c.Name()], foreign.Record{
 				Topic: topic, Key: []byte("binary-" + c.Name()), Value: everyByte,
-				Headers: []foreign.Header{{Key: "wc-delay", Value: []byte("1s")},
-					{Key: "wc-channel", Value: []byte("foreign")}, {Key: "note", Value: []byte("a=b, c=d")}},
+				Headers: []foreign.Header{
+					{Key: "wc-delay", Value: []byte("1s")},
+					{Key: "wc-channel", Value: []byte("foreign")},
+					{Key: "note", Value: []byte("a=b, c=d")},
+				},
 			})
 			want["binary-"+c.Name()] = everyByte
 		}

@@ -213,8 +213,10 @@ func judgeStates(t *testing.T, db *gocql.Session, log map[string][]topics.Event)
 // judgeMinutes: triggers_by_minute has each plan, and what became of it.
 func judgeMinutes(t *testing.T, db *gocql.Session, log map[string][]topics.Event) {
 	t.Helper()
-	states := map[string]string{"trigger.registered": "PENDING", "occurrence.fired": "FIRED",
-		"trigger.cancelled": "CANCELLED"}
+	states := map[string]string{
+		"trigger.registered": "PENDING", "occurrence.fired": "FIRED",
+		"trigger.cancelled": "CANCELLED",
+	}
 	want, got := map[string]int{}, map[string]int{}
 	for key, events := range log {
 		entry := map[string]string{}

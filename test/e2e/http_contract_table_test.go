@@ -14,53 +14,92 @@ const later = `"fire_at":"2060-01-01T09:00:00Z"`
 // contractTriggers are the routes that register, change and cancel.
 func contractTriggers() []contractRow {
 	refused := func(name, body, code, field string) contractCall {
-		return contractCall{name: name, path: "/v1/triggers", body: body, status: 422,
-			wants: []string{"code=" + code, "field=" + field}}
+		return contractCall{
+			name: name, path: "/v1/triggers", body: body, status: 422,
+			wants: []string{"code=" + code, "field=" + field},
+		}
 	}
 	return []contractRow{
 		{"POST /v1/triggers", []contractCall{
-			{name: "new", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`, status: 201,
-				wants: []string{"trigger_id=c1", "revision=1", "fire_at=2060-01-01T09:00:00.000Z"}},
-			{name: "again", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`, status: 200,
-				wants: []string{"trigger_id=c1", "revision=1", "fire_at=2060-01-01T09:00:00.000Z"}},
-			{name: "other content", path: "/v1/triggers", body: `{"id":"c1",` + later + `,"payload":1}`, status: 200,
-				wants: []string{"revision=2"}},
-			{name: "what must not be there", path: "/v1/triggers", body: `{"id":"c1",` + later + `,"if_absent":true}`,
-				status: 409, wants: []string{"code=conflict"}},
-			{name: "at another revision", path: "/v1/triggers", body: `{"id":"c1",` + later + `,"if_revision":9}`,
-				status: 409, wants: []string{"code=conflict"}},
-			{name: "at another entity tag", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`,
-				headers: []string{"If-Match", `"9"`}, status: 412, wants: []string{"code=conflict"}},
-			{name: "key", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Idempotency-Key", "k"},
-				status: 201},
-			{name: "key again", path: "/v1/triggers", body: `{` + later + `}`,
-				headers: []string{"Idempotency-Key", "k"}, status: 200, wants: []string{"revision=1"}},
-			{name: "key with other content", path: "/v1/triggers", body: `{"delay":"1h"}`,
-				headers: []string{"Idempotency-Key", "k"}, status: 422, wants: []string{"code=idempotency_conflict"}},
-			{name: "short form", path: "/v1/triggers",
+			{
+				name: "new", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`, status: 201,
+				wants: []string{"trigger_id=c1", "revision=1", "fire_at=2060-01-01T09:00:00.000Z"},
+			},
+			{
+				name: "again", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`, status: 200,
+				wants: []string{"trigger_id=c1", "revision=1", "fire_at=2060-01-01T09:00:00.000Z"},
+			},
+			{
+				name: "other content", path: "/v1/triggers", body: `{"id":"c1",` + later + `,"payload":1}`, status: 200,
+				wants: []string{"revision=2"},
+			},
+			{
+				name: "what must not be there", path: "/v1/triggers", body: `{"id":"c1",` + later +
+					`,"if_absent":true}`,
+				status: 409, wants: []string{"code=conflict"},
+			},
+			{
+				name: "at another revision", path: "/v1/triggers", body: `{"id":"c1",` + later + `,"if_revision":9}`,
+				status: 409, wants: []string{"code=conflict"},
+			},
+			{
+				name: "at another entity tag", path: "/v1/triggers", body: `{"id":"c1",` + later + `}`,
+				headers: []string{"If-Match", `"9"`}, status: 412, wants: []string{"code=conflict"},
+			},
+			{
+				name: "key", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Idempotency-Key", "k"},
+				status: 201,
+			},
+			{
+				name: "key again", path: "/v1/triggers", body: `{` + later + `}`,
+				headers: []string{"Idempotency-Key", "k"}, status: 200, wants: []string{"revision=1"},
+			},
+			{
+				name: "key with other content", path: "/v1/triggers", body: `{"delay":"1h"}`,
+				headers: []string{"Idempotency-Key", "k"}, status: 422, wants: []string{"code=idempotency_conflict"},
+			},
+			{
+				name: "short form", path: "/v1/triggers",
 				body: `{"callbackUrl":"http://127.0.0.1:1/hook","payload":{"a":1},"delaySeconds":3600}`, status: 201,
-				wants: []string{"revision=1"}},
-			{name: "short form and more", path: "/v1/triggers",
+				wants: []string{"revision=1"},
+			},
+			{
+				name: "short form and more", path: "/v1/triggers",
 				body: `{"callbackUrl":"http://127.0.0.1:1/hook","delaySeconds":3600,"foo":1}`, status: 422,
-				wants: []string{"code=unknown_field", "field=foo", "type=urn:waterclock:problem:unknown_field"}},
-			{name: "async", path: "/v1/triggers", body: `{"id":"c-async",` + later + `}`,
+				wants: []string{"code=unknown_field", "field=foo", "type=urn:waterclock:problem:unknown_field"},
+			},
+			{
+				name: "async", path: "/v1/triggers", body: `{"id":"c-async",` + later + `}`,
 				headers: []string{"Prefer", "respond-async"}, status: 202,
-				wants: []string{"trigger_id=c-async", "revision="}},
-			{name: "no key", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Authorization", ""},
-				status: 401, wants: []string{"code=unauthenticated"}},
-			{name: "a reader's key", path: "/v1/triggers", body: `{` + later + `}`, headers: as("reader"), status: 403,
-				wants: []string{"code=forbidden"}},
+				wants: []string{"trigger_id=c-async", "revision="},
+			},
+			{
+				name: "no key", path: "/v1/triggers", body: `{` + later + `}`, headers: []string{"Authorization", ""},
+				status: 401, wants: []string{"code=unauthenticated"},
+			},
+			{
+				name: "a reader's key", path: "/v1/triggers", body: `{` + later + `}`, headers: as("reader"),
+				status: 403,
+				wants:  []string{"code=forbidden"},
+			},
 			{name: "within the rate", path: "/v1/triggers", body: `{` + later + `}`, headers: as("slow"), status: 201},
-			{name: "over the rate", path: "/v1/triggers", body: `{` + later + `}`, headers: as("slow"), status: 429,
-				wants: []string{"code=quota_exceeded"}, alone: true},
+			{
+				name: "over the rate", path: "/v1/triggers", body: `{` + later + `}`, headers: as("slow"), status: 429,
+				wants: []string{"code=quota_exceeded"}, alone: true,
+			},
 			{name: "no JSON", path: "/v1/triggers", body: `{"delay":`, status: 400, wants: []string{"code=malformed"}},
 			{name: "an array", path: "/v1/triggers", body: `[]`, status: 400, wants: []string{"code=malformed"}},
-			{name: "a parameter of nobody", path: "/v1/triggers?x=1", body: `{` + later + `}`, status: 400,
-				wants: []string{"code=unknown_field", "field=x"}},
+			{
+				name: "a parameter of nobody", path: "/v1/triggers?x=1", body: `{` + later + `}`, status: 400,
+				wants: []string{"code=unknown_field", "field=x"},
+			},
 			{name: "payload too large", path: "/v1/triggers", body: `{"delay":"1h","payload":"` +
 				strings.Repeat("x", 5000) + `"}`, status: 413, wants: []string{"code=too_large", "field=payload"}},
-			{name: "body too large", path: "/v1/triggers", body: `{"delay":"1h"` + strings.Repeat(" ", 300<<10) + `}`,
-				status: 413, wants: []string{"code=too_large"}},
+			{
+				name: "body too large", path: "/v1/triggers", body: `{"delay":"1h"` + strings.Repeat(" ", 300<<10) +
+					`}`,
+				status: 413, wants: []string{"code=too_large"},
+			},
 			refused("unknown field", `{"dealy":"1h"}`, "unknown_field", "dealy"),
 			refused("a tag that is no string", `{"delay":"1h","tags":{"k":1}}`, "invalid", "tags"),
 			refused("no time", `{}`, "conflicting_time", "fire_at"),
@@ -76,89 +115,149 @@ func contractTriggers() []contractRow {
 			refused("never", `{"recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`, "no_occurrences", "recurrence"),
 			refused("escalation", `{"delay":"1h","escalation":[{"channel":"push"}]}`, "unsupported", "escalation"),
 			refused("channel", `{"delay":"1h","channel":"nowhere"}`, "unknown_channel", "channel"),
-			{name: "another's channel", path: "/v1/triggers", body: `{"delay":"1h","channel":"orders"}`,
-				headers: as("blue"), status: 422, wants: []string{"code=forbidden_channel", "field=channel"}},
+			{
+				name: "another's channel", path: "/v1/triggers", body: `{"delay":"1h","channel":"orders"}`,
+				headers: as("blue"), status: 422, wants: []string{"code=forbidden_channel", "field=channel"},
+			},
 		}},
 		{"PUT /v1/triggers/{id}", []contractCall{
-			{name: "new", path: "/v1/triggers/p1", body: `{` + later + `}`, headers: []string{"If-None-Match", "*"},
-				status: 201, wants: []string{"trigger_id=p1", "revision=1"}},
-			{name: "is there, the same", path: "/v1/triggers/p1", body: `{` + later + `}`,
+			{
+				name: "new", path: "/v1/triggers/p1", body: `{` + later + `}`, headers: []string{"If-None-Match", "*"},
+				status: 201, wants: []string{"trigger_id=p1", "revision=1"},
+			},
+			{
+				name: "is there, the same", path: "/v1/triggers/p1", body: `{` + later + `}`,
 				headers: []string{"If-None-Match", "*"}, status: 412,
-				wants: []string{"code=conflict", "field=if_absent"}},
-			{name: "once, by its key", path: "/v1/triggers/p-key", body: `{` + later + `}`,
+				wants: []string{"code=conflict", "field=if_absent"},
+			},
+			{
+				name: "once, by its key", path: "/v1/triggers/p-key", body: `{` + later + `}`,
 				headers: []string{"If-None-Match", "*", "Idempotency-Key", "p"}, status: 201,
-				wants: []string{"revision=1"}},
-			{name: "the same request", path: "/v1/triggers/p-key", body: `{` + later + `}`,
+				wants: []string{"revision=1"},
+			},
+			{
+				name: "the same request", path: "/v1/triggers/p-key", body: `{` + later + `}`,
 				headers: []string{"If-None-Match", "*", "Idempotency-Key", "p"}, status: 200,
-				wants: []string{"revision=1"}},
-			{name: "is there", path: "/v1/triggers/p1", body: `{"delay":"8h"}`, headers: []string{"If-None-Match", "*"},
-				status: 412, wants: []string{"code=conflict"}},
-			{name: "replace", path: "/v1/triggers/p1", body: `{"delay":"9h","user_id":"u1"}`,
-				headers: []string{"If-Match", `"1"`}, status: 200, wants: []string{"revision=2"}},
-			{name: "old tag", path: "/v1/triggers/p1", body: `{"delay":"9h"}`, headers: []string{"If-Match", `"1"`},
-				status: 412, wants: []string{"code=conflict"}},
-			{name: "another id in the body", path: "/v1/triggers/p1", body: `{"id":"p2","delay":"9h"}`, status: 422,
-				wants: []string{"code=invalid", "field=id"}},
-			{name: "a control character", path: "/v1/triggers/p%01", body: `{"delay":"9h"}`, status: 422,
-				wants: []string{"code=invalid_key"}},
+				wants: []string{"revision=1"},
+			},
+			{
+				name: "is there", path: "/v1/triggers/p1", body: `{"delay":"8h"}`,
+				headers: []string{"If-None-Match", "*"},
+				status:  412, wants: []string{"code=conflict"},
+			},
+			{
+				name: "replace", path: "/v1/triggers/p1", body: `{"delay":"9h","user_id":"u1"}`,
+				headers: []string{"If-Match", `"1"`}, status: 200, wants: []string{"revision=2"},
+			},
+			{
+				name: "old tag", path: "/v1/triggers/p1", body: `{"delay":"9h"}`, headers: []string{"If-Match", `"1"`},
+				status: 412, wants: []string{"code=conflict"},
+			},
+			{
+				name: "another id in the body", path: "/v1/triggers/p1", body: `{"id":"p2","delay":"9h"}`, status: 422,
+				wants: []string{"code=invalid", "field=id"},
+			},
+			{
+				name: "a control character", path: "/v1/triggers/p%01", body: `{"delay":"9h"}`, status: 422,
+				wants: []string{"code=invalid_key"},
+			},
 			{name: "no key", path: "/v1/triggers/p1", body: `{}`, headers: []string{"Authorization", ""}, status: 401},
-			{name: "a series", path: "/v1/triggers/s1",
+			{
+				name: "a series", path: "/v1/triggers/s1",
 				body: `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","timezone":"Europe/Berlin"}`, status: 201,
-				wants: []string{"fire_at=2060-01-01T08:00:00.000Z"}},
+				wants: []string{"fire_at=2060-01-01T08:00:00.000Z"},
+			},
 			{name: "fires at once", path: "/v1/triggers/f1", body: `{"delay":0}`, status: 201},
 		}},
 		{"GET /v1/triggers/{id}", []contractCall{
-			{name: "read", path: "/v1/triggers/p1", status: 200,
-				wants: []string{"trigger_id=p1", "tenant=acme", "state=PENDING", "revision=2", "user_id=u1"}},
+			{
+				name: "read", path: "/v1/triggers/p1", status: 200,
+				wants: []string{"trigger_id=p1", "tenant=acme", "state=PENDING", "revision=2", "user_id=u1"},
+			},
 			{name: "known", path: "/v1/triggers/p1", headers: []string{"If-None-Match", `"2"`}, status: 304},
 			{name: "a reader's", path: "/v1/triggers/p1", headers: as("reader"), status: 200},
-			{name: "another tenant's", path: "/v1/triggers/p1", headers: as("blue"), status: 404,
-				wants: []string{"code=not_found"}},
-			{name: "nobody", path: "/v1/triggers/nobody", status: 404,
-				wants: []string{"code=not_found", "trigger_id=nobody"}},
-			{name: "registered without waiting", path: "/v1/triggers/c-async", status: 200,
-				wants: []string{"state=PENDING"}},
+			{
+				name: "another tenant's", path: "/v1/triggers/p1", headers: as("blue"), status: 404,
+				wants: []string{"code=not_found"},
+			},
+			{
+				name: "nobody", path: "/v1/triggers/nobody", status: 404,
+				wants: []string{"code=not_found", "trigger_id=nobody"},
+			},
+			{
+				name: "registered without waiting", path: "/v1/triggers/c-async", status: 200,
+				wants: []string{"state=PENDING"},
+			},
 			{name: "a verb", path: "/v1/triggers/p1:pause", status: 405, wants: []string{"code=method_not_allowed"}},
 		}},
 		{"PATCH /v1/triggers/{id}", []contractCall{
-			{name: "payload", path: "/v1/triggers/p1", body: `{"payload":{"a":1}}`,
-				headers: []string{"If-Match", `"2"`}, status: 200, wants: []string{"revision=3", "state=PENDING"}},
-			{name: "old tag", path: "/v1/triggers/p1", body: `{"payload":{"a":2}}`,
-				headers: []string{"If-Match", `"2"`}, status: 412, wants: []string{"code=conflict"}},
-			{name: "time", path: "/v1/triggers/p1", body: `{"fire_at":"2060-02-01T00:00:00Z"}`, status: 200,
-				wants: []string{"fire_at=2060-02-01T00:00:00.000Z"}},
-			{name: "unknown field", path: "/v1/triggers/p1", body: `{"dealy":1}`, status: 422,
-				wants: []string{"code=unknown_field", "field=dealy"}},
-			{name: "id", path: "/v1/triggers/p1", body: `{"id":"x"}`, status: 422,
-				wants: []string{"code=invalid", "field=id"}},
+			{
+				name: "payload", path: "/v1/triggers/p1", body: `{"payload":{"a":1}}`,
+				headers: []string{"If-Match", `"2"`}, status: 200, wants: []string{"revision=3", "state=PENDING"},
+			},
+			{
+				name: "old tag", path: "/v1/triggers/p1", body: `{"payload":{"a":2}}`,
+				headers: []string{"If-Match", `"2"`}, status: 412, wants: []string{"code=conflict"},
+			},
+			{
+				name: "time", path: "/v1/triggers/p1", body: `{"fire_at":"2060-02-01T00:00:00Z"}`, status: 200,
+				wants: []string{"fire_at=2060-02-01T00:00:00.000Z"},
+			},
+			{
+				name: "unknown field", path: "/v1/triggers/p1", body: `{"dealy":1}`, status: 422,
+				wants: []string{"code=unknown_field", "field=dealy"},
+			},
+			{
+				name: "id", path: "/v1/triggers/p1", body: `{"id":"x"}`, status: 422,
+				wants: []string{"code=invalid", "field=id"},
+			},
 			{name: "nobody", path: "/v1/triggers/nobody", body: `{"payload":1}`, status: 404},
 			{name: "no JSON", path: "/v1/triggers/p1", body: `{`, status: 400},
 		}},
 		{"POST /v1/triggers/{id}:snooze", []contractCall{
-			{name: "for", path: "/v1/triggers/p1:snooze", body: `{"for":"2h"}`, status: 200,
-				wants: []string{"state=PENDING"}},
-			{name: "until", path: "/v1/triggers/p1:snooze", body: `{"until":"2061-01-01T00:00:00Z"}`, status: 200,
-				wants: []string{"next_fire_at=2061-01-01T00:00:00.000Z"}},
-			{name: "neither", path: "/v1/triggers/p1:snooze", body: `{}`, status: 422,
-				wants: []string{"code=conflicting_time"}},
-			{name: "nobody", path: "/v1/triggers/nobody:snooze", body: `{"for":"1m"}`, status: 404,
-				wants: []string{"code=not_found"}},
-			{name: "a verb that is none", path: "/v1/triggers/p1:fly", body: `{}`, status: 404,
-				wants: []string{"code=not_found"}},
+			{
+				name: "for", path: "/v1/triggers/p1:snooze", body: `{"for":"2h"}`, status: 200,
+				wants: []string{"state=PENDING"},
+			},
+			{
+				name: "until", path: "/v1/triggers/p1:snooze", body: `{"until":"2061-01-01T00:00:00Z"}`, status: 200,
+				wants: []string{"next_fire_at=2061-01-01T00:00:00.000Z"},
+			},
+			{
+				name: "neither", path: "/v1/triggers/p1:snooze", body: `{}`, status: 422,
+				wants: []string{"code=conflicting_time"},
+			},
+			{
+				name: "nobody", path: "/v1/triggers/nobody:snooze", body: `{"for":"1m"}`, status: 404,
+				wants: []string{"code=not_found"},
+			},
+			{
+				name: "a verb that is none", path: "/v1/triggers/p1:fly", body: `{}`, status: 404,
+				wants: []string{"code=not_found"},
+			},
 		}},
 		{"POST /v1/triggers/{id}:skip", []contractCall{
-			{name: "a date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2060-01-01"}`, status: 200,
-				wants: []string{"fire_at=2060-01-02T08:00:00.000Z"}},
-			{name: "no date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"x"}`, status: 422,
-				wants: []string{"code=invalid", "field=occurrence"}},
-			{name: "a date without one", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2059-01-01"}`, status: 404,
-				wants: []string{"code=not_found", "field=occurrence"}},
+			{
+				name: "a date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2060-01-01"}`, status: 200,
+				wants: []string{"fire_at=2060-01-02T08:00:00.000Z"},
+			},
+			{
+				name: "no date", path: "/v1/triggers/s1:skip", body: `{"occurrence":"x"}`, status: 422,
+				wants: []string{"code=invalid", "field=occurrence"},
+			},
+			{
+				name: "a date without one", path: "/v1/triggers/s1:skip", body: `{"occurrence":"2059-01-01"}`,
+				status: 404,
+				wants:  []string{"code=not_found", "field=occurrence"},
+			},
 			{name: "a one-shot", path: "/v1/triggers/p1:skip", status: 422, wants: []string{"code=invalid"}},
 			{name: "nobody", path: "/v1/triggers/nobody:skip", status: 404},
 		}},
 		{"POST /v1/triggers/{id}:pause", []contractCall{
-			{name: "pause", path: "/v1/triggers/s1:pause", body: `{"note":"closed"}`, status: 200,
-				wants: []string{"state=PAUSED"}},
+			{
+				name: "pause", path: "/v1/triggers/s1:pause", body: `{"note":"closed"}`, status: 200,
+				wants: []string{"state=PAUSED"},
+			},
 			{name: "old tag", path: "/v1/triggers/s1:pause", headers: []string{"If-Match", `"1"`}, status: 412},
 			{name: "nobody", path: "/v1/triggers/nobody:pause", status: 404},
 			{name: "a reader's key", path: "/v1/triggers/s1:pause", headers: as("reader"), status: 403},
@@ -172,12 +271,18 @@ func contractTriggers() []contractRow {
 			{name: "nobody", path: "/v1/triggers/nobody:resume", status: 404},
 		}},
 		{"POST /v1/triggers/{id}:rezone", []contractCall{
-			{name: "rezone", path: "/v1/triggers/s1:rezone", body: `{"timezone":"America/New_York"}`, status: 200,
-				wants: []string{"fire_at=2060-01-02T14:00:00.000Z"}},
-			{name: "zone", path: "/v1/triggers/s1:rezone", body: `{"timezone":"Mars/Base"}`, status: 422,
-				wants: []string{"code=unknown_zone", "field=timezone"}},
-			{name: "no zone", path: "/v1/triggers/s1:rezone", body: `{}`, status: 422,
-				wants: []string{"field=timezone"}},
+			{
+				name: "rezone", path: "/v1/triggers/s1:rezone", body: `{"timezone":"America/New_York"}`, status: 200,
+				wants: []string{"fire_at=2060-01-02T14:00:00.000Z"},
+			},
+			{
+				name: "zone", path: "/v1/triggers/s1:rezone", body: `{"timezone":"Mars/Base"}`, status: 422,
+				wants: []string{"code=unknown_zone", "field=timezone"},
+			},
+			{
+				name: "no zone", path: "/v1/triggers/s1:rezone", body: `{}`, status: 422,
+				wants: []string{"field=timezone"},
+			},
 			{name: "nobody", path: "/v1/triggers/nobody:rezone", body: `{"timezone":"Asia/Tokyo"}`, status: 404},
 		}},
 		{"POST /v1/triggers:batch", []contractCall{
@@ -194,8 +299,10 @@ func contractTriggers() []contractRow {
 			{name: "old tag", path: "/v1/triggers/s1", headers: []string{"If-Match", `"1"`}, status: 412},
 			{name: "cancel", path: "/v1/triggers/s1", status: 200, wants: []string{"state=CANCELLED"}},
 			{name: "again", path: "/v1/triggers/s1", status: 200, wants: []string{"state=CANCELLED"}},
-			{name: "too late", path: "/v1/triggers/f1", status: 409,
-				wants: []string{"code=already_fired", "state=FIRED"}},
+			{
+				name: "too late", path: "/v1/triggers/f1", status: 409,
+				wants: []string{"code=already_fired", "state=FIRED"},
+			},
 			{name: "nobody", path: "/v1/triggers/nobody", status: 404, wants: []string{"code=not_found"}},
 		}},
 	}
@@ -205,15 +312,19 @@ func contractTriggers() []contractRow {
 func contractViews(w *world) []contractRow {
 	events := contractCall{name: "events", path: "/v1/triggers/p1/events", status: 200}
 	if w.name == "serve" { // without Cassandra nobody keeps a history
-		events = contractCall{name: "no history", path: "/v1/triggers/p1/events", status: 503,
-			wants: []string{"code=unavailable"}}
+		events = contractCall{
+			name: "no history", path: "/v1/triggers/p1/events", status: 503,
+			wants: []string{"code=unavailable"},
+		}
 	}
 	get := func(path string, more ...contractCall) contractRow {
 		return contractRow{"GET " + path, append([]contractCall{{name: "read", path: path, status: 200}}, more...)}
 	}
 	return []contractRow{
-		get("/v1/triggers", contractCall{name: "a user's", path: "/v1/triggers?user_id=u1&state=PENDING&limit=1",
-			status: 200},
+		get("/v1/triggers", contractCall{
+			name: "a user's", path: "/v1/triggers?user_id=u1&state=PENDING&limit=1",
+			status: 200,
+		},
 			contractCall{name: "limit", path: "/v1/triggers?limit=0", status: 400, wants: []string{"field=limit"}},
 			contractCall{name: "cursor", path: "/v1/triggers?cursor=abc", status: 400, wants: []string{"field=cursor"}},
 			contractCall{name: "state", path: "/v1/triggers?state=ASLEEP", status: 400, wants: []string{"field=state"}},
@@ -222,14 +333,22 @@ func contractViews(w *world) []contractRow {
 			contractCall{name: "unknown", path: "/v1/triggers?usr_id=a", status: 400, wants: []string{"field=usr_id"}}),
 		{"GET /v1/triggers/{id}/events", []contractCall{
 			events,
-			{name: "another tenant's", path: "/v1/triggers/p1/events", headers: as("blue"),
-				status: map[string]int{"dev": 404, "serve": 503}[w.name]},
-			{name: "follow what nobody spoke of", path: "/v1/triggers/unheard-of/events?follow=1", status: 404,
-				wants: []string{"code=not_found"}},
-			{name: "follow another tenant's", path: "/v1/triggers/p1/events?follow=1", headers: as("blue"),
-				status: 404},
-			{name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400,
-				wants: []string{"code=invalid", "field=follow"}},
+			{
+				name: "another tenant's", path: "/v1/triggers/p1/events", headers: as("blue"),
+				status: map[string]int{"dev": 404, "serve": 503}[w.name],
+			},
+			{
+				name: "follow what nobody spoke of", path: "/v1/triggers/unheard-of/events?follow=1", status: 404,
+				wants: []string{"code=not_found"},
+			},
+			{
+				name: "follow another tenant's", path: "/v1/triggers/p1/events?follow=1", headers: as("blue"),
+				status: 404,
+			},
+			{
+				name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400,
+				wants: []string{"code=invalid", "field=follow"},
+			},
 		}},
 		{"GET /v1/triggers/{id}/occurrences", []contractCall{
 			{name: "read", path: "/v1/triggers/p1/occurrences?n=3", status: 200},
@@ -237,23 +356,39 @@ func contractViews(w *world) []contractRow {
 			{name: "nobody", path: "/v1/triggers/nobody/occurrences", status: 404},
 		}},
 		{"POST /v1/preview", []contractCall{
-			{name: "a gap", path: "/v1/preview", body: `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York"}`,
-				status: 200},
-			{name: "disputed", path: "/v1/preview", body: `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`, status: 422,
-				wants: []string{"code=disputed_rule"}},
+			{
+				name: "a gap", path: "/v1/preview",
+				body:   `{"fire_at":"2026-03-08T02:30","timezone":"America/New_York"}`,
+				status: 200,
+			},
+			{
+				name: "disputed", path: "/v1/preview", body: `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`, status: 422,
+				wants: []string{"code=disputed_rule"},
+			},
 			{name: "no JSON", path: "/v1/preview", body: `{`, status: 400},
 		}},
-		get("/v1/upcoming", contractCall{name: "bucket", path: "/v1/upcoming?bucket=1y", status: 400,
-			wants: []string{"field=bucket"}}),
-		get("/v1/partitions", contractCall{name: "a writer's key", path: "/v1/partitions", headers: as("blue"),
-			status: 403}),
+		get("/v1/upcoming", contractCall{
+			name: "bucket", path: "/v1/upcoming?bucket=1y", status: 400,
+			wants: []string{"field=bucket"},
+		}),
+		get("/v1/partitions", contractCall{
+			name: "a writer's key", path: "/v1/partitions", headers: as("blue"),
+			status: 403,
+		}),
 		{"PUT /v1/calendars/{name}", []contractCall{
-			{name: "put", path: "/v1/calendars/holidays", body: `{"dates":["2026-12-25"]}`, status: 200,
-				wants: []string{"name=holidays"}},
-			{name: "a date that is none", path: "/v1/calendars/holidays", body: `{"dates":["2026-13-25"]}`, status: 422,
-				wants: []string{"code=invalid", "field=dates"}},
-			{name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"),
-				status: 403},
+			{
+				name: "put", path: "/v1/calendars/holidays", body: `{"dates":["2026-12-25"]}`, status: 200,
+				wants: []string{"name=holidays"},
+			},
+			{
+				name: "a date that is none", path: "/v1/calendars/holidays", body: `{"dates":["2026-13-25"]}`,
+				status: 422,
+				wants:  []string{"code=invalid", "field=dates"},
+			},
+			{
+				name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"),
+				status: 403,
+			},
 		}},
 		get("/v1/calendars", contractCall{name: "all of them", path: "/v1/calendars", status: 200}),
 		{"GET /v1/calendars/{name}", []contractCall{
@@ -261,46 +396,68 @@ func contractViews(w *world) []contractRow {
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
 		}},
 		{"POST /api/reminders", []contractCall{
-			{name: "new", path: "/api/reminders",
-				body: `{"id":"r1","title":"Pills","fire_at":"2060-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`, status: 201, wants: []string{"reminder_id=r1", "trigger_id=r1", "fire_at_utc=2060-01-01T08:00:00.000Z", "state=PENDING", "revision=1"}},
-			{name: "async", path: "/api/reminders", body: `{"id":"r-async","title":"Later",` + later + `}`,
+			{
+				name: "new", path: "/api/reminders",
+				body: `{"id":"r1","title":"Pills","fire_at":"2060-01-01T09:00","timezone":"Europe/Berlin","user_id":"ru"}`, status: 201, wants: []string{"reminder_id=r1", "trigger_id=r1", "fire_at_utc=2060-01-01T08:00:00.000Z", "state=PENDING", "revision=1"},
+			},
+			{
+				name: "async", path: "/api/reminders", body: `{"id":"r-async","title":"Later",` + later + `}`,
 				headers: []string{"Prefer", "respond-async"}, status: 202,
-				wants: []string{"reminder_id=r-async", "state=", "revision="}},
-			{name: "a title beside a payload that is a text", path: "/api/reminders",
-				body: `{"title":"a","payload":"b",` + later + `}`, status: 422, wants: []string{"field=payload"}},
-			{name: "a series", path: "/api/reminders",
-				body: `{"id":"r2","title":"Daily","recurrence":"FREQ=DAILY","start":"2060-12-24T09:00"}`, status: 201},
+				wants: []string{"reminder_id=r-async", "state=", "revision="},
+			},
+			{
+				name: "a title beside a payload that is a text", path: "/api/reminders",
+				body: `{"title":"a","payload":"b",` + later + `}`, status: 422, wants: []string{"field=payload"},
+			},
+			{
+				name: "a series", path: "/api/reminders",
+				body: `{"id":"r2","title":"Daily","recurrence":"FREQ=DAILY","start":"2060-12-24T09:00"}`, status: 201,
+			},
 		}},
 		{"GET /api/reminders/{id}", []contractCall{
 			{name: "read", path: "/api/reminders/r1", status: 200, wants: []string{"title=Pills", "reminder_id=r1"}},
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
-		get("/api/reminders", contractCall{name: "pending", path: "/api/reminders?status=pending&user_id=ru",
-			status: 200},
-			contractCall{name: "status", path: "/api/reminders?status=asleep", status: 400,
-				wants: []string{"field=status"}}),
+		get("/api/reminders", contractCall{
+			name: "pending", path: "/api/reminders?status=pending&user_id=ru",
+			status: 200,
+		},
+			contractCall{
+				name: "status", path: "/api/reminders?status=asleep", status: 400,
+				wants: []string{"field=status"},
+			}),
 		{"POST /api/reminders/{id}/snooze", []contractCall{
-			{name: "minutes", path: "/api/reminders/r1/snooze", body: `{"minutes":10}`, status: 200,
-				wants: []string{"reminder_id=r1", "state=PENDING"}},
-			{name: "minutes that are none", path: "/api/reminders/r1/snooze", body: `{"minutes":"x"}`, status: 422,
-				wants: []string{"field=minutes"}},
+			{
+				name: "minutes", path: "/api/reminders/r1/snooze", body: `{"minutes":10}`, status: 200,
+				wants: []string{"reminder_id=r1", "state=PENDING"},
+			},
+			{
+				name: "minutes that are none", path: "/api/reminders/r1/snooze", body: `{"minutes":"x"}`, status: 422,
+				wants: []string{"field=minutes"},
+			},
 			{name: "nobody", path: "/api/reminders/nobody/snooze", body: `{"for":"1m"}`, status: 404},
 		}},
 		{"PATCH /api/reminders/{id}", []contractCall{
 			{name: "skip", path: "/api/reminders/r2", body: `{"skip":"2060-12-25"}`, status: 200},
-			{name: "skip nothing", path: "/api/reminders/r2", body: `{"skip":null}`, status: 200,
-				wants: []string{"revision=2"}},
-			{name: "skip beside others", path: "/api/reminders/r2", body: `{"skip":"2060-12-25","title":"x"}`,
-				status: 422},
+			{
+				name: "skip nothing", path: "/api/reminders/r2", body: `{"skip":null}`, status: 200,
+				wants: []string{"revision=2"},
+			},
+			{
+				name: "skip beside others", path: "/api/reminders/r2", body: `{"skip":"2060-12-25","title":"x"}`,
+				status: 422,
+			},
 			{name: "title", path: "/api/reminders/r2", body: `{"title":"Every day"}`, status: 200},
 		}},
 		{"DELETE /api/reminders/{id}", []contractCall{
 			{name: "cancel", path: "/api/reminders/r1", status: 200, wants: []string{"state=CANCELLED"}},
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
-		{"GET /schemas/{name}", []contractCall{{name: "read", path: "/schemas/command.schema.json", status: 200},
+		{"GET /schemas/{name}", []contractCall{
+			{name: "read", path: "/schemas/command.schema.json", status: 200},
 			{name: "by its short name", path: "/schemas/command", status: 200},
-			{name: "none", path: "/schemas/none", status: 404}}},
+			{name: "none", path: "/schemas/none", status: 404},
+		}},
 		get("/openapi.json"), get("/asyncapi.json"), get("/docs"), get("/healthz"), get("/readyz"),
 		{"GET /metrics", []contractCall{{name: "beside auth they are on admin.listen", path: "/metrics", status: 404}}},
 	}

@@ -64,8 +64,10 @@ func contractKeys(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys")
 	var text string
-	for name, line := range map[string]string{"acme": "acme %s operator", "reader": "acme %s reader", "blue": "blue %s",
-		"slow": "slow %s"} {
+	for name, line := range map[string]string{
+		"acme": "acme %s operator", "reader": "acme %s reader", "blue": "blue %s",
+		"slow": "slow %s",
+	} {
 		text += fmt.Sprintf(line, contractTenants[name]) + "\n"
 	}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -206,14 +206,23 @@ func problems(t *testing.T, w *world) {
 		{"no JSON", "POST", "/v1/triggers", `{"delay":`, 400, nil},
 		{"unknown field", "POST", "/v1/triggers", `{"dealy":"1h"}`, 422, []string{"code=unknown_field", "field=dealy"}},
 		{"no time", "POST", "/v1/triggers", `{}`, 422, []string{"code=conflicting_time"}},
-		{"bad zone", "POST", "/v1/triggers", `{"fire_at":"2030-01-01T00:00","timezone":"Mars/Base"}`, 422,
-			[]string{"code=unknown_zone", "field=timezone"}},
-		{"microseconds", "POST", "/v1/triggers", `{"fire_at":1900000000000000}`, 422,
-			[]string{"code=invalid", "field=fire_at"}},
-		{"large payload", "POST", "/v1/triggers", `{"delay":"1h","payload":"` + strings.Repeat("x", 5000) + `"}`, 413,
-			[]string{"code=too_large", "field=payload"}},
-		{"other tenant's id", "POST", "/v1/triggers", `{"id":"acme/x","delay":"1h"}`, 422,
-			[]string{"code=invalid_key"}},
+		{
+			"bad zone", "POST", "/v1/triggers", `{"fire_at":"2030-01-01T00:00","timezone":"Mars/Base"}`, 422,
+			[]string{"code=unknown_zone", "field=timezone"},
+		},
+		{
+			"microseconds", "POST", "/v1/triggers", `{"fire_at":1900000000000000}`, 422,
+			[]string{"code=invalid", "field=fire_at"},
+		},
+		{
+			"large payload", "POST", "/v1/triggers", `{"delay":"1h","payload":"` + strings.Repeat("x", 5000) + `"}`,
+			413,
+			[]string{"code=too_large", "field=payload"},
+		},
+		{
+			"other tenant's id", "POST", "/v1/triggers", `{"id":"acme/x","delay":"1h"}`, 422,
+			[]string{"code=invalid_key"},
+		},
 		{"wrong method", "DELETE", "/v1/triggers", "", 405, nil},
 		{"no such path", "GET", "/v1/trigger", "", 404, nil},
 		{"bad limit", "GET", "/v1/triggers?limit=0", "", 400, []string{"field=limit"}},
@@ -285,8 +294,10 @@ not JSON
 	a := w.call(t, http.MethodPost, "/v1/triggers:batch", body, "Content-Type", "application/x-ndjson")
 	wants(t, "batch", a, 200)
 	got := lines(t, a.text)
-	want := []string{"201 batch-1 1", "422 batch-2 unknown_field", "400 ", "200 batch-1 2", "200 batch-1 CANCELLED",
-		"201 "}
+	want := []string{
+		"201 batch-1 1", "422 batch-2 unknown_field", "400 ", "200 batch-1 2", "200 batch-1 CANCELLED",
+		"201 ",
+	}
 	if len(got) != len(want) {
 		t.Fatalf("%d answers: %v", len(got), a)
 	}
@@ -352,8 +363,10 @@ func eventsOverHTTP(t *testing.T, w *world) {
 			break
 		}
 	}
-	want := []string{"trigger.registered", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed",
-		"occurrence.snoozed", "occurrence.fired"}
+	want := []string{
+		"trigger.registered", "occurrence.snoozed", "occurrence.snoozed", "occurrence.snoozed",
+		"occurrence.snoozed", "occurrence.fired",
+	}
 	if !slices.Equal(logged, want) || !slices.Equal(seqs, []float64{1, 2, 3, 4, 5, 6}) || lastID == "" {
 		t.Errorf("followed: %v %v, id %q", logged, seqs, lastID)
 	}

@@ -101,8 +101,10 @@ func (l *load) flood(name string, n int, due func(i int) time.Time) {
 }
 
 func register(key string, due time.Time) *kgo.Record {
-	return &kgo.Record{Key: []byte(key), Value: []byte(`{"n":1}`),
-		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}}}
+	return &kgo.Record{
+		Key: []byte(key), Value: []byte(`{"n":1}`),
+		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: fmt.Append(nil, due.UnixMilli())}},
+	}
 }
 
 func (l *load) one(key string, due time.Time, cancel bool) {
@@ -112,8 +114,10 @@ func (l *load) one(key string, due time.Time, cancel bool) {
 	}
 	w := wish{due: due}
 	if cancel {
-		record := &kgo.Record{Key: []byte(key), Value: []byte("cancel"),
-			Headers: []kgo.RecordHeader{{Key: "wc-op", Value: []byte("cancel")}}}
+		record := &kgo.Record{
+			Key: []byte(key), Value: []byte("cancel"),
+			Headers: []kgo.RecordHeader{{Key: "wc-op", Value: []byte("cancel")}},
+		}
 		if !l.produce(ctx, record) {
 			return
 		}

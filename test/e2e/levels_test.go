@@ -23,7 +23,8 @@ func written(n topics.Names) []string {
 // read_committed reader sees must be what the markers in the log say, no
 // transaction may be left open, and every turn must be there whole (C10, C11).
 func levels(t *testing.T, brokers []string, prefix string) (committed map[string][]*kgo.Record, aborted int,
-	found []string) {
+	found []string,
+) {
 	t.Helper()
 	names := topics.Names{Prefix: prefix}
 	committed = map[string][]*kgo.Record{}

@@ -35,8 +35,10 @@ func TestMeasureRestart(t *testing.T) {
 
 func measureRestart(t *testing.T, name string, n *process, brokers []string, prefix, store string) {
 	n.ready(time.Minute)
-	figures := map[string]any{"pending": pendingCount(), "partitions": 4,
-		"empty_rss_bytes": n.metric("process_resident_memory_bytes")}
+	figures := map[string]any{
+		"pending": pendingCount(), "partitions": 4,
+		"empty_rss_bytes": n.metric("process_resident_memory_bytes"),
+	}
 	fill(t, brokers, prefix, pendingCount(), n)
 	figures["pending_rss_bytes"], figures["pending_heap_bytes"] = n.metric("process_resident_memory_bytes"),
 		n.metric("go_memstats_heap_inuse_bytes")

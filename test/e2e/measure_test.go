@@ -200,8 +200,10 @@ func (p *pulse) write(ctx context.Context, perSecond int) {
 			_, _ = crand.Read(payload)
 			p.cl.Produce(context.Background(), &kgo.Record{
 				Key: fmt.Appendf(nil, "%s-%d", run, p.sent), Value: payload,
-				Headers: []kgo.RecordHeader{{Key: "wc-fire-at",
-					Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10)}},
+				Headers: []kgo.RecordHeader{{
+					Key:   "wc-fire-at",
+					Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10),
+				}},
 			}, nil)
 		}
 	}

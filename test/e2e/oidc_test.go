@@ -27,8 +27,10 @@ func TestOIDCSettings(t *testing.T) {
 		"auth.oidc.algorithms=ES256",
 		"--set", "auth.oidc.tenant_claim=org", "--set", "auth.oidc.role_claim=may")
 	bearer := func(change map[string]any) string {
-		claims := map[string]any{"iss": issuer, "aud": "clock", "sub": "svc", "org": "acme", "may": []string{"writer"},
-			"exp": time.Now().Add(time.Hour).Unix()}
+		claims := map[string]any{
+			"iss": issuer, "aud": "clock", "sub": "svc", "org": "acme", "may": []string{"writer"},
+			"exp": time.Now().Add(time.Hour).Unix(),
+		}
 		for name, value := range change {
 			claims[name] = value
 		}
@@ -74,7 +76,9 @@ func newIssuer(t *testing.T, key *ecdsa.PrivateKey) string {
 		"issuer": s.URL, "jwks_uri": s.URL + "/keys", "authorization_endpoint": s.URL,
 		"token_endpoint": s.URL, "id_token_signing_alg_values_supported": []string{"RS256", "ES256"},
 	})
-	send("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "k1", Algorithm: "ES256",
-		Use: "sig"}}})
+	send("/keys", jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
+		Key: key.Public(), KeyID: "k1", Algorithm: "ES256",
+		Use: "sig",
+	}}})
 	return s.URL
 }

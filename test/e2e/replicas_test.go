@@ -91,8 +91,10 @@ func createOn(t *testing.T, cl *kgo.Client, topic string, brokers ...int32) {
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, -1, -1
 	rt.ReplicaAssignment = []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Partition: 0, Replicas: brokers}}
-	rt.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "message.timestamp.type",
-		Value: kmsg.StringPtr("LogAppendTime")}}
+	rt.Configs = []kmsg.CreateTopicsRequestTopicConfig{{
+		Name:  "message.timestamp.type",
+		Value: kmsg.StringPtr("LogAppendTime"),
+	}}
 	req.Topics = append(req.Topics, rt)
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {

@@ -40,8 +40,10 @@ func (l *load) verify(brokers []string, prefix string) (found []string) {
 	defer h.Close()
 	// Nothing was due in the last seconds (Unread), but owners write down now and then
 	// how far they are, and topics are not read at one instant.
-	r, err := check.Verify(h, check.Options{Zones: zones, End: end.UnixMilli(), Unread: 5 * time.Second,
-		Grace: 5 * time.Second, Acks: l.acks})
+	r, err := check.Verify(h, check.Options{
+		Zones: zones, End: end.UnixMilli(), Unread: 5 * time.Second,
+		Grace: 5 * time.Second, Acks: l.acks,
+	})
 	if err != nil {
 		l.t.Fatal(err)
 	}

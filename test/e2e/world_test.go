@@ -47,8 +47,10 @@ func newDevWorld(t *testing.T, more ...string) *world {
 	t.Helper()
 	kafka := freeAddr(t)
 	args := append([]string{"dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data")}, more...)
-	w := &world{name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4,
-		node: start(t, "dev", args...)}
+	w := &world{
+		name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4,
+		node: start(t, "dev", args...),
+	}
 	w.flags = []string{"--brokers", kafka, "--url", "http://" + w.node.http}
 	w.node.ready(60 * time.Second)
 	return w
@@ -277,8 +279,10 @@ func types(events []topics.Event) []string {
 // producer writes records where it is told to.
 func (w *world) producer(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(w.brokers...),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0)}, opts...)...)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(w.brokers...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,8 +292,10 @@ func (w *world) producer(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 
 // command is a record on commands, on the partition its key belongs to.
 func (w *world) command(key, value string, headers ...string) *kgo.Record {
-	r := &kgo.Record{Topic: w.topic("commands"), Key: []byte(key), Value: []byte(value),
-		Partition: topics.Partition([]byte(key), w.partitions)}
+	r := &kgo.Record{
+		Topic: w.topic("commands"), Key: []byte(key), Value: []byte(value),
+		Partition: topics.Partition([]byte(key), w.partitions),
+	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headers[i], Value: []byte(headers[i+1])})
 	}

@@ -45,8 +45,10 @@ func find(dir string) ([]Client, error) {
 		script{
 			name: "java",
 			// Short-lived: the second compiler would never pay for itself.
-			command: []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars + "/*",
-				program("Client.java")},
+			command: []string{
+				"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars + "/*",
+				program("Client.java"),
+			},
 		},
 	}, nil
 }

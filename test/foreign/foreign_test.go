@@ -49,10 +49,16 @@ func samples(topic string) []Record {
 		{Key: []byte("binary"), Value: everyByte},
 		{Key: []byte("lines"), Value: []byte("one\ntwo\r\n\n")},
 		{Key: []byte("ключ/鍵"), Value: []byte("Größe ☃")},
-		{Key: []byte("headers"), Value: []byte("v"), Headers: []Header{{"wc-delay", []byte("7m")},
-			{"note", []byte("a=b, c=d")}, {"empty", []byte{}}, {"größe", []byte("ü")}}},
-		{Key: []byte("same header twice"), Value: []byte("v"),
-			Headers: []Header{{"twice", []byte("1")}, {"twice", []byte("2")}}},
+		{Key: []byte("headers"), Value: []byte("v"), Headers: []Header{
+			{"wc-delay", []byte("7m")},
+			{"note", []byte("a=b, c=d")},
+			{"empty", []byte{}},
+			{"größe", []byte("ü")},
+		}},
+		{
+			Key: []byte("same header twice"), Value: []byte("v"),
+			Headers: []Header{{"twice", []byte("1")}, {"twice", []byte("2")}},
+		},
 		{Key: []byte("null with headers"), Value: nil, Headers: []Header{{"wc-op", []byte("cancel")}}},
 	}
 }

@@ -107,8 +107,10 @@ func kcatRecord(line []byte) (Record, error) {
 	if len(j.Headers)%2 != 0 {
 		return Record{}, fmt.Errorf("%d headers' names and values", len(j.Headers))
 	}
-	r := Record{Topic: j.Topic, Partition: j.Partition, Offset: j.Offset, Timestamp: j.Ts, Key: toLatin1(j.Key),
-		Value: toLatin1(j.Payload)}
+	r := Record{
+		Topic: j.Topic, Partition: j.Partition, Offset: j.Offset, Timestamp: j.Ts, Key: toLatin1(j.Key),
+		Value: toLatin1(j.Payload),
+	}
 	for i := 0; i < len(j.Headers); i += 2 {
 		r.Headers = append(r.Headers, Header{Key: string(toLatin1(j.Headers[i])), Value: toLatin1(j.Headers[i+1])})
 	}

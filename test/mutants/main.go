@@ -112,8 +112,10 @@ func runAll(ctx context.Context, root string, mutants []mutant, files map[string
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{root: root, dir: dir, overlay: overlay, binaries: map[string]string{},
-		normal: map[killer]time.Duration{}}
+	r := &runner{
+		root: root, dir: dir, overlay: overlay, binaries: map[string]string{},
+		normal: map[killer]time.Duration{},
+	}
 	p := newProgress()
 	if err := r.baseline(ctx, killersOf(mutants), p.baseline); err != nil {
 		return nil, err

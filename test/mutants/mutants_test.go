@@ -176,12 +176,16 @@ func TestJudge(t *testing.T) {
 		{"all passed", "PASS\n", false, "", "", false},
 		{"nothing ran", "testing: warning: no tests to run\nPASS\n", false, "", "", true},
 		{"a test failed", "--- FAIL: TestA (0.01s)\n    a_test.go:1: x\nFAIL\n", true, "failed", "TestA", false},
-		{"a subtest failed",
+		{
+			"a subtest failed",
 			"--- FAIL: TestA (0.01s)\n    --- FAIL: TestA/x (0s)\n        --- FAIL: TestA/x/y (0s)\nFAIL\n", true,
-			"failed", "TestA/x/y", false},
+			"failed", "TestA/x/y", false,
+		},
 		{"a goroutine panicked", "panic: no\n\ngoroutine 7 [running]:\n", true, "panicked", "TestA", false},
-		{"it never ended", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA/x (1s)\n", true,
-			"took too long", "TestA/x", false},
+		{
+			"it never ended", "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA/x (1s)\n", true,
+			"took too long", "TestA/x", false,
+		},
 		{"it ended without a word", "signal: killed\n", true, "", "", true},
 	} {
 		o := outcome{text: []byte(c.text)}

@@ -20,7 +20,10 @@ import (
 // as long as the tests. Each mutant is a copy of its function with the change
 // in it, and the function begins by calling the copy, if it is its turn:
 //
-//	func (i *inputBarrier) reached() bool {if mutantUnderTest == "barrier-end-minus-1" { return i.reached_mutant7() }; return i.at >= i.end }
+//	func (i *inputBarrier) reached() bool {
+//		if mutantUnderTest == "barrier-end-minus-1" { return i.reached_mutant7() }
+//		return i.at >= i.end
+//	}
 //
 //	//line barrier-end-minus-1:1
 //	func (i *inputBarrier) reached_mutant7() bool { return i.at >= i.end-1 }
