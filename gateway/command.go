@@ -223,8 +223,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (r
 
 // matched is the revision of a trigger, as it was read, if If-Match allows it.
 func matched(header string, st *trigger.State, err error) (int64, error) {
-	p := &problem.Problem{}
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem.Problem](err); ok && p.Status == http.StatusNotFound {
 		return 0, preconditionFailed("the trigger does not exist")
 	}
 	if err != nil {
