@@ -41,8 +41,14 @@ func (t *life) find(at location) int {
 
 // unfounded is an event that names a command which is not there.
 func (t *life) unfounded(e *event, at location) {
-	if int(at.partition) >= len(t.v.parts) || at.offset < t.v.parts[at.partition].from || !t.part.begun ||
-		t.isStray(at) {
+	if int(at.partition) < len(t.v.parts) && at.offset < t.v.parts[at.partition].from {
+		// Commands begin later than events do: the log's beginning was compacted away.
+		t.loosen()
+		t.known = false
+		t.follow(e, nil)
+		return
+	}
+	if int(at.partition) >= len(t.v.parts) || !t.part.begun || t.isStray(at) {
 		t.follow(e, nil)
 		return
 	}
@@ -111,6 +117,10 @@ func (t *life) apply(c *command, e *event) {
 	}
 	if restored && t.known { // a register says all there is to know, but for what an earlier life left
 		t.decided = 0
+		if e.kind == evReplaced && t.when.kind == whenSeries && t.when.start == "" {
+			t.plan.open = true // its phase is of a register that is not there
+			t.w.skip("series whose phase is older than the log, until their next life")
+		}
 	}
 	if e.kind != evRejected && e.kind != evDuplicate {
 		t.newest = max(t.newest, c.appended)

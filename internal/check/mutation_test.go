@@ -343,3 +343,26 @@ func renumber(b []byte) []byte {
 	n, _ := strconv.Atoi(s[from:to])
 	return []byte(s[:from] + strconv.Itoa(n-1) + s[to:])
 }
+
+// TestCommandsBeginLater: compaction may take the first commands of a log, so
+// that it begins later than its events do. What those were is not judged.
+func TestCommandsBeginLater(t *testing.T) {
+	h, end := story(t)
+	for _, share := range []int{4, 2} {
+		tp := record(t, h)
+		for _, r := range tp.files {
+			if r.Topic == tp.prefix+"commands" {
+				r.records = r.records[len(r.records)/share:]
+				r.Start = r.records[0].Offset
+			}
+		}
+		o := check.Options{Zones: zones(), End: end, Unread: -1}
+		report, err := check.Verify(tp.history(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range report.Violations {
+			t.Errorf("without the first 1/%d: %s", share, report.Violations[i].String())
+		}
+	}
+}
