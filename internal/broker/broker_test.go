@@ -49,7 +49,10 @@ func client(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(b.Addrs()...),
 		kgo.MetadataMinAge(10 * time.Millisecond),
-		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }),
+		// Long enough in all for a broker that restarts on a busy machine.
+		kgo.RetryBackoffFn(func(n int) time.Duration {
+			return min(time.Duration(n)*5*time.Millisecond, 250*time.Millisecond)
+		}),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}, opts...)...)
