@@ -16,7 +16,9 @@ import (
 )
 
 // ownership is one partition as long as the group says it is ours: opened,
-// run, and opened again after every failure.
+// run, and opened again after every failure. The group only hints at who should
+// own what. The owner is whoever initialised the partition's transactional id
+// last: the brokers fence every other one.
 type ownership struct {
 	cancel context.CancelFunc
 	over   chan struct{} // closed when no turn of it comes any more

@@ -95,7 +95,7 @@ func (s *Server) Close() {
 	s.kafka.Close()
 }
 
-// Router answers for any partition; the console and other doors use it.
+// Router reads triggers of any partition, from this process or from its owner.
 func (s *Server) Router() *peer.Router { return s.router }
 
 // InternalHandler is what other instances ask; it belongs on internal.listen.

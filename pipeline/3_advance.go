@@ -5,7 +5,7 @@ import (
 )
 
 // advance moves the hand to the newest time the read barrier has passed and
-// takes a turn's worth of what is due, fairly (ready.go). What this turn's own
+// takes a turn's worth of what is due, fairly (package fair). What this turn's own
 // commands armed is in the wheel already.
 func (p *Partition) advance(t *turn, in input) fair.Taken {
 	p.step(StepAdvance)

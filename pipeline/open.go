@@ -20,14 +20,17 @@ import (
 
 // Open makes a partition ready to turn:
 //
-//  1. open the store; begin an empty one if it is damaged
-//  2. InitProducerID: fences the old owner and aborts its transaction; end
+//  1. ask how the last transaction ended, before InitProducerID makes the
+//     coordinator forget it
+//  2. ask the group whether the partition is still ours
+//  3. open the store; begin an empty one if it is damaged
+//  4. InitProducerID: fences the old owner and aborts its transaction; end
 //     what Kafka has left open of it (package dangling)
-//  3. commit a nonce to topic state: whatever lies before it is final, and
+//  5. commit a nonce to topic state: whatever lies before it is final, and
 //     the broker's time is known
-//  4. wipe the store if it is too old, or of another partition or topic
-//  5. read topic state from the stored position until the nonce
-//  6. fill the wheel; go on reading commands where progress says
+//  6. wipe the store if it is too old, or of another partition or topic
+//  7. read topic state from the stored position until the nonce
+//  8. fill the wheel; go on reading commands where progress says
 //
 // warm is a store that a standby of this process has left open; nil: there is none.
 func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statestore.Store) (*Partition, error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Partition turns the hand of one partition. One transactional producer, so
-// one transaction per turn; one goroutine, so no lock below but for readers.
+// Partition runs one partition. It has one transactional producer, so each turn
+// is one transaction, and one goroutine, so there is no lock below but for readers.
 type Partition struct {
 	opts    *Process
 	id      int32
@@ -35,7 +35,7 @@ type Partition struct {
 
 	progress  topics.Progress // as committed
 	guard     topics.Guard    // as committed
-	guarded   int64           // where that stands, or right behind it
+	guarded   int64           // offset of that record in topic state, or one past it
 	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
 	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
 	announced bool            // progress names us as owner
@@ -48,7 +48,7 @@ type Partition struct {
 	channels  map[string]bool // channels in use
 	unknown   unknowns        // keys that are remembered though nothing is known of them
 
-	oldest  trigger.Instant // when the oldest done record ends, as of looked
+	oldest  trigger.Instant // when the oldest done record ends, as of checked
 	checked time.Time
 
 	dueTopics *output.Topics
@@ -94,7 +94,7 @@ type turn struct {
 	traced    traced
 }
 
-// turns turns until ctx ends or something fails; the caller opens again.
+// turns runs turns until ctx ends or something fails; the caller opens again.
 func (p *Partition) turns(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.turn(ctx); err != nil {
@@ -133,7 +133,8 @@ func (p *Partition) turn(ctx context.Context) error {
 	return nil
 }
 
-// decide is the middle of the turn: no waiting, and nothing seen outside.
+// decide is the middle of the turn: it waits for nothing, and no reader of
+// committed records sees anything of it before commit.
 func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.apply(ctx, t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
 		return fmt.Errorf("apply: %w", err)
@@ -143,7 +144,7 @@ func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.emit(ctx, t, due); err != nil { // 4_emit.go     re-checks state, encodes due events
 		return fmt.Errorf("emit: %w", err)
 	}
-	if err := p.replanSome(ctx, t); err != nil { // control.go    after a tz update or a calendar's edit
+	if err := p.replanSome(ctx, t); err != nil { // replan.go     after a tz update or a calendar's edit
 		return fmt.Errorf("replan: %w", err)
 	}
 	evicted, err := p.forgetUnknown(t)

@@ -8,6 +8,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// To add a field, begin at 1_commands_table.go.
+
 // field is a field of a command, by its place in fieldTable. Scalars come
 // first, so that their texts are an array.
 type field uint8

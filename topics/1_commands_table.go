@@ -9,8 +9,18 @@ import (
 // This is the one table of a command's fields. Whoever needs to know them asks it:
 // the decoder of both spellings, the hash of a register's content, those who spell
 // what a trigger has (PATCH, GET, apply), /openapi.json, /docs and the flags of the
-// command line. A new field of a register is a row here, a field of the state
-// message (2_state.go), and their tests.
+// command line.
+//
+// A new field of a register needs
+//
+//   - a constant in 1_commands_fields.go, and a row here
+//   - a field of trigger.Spec (trigger/spec.go)
+//   - a field of the state message: schemas/waterclock/v1/state.proto, 2_state.go and
+//     2_spec_decode.go; then `make generate`
+//   - a property in schemas/command.schema.json, with its pattern and bounds
+//   - if it goes out with due events: 3_due.go, 3_due_decode.go, 6_rejected.go
+//
+// Tests fail until all of it is there.
 
 // fieldDef is a row: a field as the contract has it. A field with an owner stands in
 // that object instead of at the top.

@@ -116,8 +116,8 @@ revision, or it has already fired; 5 something is lost, or would be.`,
 	return root
 }
 
-// strictHelp makes of cobra's own verbs ones that refuse what is not there,
-// as ours do.
+// strictHelp makes cobra's own help and completion refuse arguments that they do
+// not know, as our subcommands do.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -161,7 +161,7 @@ func parent(use, short string, below ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// onlyVerbs refuses what is no verb below.
+// onlyVerbs refuses an unknown subcommand.
 func onlyVerbs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -1,0 +1,116 @@
+package trigger
+
+import "slices"
+
+// cancel ends a trigger, or says that it came too late and where it fired.
+func (d *decision) cancel(c *Command) *Error {
+	s := d.s
+	if s == nil || s.Status == Unknown || s.Status == Erased {
+		d.keepCancel(c)
+		return nil
+	}
+	switch s.Status {
+	case Cancelled:
+		return d.duplicate("already cancelled")
+	case Fired, Failed, Expired:
+		d.tooLate(s.Status, "")
+		d.out.Changed = true
+	case InFlight:
+		flying := s.flying()
+		d.endBy(c)
+		s.Revision++
+		d.tooLate(InFlight, flying)
+	default:
+		next, others := s.planned()
+		d.endBy(c)
+		s.Revision++
+		d.addFact(Fact{
+			Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
+			Tags: s.Spec.Tags,
+		})
+		d.addDroppedFacts(others, "cancelled")
+	}
+	return nil
+}
+
+// planned is what will go out next of the plan, or else the first that was
+// snoozed, and the others that were.
+func (s *State) planned() (next Live, others []Live) {
+	if s.Series.At != 0 {
+		next = Live{Occurrence: s.Series.Occurrence, Nominal: s.Series.At, Local: s.Series.Local}
+	}
+	for _, l := range s.Live {
+		switch {
+		case l.Kind != LiveSnoozed:
+		case next.Nominal == 0:
+			next = l
+		default:
+			others = append(others, l)
+		}
+	}
+	return next, others
+}
+
+// addDroppedFacts tells of snoozes that will not come.
+func (d *decision) addDroppedFacts(dropped []Live, reason string) {
+	for i := range dropped {
+		d.addFact(Fact{Type: Skipped, Reason: reason, Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
+	}
+}
+
+// flying is the occurrence of a one-shot that went out last and is still open.
+func (s *State) flying() (occurrence string) {
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind == LiveInFlight || l.Kind == LiveRetry {
+			occurrence = l.Occurrence
+		}
+	}
+	return occurrence
+}
+
+// endBy ends a life by a cancel and keeps where the cancel stood in place of
+// where the life began, which nothing asks for any more: what comes after it
+// from the same partition is in the order of that log, whatever clocks say.
+func (d *decision) endBy(c *Command) {
+	d.end(Cancelled)
+	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
+}
+
+// keepCancel keeps the cancel of a key we do not know for the horizon, so
+// that a register on its way from another partition stays cancelled.
+func (d *decision) keepCancel(c *Command) {
+	if d.s == nil {
+		d.s = &State{Key: c.Key, Status: Unknown, CreatedAt: c.From.Append}
+	}
+	d.s.ForgetAt = d.now.Add(d.m.Horizon)
+	d.s.UpdatedAt = c.From.Append
+	if !d.s.endedAfter(c) {
+		d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
+	}
+	d.addFact(Fact{Type: CancelTooLate, Reason: "unknown"})
+}
+
+// endedAfter says that a cancel or an erase was applied that was appended after
+// c: what stands behind c in its log may lie before that one.
+func (s *State) endedAfter(c *Command) bool {
+	return s != nil && s.cancelled() && s.LastAppend > c.From.Append
+}
+
+// tooLate tells where an occurrence went, or else the last one.
+func (d *decision) tooLate(was Status, occurrence string) {
+	f := Fact{Type: CancelTooLate, Reason: tooLateReasons[was]}
+	if n := len(d.s.Done); n > 0 {
+		last := &d.s.Done[n-1]
+		if i := slices.IndexFunc(d.s.Done, func(f Firing) bool { return f.Occurrence == occurrence }); i >= 0 {
+			last = &d.s.Done[i]
+		}
+		f.DueTopic, f.DuePart, f.HasDue = last.Topic, last.Partition, true
+		f.Occurrence, f.Scheduled = last.Occurrence, last.Nominal
+	}
+	d.addFact(f)
+}
+
+var tooLateReasons = map[Status]string{
+	Fired: "already_fired", InFlight: "in_flight", Failed: "failed",
+	Expired: "expired",
+}

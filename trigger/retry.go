@@ -1,0 +1,54 @@
+package trigger
+
+import "time"
+
+// retry plans the next attempt of an occurrence, after what the receipt asks
+// for or the channel's profile; past the profile it has failed.
+func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
+	profile := d.profile(l)
+	if l.Attempt > len(profile) {
+		d.addFactOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
+		d.deadLetter(l, reason, "no attempt is left")
+		if d.endsNow() && !d.s.Recurring() {
+			d.end(Failed)
+			d.addFact(Fact{Type: FailedFact})
+		}
+		return
+	}
+	if after <= 0 {
+		after = profile[l.Attempt-1]
+	}
+	l.Attempt++
+	l.Kind, l.Due = LiveRetry, from.Add(after)
+	d.addLive(*l)
+	d.addFactOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
+}
+
+func (d *decision) profile(l *Live) []time.Duration {
+	spec := d.content(l)
+	if spec.Callback != nil && spec.Callback.Retry != nil { // an empty list asks for one attempt
+		return spec.Callback.Retry
+	}
+	return d.m.Channel(spec.Channel).Retry
+}
+
+// deadLetter sends an occurrence to the dead letters.
+func (d *decision) deadLetter(l *Live, code, detail string) {
+	f := d.dueEvent(l)
+	f.Fired = d.sentAt(l)
+	d.out.Dead = append(d.out.Dead, DeadLetter{Fire: f, Code: code, Detail: detail})
+	d.addFactOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
+}
+
+// sentAt is when the attempt in flight went out, by its time-out; 0 where there
+// is none, or receipt_timeout has been changed since so that it cannot be.
+func (d *decision) sentAt(l *Live) Instant {
+	if l.Kind != LiveInFlight {
+		return 0
+	}
+	at := l.Due - Instant(d.m.Channel(d.content(l).Channel).ReceiptTimeout.Milliseconds())
+	if at < l.Nominal || at > d.now {
+		return 0
+	}
+	return at
+}
