@@ -395,6 +395,17 @@ func contractViews(w *world) []contractRow {
 			{name: "read", path: "/v1/calendars/holidays", status: 200, wants: []string{"name=holidays"}},
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
 		}},
+		{"DELETE /v1/calendars/{name}", []contractCall{
+			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
+			{name: "a writer's key", path: "/v1/calendars/holidays", headers: as("blue"), status: 403},
+			{
+				name: "deleted", path: "/v1/calendars/holidays", status: 200, wants: []string{"name=holidays"},
+			},
+			{
+				name: "no longer there", path: "/v1/calendars/holidays", status: 404,
+				wants: []string{"code=not_found"},
+			},
+		}},
 		{"POST /api/reminders", []contractCall{
 			{
 				name: "new", path: "/api/reminders",
