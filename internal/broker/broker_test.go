@@ -51,7 +51,7 @@ func client(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
 		kgo.MetadataMinAge(10 * time.Millisecond),
 		// Long enough in all for a broker that restarts on a busy machine.
 		kgo.RetryBackoffFn(func(n int) time.Duration {
-			return min(time.Duration(n)*5*time.Millisecond, 250*time.Millisecond)
+			return min(time.Duration(n)*5*time.Millisecond, 50*time.Millisecond)
 		}),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
