@@ -9,17 +9,16 @@ import (
 // checks holds what docs/SEMANTICS.md promises of every step, whatever the inputs, and
 // the memory of what went out that it needs.
 type checks struct {
-	sent      map[sentID]Instant
-	replanned map[sentID]int // how often a postponed receipt asked for the same attempt again
-	seq       map[Key]int64
-	rev       map[Key]int64
+	sent map[sentID]Instant
+	seq  map[Key]int64
+	rev  map[Key]int64
 }
 
 // sentID is what there must be exactly one due event of (docs/formats/due.md).
 type sentID struct {
-	key     Key
-	id      string
-	attempt int
+	key                Key
+	id                 string
+	attempt, postponed int
 }
 
 // stepInput is what was fed: one of the three.
@@ -44,7 +43,7 @@ func (in stepInput) String() string {
 }
 
 func newChecks() checks {
-	return checks{map[sentID]Instant{}, map[sentID]int{}, map[Key]int64{}, map[Key]int64{}}
+	return checks{map[sentID]Instant{}, map[Key]int64{}, map[Key]int64{}}
 }
 
 // forget drops what was known of a key whose horizon has passed: seq, revision
@@ -55,20 +54,12 @@ func (c *checks) forget(k Key) {
 			delete(c.sent, id)
 		}
 	}
-	for id := range c.replanned {
-		if id.key == k {
-			delete(c.replanned, id)
-		}
-	}
 	delete(c.seq, k)
 	delete(c.rev, k)
 }
 
 // step checks one step; s is the state before it.
 func (c *checks) step(m *Machine, in stepInput, s *State, out Outcome) error {
-	if in.receipt != nil && in.receipt.Outcome == ReceiptPostponed {
-		c.postponed(in)
-	}
 	return errors.Join(
 		c.numbers(in.key, s, out),
 		c.fires(m, in, s, out),
@@ -79,18 +70,6 @@ func (c *checks) step(m *Machine, in stepInput, s *State, out Outcome) error {
 		statusOf(out.State),
 		factsOf(out),
 	)
-}
-
-func (c *checks) postponed(in stepInput) {
-	id := sentID{in.key, DueID(in.key, in.receipt.Occurrence, in.receipt.Step), in.receipt.Attempt}
-	c.replanned[id]++
-	if in.receipt.Attempt == 0 { // the attempt in flight
-		for sent := range c.sent {
-			if sent.id == id.id {
-				c.replanned[sent]++
-			}
-		}
-	}
 }
 
 // numbers: seq is gap-free and counts facts; revision never falls and rises by
@@ -118,15 +97,16 @@ func (c *checks) numbers(k Key, s *State, out Outcome) error {
 	return nil
 }
 
-// fires: no ce_id and attempt twice, never before its time.
+// fires: no ce_id, attempt and postponement twice, never before its time.
 func (c *checks) fires(m *Machine, in stepInput, s *State, out Outcome) error {
 	for i := range out.Fires {
 		f := &out.Fires[i]
-		id := sentID{in.key, f.ID(), f.Attempt}
+		id := sentID{in.key, f.ID(), f.Attempt, f.Postponed}
 		if at, ok := c.sent[id]; ok {
-			if c.replanned[id]--; c.replanned[id] < 0 {
-				return fmt.Errorf("%s attempt %d fires again; it fired at %v", f.ID(), f.Attempt, at)
-			}
+			return fmt.Errorf("%s attempt %d.%d fires again; it fired at %v", f.ID(), f.Attempt, f.Postponed, at)
+		}
+		if by := m.Channel(f.Channel); by.Receipts != (f.ReceiptBy != 0) {
+			return fmt.Errorf("%s on channel %s waits for a receipt by %v", f.ID(), f.Channel, f.ReceiptBy)
 		}
 		c.sent[id] = in.now
 		if f.Fired != in.now || f.Nominal > in.now {
@@ -150,7 +130,7 @@ func (c *checks) fires(m *Machine, in stepInput, s *State, out Outcome) error {
 // nothing, if that never went or is not known.
 func (c *checks) dead(in stepInput, out Outcome) error {
 	for _, d := range out.Dead {
-		sent, ok := c.sent[sentID{in.key, d.Fire.ID(), d.Fire.Attempt}]
+		sent, ok := c.sent[sentID{in.key, d.Fire.ID(), d.Fire.Attempt, d.Fire.Postponed}]
 		known := ok && d.Code != "overrun" && d.Code != "due_topic"
 		if f := d.Fire.Fired; f != 0 && (!ok || f != sent) || f == 0 && known {
 			return fmt.Errorf("%s attempt %d died as if fired at %v; it fired at %v", d.Fire.ID(), d.Fire.Attempt, f,
@@ -190,6 +170,8 @@ func (c *checks) bounds(s *State) error {
 		return fmt.Errorf("%d idempotency keys", len(s.Keys))
 	case len(s.Done) > keepFirings:
 		return fmt.Errorf("%d firings", len(s.Done))
+	case len(s.Redriven) > keepRedrives:
+		return fmt.Errorf("%d redrives", len(s.Redriven))
 	}
 	return nil
 }

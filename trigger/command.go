@@ -54,6 +54,7 @@ type Command struct {
 	From Origin
 
 	Spec *Spec // register: all of it; reschedule: When alone
+	Dead *Fire // redrive: the due event that could not be delivered
 	Hash Hash  // content of a register (docs/SEMANTICS.md)
 
 	Patch bool // register: made of the trigger as it is; what it does not change goes on

@@ -86,6 +86,8 @@ type Fire struct {
 	Local      string
 	Expires    Instant
 	Channel    string
+	ReceiptBy  Instant // when the engine stops waiting for a receipt; 0: it waits for none
+	Postponed  int     // how often it was postponed before
 }
 
 // ID is the ce_id: the same for every copy, attempt and retry.

@@ -155,8 +155,11 @@ func (d *decision) content(l *Live) *Spec {
 func (d *decision) emit(l *Live) *Fact {
 	f := d.dueEvent(l)
 	f.Fired = d.now
-	d.out.Fires = append(d.out.Fires, f)
 	spec, ch := f.Spec, d.m.Channel(f.Channel)
+	if ch.Receipts {
+		f.ReceiptBy = d.now.Add(ch.ReceiptTimeout)
+	}
+	d.out.Fires = append(d.out.Fires, f)
 	wanted := l.Due
 	if l.Kind != LiveRetry { // Due has moved where its topic did not take it
 		wanted = d.wanted(l)
@@ -166,6 +169,7 @@ func (d *decision) emit(l *Live) *Fact {
 	d.keepFiring(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	if ch.Receipts {
 		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
+		l.FirstSent = cmp.Or(l.FirstSent, d.now)
 		d.addLive(*l)
 	}
 	d.statusOfFired(ch)
@@ -181,7 +185,7 @@ func (d *decision) dueEvent(l *Live) Fire {
 	f := Fire{
 		Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt,
 		Revision: cmp.Or(l.Revision, d.s.Revision),
-		Nominal:  l.Nominal, Local: l.Local, Channel: spec.Channel,
+		Nominal:  l.Nominal, Local: l.Local, Channel: spec.Channel, Postponed: l.Postponed,
 	}
 	if spec.Expires > 0 {
 		f.Expires = d.wanted(l).Add(spec.Expires)

@@ -24,7 +24,7 @@ func TestLife(t *testing.T) {
 func (s *story) begin(t testing.TB) {
 	s.w = newWorld(t, instant("2026-03-02T09:00:00Z"))
 	s.w.observe = s.print
-	s.receivable = map[Key]*Fire{}
+	s.receivable, s.dead = map[Key]*Fire{}, map[Key]*Fire{}
 }
 
 // print says what a step did: a line a fact, a due event, a refusal; then the
@@ -33,6 +33,10 @@ func (s *story) print(at Instant, st *State, out Outcome) {
 	for i := range out.Fires {
 		f := out.Fires[i]
 		s.receivable[f.Key] = &f
+	}
+	for i := range out.Dead {
+		f := carried(out.Dead[i].Fire)
+		s.dead[f.Key] = &f
 	}
 	if s.sum != nil {
 		s.sum.add(st, out)
@@ -140,6 +144,7 @@ func fireLine(word string, f *Fire) string {
 	var b line
 	b.add("%s %s", word, f.ID())
 	b.add("attempt=%d", f.Attempt)
+	b.addIf(f.Postponed > 0, "postponed=%d", f.Postponed)
 	b.add("r%d", f.Revision)
 	b.add("at=%s", text(f.Nominal))
 	b.addIf(f.Local != "", "local=%s", f.Local)

@@ -3,7 +3,6 @@ package trigger
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // ReasonNoReceipts is the reason of a receipt on a channel without receipts:
@@ -38,7 +37,8 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 
 // receivable finds the occurrence a receipt decides, -1 if it is too late to.
 // Good news of any attempt counts as long as the occurrence is open, be it
-// between two attempts; other news only of the attempt in flight.
+// between two attempts; other news only of the emission in flight, which the
+// attempt and the count of postponements tell apart.
 func (s *State) receivable(r *Receipt) int {
 	return slices.IndexFunc(s.Live, func(l Live) bool {
 		switch {
@@ -47,7 +47,8 @@ func (s *State) receivable(r *Receipt) int {
 		case r.good():
 			return l.Kind == LiveInFlight || l.Kind == LiveRetry
 		}
-		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt == l.Attempt)
+		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt == l.Attempt) &&
+			(r.Postponed < 0 || r.Postponed == l.Postponed)
 	})
 }
 
@@ -67,10 +68,10 @@ func receiptFact(r *Receipt) Fact {
 }
 
 // addReceiptFact tells what was said of l; without an attempt it is the one in flight.
-func (d *decision) addReceiptFact(l *Live, r *Receipt) {
+func (d *decision) addReceiptFact(l *Live, r *Receipt) *Fact {
 	f := receiptFact(r)
 	f.Attempt = cmp.Or(r.Attempt, l.Attempt)
-	d.ofContent(l, d.addFact(f))
+	return d.ofContent(l, d.addFact(f))
 }
 
 func (d *decision) receive(i int, r *Receipt) {
@@ -84,10 +85,7 @@ func (d *decision) receive(i int, r *Receipt) {
 		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)
 		d.deriveStatusUnlessEnded()
 	case ReceiptPostponed:
-		l.Kind, l.Due = LiveRetry, r.At.Add(max(r.RetryAfter, time.Second))
-		d.addLive(l)
-		d.deriveStatus()
-		d.addReceiptFact(&l, r)
+		d.postpone(&l, r)
 	case ReceiptFailed:
 		d.addReceiptFact(&l, r)
 		d.deadLetter(&l, r.Code, r.Detail)

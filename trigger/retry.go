@@ -6,7 +6,7 @@ import "time"
 // for or the channel's profile; past the profile it has failed.
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
-	if l.Attempt > len(profile) {
+	if l.Attempt-l.AttemptsBefore > len(profile) {
 		d.addFactOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
 		d.deadLetter(l, reason, "no attempt is left")
 		if d.endsNow() && !d.s.Recurring() {
@@ -16,7 +16,7 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 		return
 	}
 	if after <= 0 {
-		after = profile[l.Attempt-1]
+		after = profile[l.Attempt-l.AttemptsBefore-1]
 	}
 	l.Attempt++
 	l.Kind, l.Due = LiveRetry, from.Add(after)

@@ -13,16 +13,20 @@ type script struct {
 	b     []byte
 	w     *world
 	fires map[Key][]Fire // what receipts may be about
+	dead  map[Key][]Fire // what may be redriven
 	zones bool           // let rezone and edits of zones in
 }
 
 // run plays the script to its end.
 func (p *script) run() {
-	p.fires = map[Key][]Fire{}
+	p.fires, p.dead = map[Key][]Fire{}, map[Key][]Fire{}
 	observe := p.w.observe
 	p.w.observe = func(at Instant, s *State, out Outcome) {
 		for _, f := range out.Fires {
 			p.fires[f.Key] = append(p.fires[f.Key], f)
+		}
+		for _, d := range out.Dead {
+			p.dead[d.Fire.Key] = append(p.dead[d.Fire.Key], carried(d.Fire))
 		}
 		observe(at, s, out)
 	}
@@ -187,23 +191,49 @@ func (p *script) change() {
 			c.Occurrence = fires[len(fires)-1].Occurrence
 		}
 	case OpRedrive:
-		c.Spec = &Spec{Channel: "push"}
+		c.Dead = p.deadLetter(c.Key)
 	}
 	p.conditions(c)
 	p.w.command(c)
+}
+
+// deadLetter is one of a trigger's, or of one that we never knew.
+func (p *script) deadLetter(k Key) *Fire {
+	if dead := p.dead[k]; len(dead) > 0 {
+		return &dead[max(0, len(dead)-1-p.pick(3))]
+	}
+	at := p.w.now - 1000
+	return &Fire{
+		Key: k, Occurrence: at.String(), Nominal: at, Attempt: 6, Revision: 3, Channel: "push",
+		Spec: &Spec{Channel: "push", Priority: Normal, Payload: []byte("old")},
+	}
+}
+
+// carried is a dead letter as a command brings it back.
+func carried(f Fire) Fire {
+	spec := *f.Spec
+	spec.When, spec.Jitter, spec.Misfire, spec.FollowUser, spec.Expires = When{}, 0, 0, false, 0
+	if f.Expires != 0 {
+		spec.Expires = f.Expires.Sub(f.Nominal)
+	}
+	f.Spec, f.Fired = &spec, 0
+	return f
 }
 
 // receipt is about one of the last due events of the trigger, or about none.
 func (p *script) receipt() {
 	k := p.key()
 	r := &Receipt{
-		Occurrence: "2026-03-01T00:00:00.000Z", Attempt: 1, At: p.w.now,
+		Occurrence: "2026-03-01T00:00:00.000Z", Attempt: 1, Postponed: -1, At: p.w.now,
 		Outcome: of(p, ReceiptDelivered, ReceiptAccepted, ReceiptFailed, ReceiptRetry, ReceiptRetry, ReceiptPostponed,
 			ReceiptSuppressed),
 	}
 	if fires := p.fires[k]; len(fires) > 0 {
 		f := fires[max(0, len(fires)-1-p.pick(3))]
 		r.Occurrence, r.Step, r.Attempt = f.Occurrence, f.Step, f.Attempt
+		if p.pick(3) == 1 {
+			r.Postponed = f.Postponed
+		}
 	}
 	r.Attempt = max(0, r.Attempt-of(p, 0, 0, 0, 1))
 	r.RetryAfter = of(p, 0, 0, time.Second, 10*time.Minute)

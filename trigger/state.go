@@ -58,8 +58,9 @@ type State struct {
 	Series Series
 	Live   []Live // at most MaxLive
 
-	Keys []IdempotencyKey // the last 16
-	Done []Firing         // what has fired in this life, the last 16
+	Keys     []IdempotencyKey // the last 16
+	Done     []Firing         // what has fired in this life, the last 16
+	Redriven []Redrive        // dead letters that were redriven within the horizon, the last 128
 
 	LastAppend Instant // first append of the last applied command
 	CreatedAt  Instant
@@ -109,6 +110,10 @@ type Live struct {
 	Accepted   bool
 	Was        *Spec // content it was fired with, when the trigger was replaced since
 	EmitRetry  int   // failed attempts to emit the due record
+
+	Postponed      int     // how often it was postponed, over all attempts: ce_wcpostponed
+	FirstSent      Instant // when its first attempt went out, or the first since it was redriven
+	AttemptsBefore int     // made before it was redriven: the retry list begins anew behind them
 }
 
 // LiveKind says what a live occurrence waits for.
@@ -135,6 +140,8 @@ type IdempotencyKey struct {
 const (
 	keepKeys    = 16
 	keepFirings = 16
+
+	keepRedrives = MaxLive
 )
 
 // Firing is one occurrence that went out.
@@ -144,6 +151,14 @@ type Firing struct {
 	Nominal    Instant
 	Topic      string
 	Partition  int32
+}
+
+// Redrive is a dead letter that was tried again.
+type Redrive struct {
+	Occurrence string
+	Step       int
+	Attempt    int // the last one before
+	At         Instant
 }
 
 // Timer is one entry of the due index. A State's timers are a function of the

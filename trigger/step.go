@@ -128,7 +128,7 @@ func (d *decision) apply(c *Command) *Error {
 	case OpSnooze:
 		err = d.snooze(c)
 	case OpRedrive:
-		err = unsupported("op")
+		err = d.redrive(c)
 	default:
 		err = d.change(c)
 	}

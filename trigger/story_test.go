@@ -34,6 +34,7 @@ type story struct {
 	brief      bool
 	sum        *summary
 	receivable map[Key]*Fire // the last due event of each trigger
+	dead       map[Key]*Fire // the last dead letter of each
 }
 
 func (s *story) run(t *testing.T, d *datadriven.TestData) string {
@@ -113,7 +114,7 @@ func (s *story) receipt(a args) {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
 	r := &Receipt{
-		Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
+		Postponed: -1, Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
 		At: a.instant("at", s.w.now),
 	}
 	if f := s.receivable[k]; f != nil {
@@ -125,10 +126,26 @@ func (s *story) receipt(a args) {
 	if a.has("attempt") {
 		r.Attempt = int(a.number("attempt"))
 	}
+	if a.text("postponed") != "" { // the outcome postponed has the same name
+		r.Postponed = int(a.number("postponed"))
+	}
 	if a.has("step") {
 		r.Step = int(a.number("step"))
 	}
 	s.w.receive(k, r)
+}
+
+// deadLetter is the last dead letter of a trigger, as a redrive carries it, or
+// that of occ= attempt= with the content given.
+func (s *story) deadLetter(a args) *Fire {
+	if f := s.dead[a.key()]; f != nil && !a.has("occ") {
+		return f
+	}
+	spec := a.spec()
+	return &Fire{
+		Key: a.key(), Spec: spec, Channel: spec.Channel, Occurrence: a.text("occ"), Attempt: int(a.number("attempt")),
+		Revision: 1, Nominal: a.instant("nominal", s.w.now),
+	}
 }
 
 // command reads a command of the contract.
@@ -160,7 +177,7 @@ func (s *story) command(a args) *Command {
 	case OpSnooze:
 		c.Until, c.UntilLocal = a.moment("until")
 	case OpRedrive:
-		c.Spec = a.spec()
+		c.Dead = s.deadLetter(a)
 	}
 	return c
 }

@@ -1,0 +1,52 @@
+package trigger
+
+import (
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// maxPostponed is how long an occurrence may be postponed since it first went
+// out. Later it has failed.
+const maxPostponed = 7 * 24 * time.Hour
+
+// The codes that a postponement may have, or ends with.
+const (
+	CodeQuietHours       = "quiet_hours" // a postponement until a given minute: not spread
+	CodePostponedTooLong = "postponed_too_long"
+)
+
+// Postponements are spread: over 5 to 10 s at first, which doubles each time, up to
+// 5 to 10 min. Else a million that one open breaker holds back would come at once.
+const (
+	firstSpread = 10 * time.Second
+	maxSpread   = 10 * time.Minute
+)
+
+// postpone sends a due event again later, as the same attempt.
+func (d *decision) postpone(l *Live, r *Receipt) {
+	if l.FirstSent != 0 && r.At.Sub(l.FirstSent) > maxPostponed {
+		late := *r
+		late.Outcome, late.Code = ReceiptFailed, CodePostponedTooLong
+		d.addReceiptFact(l, &late)
+		d.deadLetter(l, late.Code, late.Detail)
+		d.endOrDeriveStatus()
+		return
+	}
+	wait := max(r.RetryAfter, time.Second)
+	if r.Code != CodeQuietHours {
+		wait += postponeSpread(DueID(d.s.Key, l.Occurrence, l.Step), l.Postponed)
+	}
+	l.Postponed++
+	l.Kind, l.Due = LiveRetry, r.At.Add(wait)
+	d.addLive(*l)
+	d.deriveStatus()
+	d.addReceiptFact(l, r).Scheduled = l.Due
+}
+
+// postponeSpread is what an occurrence that was postponed n times before waits longer, by
+// the hash of its ce_id.
+func postponeSpread(id string, n int) time.Duration {
+	window := min(firstSpread<<min(n, 10), maxSpread)
+	return window/2 + time.Duration(calendar.Jitter(id, "", window/2))
+}

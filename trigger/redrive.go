@@ -1,0 +1,119 @@
+package trigger
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// redrive tries a dead-lettered occurrence again, under the same ce_id and with
+// the attempt after its last. The command carries the dead letter, and so the
+// content: of a finished trigger nothing of it is left. What is live, or has
+// been redriven from this attempt or a later one, is a duplicate.
+func (d *decision) redrive(c *Command) *Error {
+	if d.s != nil && d.s.Status == Erased {
+		return &Error{Code: CodeNotFound, Msg: "the trigger was erased, and its dead letters with it"}
+	}
+	dead := c.Dead
+	switch {
+	case dead.Nominal > d.now:
+		return &Error{Code: CodeInvalid, Field: "scheduled_at", Msg: "a dead letter's scheduled_at lies in the past"}
+	case d.s != nil && d.s.knowsRedrive(dead):
+		return d.duplicate("redriven")
+	case d.s != nil && d.s.yetToFire(dead):
+		return d.duplicate("pending")
+	}
+	content := dead.Spec
+	if d.s == nil || d.s.Status.Finished() {
+		d.beginRedriven(c)
+		content = nil
+	}
+	l := Live{
+		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local, Due: d.now,
+		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBefore: dead.Attempt, Revision: dead.Revision,
+	}
+	if content != nil {
+		l.Was = d.s.sharedContent(content)
+	}
+	d.keepRedrive(dead)
+	d.addLive(l)
+	d.deriveStatus()
+	d.addFactOf(&l, Fact{Type: Redriven, Scheduled: l.Due})
+	return nil
+}
+
+// knowsRedrive says that a dead letter's occurrence is live, or was redriven
+// from this attempt or a later one.
+func (s *State) knowsRedrive(dead *Fire) bool {
+	return slices.ContainsFunc(s.Live, func(l Live) bool {
+		return l.Occurrence == dead.Occurrence && l.Step == dead.Step
+	}) || slices.ContainsFunc(s.Redriven, func(r Redrive) bool {
+		return r.Occurrence == dead.Occurrence && r.Step == dead.Step && r.Attempt >= dead.Attempt
+	})
+}
+
+// yetToFire says that an occurrence is still before the series. No dead letter is of
+// such a one, unless the key was forgotten since and registered for the same time.
+func (s *State) yetToFire(dead *Fire) bool {
+	return s.Series.At != 0 && dead.Nominal >= s.Series.At && !offThePlan(dead.Occurrence) &&
+		strings.HasSuffix(dead.Occurrence, s.Life.suffix())
+}
+
+// beginRedriven makes a trigger that is over, or of which nothing is known, one
+// that waits for the redriven occurrence alone, with its content.
+func (d *decision) beginRedriven(c *Command) {
+	s := d.s
+	if s == nil {
+		s = &State{
+			Key: c.Key, CreatedAt: c.From.Append,
+			Life: Life{Partition: c.From.Partition, Offset: c.From.Offset},
+		}
+		d.s = s
+	}
+	s.Spec = *c.Dead.Spec
+	s.Spec.When = When{Kind: WhenInstant, FireAt: c.Dead.Nominal}
+	s.Status, s.Revision = InFlight, max(s.Revision, 1)
+	s.Trimmed, s.ForgetAt = false, 0
+}
+
+// keepRedrive remembers what was redriven for the horizon, so that the same
+// dead letter is not redriven twice.
+func (d *decision) keepRedrive(dead *Fire) {
+	s := d.s
+	keep := make([]Redrive, 0, len(s.Redriven)+1)
+	for _, r := range s.Redriven {
+		same := r.Occurrence == dead.Occurrence && r.Step == dead.Step
+		if !same && d.now.Sub(r.At) < d.m.Horizon {
+			keep = append(keep, r)
+		}
+	}
+	keep = append(keep, Redrive{Occurrence: dead.Occurrence, Step: dead.Step, Attempt: dead.Attempt, At: d.now})
+	s.Redriven = keep[max(0, len(keep)-keepRedrives):]
+}
+
+// sharedContent is content, or what s has of the same: 128 copies of a payload
+// would not fit into one record.
+func (s *State) sharedContent(content *Spec) *Spec {
+	if sameDelivery(&s.Spec, content) {
+		return nil
+	}
+	for i := range s.Live {
+		if was := s.Live[i].Was; was != nil && sameDelivery(was, content) {
+			return was
+		}
+	}
+	return content
+}
+
+// sameDelivery says that two contents make the same due event: all of a Spec but
+// when it fires, and what happens if it could not.
+func sameDelivery(a, b *Spec) bool {
+	return a.Channel == b.Channel && a.UserID == b.UserID && bytes.Equal(a.Payload, b.Payload) &&
+		a.ContentType == b.ContentType && a.TargetKey == b.TargetKey && a.Priority == b.Priority &&
+		a.Expires == b.Expires && a.CorrelationID == b.CorrelationID && a.TraceParent == b.TraceParent &&
+		slices.Equal(a.Tags, b.Tags) && reflect.DeepEqual(a.Callback, b.Callback) &&
+		slices.EqualFunc(a.Headers, b.Headers, func(x, y Header) bool {
+			return x.Key == y.Key && bytes.Equal(x.Value, y.Value)
+		})
+}
