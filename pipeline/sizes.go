@@ -136,7 +136,7 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 		contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
 		return nil
 	}
-	b, err := topics.AppendState(nil, out.State)
+	b, err := topics.AppendStateAs(nil, out.State, topics.Newest)
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
 		return &trigger.Error{
 			Code: trigger.CodeTooLarge,

@@ -207,14 +207,12 @@ func (d *draft) buildSnooze(c *trigger.Command) {
 	c.Until, c.UntilLocal = at.instant, at.local
 }
 
-// buildRedrive checks what RedriveCommand wrote; Redrive has all of it.
+// buildRedrive reads what RedriveCommand wrote.
 func (d *draft) buildRedrive(c *trigger.Command) {
-	c.Spec = d.content()
-	f := d.fire(c.Spec)
-	if f.Key != c.Key {
+	c.Dead = d.deadLetter(d.content())
+	if c.Dead.Key != c.Key {
 		d.refuse(trigger.CodeInvalid, "due_id", "due_id is of another trigger than the record key")
 	}
-	c.Occurrence = f.Occurrence
 }
 
 // string is a text field's value, checked; "" if it was not given.

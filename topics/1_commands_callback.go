@@ -15,11 +15,20 @@ const (
 	maxCallbackWait    = 30 * 24 * time.Hour
 )
 
+// What callback.body may say: {"triggerId","payload"}, or the payload itself.
+const (
+	bodyEnvelope = "envelope"
+	bodyRaw      = "raw"
+)
+
 func (d *draft) callback() *trigger.Callback {
 	if !d.seen.has(fCallback) {
 		return nil
 	}
-	c := &trigger.Callback{URL: d.callbackURL(), Timeout: d.duration(fTimeout)}
+	c := &trigger.Callback{
+		URL: d.callbackURL(), Timeout: d.duration(fTimeout), Recheck: d.bool(fRecheck),
+		Raw: d.choice(fBody, bodyEnvelope, bodyRaw) == 1,
+	}
 	if d.seen.has(fTimeout) && (c.Timeout <= 0 || c.Timeout > maxCallbackTimeout) {
 		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout is over 0 and at most 1m")
 	}

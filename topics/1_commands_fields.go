@@ -51,6 +51,8 @@ const (
 	fOn
 	fURL
 	fTimeout
+	fBody
+	fRecheck
 	scalarCount
 )
 

@@ -94,6 +94,8 @@ func (h *content) callback(c *trigger.Callback) {
 	for _, wait := range c.Retry {
 		h.item(33, wait.String())
 	}
+	h.flag(34, c.Raw)
+	h.flag(35, c.Recheck)
 }
 
 func (h *content) tags(tags []trigger.Tag) {

@@ -6,42 +6,31 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Redrive is the due event a redrive asks for again, from the record of a
-// command that DecodeCommand found to be an OpRedrive: same ce_id, next
-// attempt. The caller fills in Fired and Expires.
-func Redrive(rec *Record, l Limits) (*trigger.Fire, error) {
-	d := newDraft(l, trigger.Origin{})
-	defer func() { _ = d.release() }() // its fault has been read
-	if op := d.read(rec); op != trigger.OpRedrive && d.err == nil {
-		return nil, fail(trigger.CodeInvalid, "op", "this is no redrive")
-	}
-	f := d.fire(d.content())
-	if d.err != nil {
-		return nil, d.err
-	}
-	return f, nil
-}
-
 // maxAttempts bounds attempts, far above what any retry profile makes.
 const maxAttempts = 1 << 30
 
-func (d *draft) fire(spec *trigger.Spec) *trigger.Fire {
-	f := &trigger.Fire{Spec: spec, Channel: spec.Channel, Local: d.optionalLocal()}
+// deadLetter is the due event that a redrive asks for again, as it last went out.
+func (d *draft) deadLetter(spec *trigger.Spec) *trigger.Fire {
+	f := &trigger.Fire{Spec: spec, Channel: spec.Channel, Local: d.string(fLocalTime, maxText)}
 	var err error
 	if f.Key, f.Occurrence, f.Step, err = ParseDueID(d.text[fDueID]); err != nil {
 		d.refuseError("due_id", err)
 	}
-	f.Attempt = int(d.number(fAttempt, maxAttempts)) + 1
+	f.Attempt = int(d.number(fAttempt, maxAttempts))
 	f.Revision = d.number(fRevision, 1<<53)
+	if !d.seen.has(fAttempt) {
+		d.refuse(trigger.CodeInvalid, "attempt", "a redrive carries the dead letter's attempt")
+	}
 	f.Nominal = d.instant(fScheduledAt)
 	f.Expires = d.instant(fExpiresAt)
 	if f.Nominal == 0 {
 		d.refuse(trigger.CodeInvalid, "scheduled_at", "a redrive carries the dead letter's scheduled_at")
 	}
+	if f.Expires > f.Nominal {
+		spec.Expires = f.Expires.Sub(f.Nominal)
+	}
 	return f
 }
-
-func (d *draft) optionalLocal() string { return d.string(fLocalTime, maxText) }
 
 // instant is an instant, 0 if it was not given.
 func (d *draft) instant(f field) trigger.Instant {
@@ -55,7 +44,8 @@ func (d *draft) instant(f field) trigger.Instant {
 	return m.instant
 }
 
-// RedriveCommand is the redrive of a dead letter: the value of a record under the
+// RedriveCommand is the redrive of a dead letter, which expires when that would have,
+// unless its Expires is 0: the value of a record under the
 // trigger's key. The table spells the content as it spells a trigger's, but for the
 // payload, which is base64 whatever it is.
 func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
@@ -84,14 +74,23 @@ func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
 		{fRevision, spellNumber(nil, f.Revision)},
 		{fScheduledAt, spellText(nil, f.Nominal.String())},
 		{fLocalTime, spellText(nil, f.Local)},
+		{fExpiresAt, spellInstant(f.Expires)},
 	} {
 		list = append(list, member{fieldTable[m.f].name, m.value})
 	}
 	return appendObject(nil, list...), nil
 }
 
+// spellInstant spells an instant, and nothing where there is none.
+func spellInstant(at trigger.Instant) []byte {
+	if at == 0 {
+		return nil
+	}
+	return spellText(nil, at.String())
+}
+
 // redriveContent is what a due event was made of. Its content type and trace are
-// among the headers, and of a callback's retries none is left.
+// among the headers.
 func redriveContent(f *trigger.Fire) *trigger.Spec {
 	s := *f.Spec
 	s.Channel, s.Headers = f.Channel, slices.Clone(s.Headers)
@@ -100,9 +99,6 @@ func redriveContent(f *trigger.Fire) *trigger.Spec {
 	}
 	if s.TraceParent != "" {
 		s.Headers = append(s.Headers, header(traceParent, s.TraceParent))
-	}
-	if c := s.Callback; c != nil {
-		s.Callback = &trigger.Callback{URL: c.URL, Timeout: c.Timeout}
 	}
 	return &s
 }

@@ -405,16 +405,22 @@ func TestCommandRefused(t *testing.T) {
 		{"redrive without due_id", command(`{"op":"redrive"}`), trigger.CodeInvalid, "due_id"},
 		{
 			"redrive of another trigger",
-			command(`{"op":"redrive","due_id":"other@2026-11-20T14:00:00.000Z#0","scheduled_at":1800000000}`),
+			command(`{"op":"redrive","due_id":"other@2026-11-20T14:00:00.000Z#0","attempt":2,"scheduled_at":1800000000}`),
 			trigger.CodeInvalid, "due_id",
 		},
 		{
-			"redrive without scheduled_at", command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0"}`),
+			"redrive without scheduled_at",
+			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","attempt":2}`),
 			trigger.CodeInvalid, "scheduled_at",
 		},
 		{
+			"redrive without attempt",
+			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","scheduled_at":1800000000}`),
+			trigger.CodeInvalid, "attempt",
+		},
+		{
 			"redrive at a wall time",
-			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","scheduled_at":"2026-11-20T14:00"}`),
+			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","attempt":2,"scheduled_at":"2026-11-20T14:00"}`),
 			trigger.CodeInvalid, "scheduled_at",
 		},
 	} {

@@ -168,8 +168,12 @@ func spellCallback(b []byte, s *trigger.Spec) []byte {
 		}
 		retry = append(retry, ']')
 	}
+	var body []byte
+	if c.Raw {
+		body = appendString(nil, bodyRaw)
+	}
 	return appendObject(b, member{"url", appendString(nil, c.URL)}, member{"timeout", spellDuration(nil, c.Timeout)},
-		member{"retry", retry})
+		member{"retry", retry}, member{"body", body}, member{"recheck", spellBool(nil, c.Recheck)})
 }
 
 // member is a member of a JSON object; one without a value is left out.

@@ -251,6 +251,8 @@ func commandFields() []fieldDef {
 		{f: fURL, name: "url", owner: fCallback, ops: ofContent},
 		{f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent},
 		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
+		{f: fBody, name: "body", owner: fCallback, ops: ofContent},
+		{f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent},
 		{f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister},
 		{
 			f: fCorrelationID, name: "correlation_id", ops: allOps,

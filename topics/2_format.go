@@ -3,4 +3,4 @@
 package topics
 
 // Newest is the newest format that this version reads.
-const Newest Format = 1
+const Newest = Redrives

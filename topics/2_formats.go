@@ -8,3 +8,8 @@ type Format uint64
 
 // Oldest is what every version reads.
 const Oldest Format = 1
+
+// Redrives is the first format that has what redrives and postponements need
+// (schemas/waterclock/v1/state.proto). In an older one a restart forgets how often an
+// occurrence was postponed, and what was redriven.
+const Redrives Format = 2

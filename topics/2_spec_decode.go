@@ -119,6 +119,10 @@ func decodeCallback(b []byte, c *trigger.Callback) error {
 			if fv.v != 0 && c.Retry == nil {
 				c.Retry = []time.Duration{}
 			}
+		case number | 5:
+			c.Raw = fv.v != 0
+		case number | 6:
+			c.Recheck = fv.v != 0
 		default:
 			return fv.unknown("callback")
 		}

@@ -23,7 +23,7 @@ func AppendStateAs(b []byte, s *trigger.State, f Format) ([]byte, error) {
 	if err := checkEnums(s); err != nil {
 		return b, fmt.Errorf("encode state of %q: %w", s.Key, err)
 	}
-	w := wire{b: b}
+	w := wire{b: b, format: f}
 	w.int(1, int64(f))
 	w.state(s)
 	if w.err != nil {
@@ -91,6 +91,11 @@ func (w *wire) state(s *trigger.State) {
 	w.int(15, int64(s.ForgetAt))
 	w.str(16, s.Note)
 	w.bool(17, s.Trimmed)
+	if w.format >= Redrives {
+		for i := range s.Redriven {
+			w.redrive(18, &s.Redriven[i])
+		}
+	}
 }
 
 func (w *wire) life(n protowire.Number, l *trigger.Life) {
@@ -138,6 +143,11 @@ func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
 	if first < i {
 		w.int(12, int64(first)+1)
 	}
+	if w.format >= Redrives {
+		w.int(13, int64(l.Postponed))
+		w.int(14, int64(l.FirstSent))
+		w.int(15, int64(l.AttemptsBefore))
+	}
 	w.close(mark)
 }
 
@@ -161,6 +171,15 @@ func (w *wire) idempotencyKey(n protowire.Number, k *trigger.IdempotencyKey) {
 	mark := w.open(n)
 	w.str(1, k.Key)
 	w.id(2, k.Hash)
+	w.close(mark)
+}
+
+func (w *wire) redrive(n protowire.Number, r *trigger.Redrive) {
+	mark := w.open(n)
+	w.str(1, r.Occurrence)
+	w.int(2, int64(r.Step))
+	w.int(3, int64(r.Attempt))
+	w.int(4, int64(r.At))
 	w.close(mark)
 }
 
@@ -240,6 +259,10 @@ func (w *wire) callback(n protowire.Number, c *trigger.Callback) {
 	w.int(2, int64(c.Timeout))
 	w.durations(3, c.Retry)
 	w.bool(4, c.Retry != nil && len(c.Retry) == 0)
+	if w.format >= Redrives {
+		w.bool(5, c.Raw)
+		w.bool(6, c.Recheck)
+	}
 	w.close(mark)
 }
 

@@ -111,6 +111,9 @@ func decodeStatePart(fv fieldValue, s *trigger.State) error {
 		return decodeFiring(fv.p, &s.Done[len(s.Done)-1])
 	case 16:
 		return fv.text(&s.Note)
+	case 18:
+		s.Redriven = append(s.Redriven, trigger.Redrive{})
+		return decodeRedrive(fv.p, &s.Redriven[len(s.Redriven)-1])
 	}
 	return fv.unknown("state")
 }
@@ -200,6 +203,12 @@ func decodeLive(b []byte, all []trigger.Live) error {
 				return fmt.Errorf("live refers to the content of occurrence %d, which has none", fv.v)
 			}
 			l.Was = before[fv.v-1].Was
+		case number | 13:
+			l.Postponed = int(fv.v)
+		case number | 14:
+			l.FirstSent = trigger.Instant(fv.v)
+		case number | 15:
+			l.AttemptsBefore = int(fv.v)
 		default:
 			err = fv.unknown("live")
 		}
@@ -216,6 +225,24 @@ func decodeIdempotencyKey(b []byte, k *trigger.IdempotencyKey) error {
 			return fv.id((*[16]byte)(&k.Hash))
 		}
 		return fv.unknown("idempotency key")
+	})
+}
+
+func decodeRedrive(b []byte, r *trigger.Redrive) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&r.Occurrence)
+		case number | 2:
+			r.Step = int(fv.v)
+		case number | 3:
+			r.Attempt = int(fv.v)
+		case number | 4:
+			r.At = trigger.Instant(fv.v)
+		default:
+			return fv.unknown("redrive")
+		}
+		return nil
 	})
 }
 

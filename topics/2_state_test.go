@@ -106,7 +106,7 @@ func TestStateSurvivesTheWire(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	for range 2000 {
 		want := randomState(r)
-		b, err := AppendState(nil, want)
+		b, err := AppendStateAs(nil, want, Newest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestStateEqualsTheSchema(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	for range 2000 {
 		s := randomState(r)
-		byHand, err := AppendState(nil, s)
+		byHand, err := AppendStateAs(nil, s, Newest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,9 +187,10 @@ func TestStateOfANewerVersion(t *testing.T) {
 		{"field of callback", nest(6, 0x72, 2, 0x78, 1)},
 		{"field of header", nest(6, 0x3a, 2, 0x78, 1)},
 		{"field of tag", nest(6, 0x42, 2, 0x78, 1)},
-		{"field of live", nest(9, 0x78, 1)},
+		{"field of live", nest(9, 0xf8, 0x01, 1)},
 		{"field of key", nest(10, 0x78, 1)},
 		{"field of firing", nest(11, 0x78, 1)},
+		{"field of redrive", nest(18, 0x78, 1)},
 	} {
 		if _, err := DecodeState("k", c.b); !errors.Is(err, ErrNewer) {
 			t.Errorf("%s: got %v, want ErrNewer", c.name, err)
@@ -292,7 +293,7 @@ func TestLiveShareTheirContent(t *testing.T) {
 // AppendState.
 func pbState(s *trigger.State) *statepb.State {
 	m := &statepb.State{
-		Format: 1, Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,
+		Format: uint32(Newest), Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,
 		Life: absentIfEmpty(&statepb.Life{
 			Partition: s.Life.Partition, Offset: s.Life.Offset,
 			Later: s.Life.Later,
@@ -315,7 +316,8 @@ func pbState(s *trigger.State) *statepb.State {
 			Kind: statepb.LiveKind(l.Kind), Occurrence: l.Occurrence, Nominal: int64(l.Nominal),
 			Local: l.Local, Due: int64(l.Due),
 			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
-			EmitRetry: int64(l.EmitRetry),
+			EmitRetry: int64(l.EmitRetry), Postponed: int64(l.Postponed), FirstSent: int64(l.FirstSent),
+			AttemptsBefore: int64(l.AttemptsBefore),
 		}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)
@@ -329,6 +331,11 @@ func pbState(s *trigger.State) *statepb.State {
 		m.Done = append(m.Done, &statepb.Firing{
 			Occurrence: f.Occurrence, At: int64(f.At), Nominal: int64(f.Nominal),
 			Topic: f.Topic, Partition: f.Partition,
+		})
+	}
+	for _, r := range s.Redriven {
+		m.Redriven = append(m.Redriven, &statepb.Redrive{
+			Occurrence: r.Occurrence, Step: int64(r.Step), Attempt: int64(r.Attempt), At: int64(r.At),
 		})
 	}
 	return m
@@ -368,8 +375,10 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 		m.Tags = append(m.Tags, &statepb.Tag{Key: t.Key, Value: t.Value})
 	}
 	if c := s.Callback; c != nil {
-		m.Callback = &statepb.Callback{Url: c.URL, Timeout: int64(c.Timeout), NoRetry: c.Retry != nil &&
-			len(c.Retry) == 0}
+		m.Callback = &statepb.Callback{
+			Url: c.URL, Timeout: int64(c.Timeout), NoRetry: c.Retry != nil && len(c.Retry) == 0,
+			Raw: c.Raw, Recheck: c.Recheck,
+		}
 		for _, d := range c.Retry {
 			m.Callback.Retry = append(m.Callback.Retry, int64(d))
 		}

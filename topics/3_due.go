@@ -27,10 +27,12 @@ const (
 	ceLocalTime   = "ce_wclocaltime"
 	ceUser        = "ce_wcuser"
 	ceExpiry      = "ce_expirytime"
+	ceReceiptBy   = "ce_wcreceiptby"
+	cePostponed   = "ce_wcpostponed"
 	ceBasis       = "ce_wcbasis"
 	contentType   = "content-type"
 	traceParent   = "traceparent"
-	dueCallback   = enginePrefix + "callback" // {"url","timeout"}, channel webhook
+	dueCallback   = enginePrefix + "callback" // {"url","timeout","body","recheck"}, channel webhook
 	dueTags       = enginePrefix + "tags"     // {"type":"…"}
 )
 
@@ -82,6 +84,10 @@ func AppendDue(b []byte, to []trigger.Header, f *trigger.Fire, env DueEnv) (all,
 	w.optional(ceLocalTime, f.Local)
 	w.optional(ceUser, f.Spec.UserID)
 	w.optionalInstant(ceExpiry, f.Expires)
+	w.optionalInstant(ceReceiptBy, f.ReceiptBy)
+	if f.Postponed > 0 {
+		w.number(cePostponed, int64(f.Postponed))
+	}
 	w.optional(ceBasis, env.Basis)
 	w.optional(contentType, f.Spec.ContentType)
 	w.optional(traceParent, f.Spec.TraceParent)
@@ -101,9 +107,9 @@ type dueWriter struct {
 // room is enough for nearly every event.
 func (w *dueWriter) room(f *trigger.Fire, env DueEnv) {
 	s := f.Spec
-	w.b = slices.Grow(w.b, 200+3*len(f.Key)+len(f.Occurrence)+len(env.Cluster)+len(env.Basis)+len(f.Local)+
+	w.b = slices.Grow(w.b, 230+3*len(f.Key)+len(f.Occurrence)+len(env.Cluster)+len(env.Basis)+len(f.Local)+
 		len(s.UserID)+len(s.ContentType)+len(s.TraceParent)+len(s.TargetKey))
-	w.headers = slices.Grow(w.headers, 20+len(s.Headers))
+	w.headers = slices.Grow(w.headers, 22+len(s.Headers))
 }
 
 // cut takes the headers' values out of the buffer, where they stand one behind
@@ -205,6 +211,12 @@ func appendCallback(b []byte, c *trigger.Callback) []byte {
 		b = append(b, `,"timeout":"`...)
 		b = strconv.AppendInt(b, c.Timeout.Milliseconds(), 10)
 		b = append(b, `ms"`...)
+	}
+	if c.Raw {
+		b = append(b, `,"body":"raw"`...)
+	}
+	if c.Recheck {
+		b = append(b, `,"recheck":true`...)
 	}
 	return append(b, '}')
 }

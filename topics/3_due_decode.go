@@ -89,6 +89,11 @@ func (d *Due) read(h *trigger.Header) {
 		f.Spec.UserID = v
 	case ceExpiry:
 		f.Expires = parseWritten(v)
+	case ceReceiptBy:
+		f.ReceiptBy = parseWritten(v)
+	case cePostponed:
+		n, _ := parseNumber(v, 31)
+		f.Postponed = int(n)
 	case ceBasis:
 		d.Basis = v
 	case contentType:
@@ -119,12 +124,25 @@ func reservedHeader(key string) bool {
 }
 
 func readCallback(b []byte) *trigger.Callback {
-	var c struct{ URL, Timeout string }
+	var c struct {
+		URL, Timeout string
+		Retry        []string // of a dead letter
+		Body         string
+		Recheck      bool
+	}
 	if json.Unmarshal(b, &c) != nil {
 		return nil
 	}
 	timeout, _ := time.ParseDuration(c.Timeout)
-	return &trigger.Callback{URL: c.URL, Timeout: timeout}
+	read := &trigger.Callback{URL: c.URL, Timeout: timeout, Raw: c.Body == bodyRaw, Recheck: c.Recheck}
+	if c.Retry != nil {
+		read.Retry = make([]time.Duration, 0, len(c.Retry))
+	}
+	for _, text := range c.Retry {
+		wait, _ := time.ParseDuration(text)
+		read.Retry = append(read.Retry, wait)
+	}
+	return read
 }
 
 func sortedTags(m map[string]string) []trigger.Tag {

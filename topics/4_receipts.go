@@ -33,6 +33,7 @@ type Receipt struct {
 	Channel    string // "" if it did not say
 	Outcome    Outcome
 	Attempt    int // 0 if it did not say: the attempt in flight
+	Postponed  int // the due event's ce_wcpostponed; -1 if it did not say: the emission in flight
 	Code       string
 	Detail     string
 	RetryAfter time.Duration   // 0: the channel's profile
@@ -45,7 +46,7 @@ func (r *Receipt) Input() *trigger.Receipt {
 	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt lets no other pass
 	return &trigger.Receipt{
 		Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
-		Attempt: r.Attempt, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended,
+		Attempt: r.Attempt, Postponed: r.Postponed, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended,
 	}
 }
 
@@ -68,6 +69,7 @@ type receiptJSON struct {
 	Channel    string          `json:"channel,omitempty"`
 	Outcome    string          `json:"outcome"`
 	Attempt    int             `json:"attempt,omitempty"`
+	Postponed  *int            `json:"postponed,omitempty"`
 	Code       string          `json:"code,omitempty"`
 	Detail     string          `json:"detail,omitempty"`
 	RetryAfter json.RawMessage `json:"retry_after,omitempty"`
@@ -86,8 +88,13 @@ func DecodeReceipt(rec *Record) (*Receipt, error) {
 		return nil, err
 	}
 	r := &Receipt{
-		Channel: j.Channel, Attempt: j.Attempt, Appended: rec.Timestamp,
+		Channel: j.Channel, Attempt: j.Attempt, Postponed: -1, Appended: rec.Timestamp,
 		Code: clip(j.Code, maxReceiptCode), Detail: clip(j.Detail, maxReceiptText),
+	}
+	if j.Postponed != nil {
+		if r.Postponed = *j.Postponed; r.Postponed < 0 {
+			return nil, fail(trigger.CodeInvalid, "postponed", "postponed counts from 0")
+		}
 	}
 	if r.Key, r.Occurrence, r.Step, err = ParseDueID(j.DueID); err != nil {
 		return nil, err
@@ -180,6 +187,9 @@ func AppendReceipt(b []byte, r *Receipt) []byte {
 	b = appendField(b, "channel", r.Channel)
 	if r.Attempt > 0 {
 		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(r.Attempt), 10)
+	}
+	if r.Postponed >= 0 {
+		b = strconv.AppendInt(append(b, `,"postponed":`...), int64(r.Postponed), 10)
 	}
 	b = appendField(b, "code", clip(r.Code, maxReceiptCode))
 	b = appendField(b, "detail", clip(r.Detail, maxReceiptText))

@@ -18,8 +18,8 @@ func TestReceipt(t *testing.T) {
 		"detail":"try later","retry_after":"30s","at":"2026-11-20T14:00:05Z","carrier":"x"}`))
 	want := Receipt{
 		Key: "k", Occurrence: "2026-11-20T14:00:00.000Z", Step: 2, Channel: "sms", Outcome: OutcomeRetry,
-		Attempt: 3,
-		Code:    "busy", Detail: "try later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000, Appended: appended,
+		Attempt: 3, Postponed: -1,
+		Code: "busy", Detail: "try later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000, Appended: appended,
 	}
 	if err != nil || *got != want {
 		t.Fatalf("got %+v, %v\nwant %+v", got, err, want)
@@ -32,7 +32,7 @@ func TestReceipt(t *testing.T) {
 
 func TestReceiptSurvivesTheWire(t *testing.T) {
 	for _, want := range []Receipt{
-		{Key: "a@b#c", Occurrence: "x", Outcome: OutcomeDelivered},
+		{Key: "a@b#c", Occurrence: "x", Outcome: OutcomeDelivered, Postponed: -1},
 		{
 			Key: "k", Occurrence: "x", Step: 3, Channel: "sms", Outcome: OutcomePostponed, Attempt: 2, Code: "c\"",
 			Detail: "d\n", RetryAfter: 1500 * time.Millisecond, At: appended + 7,

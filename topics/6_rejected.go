@@ -111,6 +111,7 @@ func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, hea
 // wc-error-truncated says how large the whole was.
 func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value []byte, headers []trigger.Header) {
 	_, value, headers = DueRecord(&d.Fire, env)
+	carryRetries(headers, d.Fire.Spec)
 	own := len(headers) - len(d.Fire.Spec.Headers) // those of ours come first
 	headers = append(headers, header(headerErrorCode, d.Code),
 		header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
@@ -133,6 +134,16 @@ func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value [
 		headers = slices.DeleteFunc(headers, func(h trigger.Header) bool { return h.Key == dueTags })
 	}
 	return key, value[:max(0, min(len(value), most-RecordBytes(key, nil, headers)))], headers
+}
+
+// carryRetries puts the retry list beside a dead letter's callback: a redrive begins
+// it anew. A due event is without: retries are the engine's.
+func carryRetries(headers []trigger.Header, s *trigger.Spec) {
+	for i := range headers {
+		if headers[i].Key == dueCallback {
+			headers[i].Value = spellCallback(nil, s)
+		}
+	}
 }
 
 // DeadLetterCut says that a dead letter is not the whole due event: it did not

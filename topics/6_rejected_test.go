@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -84,27 +85,25 @@ func TestDeadLetterSurvivesTheWire(t *testing.T) {
 	}
 }
 
-// A redrive carries all that a due event is made of, as attempt + 1.
+// A redrive carries all that a due event is made of.
 func TestRedrive(t *testing.T) {
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
 	dead.Fire.Spec.Priority, dead.Fire.Spec.TraceParent = trigger.High, wholeTrace
+	dead.Fire.Spec.Callback = retried()
 	value, err := RedriveCommand(dead)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec := &Record{Key: []byte(dead.Fire.Key), Value: value, Timestamp: appended}
 	c, err := DecodeCommand(rec, Limits{}, nil)
-	if err != nil || c.Op != trigger.OpRedrive || c.Occurrence != dead.Fire.Occurrence {
+	if err != nil || c.Op != trigger.OpRedrive {
 		t.Fatalf("got %+v, %v", c, err)
 	}
-	got, err := Redrive(rec, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := c.Dead
 	want := *fullFire()
-	want.Attempt, want.Fired, want.Expires = 3, 0, 0
+	want.Fired, want.Spec.Expires = 0, time.Hour
 	want.Spec.Channel, want.Spec.Priority, want.Spec.TraceParent = "webhook", trigger.High, wholeTrace
-	want.Spec.Headers[1].Value = []byte{}
+	want.Spec.Headers[1].Value, want.Spec.Callback = []byte{}, retried()
 	if !reflect.DeepEqual(got, &want) {
 		t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Spec, want, want.Spec)
 	}
@@ -115,8 +114,13 @@ func TestRedrive(t *testing.T) {
 	if _, err := RedriveCommand(dead); err == nil {
 		t.Error("a bad key passed")
 	}
-	if _, err := Redrive(register(`"delay":"7m"`), Limits{}); err == nil {
-		t.Error("a register passed for a redrive")
+}
+
+// retried is a callback with all there is.
+func retried() *trigger.Callback {
+	return &trigger.Callback{
+		URL: "https://a.example/x?y=1", Timeout: 1500 * time.Millisecond,
+		Retry: []time.Duration{time.Second, time.Minute}, Raw: true, Recheck: true,
 	}
 }
 

@@ -77,6 +77,15 @@ func goldenState() *trigger.State {
 	}
 }
 
+// goldenStateV2 has what format 2 added.
+func goldenStateV2() *trigger.State {
+	s := goldenState()
+	s.Spec.Callback.Raw, s.Spec.Callback.Recheck = true, true
+	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBefore = 3, 1_795_010_400_007, 6
+	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6, At: 1_795_010_400_000}}
+	return s
+}
+
 func goldenProgress() *Progress {
 	return &Progress{
 		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
@@ -134,6 +143,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stateV2, err := AppendStateAs(nil, goldenStateV2(), Redrives)
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := AppendProgress(nil, goldenProgress())
 	if err != nil {
 		t.Fatal(err)
@@ -157,26 +170,42 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	postponed, retriedDead := *fullFire(), trigger.DeadLetter{Fire: *fullFire(), Code: "http_500", Detail: "oops"}
+	postponed.ReceiptBy, postponed.Postponed, postponed.Spec.Callback = 1_795_186_800_007, 2, retried()
+	retriedDead.Fire.Spec.Callback = retried()
 	return append(goldenEvents(),
 		golden{"state", []byte(hex.EncodeToString(state))},
+		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
 		golden{"guard", []byte(hex.EncodeToString(guard))},
 		golden{"due", recordText(DueRecord(fullFire(), dueEnv))},
+		golden{"due-v2", recordText(DueRecord(&postponed, dueEnv))},
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
+		golden{"dead-letter-v2", recordText(DeadLetterRecord(&retriedDead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
 		golden{"receipt", AppendReceipt(nil, &Receipt{
-			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1,
+			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Postponed: -1,
 			Channel: "sms", Outcome: OutcomeRetry,
 			Attempt: 2, Code: "busy", Detail: "later", RetryAfter: 30 * time.Second, At: 1_795_183_205_000,
 		})},
+		golden{"receipt-v2", AppendReceipt(nil, &Receipt{
+			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Outcome: OutcomePostponed,
+			Attempt: 2, Postponed: 3, Code: "breaker_open", RetryAfter: time.Minute,
+		})},
 		golden{"calendar", calendar},
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},
-		golden{"redrive", redrive},
+		golden{"redrive-v2", redrive},
 	)
 }
 
-func goldenPath(name string) string { return filepath.Join("testdata", "golden", name+"-v1.txt") }
+// goldenPath is the file of a name, which has its version behind it unless that is 1.
+func goldenPath(name string) string {
+	if !strings.Contains(name, "-v") {
+		name += "-v1"
+	}
+	return filepath.Join("testdata", "golden", name+".txt")
+}
 
 func TestGoldenIsWhatWeWrite(t *testing.T) {
 	for _, g := range goldens(t) {
@@ -218,6 +247,10 @@ func TestGoldenDecodes(t *testing.T) {
 		!reflect.DeepEqual(s, goldenState()) {
 		t.Errorf("state: %+v, %v", s, err)
 	}
+	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v2")); err != nil ||
+		!reflect.DeepEqual(s, goldenStateV2()) {
+		t.Errorf("state of format 2: %+v, %v", s, err)
+	}
 	if p, err := DecodeProgress(readGoldenHex(t, "progress")); err != nil || !reflect.DeepEqual(p, goldenProgress()) {
 		t.Errorf("progress: %+v, %v", p, err)
 	}
@@ -235,8 +268,12 @@ func TestGoldenDecodes(t *testing.T) {
 		t.Errorf("event: %+v, %v", e, err)
 	}
 	if r, err := DecodeReceipt(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "receipt")}); err != nil ||
-		r.RetryAfter != 30*time.Second {
+		r.RetryAfter != 30*time.Second || r.Postponed != -1 {
 		t.Errorf("receipt: %+v, %v", r, err)
+	}
+	if r, err := DecodeReceipt(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "receipt-v2")}); err != nil ||
+		r.Postponed != 3 {
+		t.Errorf("receipt that names its emission: %+v, %v", r, err)
 	}
 	if s, err := DecodeSetting(&Record{
 		Key:   []byte("calendar/us-holidays"),
@@ -244,9 +281,11 @@ func TestGoldenDecodes(t *testing.T) {
 	}); err != nil || len(s.Calendar.Dates) != 2 {
 		t.Errorf("calendar: %+v, %v", s, err)
 	}
-	if f, err := Redrive(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "redrive")}, Limits{}); err != nil ||
-		f.Attempt != 3 {
-		t.Errorf("redrive: %+v, %v", f, err)
+	for name, expires := range map[string]trigger.Instant{"redrive": 0, "redrive-v2": 1_795_186_800_000} {
+		c, err := DecodeCommand(&Record{Key: []byte("acme/pills"), Value: readGolden(t, name)}, Limits{}, nil)
+		if err != nil || c.Dead == nil || c.Dead.Attempt != 2 || c.Dead.Expires != expires {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
 	}
 }
 

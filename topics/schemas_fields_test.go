@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/trigger"
@@ -155,7 +156,9 @@ func headerNames(hs []trigger.Header, without ...string) (out []string) {
 
 // What we write has every header of the schema, and no other.
 func TestHeaderSchemas(t *testing.T) {
-	_, _, due := DueRecord(fullFire(), dueEnv)
+	sent := *fullFire()
+	sent.ReceiptBy, sent.Postponed = sent.Fired.Add(time.Hour), 1
+	_, _, due := DueRecord(&sent, dueEnv)
 	_, _, rejected := RejectedRecord(&Record{
 		Topic: "waterclock.commands", Key: []byte("k"),
 		Value: make([]byte, MaxRecordBytes),

@@ -20,8 +20,9 @@ var errUTF8 = errors.New("a string is not UTF-8")
 // wire appends protobuf fields in the order of their numbers, leaving zero
 // values out, which is byte for byte what the generated code writes.
 type wire struct {
-	b   []byte
-	err error // first string that is not UTF-8
+	b      []byte
+	err    error // first string that is not UTF-8
+	format Format
 }
 
 func (w *wire) int(n protowire.Number, v int64) {

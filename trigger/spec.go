@@ -145,5 +145,7 @@ func (m Misfire) String() string {
 type Callback struct {
 	URL     string
 	Timeout time.Duration
-	Retry   []time.Duration
+	Retry   []time.Duration // the waits between attempts; nil: the channel's profile
+	Raw     bool            // the body is the payload itself, not {"triggerId","payload"}
+	Recheck bool            // ask the owner before each request whether it still stands
 }

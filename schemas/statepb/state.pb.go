@@ -321,7 +321,7 @@ func (LiveKind) EnumDescriptor() ([]byte, []int) {
 // State is the value under a trigger key. The key is not repeated in it.
 type State struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"` // 1
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"` // 1, or 2 where every member of the group reads it
 	Status        Status                 `protobuf:"varint,2,opt,name=status,proto3,enum=waterclock.v1.Status" json:"status,omitempty"`
 	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	Seq           int64                  `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -338,6 +338,7 @@ type State struct {
 	ForgetAt      int64                  `protobuf:"varint,15,opt,name=forget_at,json=forgetAt,proto3" json:"forget_at,omitempty"`
 	Note          string                 `protobuf:"bytes,16,opt,name=note,proto3" json:"note,omitempty"`
 	Trimmed       bool                   `protobuf:"varint,17,opt,name=trimmed,proto3" json:"trimmed,omitempty"`
+	Redriven      []*Redrive             `protobuf:"bytes,18,rep,name=redriven,proto3" json:"redriven,omitempty"` // format 2
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +490,13 @@ func (x *State) GetTrimmed() bool {
 		return x.Trimmed
 	}
 	return false
+}
+
+func (x *State) GetRedriven() []*Redrive {
+	if x != nil {
+		return x.Redriven
+	}
+	return nil
 }
 
 // Life is where the register that began this life was first appended.
@@ -1030,11 +1038,14 @@ func (x *Tag) GetValue() string {
 }
 
 type Callback struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
-	Timeout       int64                  `protobuf:"varint,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Retry         []int64                `protobuf:"varint,3,rep,packed,name=retry,proto3" json:"retry,omitempty"`             // the waits between attempts
-	NoRetry       bool                   `protobuf:"varint,4,opt,name=no_retry,json=noRetry,proto3" json:"no_retry,omitempty"` // an empty list was asked for: one attempt; else empty means the channel's profile
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Url     string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Timeout int64                  `protobuf:"varint,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	Retry   []int64                `protobuf:"varint,3,rep,packed,name=retry,proto3" json:"retry,omitempty"`             // the waits between attempts
+	NoRetry bool                   `protobuf:"varint,4,opt,name=no_retry,json=noRetry,proto3" json:"no_retry,omitempty"` // an empty list was asked for: one attempt; else empty means the channel's profile
+	// Format 2.
+	Raw           bool `protobuf:"varint,5,opt,name=raw,proto3" json:"raw,omitempty"`         // the body is the payload itself
+	Recheck       bool `protobuf:"varint,6,opt,name=recheck,proto3" json:"recheck,omitempty"` // ask the owner before each request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1093,6 +1104,20 @@ func (x *Callback) GetRetry() []int64 {
 func (x *Callback) GetNoRetry() bool {
 	if x != nil {
 		return x.NoRetry
+	}
+	return false
+}
+
+func (x *Callback) GetRaw() bool {
+	if x != nil {
+		return x.Raw
+	}
+	return false
+}
+
+func (x *Callback) GetRecheck() bool {
+	if x != nil {
+		return x.Recheck
 	}
 	return false
 }
@@ -1224,21 +1249,25 @@ func (x *Series) GetRetryAt() int64 {
 
 // Live is an occurrence with a timer of its own.
 type Live struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          LiveKind               `protobuf:"varint,1,opt,name=kind,proto3,enum=waterclock.v1.LiveKind" json:"kind,omitempty"`
-	Occurrence    string                 `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
-	Nominal       int64                  `protobuf:"varint,3,opt,name=nominal,proto3" json:"nominal,omitempty"`
-	Local         string                 `protobuf:"bytes,4,opt,name=local,proto3" json:"local,omitempty"`
-	Due           int64                  `protobuf:"varint,5,opt,name=due,proto3" json:"due,omitempty"`
-	Step          int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
-	Attempt       int64                  `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Revision      int64                  `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
-	Accepted      bool                   `protobuf:"varint,9,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	Was           *Spec                  `protobuf:"bytes,10,opt,name=was,proto3" json:"was,omitempty"` // present where the trigger was replaced since
-	EmitRetry     int64                  `protobuf:"varint,11,opt,name=emit_retry,json=emitRetry,proto3" json:"emit_retry,omitempty"`
-	WasOf         uint32                 `protobuf:"varint,12,opt,name=was_of,json=wasOf,proto3" json:"was_of,omitempty"` // instead of was: the same as that of the nth live occurrence, from 1
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Kind       LiveKind               `protobuf:"varint,1,opt,name=kind,proto3,enum=waterclock.v1.LiveKind" json:"kind,omitempty"`
+	Occurrence string                 `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
+	Nominal    int64                  `protobuf:"varint,3,opt,name=nominal,proto3" json:"nominal,omitempty"`
+	Local      string                 `protobuf:"bytes,4,opt,name=local,proto3" json:"local,omitempty"`
+	Due        int64                  `protobuf:"varint,5,opt,name=due,proto3" json:"due,omitempty"`
+	Step       int64                  `protobuf:"varint,6,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt    int64                  `protobuf:"varint,7,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Revision   int64                  `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`
+	Accepted   bool                   `protobuf:"varint,9,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	Was        *Spec                  `protobuf:"bytes,10,opt,name=was,proto3" json:"was,omitempty"` // present where the trigger was replaced since
+	EmitRetry  int64                  `protobuf:"varint,11,opt,name=emit_retry,json=emitRetry,proto3" json:"emit_retry,omitempty"`
+	WasOf      uint32                 `protobuf:"varint,12,opt,name=was_of,json=wasOf,proto3" json:"was_of,omitempty"` // instead of was: the same as that of the nth live occurrence, from 1
+	// Format 2.
+	Postponed      int64 `protobuf:"varint,13,opt,name=postponed,proto3" json:"postponed,omitempty"`                                 // how often it was postponed, over all attempts
+	FirstSent      int64 `protobuf:"varint,14,opt,name=first_sent,json=firstSent,proto3" json:"first_sent,omitempty"`                // when its first attempt went out, or the first since it was redriven
+	AttemptsBefore int64 `protobuf:"varint,15,opt,name=attempts_before,json=attemptsBefore,proto3" json:"attempts_before,omitempty"` // made before it was redriven
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Live) Reset() {
@@ -1351,6 +1380,27 @@ func (x *Live) GetEmitRetry() int64 {
 func (x *Live) GetWasOf() uint32 {
 	if x != nil {
 		return x.WasOf
+	}
+	return 0
+}
+
+func (x *Live) GetPostponed() int64 {
+	if x != nil {
+		return x.Postponed
+	}
+	return 0
+}
+
+func (x *Live) GetFirstSent() int64 {
+	if x != nil {
+		return x.FirstSent
+	}
+	return 0
+}
+
+func (x *Live) GetAttemptsBefore() int64 {
+	if x != nil {
+		return x.AttemptsBefore
 	}
 	return 0
 }
@@ -1483,6 +1533,75 @@ func (x *Firing) GetPartition() int32 {
 	return 0
 }
 
+// Redrive is a dead letter that was tried again.
+type Redrive struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Occurrence    string                 `protobuf:"bytes,1,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Attempt       int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // the last one before
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Redrive) Reset() {
+	*x = Redrive{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Redrive) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Redrive) ProtoMessage() {}
+
+func (x *Redrive) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Redrive.ProtoReflect.Descriptor instead.
+func (*Redrive) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Redrive) GetOccurrence() string {
+	if x != nil {
+		return x.Occurrence
+	}
+	return ""
+}
+
+func (x *Redrive) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Redrive) GetAttempt() int64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Redrive) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // Progress is the last record of every turn, under the key 0x00 "progress":
 // what the turn's transaction had consumed, and what it had written.
 type Progress struct {
@@ -1509,7 +1628,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1640,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1653,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Progress) GetFormat() uint32 {
@@ -1659,7 +1778,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1790,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1803,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PartitionOffset) GetPartition() int32 {
@@ -1712,7 +1831,7 @@ type TopicCount struct {
 
 func (x *TopicCount) Reset() {
 	*x = TopicCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1843,7 @@ func (x *TopicCount) String() string {
 func (*TopicCount) ProtoMessage() {}
 
 func (x *TopicCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1856,7 @@ func (x *TopicCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicCount.ProtoReflect.Descriptor instead.
 func (*TopicCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TopicCount) GetTopic() string {
@@ -1777,7 +1896,7 @@ type Nonce struct {
 
 func (x *Nonce) Reset() {
 	*x = Nonce{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +1908,7 @@ func (x *Nonce) String() string {
 func (*Nonce) ProtoMessage() {}
 
 func (x *Nonce) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +1921,7 @@ func (x *Nonce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nonce.ProtoReflect.Descriptor instead.
 func (*Nonce) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Nonce) GetFormat() uint32 {
@@ -1869,7 +1988,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1881,7 +2000,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1894,7 +2013,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Guard) GetSeq() int64 {
@@ -1958,7 +2077,7 @@ type AppliedOrigin struct {
 
 func (x *AppliedOrigin) Reset() {
 	*x = AppliedOrigin{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2089,7 @@ func (x *AppliedOrigin) String() string {
 func (*AppliedOrigin) ProtoMessage() {}
 
 func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2102,7 @@ func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
 func (*AppliedOrigin) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AppliedOrigin) GetPartition() int32 {
@@ -2022,7 +2141,7 @@ type LastRead struct {
 
 func (x *LastRead) Reset() {
 	*x = LastRead{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2034,7 +2153,7 @@ func (x *LastRead) String() string {
 func (*LastRead) ProtoMessage() {}
 
 func (x *LastRead) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2047,7 +2166,7 @@ func (x *LastRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
 func (*LastRead) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LastRead) GetOffset() int64 {
@@ -2089,7 +2208,7 @@ var File_waterclock_v1_state_proto protoreflect.FileDescriptor
 
 const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\n" +
-	"\x19waterclock/v1/state.proto\x12\rwaterclock.v1\"\xc2\x04\n" +
+	"\x19waterclock/v1/state.proto\x12\rwaterclock.v1\"\xf6\x04\n" +
 	"\x05State\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12-\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x15.waterclock.v1.StatusR\x06status\x12\x1a\n" +
@@ -2111,7 +2230,8 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"updated_at\x18\x0e \x01(\x03R\tupdatedAt\x12\x1b\n" +
 	"\tforget_at\x18\x0f \x01(\x03R\bforgetAt\x12\x12\n" +
 	"\x04note\x18\x10 \x01(\tR\x04note\x12\x18\n" +
-	"\atrimmed\x18\x11 \x01(\bR\atrimmed\"R\n" +
+	"\atrimmed\x18\x11 \x01(\bR\atrimmed\x122\n" +
+	"\bredriven\x18\x12 \x03(\v2\x16.waterclock.v1.RedriveR\bredriven\"R\n" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
@@ -2165,12 +2285,14 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\fR\x05value\"-\n" +
 	"\x03Tag\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"g\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x93\x01\n" +
 	"\bCallback\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\atimeout\x18\x02 \x01(\x03R\atimeout\x12\x14\n" +
 	"\x05retry\x18\x03 \x03(\x03R\x05retry\x12\x19\n" +
-	"\bno_retry\x18\x04 \x01(\bR\anoRetry\"\x83\x02\n" +
+	"\bno_retry\x18\x04 \x01(\bR\anoRetry\x12\x10\n" +
+	"\x03raw\x18\x05 \x01(\bR\x03raw\x12\x18\n" +
+	"\arecheck\x18\x06 \x01(\bR\arecheck\"\x83\x02\n" +
 	"\x06Series\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x1e\n" +
 	"\n" +
@@ -2185,7 +2307,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x06jitter\x18\t \x01(\x03R\x06jitter\x12\x12\n" +
 	"\x04told\x18\n" +
 	" \x01(\x03R\x04told\x12\x19\n" +
-	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xd8\x02\n" +
+	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xbe\x03\n" +
 	"\x04Live\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.LiveKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -2202,7 +2324,11 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	" \x01(\v2\x13.waterclock.v1.SpecR\x03was\x12\x1d\n" +
 	"\n" +
 	"emit_retry\x18\v \x01(\x03R\temitRetry\x12\x15\n" +
-	"\x06was_of\x18\f \x01(\rR\x05wasOf\"6\n" +
+	"\x06was_of\x18\f \x01(\rR\x05wasOf\x12\x1c\n" +
+	"\tpostponed\x18\r \x01(\x03R\tpostponed\x12\x1d\n" +
+	"\n" +
+	"first_sent\x18\x0e \x01(\x03R\tfirstSent\x12'\n" +
+	"\x0fattempts_before\x18\x0f \x01(\x03R\x0eattemptsBefore\"6\n" +
 	"\x0eIdempotencyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x86\x01\n" +
@@ -2213,7 +2339,14 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x18\n" +
 	"\anominal\x18\x03 \x01(\x03R\anominal\x12\x14\n" +
 	"\x05topic\x18\x04 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x05 \x01(\x05R\tpartition\"\x91\x04\n" +
+	"\tpartition\x18\x05 \x01(\x05R\tpartition\"g\n" +
+	"\aRedrive\x12\x1e\n" +
+	"\n" +
+	"occurrence\x18\x01 \x01(\tR\n" +
+	"occurrence\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"\x91\x04\n" +
 	"\bProgress\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12!\n" +
 	"\fnext_command\x18\x02 \x01(\x03R\vnextCommand\x12!\n" +
@@ -2313,7 +2446,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2332,13 +2465,14 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*Live)(nil),            // 14: waterclock.v1.Live
 	(*IdempotencyKey)(nil),  // 15: waterclock.v1.IdempotencyKey
 	(*Firing)(nil),          // 16: waterclock.v1.Firing
-	(*Progress)(nil),        // 17: waterclock.v1.Progress
-	(*PartitionOffset)(nil), // 18: waterclock.v1.PartitionOffset
-	(*TopicCount)(nil),      // 19: waterclock.v1.TopicCount
-	(*Nonce)(nil),           // 20: waterclock.v1.Nonce
-	(*Guard)(nil),           // 21: waterclock.v1.Guard
-	(*AppliedOrigin)(nil),   // 22: waterclock.v1.AppliedOrigin
-	(*LastRead)(nil),        // 23: waterclock.v1.LastRead
+	(*Redrive)(nil),         // 17: waterclock.v1.Redrive
+	(*Progress)(nil),        // 18: waterclock.v1.Progress
+	(*PartitionOffset)(nil), // 19: waterclock.v1.PartitionOffset
+	(*TopicCount)(nil),      // 20: waterclock.v1.TopicCount
+	(*Nonce)(nil),           // 21: waterclock.v1.Nonce
+	(*Guard)(nil),           // 22: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 23: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 24: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
@@ -2348,27 +2482,28 @@ var file_waterclock_v1_state_proto_depIdxs = []int32{
 	14, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
 	15, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
 	16, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
-	8,  // 7: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
-	10, // 8: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
-	11, // 9: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
-	2,  // 10: waterclock.v1.Spec.priority:type_name -> waterclock.v1.Priority
-	3,  // 11: waterclock.v1.Spec.misfire:type_name -> waterclock.v1.Misfire
-	12, // 12: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
-	1,  // 13: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
-	9,  // 14: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
-	4,  // 15: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
-	7,  // 16: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
-	18, // 17: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
-	18, // 18: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
-	19, // 19: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	23, // 20: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
-	23, // 21: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
-	22, // 22: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	17, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
+	8,  // 8: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
+	10, // 9: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
+	11, // 10: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
+	2,  // 11: waterclock.v1.Spec.priority:type_name -> waterclock.v1.Priority
+	3,  // 12: waterclock.v1.Spec.misfire:type_name -> waterclock.v1.Misfire
+	12, // 13: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
+	1,  // 14: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
+	9,  // 15: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
+	4,  // 16: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
+	7,  // 17: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
+	19, // 18: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
+	19, // 19: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
+	20, // 20: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
+	24, // 21: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	24, // 22: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	23, // 23: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2382,7 +2517,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
