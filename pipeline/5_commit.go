@@ -10,6 +10,7 @@ import (
 
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // commit makes the turn true: state and progress, the end of the transaction,
@@ -94,7 +95,7 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 		value, err := p.scratch.encode(func(b []byte) ([]byte,
 			error,
 		) {
-			return topics.AppendStateAs(b, e.state, p.opts.writes())
+			return topics.AppendStateAs(b, e.state, p.writes(t, e.state))
 		})
 		if err != nil {
 			return fmt.Errorf("encode state of %q: %w", e.key, err)
@@ -106,6 +107,14 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 	return nil
 }
 
+// writes is the format of a state: what it needs, if every member reads that, or if
+// such states stand in this partition already.
+func (p *Partition) writes(t *turn, s *trigger.State) topics.Format {
+	f := min(topics.FormatOf(s), max(p.opts.writes(), p.progress.Format))
+	t.progress.Format = max(t.progress.Format, f)
+	return f
+}
+
 // writeProgress produces the record that says how far everything is. It is the
 // last of the turn, so whoever sees it has seen all of the turn.
 func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Record, err error) {
@@ -113,7 +122,7 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
 	t.progress.Forwarded = p.forward.owed()
 	t.progress.Manifest = t.manifest.counts()
-	if t.encoded, err = topics.AppendProgressAs(nil, &t.progress, p.opts.writes()); err != nil {
+	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
 		return nil, err
 	}
 	if err := p.writeGuard(ctx, t); err != nil {

@@ -78,7 +78,7 @@ func (o *Process) AgreeOn(f topics.Format) (was topics.Format) {
 	return topics.Format(o.format.Swap(uint64(f)))
 }
 
-// writes is the format that the partitions write.
+// writes is the format that every member reads.
 func (o *Process) writes() topics.Format { return topics.Format(o.format.Load()) }
 
 // Recovery is how stores of this process are recovered.

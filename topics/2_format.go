@@ -3,4 +3,7 @@
 package topics
 
 // Newest is the newest format that this version reads.
-const Newest = Redrives
+const (
+	Newest       = Redrives
+	alwaysNewest = false
+)

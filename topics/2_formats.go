@@ -1,5 +1,11 @@
 package topics
 
+import (
+	"slices"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
 // Format is the version of State and Progress on topic state. What is read may
 // be of any format from Oldest to Newest. What is written is of one that every
 // member of the group reads: members say it to each other (engine/formats.go), so
@@ -13,3 +19,21 @@ const Oldest Format = 1
 // (schemas/waterclock/v1/state.proto). In an older one a restart forgets how often an
 // occurrence was postponed, and what was redriven.
 const Redrives Format = 2
+
+// FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
+// that who does not use what is new can go back to an older version.
+func FormatOf(s *trigger.State) Format {
+	if alwaysNewest || needsRedrives(s) {
+		return Newest
+	}
+	return Oldest
+}
+
+func needsRedrives(s *trigger.State) bool {
+	of := func(s *trigger.Spec) bool {
+		return s != nil && s.Callback != nil && (s.Callback.Raw || s.Callback.Recheck)
+	}
+	return len(s.Redriven) > 0 || of(&s.Spec) || slices.ContainsFunc(s.Live, func(l trigger.Live) bool {
+		return l.Postponed > 0 || l.AttemptsBefore > 0 || of(l.Was)
+	})
+}

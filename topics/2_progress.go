@@ -41,6 +41,8 @@ type Progress struct {
 	Member string // its group.instance.id
 	At     trigger.Instant
 
+	Format Format // of this record and of the states before it
+
 	CommandsID [16]byte // topic ids, so that a recreated topic is noticed
 	StateID    [16]byte
 
@@ -57,12 +59,9 @@ type TopicCount struct {
 
 // AppendProgress appends the value of the progress record. The same Progress
 // always gives the same bytes.
-func AppendProgress(b []byte, p *Progress) ([]byte, error) { return AppendProgressAs(b, p, Oldest) }
-
-// AppendProgressAs is AppendProgress in another format.
-func AppendProgressAs(b []byte, p *Progress, f Format) ([]byte, error) {
+func AppendProgress(b []byte, p *Progress) ([]byte, error) {
 	w := wire{b: b}
-	w.int(1, int64(f))
+	w.int(1, int64(max(p.Format, Oldest)))
 	w.int(2, p.NextCommand)
 	w.int(3, p.NextReceipt)
 	w.int(4, p.NextControl)
@@ -118,16 +117,16 @@ func (w *wire) topicCount(n protowire.Number, c *TopicCount) {
 // DecodeProgress reads what AppendProgress wrote. Bytes of a newer version
 // give an error that wraps ErrNewer.
 func DecodeProgress(b []byte) (*Progress, error) {
-	p, format := new(Progress), uint64(0)
+	p := new(Progress)
 	err := fields(bytes.Clone(b), func(fv fieldValue) error {
 		if fv.key() == number|1 {
-			format = fv.v
+			p.Format = Format(fv.v)
 			return nil
 		}
 		return decodeProgress(fv, p)
 	})
 	if err == nil {
-		err = checkFormat(format, uint64(Newest))
+		err = checkFormat(uint64(p.Format), uint64(Newest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode progress: %w", err)

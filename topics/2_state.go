@@ -179,7 +179,6 @@ func (w *wire) redrive(n protowire.Number, r *trigger.Redrive) {
 	w.str(1, r.Occurrence)
 	w.int(2, int64(r.Step))
 	w.int(3, int64(r.Attempt))
-	w.int(4, int64(r.At))
 	w.close(mark)
 }
 

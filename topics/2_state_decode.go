@@ -237,8 +237,6 @@ func decodeRedrive(b []byte, r *trigger.Redrive) error {
 			r.Step = int(fv.v)
 		case number | 3:
 			r.Attempt = int(fv.v)
-		case number | 4:
-			r.At = trigger.Instant(fv.v)
 		default:
 			return fv.unknown("redrive")
 		}

@@ -335,7 +335,7 @@ func pbState(s *trigger.State) *statepb.State {
 	}
 	for _, r := range s.Redriven {
 		m.Redriven = append(m.Redriven, &statepb.Redrive{
-			Occurrence: r.Occurrence, Step: int64(r.Step), Attempt: int64(r.Attempt), At: int64(r.At),
+			Occurrence: r.Occurrence, Step: int64(r.Step), Attempt: int64(r.Attempt),
 		})
 	}
 	return m
@@ -436,6 +436,7 @@ func TestProgressSurvivesTheWire(t *testing.T) {
 	for range 1000 {
 		want := new(Progress)
 		filler{r}.fill(reflect.ValueOf(want).Elem())
+		want.Format = Oldest + Format(r.IntN(int(Newest)))
 		b, err := AppendProgress(nil, want)
 		if err != nil {
 			t.Fatal(err)

@@ -82,14 +82,14 @@ func goldenStateV2() *trigger.State {
 	s := goldenState()
 	s.Spec.Callback.Raw, s.Spec.Callback.Recheck = true, true
 	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBefore = 3, 1_795_010_400_007, 6
-	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6, At: 1_795_010_400_000}}
+	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6}}
 	return s
 }
 
 func goldenProgress() *Progress {
 	return &Progress{
 		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
-		Term:    7,
+		Term: 7, Format: Oldest,
 		Applied: map[int32]int64{0: 17, 5: 4000}, Forwarded: map[int32]int64{1: 4800},
 		Manifest: []TopicCount{{"waterclock.events", 12, 0xfeedface}},
 		Owner:    "10.0.0.1:7070", Member: "node-1", At: 1_790_000_000_000, CommandsID: [16]byte{1, 15: 2},

@@ -169,7 +169,6 @@ func (d *decision) emit(l *Live) *Fact {
 	d.keepFiring(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	if ch.Receipts {
 		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
-		l.FirstSent = cmp.Or(l.FirstSent, d.now)
 		d.addLive(*l)
 	}
 	d.statusOfFired(ch)

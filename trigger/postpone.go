@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -25,7 +26,10 @@ const (
 
 // postpone sends a due event again later, as the same attempt.
 func (d *decision) postpone(l *Live, r *Receipt) {
-	if l.FirstSent != 0 && r.At.Sub(l.FirstSent) > maxPostponed {
+	if l.FirstSent == 0 {
+		l.FirstSent = cmp.Or(d.firstSent(l), r.At)
+	}
+	if r.At.Sub(l.FirstSent) > maxPostponed {
 		late := *r
 		late.Outcome, late.Code = ReceiptFailed, CodePostponedTooLong
 		d.addReceiptFact(l, &late)
@@ -42,6 +46,19 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 	d.addLive(*l)
 	d.deriveStatus()
 	d.addReceiptFact(l, r).Scheduled = l.Due
+}
+
+// firstSent is when an occurrence first went out, or first since it was redriven;
+// 0 if that is not known.
+func (d *decision) firstSent(l *Live) Instant {
+	if l.AttemptsBefore == 0 {
+		for i := range d.s.Done {
+			if d.s.Done[i].Occurrence == l.Occurrence {
+				return d.s.Done[i].At
+			}
+		}
+	}
+	return d.sentAt(l)
 }
 
 // postponeSpread is what an occurrence that was postponed n times before waits longer, by

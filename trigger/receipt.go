@@ -8,8 +8,8 @@ type Receipt struct {
 	Step       int
 	Channel    string
 	Outcome    ReceiptOutcome
-	Attempt    int    // 0: the attempt in flight
-	Postponed  int    // of the emission it is about; -1: the one in flight
+	Attempt    int // 0: the attempt in flight
+	Postponed  int // of the emission it is about; -1: the one in flight
 	Code       string
 	Detail     string
 	RetryAfter time.Duration // 0: the channel's profile decides

@@ -77,18 +77,17 @@ func (d *decision) beginRedriven(c *Command) {
 	s.Trimmed, s.ForgetAt = false, 0
 }
 
-// keepRedrive remembers what was redriven for the horizon, so that the same
-// dead letter is not redriven twice.
+// keepRedrive remembers what was redriven, so that the same dead letter is not
+// redriven twice.
 func (d *decision) keepRedrive(dead *Fire) {
 	s := d.s
 	keep := make([]Redrive, 0, len(s.Redriven)+1)
 	for _, r := range s.Redriven {
-		same := r.Occurrence == dead.Occurrence && r.Step == dead.Step
-		if !same && d.now.Sub(r.At) < d.m.Horizon {
+		if r.Occurrence != dead.Occurrence || r.Step != dead.Step {
 			keep = append(keep, r)
 		}
 	}
-	keep = append(keep, Redrive{Occurrence: dead.Occurrence, Step: dead.Step, Attempt: dead.Attempt, At: d.now})
+	keep = append(keep, Redrive{Occurrence: dead.Occurrence, Step: dead.Step, Attempt: dead.Attempt})
 	s.Redriven = keep[max(0, len(keep)-keepRedrives):]
 }
 

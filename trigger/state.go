@@ -60,7 +60,7 @@ type State struct {
 
 	Keys     []IdempotencyKey // the last 16
 	Done     []Firing         // what has fired in this life, the last 16
-	Redriven []Redrive        // dead letters that were redriven within the horizon, the last 128
+	Redriven []Redrive        // dead letters that were redriven, the last 128
 
 	LastAppend Instant // first append of the last applied command
 	CreatedAt  Instant
@@ -112,7 +112,7 @@ type Live struct {
 	EmitRetry  int   // failed attempts to emit the due record
 
 	Postponed      int     // how often it was postponed, over all attempts: ce_wcpostponed
-	FirstSent      Instant // when its first attempt went out, or the first since it was redriven
+	FirstSent      Instant // postponed: when its first attempt went out, or the first since it was redriven
 	AttemptsBefore int     // made before it was redriven: the retry list begins anew behind them
 }
 
@@ -158,7 +158,6 @@ type Redrive struct {
 	Occurrence string
 	Step       int
 	Attempt    int // the last one before
-	At         Instant
 }
 
 // Timer is one entry of the due index. A State's timers are a function of the

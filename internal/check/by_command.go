@@ -188,6 +188,8 @@ func (t *life) effect(c *command, e *event) {
 		t.skipped(e)
 	case evStopped:
 		t.acked(c.which)
+	case evRedriven:
+		t.redrive(c, e)
 	case evDuplicate:
 		t.keepKey(c)
 	}
@@ -196,12 +198,58 @@ func (t *life) effect(c *command, e *event) {
 	}
 }
 
+// redrive: one more attempt of what could not be delivered, with the content that the
+// dead letter has. A trigger that was over waits for it alone.
+func (t *life) redrive(c *command, e *event) {
+	if e.attempt != c.attempt+1 && t.known {
+		t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
+			"a redrive from attempt %d is told as attempt %d", c.attempt, e.attempt)
+	}
+	r := &redriven{from: c.attempt, at: e.occurred}
+	r.due, r.nominal, r.attempt = e.scheduled, e.scheduled, e.attempt
+	for i := range t.dead {
+		if d := &t.dead[i]; d.id == c.dueID && d.attempt == c.attempt {
+			r.first = d
+		}
+	}
+	if t.redriven == nil {
+		t.redriven = map[string]*redriven{}
+	}
+	t.redriven[e.occurrence] = r
+	if finished(t.status) {
+		t.forgetPlan()
+		t.when = when{kind: whenInstant}
+		t.revision = max(t.revision, 1)
+	}
+}
+
+// expectRedrive: what is live, or was redriven from this attempt or a later one
+// within the horizon, is a duplicate; so is what the series is yet to fire.
+func (t *life) expectRedrive(c *command) []string {
+	if t.status == erased {
+		return []string{refused("not_found")}
+	}
+	name := strings.TrimPrefix(c.dueID, t.key+"@")
+	name = name[:max(0, strings.LastIndexByte(name, '#'))]
+	if l := t.liveOf(name); l != nil && l.attempt > 0 && !l.gone && !finished(t.status) {
+		return []string{evDuplicate}
+	}
+	if r := t.redriven[name]; r != nil && r.from >= c.attempt {
+		return []string{evDuplicate, evRedriven} // which, the horizon decides
+	}
+	if t.plan.has {
+		return []string{evRedriven, evDuplicate}
+	}
+	return []string{evRedriven}
+}
+
 func (t *life) register(c *command) {
 	later := t.status != none && t.status != unknown
 	was := t.model
 	t.reset()
 	t.seq, t.revision, t.status, t.changed = was.seq, was.revision, was.status, was.changed
 	t.idem, t.newest, t.heard = was.idem, was.newest, was.heard
+	t.redriven = was.redriven
 	t.begun, t.later = c.first, later
 	t.reg, t.when, t.appended = c, c.when, c.appended
 	t.setPlan(c.appended)
@@ -308,6 +356,11 @@ func (t *life) acked(which string) {
 	for name, l := range t.live {
 		if l.attempt > 0 && (named == "" || name == named) {
 			l.gone = true
+		}
+	}
+	for name, r := range t.redriven {
+		if bare, _ := base(name); named == "" || bare == named {
+			r.gone = true
 		}
 	}
 }

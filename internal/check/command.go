@@ -35,6 +35,7 @@ type command struct {
 	which   string // skip, ack: occurrence
 	zone    string // rezone
 	dueID   string // redrive
+	attempt int    // redrive: of the dead letter
 	content uint64 // hash of what makes two registers the same, 0: not computed
 }
 
@@ -308,6 +309,8 @@ func (c *command) set(field string, raw []byte, header bool) {
 		c.which = s
 	case "due_id":
 		c.dueID = s
+	case "attempt":
+		c.attempt, _ = small([]byte(text))
 	default:
 		c.what.set(c, field, raw, s)
 	}

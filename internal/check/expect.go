@@ -141,7 +141,7 @@ func (t *life) expectVerb(c *command) []string {
 	case "ack":
 		return []string{"", evStopped, evDelivered, evAccepted, evDuplicate, refused("not_found")}
 	case "redrive":
-		return []string{evRedriven, evDuplicate, refused("not_found"), refused("already_fired"), refused("conflict")}
+		return t.expectRedrive(c)
 	case "snooze":
 		return t.expectSnooze()
 	}

@@ -108,7 +108,12 @@ func (t *life) orderDues() {
 	kept := t.dues[:0]
 	for _, d := range t.dues {
 		k := emission{d.id, d.attempt, d.postponed}
-		if other := seen[k]; other != nil {
+		other := seen[k]
+		if other != nil && d.attempt > 1 && d.append-other.append > t.o.Horizon.Milliseconds() {
+			other.matched = true // redriven twice, and the trigger was forgotten in between
+			other = nil
+		}
+		if other != nil {
 			t.fail(Duplicate, append(dueRecord(other), dueRecord(&d)...), "%s, attempt %d, is there twice", d.id,
 				d.attempt)
 			continue
@@ -389,6 +394,13 @@ func (t *life) overdue() {
 		}
 		t.fail(LostFire, nil, "%s was due at %s and has not gone out %d ms later", name, spell(l.due), t.v.end-l.due)
 		return
+	}
+	for name, r := range t.redriven {
+		if !r.gone && r.due != 0 && r.due <= until && !finished(t.status) {
+			t.fail(LostFire, nil, "%s was redriven at %s and has not gone out %d ms later", name, spell(r.due),
+				t.v.end-r.due)
+			return
+		}
 	}
 }
 

@@ -42,12 +42,13 @@ type model struct {
 	moved    bool        // by reschedule, snooze or rezone: when is not reg's any more
 	anchor   *phaseStart // phase of a series without a start
 	plan     plan
-	live     map[string]*live // occurrences off the plan, and in flight
-	done     map[string]bool  // names that were decided in this life
-	went     map[string]bool  // and of these, what fired
-	lastWent []int64          // when the last 16 firings of this life went out, oldest first
-	skips    map[string]bool  // names that were skipped ahead
-	decided  int64            // newest nominal instant of the plan that was decided
+	live     map[string]*live     // occurrences off the plan, and in flight
+	redriven map[string]*redriven // by whole name: of whatever life
+	done     map[string]bool      // names that were decided in this life
+	went     map[string]bool      // and of these, what fired
+	lastWent []int64              // when the last 16 firings of this life went out, oldest first
+	skips    map[string]bool      // names that were skipped ahead
+	decided  int64                // newest nominal instant of the plan that was decided
 	idem     []idemKey
 	newest   int64 // newest first append that was applied
 	heard    int64 // the same, with those that changed nothing, or told nothing
@@ -81,6 +82,13 @@ type live struct {
 	gone      bool     // decided: nothing more is expected
 }
 
+// redriven is a dead letter that was tried again.
+type redriven struct {
+	live
+	from int   // the attempt that died
+	at   int64 // when
+}
+
 type idemKey struct {
 	key     string
 	content *command
@@ -97,7 +105,7 @@ type misfireRun struct {
 func (m *model) reset() {
 	next, missing := m.next, m.missing
 	*m = model{
-		known: true, live: map[string]*live{}, done: map[string]bool{}, went: map[string]bool{},
+		known: true, live: map[string]*live{}, redriven: map[string]*redriven{}, done: map[string]bool{}, went: map[string]bool{},
 		skips: map[string]bool{}, next: next, missing: missing,
 	}
 }
@@ -113,6 +121,9 @@ func (m *model) dropLive() {
 	for _, l := range m.live {
 		l.gone = true
 	}
+	for _, r := range m.redriven {
+		r.gone = true
+	}
 }
 
 // waits says whether anything is to go out.
@@ -125,7 +136,21 @@ func (m *model) waits() bool {
 			return true
 		}
 	}
+	for _, r := range m.redriven {
+		if !r.gone && r.due != 0 {
+			return true
+		}
+	}
 	return false
+}
+
+// liveOf is an occurrence off the plan or in flight; nil without one.
+func (m *model) liveOf(occurrence string) *live {
+	if r := m.redriven[occurrence]; r != nil {
+		return &r.live
+	}
+	name, _ := base(occurrence)
+	return m.live[name]
 }
 
 // base is an occurrence's name without the mark of a later life.

@@ -7,15 +7,15 @@ import (
 
 // followsPostponement: an emission that follows a postponement has the attempt of
 // the one before.
-func (t *life) followsPostponement(name string) bool {
-	l := t.live[name]
+func (t *life) followsPostponement(occurrence string) bool {
+	l := t.liveOf(occurrence)
 	return l != nil && l.postponed > 0 && l.due != 0 && !l.gone && l.first != nil
 }
 
 // reemitted is a further emission of an occurrence: announced before, not before
 // its time, and with the same content (C3, C7, C8).
-func (t *life) reemitted(e *event, name string, d *due) {
-	l := t.live[name]
+func (t *life) reemitted(e *event, d *due) {
+	l := t.liveOf(e.occurrence)
 	if l == nil || l.due == 0 || l.gone {
 		if t.known && !t.drift {
 			t.fail(Illegal, t.eventRecord(e), "attempt %d of %s went out, and no retry was told", e.attempt,
@@ -135,7 +135,7 @@ func (t *life) wholeRun(e *event, policy string, last occurrence) {
 func (t *life) expire(e *event) {
 	name, _ := base(e.occurrence)
 	t.catchUpToRun(name)
-	if l := t.live[name]; l != nil && l.due != 0 && !l.gone {
+	if l := t.liveOf(e.occurrence); l != nil && l.due != 0 && !l.gone {
 		l.gone = true
 		return
 	}
@@ -210,7 +210,7 @@ func (t *life) byReceipt(e *event, at location) {
 	if e.kind == evRejected {
 		t.checkRefusal(e, nil)
 	} else {
-		t.delivery(e, nil)
+		t.delivery(e, r)
 	}
 	t.legal(e)
 	t.adopt(e)
@@ -257,15 +257,15 @@ func (t *life) outcome(e *event, r *receipt) {
 }
 
 // delivery is what became of an emission.
-func (t *life) delivery(e *event, _ *receipt) {
-	name, _ := base(e.occurrence)
-	l := t.live[name]
+func (t *life) delivery(e *event, r *receipt) {
+	l := t.liveOf(e.occurrence)
 	if e.kind == evDeadLettered {
 		t.deadLettered(e)
 	}
 	if l == nil || e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown" {
 		return
 	}
+	t.ofItsEmission(e, r, l)
 	switch e.kind {
 	case evRetried:
 		if e.attempt != 0 && e.attempt != l.attempt+1 && t.known && !t.drift {
@@ -274,10 +274,47 @@ func (t *life) delivery(e *event, _ *receipt) {
 		}
 		l.attempt, l.due = e.attempt, e.scheduled
 	case evPostponed:
+		t.postponedTo(e, r, l)
 		l.postponed++
-		l.due = e.occurred
+		l.due = e.scheduled
 	case evDeliveryFailed, evDeadLettered, evAccepted, evDelivered, evSuppressed, evFailed:
 		l.gone = true
+	}
+}
+
+// ofItsEmission: news that decide the emission in flight must be of that one (C8).
+func (t *life) ofItsEmission(e *event, r *receipt, l *live) {
+	if r == nil || !r.echoes || r.outcome == "accepted" || r.outcome == "delivered" || l.gone || !t.known {
+		return
+	}
+	if r.postponed != l.postponed {
+		t.fail(Illegal, append(t.eventRecord(e), t.v.h.Prefix+"receipts/"+r.at.String()),
+			"a receipt of the emission after %d postponements decided the one after %d", r.postponed, l.postponed)
+	}
+}
+
+// The least and the most of what is added to the first postponement; both double with
+// each further one, up to these. Docs: formats/receipts.md.
+const (
+	leastSpread, lastLeastSpread = 5_000, 300_000
+	mostSpread, lastMostSpread   = 10_000, 600_000
+)
+
+// postponedTo: it goes out again after retry_after and a spread (C3).
+func (t *life) postponedTo(e *event, r *receipt, l *live) {
+	if r == nil || !t.known || e.scheduled == 0 {
+		return
+	}
+	wait := max(r.retryAfter, 1000)
+	least, most := wait, wait
+	if r.code != "quiet_hours" {
+		doubled := int64(1) << min(l.postponed, 10)
+		least += min(leastSpread*doubled, lastLeastSpread)
+		most += min(mostSpread*doubled, lastMostSpread)
+	}
+	if got := e.scheduled - r.since(); got < least || got > most {
+		t.fail(Recurrence, append(t.eventRecord(e), t.v.h.Prefix+"receipts/"+r.at.String()),
+			"postponement %d waits for %d ms, the receipt and its spread make it %d to %d", l.postponed+1, got, least, most)
 	}
 }
 

@@ -2,20 +2,25 @@ package check
 
 // receipt is a record of topic receipts.
 type receipt struct {
-	at       location
-	first    location // where it was appended first, if it says that it was forwarded
-	claims   bool     // it says so
-	append   int64
-	dueID    string
-	outcome  string
-	attempt  int
-	garbled  bool
-	answered bool // an event tells of it
+	at          location
+	first       location // where it was appended first, if it says that it was forwarded
+	claims      bool     // it says so
+	append      int64
+	firstAppend int64 // if it was forwarded
+	dueID       string
+	outcome     string
+	attempt     int
+	postponed   int // of the emission it is about, if it echoes that
+	echoes      bool
+	retryAfter  int64 // ms
+	code        string
+	garbled     bool
+	answered    bool // an event tells of it
 }
 
 func decodeReceipt(r *Record, partition int32) receipt {
 	out := receipt{at: location{partition, r.Offset}, append: r.Timestamp}
-	out.first, _, out.claims = forwardedFrom(r)
+	out.first, out.firstAppend, out.claims = forwardedFrom(r)
 	err := members(r.Value, func(name, raw []byte) error {
 		switch string(name) {
 		case "due_id":
@@ -24,11 +29,26 @@ func decodeReceipt(r *Record, partition int32) receipt {
 			out.outcome = string(unquoted(raw))
 		case "attempt":
 			out.attempt, _ = small(raw)
+		case "postponed":
+			out.postponed, out.echoes = small(raw)
+		case "retry_after":
+			wait, _ := duration(string(unquoted(raw)))
+			out.retryAfter = wait.Milliseconds()
+		case "code":
+			out.code = string(unquoted(raw))
 		}
 		return nil
 	})
 	out.garbled = err != nil || out.dueID == ""
 	return out
+}
+
+// since is what its waiting counts from: its first append.
+func (r *receipt) since() int64 {
+	if r.claims {
+		return r.firstAppend
+	}
+	return r.append
 }
 
 // refusal is a record of topic rejected.

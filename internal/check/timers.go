@@ -19,7 +19,7 @@ func (t *life) byTimer(e *event) {
 		t.delivery(e, nil)
 	case evRescheduled: // another tz database or calendar
 		t.replanned(e)
-	case evPaused, evFailed, evStopped, evAdvanced, evRedriven:
+	case evPaused, evFailed, evStopped, evAdvanced:
 	default:
 		if t.known && !t.loose {
 			t.fail(Illegal, t.eventRecord(e), "%s without a command that caused it", e.kind)
@@ -39,9 +39,9 @@ func (t *life) fire(e *event) {
 	}
 	switch {
 	case e.attempt > 1:
-		t.reemitted(e, name, d)
-	case t.followsPostponement(name):
-		t.reemitted(e, name, d)
+		t.reemitted(e, d)
+	case t.followsPostponement(e.occurrence):
+		t.reemitted(e, d)
 	default:
 		t.first(e, name, mark, d)
 	}
@@ -50,9 +50,8 @@ func (t *life) fire(e *event) {
 // emission finds the due record of an event.
 func (t *life) emission(e *event) *due {
 	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
-	name, _ := base(e.occurrence)
 	n := 0
-	if l := t.live[name]; l != nil {
+	if l := t.liveOf(e.occurrence); l != nil {
 		n = l.postponed
 	}
 	d := t.emitted[emission{id, e.attempt, n}]
@@ -78,7 +77,7 @@ func (t *life) emission(e *event) *due {
 		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_wclocaltime is %s, the event says %s",
 			d.local,
 			or(e.local, "nothing"))
-	case d.revision != e.revision && e.attempt == 1:
+	case d.revision != e.revision && e.attempt == 1 && d.postponed == 0:
 		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "ce_wcrevision is %d, the event says %d", d.revision,
 			e.revision)
 	}

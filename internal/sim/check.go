@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"reflect"
 	"sort"
 	"strings"
 	"time"
@@ -215,8 +216,8 @@ func (c *audit) store(n *Node, partition int32, want map[string][]byte) {
 	found := 0
 	err := n.Scan(c.w.Context(), partition, "", func(s *trigger.State) bool {
 		found++
-		b, err := topics.AppendState(nil, s)
-		if err != nil || string(b) != string(want[string(s.Key)]) {
+		topic, err := topics.DecodeState(s.Key, want[string(s.Key)])
+		if err != nil || !reflect.DeepEqual(s, topic) {
 			c.violation("partition %d: the store of %s has another state of %s than topic state (%v)", partition,
 				n.Name, s.Key, err)
 		}

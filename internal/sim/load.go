@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -144,11 +145,15 @@ func (l *life) receipts(rng *rand.Rand) {
 	for range min(4, len(all)) {
 		d := all[len(all)-1-rng.IntN(min(8, len(all)))]
 		key := pipelinetest.Header(d, "ce_subject")
-		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
+		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed", "postponed", "postponed")
+		extra := pick(rng, "", `,"retry_after":"20s"`, `,"code":"quiet_hours","retry_after":"1h"`)
+		if n := pipelinetest.Header(d, "ce_wcpostponed"); rng.IntN(2) == 0 {
+			extra += `,"postponed":` + cmp.Or(n, "0")
+		}
 		l.Produce(&kgo.Record{
 			Topic: l.Names.Receipts(), Partition: l.astray(rng, key), Key: []byte(key),
-			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome,
-				pipelinetest.Header(d, "ce_wcattempt")),
+			Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":%q,"attempt":%s%s}`, pipelinetest.Header(d, "ce_id"), outcome,
+				pipelinetest.Header(d, "ce_wcattempt"), extra),
 		})
 	}
 }

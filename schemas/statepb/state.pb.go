@@ -1539,7 +1539,6 @@ type Redrive struct {
 	Occurrence    string                 `protobuf:"bytes,1,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
 	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	Attempt       int64                  `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"` // the last one before
-	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1591,13 +1590,6 @@ func (x *Redrive) GetStep() int64 {
 func (x *Redrive) GetAttempt() int64 {
 	if x != nil {
 		return x.Attempt
-	}
-	return 0
-}
-
-func (x *Redrive) GetAt() int64 {
-	if x != nil {
-		return x.At
 	}
 	return 0
 }
@@ -2339,14 +2331,13 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x18\n" +
 	"\anominal\x18\x03 \x01(\x03R\anominal\x12\x14\n" +
 	"\x05topic\x18\x04 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x05 \x01(\x05R\tpartition\"g\n" +
+	"\tpartition\x18\x05 \x01(\x05R\tpartition\"W\n" +
 	"\aRedrive\x12\x1e\n" +
 	"\n" +
 	"occurrence\x18\x01 \x01(\tR\n" +
 	"occurrence\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x0e\n" +
-	"\x02at\x18\x04 \x01(\x03R\x02at\"\x91\x04\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\"\x91\x04\n" +
 	"\bProgress\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12!\n" +
 	"\fnext_command\x18\x02 \x01(\x03R\vnextCommand\x12!\n" +
