@@ -29,6 +29,10 @@ type Engine struct {
 
 	rounds atomic.Uint32 // of rebalances that this member has asked for
 
+	agreeing  atomic.Bool   // on a format, before the first turn
+	agreed    chan struct{} // closed when that is over
+	readByAll atomic.Uint64 // the newest format that every member reads; 0: not known yet
+
 	mu    sync.Mutex
 	owned map[int32]*ownership
 	lost  map[int32]*ownership // taken from us unheard; see lose
@@ -50,7 +54,7 @@ func New(o pipeline.Options) (*Engine, error) {
 	e := &Engine{
 		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
 		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
-		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1),
+		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1), agreed: make(chan struct{}),
 	}
 	return e, nil
 }

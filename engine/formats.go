@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -53,16 +55,39 @@ func readsOfClient(clientID string) topics.Format {
 // agreeOnFormat finds the newest format that every member reads, and writes it
 // from then on. While the group is not stable, and while nobody answers, it
 // stays what it was; a member that is older brings it back at once.
-func (e *Engine) agreeOnFormat(ctx context.Context) {
+func (e *Engine) agreeOnFormat(ctx context.Context) (done bool) {
 	_, members, err := e.describeGroup(ctx)
 	if err != nil || len(members) == 0 {
-		return
+		return false
 	}
 	agreed := topics.Newest
 	for _, m := range members {
 		agreed = min(agreed, m.reads)
 	}
-	if was := e.process.AgreeOn(agreed); was != agreed {
-		e.process.Logger.Info("the format of topic state that every member reads has changed", "was", was, "is", agreed)
+	e.process.AgreeOn(agreed)
+	if was := topics.Format(e.readByAll.Swap(uint64(agreed))); was != agreed {
+		e.process.Logger.Info("every member of the group reads this format of topic state", "format", agreed,
+			"before", was)
+	}
+	return true
+}
+
+// agreeOnce asks before the first partition of the process makes its first turn. It
+// waits 5 s at most, and then the newest format is written where a state needs it, until
+// agreeOnFormat hears of a member that does not read it: that one refuses such a
+// partition and says so, while an older format would lose something in silence.
+func (e *Engine) agreeOnce(ctx context.Context) {
+	if !e.agreeing.CompareAndSwap(false, true) {
+		select {
+		case <-e.agreed:
+		case <-ctx.Done():
+		}
+		return
+	}
+	defer close(e.agreed)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for !e.agreeOnFormat(ctx) && ctx.Err() == nil {
+		wait.For(ctx, 50*time.Millisecond)
 	}
 }

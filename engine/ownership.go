@@ -196,6 +196,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 		return fmt.Errorf("open, %s: %w", own.kept.Doing(), err)
 	}
 	defer p.Close()
+	e.agreeOnce(ctx)
 	defer func() {
 		if ctx.Err() != nil {
 			own.turnsOver()

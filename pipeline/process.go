@@ -49,7 +49,7 @@ func NewProcess(o Options) (*Process, error) {
 	}
 	p := &Process{Options: o, batches: batches}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
-	p.AgreeOn(topics.Oldest)
+	p.AgreeOn(topics.Newest) // until the engine knows what others read
 	p.timetable.Store(o.Machine.Timetable.Fork())
 	if o.Cache == nil {
 		p.cache = statestore.NewCache(256 << 20)
@@ -72,11 +72,8 @@ func (o *Process) Close() {
 // Timetable is the tz database and calendars in force, for the caller alone.
 func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }
 
-// AgreeOn is called with the format of topic state that every member reads. It
-// returns the one that was written until now.
-func (o *Process) AgreeOn(f topics.Format) (was topics.Format) {
-	return topics.Format(o.format.Swap(uint64(f)))
-}
+// AgreeOn is called with the format of topic state that every member reads.
+func (o *Process) AgreeOn(f topics.Format) { o.format.Store(uint64(f)) }
 
 // writes is the format that every member reads.
 func (o *Process) writes() topics.Format { return topics.Format(o.format.Load()) }

@@ -312,9 +312,10 @@ func (t *life) postponedTo(e *event, r *receipt, l *live) {
 		least += min(leastSpread*doubled, lastLeastSpread)
 		most += min(mostSpread*doubled, lastMostSpread)
 	}
-	if got := e.scheduled - r.since(); got < least || got > most {
+	if e.scheduled < r.since()+least || e.scheduled > r.append+most {
 		t.fail(Recurrence, append(t.eventRecord(e), t.v.h.Prefix+"receipts/"+r.at.String()),
-			"postponement %d waits for %d ms, the receipt and its spread make it %d to %d", l.postponed+1, got, least, most)
+			"postponement %d waits until %s, the receipt and its spread make it %d to %d ms", l.postponed+1,
+			spell(e.scheduled), least, most)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestDowngrade(t *testing.T) {
 	b.ready(60 * time.Second)
 	awaitOwners(t, a, 4, 2)
 	await(t, "the newest format to be agreed on", func() bool {
-		return strings.Contains(a.logged(), "has changed") && strings.Contains(b.logged(), "has changed")
+		return strings.Contains(a.logged(), "every member") && strings.Contains(b.logged(), "every member")
 	})
 	l := newLoad(t, c.brokers, c.prefix)
 	stop := l.start(50)
