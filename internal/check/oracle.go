@@ -90,7 +90,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 	every := strings.HasPrefix(r.text, "every:")
 	switch {
 	case r.start == "" && anchor != nil:
-		s.start, s.frac, s.startAt, s.strict = anchor.wall, anchor.frac, anchor.at, true
+		s.start, s.frac, s.startAt, s.strict, s.byInstant = anchor.wall, anchor.frac, anchor.at, true, true
 		if elapsedText(r.text) { // real time has no zone
 			s.start = s.clock.show(floorDiv(s.startAt, 1000))
 		} else { // a wall time stays where clocks move
@@ -254,6 +254,11 @@ func (s *series) dates(r *recurrence) error {
 			s.outDays[w.day()] = true
 		} else if w, _, ok := localTime(text); ok {
 			s.outWalls[w] = true
+			if len(s.clock.instants(w)) == 0 { // clocks skip it: it is what it is shifted to
+				for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
+					s.outInstants[p.at*1000] = true
+				}
+			}
 		} else if at, ok := instantText(text); ok {
 			s.outInstants[at] = true
 		} else {

@@ -92,6 +92,7 @@ type life struct {
 	plan    Plan
 	out     *Outcome
 	rng     *rand.Rand
+	words   *rand.Rand            // what receipts say beside their outcome
 	names   []string              // of nodes
 	skews   map[string]*skew      // their clocks
 	copies  map[string]*vfs.MemFS // their disks as they were some time ago
@@ -129,7 +130,8 @@ const (
 
 func newLife(t testing.TB, p Plan, o *Outcome) *life {
 	l := &life{
-		plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), names: []string{"a", "b", "c"},
+		plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), words: rand.New(rand.NewPCG(p.Seed, 25)),
+		names: []string{"a", "b", "c"},
 		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{},
 	}
 	l.pace = few

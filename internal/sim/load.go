@@ -145,9 +145,12 @@ func (l *life) receipts(rng *rand.Rand) {
 	for range min(4, len(all)) {
 		d := all[len(all)-1-rng.IntN(min(8, len(all)))]
 		key := pipelinetest.Header(d, "ce_subject")
-		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed", "postponed", "postponed")
-		extra := pick(rng, "", `,"retry_after":"20s"`, `,"code":"quiet_hours","retry_after":"1h"`)
-		if n := pipelinetest.Header(d, "ce_wcpostponed"); rng.IntN(2) == 0 {
+		outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
+		if l.words.IntN(3) == 0 {
+			outcome = "postponed"
+		}
+		extra := pick(l.words, "", `,"retry_after":"20s"`, `,"code":"quiet_hours","retry_after":"1h"`)
+		if n := pipelinetest.Header(d, "ce_wcpostponed"); l.words.IntN(2) == 0 {
 			extra += `,"postponed":` + cmp.Or(n, "0")
 		}
 		l.Produce(&kgo.Record{
