@@ -39,7 +39,7 @@ func (d *decision) redrive(c *Command) *Error {
 	d.keepRedrive(dead)
 	d.addLive(l)
 	d.deriveStatus()
-	d.addFactOf(&l, Fact{Type: Redriven, Scheduled: l.Due})
+	d.addFactOf(&l, Fact{Type: Redriven, Scheduled: l.Nominal, Local: l.Local})
 	return nil
 }
 

@@ -19,7 +19,7 @@ import (
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
 //	tzdata 2023c|2025c        another release of the tz database is in force
 //	topic refuses|silent|takes  whether the due topic takes records
-//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt=; appended now, or at=
+//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
 //	show                      the state, its keys and firings
@@ -126,8 +126,8 @@ func (s *story) receipt(a args) {
 	if a.has("attempt") {
 		r.Attempt = int(a.number("attempt"))
 	}
-	if a.text("postponed") != "" { // the outcome postponed has the same name
-		r.Postponed = int(a.number("postponed"))
+	if a.has("echo") { // of ce_wcpostponed
+		r.Postponed = int(a.number("echo"))
 	}
 	if a.has("step") {
 		r.Step = int(a.number("step"))
