@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waterclock/waterclock/engine"
+	"github.com/waterclock/waterclock/internal/memory"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/pipeline"
 )
@@ -105,6 +106,7 @@ func namesIn(text string) (out []string) {
 func exportedMetrics() (out []string) {
 	m := metrics.New()
 	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
+	m.WatchMemory(func() memory.Usage { return memory.Usage{} })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()
 	name := regexp.MustCompile(`fqName: "(waterclock_[a-z_]+)"`)

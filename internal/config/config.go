@@ -150,10 +150,10 @@ type CatchUp struct {
 	Max  int     // occurrences of one run
 }
 
-// Store is the local state of the partitions.
+// Store is the local state of the partitions; Cache 0 means a share of the memory.
 type Store struct{ Cache Size }
 
-// Memory bounds the Go heap; 0 means what the container allows.
+// Memory bounds what the process takes; 0 means what the container allows.
 type Memory struct{ Limit Size }
 
 // Dedup is how long and how many finished triggers are remembered.

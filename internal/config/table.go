@@ -303,14 +303,18 @@ var sections = []section{
 			Doc:  "Shortest period of a recurrence.",
 		},
 		{
-			Key: "store.cache", Default: "256MiB", Min: "32MiB", Max: "1TiB",
+			Key: "store.cache", Default: "auto", Word: "auto", Min: "32MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Store.Cache },
-			Doc:  "Block cache shared by the stores of all partitions of this process.",
+			Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
+				"it. `auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
 		},
 		{
 			Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
-			Doc:  "Soft limit of the Go heap. `auto` computes it from the container's limit.",
+			Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +
+				"(cgroup v1 or v2), and none outside of one; a `GOMEMLIMIT` in the environment is used instead. " +
+				"Caches, memtables, outcomes, outboxes and fetches are shares of it. From 75 % partitions read less, " +
+				"from 85 % the API answers 429.",
 		},
 	}},
 	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`, not ending in `.high`.", []Setting{

@@ -85,6 +85,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	defer n.gateway.Close()
 	life := newRoles()
 	defer life.end() // before what the roles use is closed
+	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...k
 	}
 	life := newRoles()
 	defer life.end()
+	life.start("memory", n.watchMemory)
 	life.start("engine", n.engine.Run)
 	if err := n.awaitReady(ctx, life, nil); err != nil {
 		return err

@@ -51,6 +51,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) error {
 	defer n.gateway.Close()
 	life := newRoles()
 	defer life.end() // before what the roles use is closed
+	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}

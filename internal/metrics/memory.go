@@ -1,0 +1,23 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/waterclock/waterclock/internal/memory"
+)
+
+// WatchMemory adds the gauges that are read from the watcher of memory.
+func (m *Metrics) WatchMemory(usage func() memory.Usage) {
+	of := func(name, help string, value func(memory.Usage) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
+			func() float64 { return value(usage()) })
+	}
+	m.Registry.MustRegister(
+		of("memory_limit_bytes", "Limit of this process's memory; 0: none.",
+			func(u memory.Usage) float64 { return float64(u.Limit) }),
+		of("memory_used_bytes", "Memory in use, without what a garbage collection would free.",
+			func(u memory.Usage) float64 { return float64(u.Used) }),
+		of("memory_pressure", "0: memory suffices; 1: partitions read less; 2: the API also answers 429.",
+			func(u memory.Usage) float64 { return float64(u.Pressure) }),
+	)
+}
