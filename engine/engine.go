@@ -37,6 +37,8 @@ type Engine struct {
 
 	stopping bool // nothing is taken any more
 
+	disk diskState
+
 	filling chan struct{} // one standby at a time reads what is far behind
 	opening atomic.Int32  // partitions we own that are not open
 }
@@ -51,7 +53,9 @@ func New(o pipeline.Options) (*Engine, error) {
 		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
 		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
 		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1),
+		disk: diskState{woken: make(chan struct{}, 1)},
 	}
+	p.NoRoom = e.disk.noRoom
 	return e, nil
 }
 
@@ -90,6 +94,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	bctx, halt := context.WithCancel(ctx)
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
+	beside.Go(func() { e.watchDisk(bctx) })
 	if topics.Newest > topics.Oldest {
 		beside.Go(func() { wait.Every(bctx, standbyInterval, func() { e.agreeOnFormat(bctx) }) })
 	}
@@ -172,10 +177,15 @@ func (e *Engine) Partitions() []pipeline.Status {
 	e.mu.Lock()
 	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
 	e.mu.Unlock()
+	disk := e.Disk()
+	full := "the disk of " + e.process.Dir + " is full, and nobody else has taken it yet: " + disk.Why
 	out := make([]pipeline.Status, 0, len(owned)+len(lost))
 	for id, own := range lost {
 		if s, known := own.left(trigger.At(e.process.Now())); known && owned[id] == nil {
 			s.Doing = "wait for the group, which this process has lost"
+			if disk.Full {
+				s.Doing, s.Refused, s.RefusedBecause = string(pipeline.StepRefused), pipeline.RefusedDisk, full
+			}
 			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
 			out = append(out, s)
 		}
@@ -208,6 +218,11 @@ func (e *Engine) Ready() bool { return e.Unready() == nil }
 func (e *Engine) Unready() error {
 	var errs []error
 	parts := e.Partitions()
+	disk := e.Disk()
+	if disk.Full {
+		errs = append(errs, fmt.Errorf("the disk of %s is full (%s): this process owns nothing until there is room, "+
+			"so free some", e.process.Dir, disk.Why))
+	}
 	for _, s := range parts {
 		switch {
 		case s.Ready:
@@ -223,7 +238,7 @@ func (e *Engine) Unready() error {
 			errs = append(errs, fmt.Errorf("partition %d: %s", s.Partition, s.Doing))
 		}
 	}
-	if len(parts) == 0 {
+	if len(parts) == 0 && !disk.Full {
 		errs = append(errs, errors.New("the group has given this process no partition yet"))
 	}
 	return errors.Join(errs...)

@@ -139,7 +139,7 @@ type giving struct {
 func newGiving(b *kgo.ConsumerBalancer, plan map[string]map[string][]int32, topic string) *giving {
 	g := &giving{plan: map[string][]int32{}, owned: map[string]map[int32]bool{}, have: map[string]map[int32]warmth{}}
 	b.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
-		if _, ok := plan[m.MemberID]; !ok {
+		if _, ok := plan[m.MemberID]; !ok || !slices.Contains(meta.Topics, topic) { // a full disk takes nothing
 			return
 		}
 		g.ids = append(g.ids, m.MemberID)

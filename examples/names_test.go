@@ -106,6 +106,7 @@ func namesIn(text string) (out []string) {
 func exportedMetrics() (out []string) {
 	m := metrics.New()
 	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
+	m.WatchDisk(func() engine.DiskStatus { return engine.DiskStatus{} })
 	m.WatchMemory(func() memory.Usage { return memory.Usage{} })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()

@@ -78,6 +78,10 @@ type Options struct {
 	// FetchBytes is the most that one fetch of a partition's client brings, as it
 	// comes from the broker; one batch it always may. 0 means 4 MiB.
 	FetchBytes int
+	// DiskReserve is how many bytes must be free where the stores are. Below it
+	// the disk counts as full: this process gives its partitions to others, and
+	// takes them again above twice as many. 0: only a write that fails counts.
+	DiskReserve int64
 	// Pressed says that memory is short: then partitions read less at a time,
 	// and standbys rest. nil: never.
 	Pressed func() bool

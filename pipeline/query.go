@@ -31,7 +31,7 @@ type Status struct {
 	Doing          string // step of opening, or of the turn
 	Ready          bool
 	Held           bool // clocks are too far apart to fire
-	// why it must not be opened: gap, newer_format, second_writer; "" if nothing is known against
+	// why it must not be opened: gap, newer_format, second_writer, disk_full; "" if nothing is known against
 	// it
 	Refused        string
 	RefusedBecause string // in words

@@ -54,6 +54,7 @@ type Config struct {
 	CatchUp   CatchUp
 	Store     Store
 	Memory    Memory
+	Disk      Disk
 	Dedup     Dedup
 	Limits    Limits
 	Events    Events
@@ -152,6 +153,9 @@ type CatchUp struct {
 
 // Store is the local state of the partitions; Cache 0 means a share of the memory.
 type Store struct{ Cache Size }
+
+// Disk is what must be free where the stores are.
+type Disk struct{ Reserve Size }
 
 // Memory bounds what the process takes; 0 means what the container allows.
 type Memory struct{ Limit Size }

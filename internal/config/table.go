@@ -309,6 +309,13 @@ var sections = []section{
 				"it. `auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
 		},
 		{
+			Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",
+			into: func(c *Config, _ string) any { return &c.Disk.Reserve },
+			Doc: "What must be free on the disk of `data_dir`. With less, or when a write finds no room, this process " +
+				"gives its partitions to others, and takes its share again when twice as much is free. `0B`: only " +
+				"a write that fails counts.",
+		},
+		{
 			Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
 			Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +

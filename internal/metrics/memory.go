@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/internal/memory"
 )
 
@@ -19,5 +20,25 @@ func (m *Metrics) WatchMemory(usage func() memory.Usage) {
 			func(u memory.Usage) float64 { return float64(u.Used) }),
 		of("memory_pressure", "0: memory suffices; 1: partitions read less; 2: the API also answers 429.",
 			func(u memory.Usage) float64 { return float64(u.Pressure) }),
+	)
+}
+
+// WatchDisk adds the gauges that are read from the engine about its disk.
+func (m *Metrics) WatchDisk(disk func() engine.DiskStatus) {
+	of := func(name, help string, value func(engine.DiskStatus) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help},
+			func() float64 { return value(disk()) })
+	}
+	m.Registry.MustRegister(
+		of("disk_free_bytes", "Free on the disk of the stores.",
+			func(d engine.DiskStatus) float64 { return float64(d.Free) }),
+		of("disk_reserve_bytes", "What must be free there: disk.reserve.",
+			func(d engine.DiskStatus) float64 { return float64(d.Reserve) }),
+		of("disk_full", "1 while the disk is full: this process owns no partition.", func(d engine.DiskStatus) float64 {
+			if d.Full {
+				return 1
+			}
+			return 0
+		}),
 	)
 }

@@ -60,6 +60,7 @@ func (n *node) openEngine() error {
 	}
 	n.engine = e
 	n.metrics.Watch(e.Partitions, e.Standbys)
+	n.metrics.WatchDisk(e.Disk)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (n *node) engineOptions() pipeline.Options {
 
 		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(n.shares.Cache),
 		MemTableBytes: n.shares.MemTable, OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
-		FetchBytes: n.shares.Fetch, Pressed: n.memory.Pressed,
+		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
