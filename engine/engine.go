@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +37,11 @@ type Engine struct {
 	tails map[int32]*tail      // standbys of what others own
 	ends  map[int32]int64      // of commands, as of the last second
 
-	stopping bool // nothing is taken any more
+	stopping bool                 // nothing is taken any more
+	ending   map[int32]*ownership // what stop waits for
 
-	disk diskState
+	disk     diskState
+	identity atomic.Pointer[Identity] // of our topics; set before we join
 
 	filling chan struct{} // one standby at a time reads what is far behind
 	opening atomic.Int32  // partitions we own that are not open
@@ -63,6 +67,12 @@ func New(o pipeline.Options) (*Engine, error) {
 // returns an error only for what an operator must decide: a gap, topics that
 // do not fit.
 func (e *Engine) Run(ctx context.Context) error {
+	if err := e.mayJoin(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
 	e.mu.Lock() // no partition is taken before there is what it needs
 	cl, err := kgo.NewClient(e.groupOptions()...)
 	if err != nil {
@@ -133,6 +143,9 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	}
 	e.mu.Unlock()
 	ending := e.give(all)
+	e.mu.Lock()
+	e.ending = ending
+	e.mu.Unlock()
 	patience := context.Background()
 	if hangs {
 		short, cancel := context.WithTimeout(patience, 2*time.Second)
@@ -242,4 +255,24 @@ func (e *Engine) Unready() error {
 		errs = append(errs, errors.New("the group has given this process no partition yet"))
 	}
 	return errors.Join(errs...)
+}
+
+// Ending says what partitions still do that have not ended, for who waits for Run
+// in vain; "" if there are none.
+func (e *Engine) Ending() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for id, own := range e.ending {
+		select {
+		case <-own.done:
+		default:
+			all = append(all, fmt.Sprintf("partition %d at step %q", id, own.kept.Doing()))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return " (" + strings.Join(all, ", ") + ")"
 }

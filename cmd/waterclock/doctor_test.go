@@ -357,3 +357,26 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 			strings.Contains(r.out, "set channels.silent.receipts=true")
 	})
 }
+
+// TestDoctorOnForeignMembers: a member of our group that means other topics.
+func TestDoctorOnForeignMembers(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=2", "--set",
+		"topics.prefix=waterclok.").want(t, exitOK)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumerGroup("waterclock"),
+		kgo.ConsumeTopics("waterclok.commands"), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if _, generation := cl.GroupMetadata(); generation > 0 {
+			break
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("nobody joined")
+		}
+	}
+	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Correct topics.prefix")
+}
