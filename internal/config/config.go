@@ -55,6 +55,7 @@ type Config struct {
 	Store     Store
 	Memory    Memory
 	Disk      Disk
+	Stop      Stop
 	Dedup     Dedup
 	Limits    Limits
 	Events    Events
@@ -153,6 +154,9 @@ type CatchUp struct {
 
 // Store is the local state of the partitions; Cache 0 means a share of the memory.
 type Store struct{ Cache Size }
+
+// Stop bounds how long the process takes to end.
+type Stop struct{ Timeout time.Duration }
 
 // Disk is what must be free where the stores are.
 type Disk struct{ Reserve Size }

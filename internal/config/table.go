@@ -258,6 +258,12 @@ var sections = []section{
 				"process ends, so that others take over.",
 		},
 		{
+			Key: "stop.timeout", Default: "20s", Min: "1s", Max: "10m",
+			into: func(c *Config, _ string) any { return &c.Stop.Timeout },
+			Doc: "How long SIGTERM may take in all, whatever the brokers do. Then the process ends as it is, and " +
+				"names what had not ended. Keep it below what your supervisor allows (Kubernetes: 30 s).",
+		},
+		{
 			Key: "catch_up.rate", Default: "10000", Word: "unlimited", Min: "1",
 			into: func(c *Config, _ string) any { return &c.CatchUp.Rate },
 			Doc: "How many missed occurrences a second fire, of all triggers under `fire_all` together. Each " +
@@ -311,9 +317,9 @@ var sections = []section{
 		{
 			Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Disk.Reserve },
-			Doc: "What must be free on the disk of `data_dir`. With less, or when a write finds no room, this process " +
-				"gives its partitions to others, and takes its share again when twice as much is free. `0B`: only " +
-				"a write that fails counts.",
+			Doc: "What must be free on the disk of `data_dir`. With less, or when a write finds no room, this " +
+				"process gives its partitions to others, and takes its share again when twice as much is free. `0B`: " +
+				"only a write that fails counts.",
 		},
 		{
 			Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",

@@ -88,6 +88,8 @@ type node struct {
 	gateway         *gateway.Server
 	tracing         *tracing.Tracer // nil: off
 
+	abandoned bool // roles are left that did not end in time
+
 	memory *memory.Watcher
 	shares memory.Shares // of this process's memory
 }
