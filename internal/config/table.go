@@ -295,7 +295,8 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Limits.BatchBytes },
 			Doc: "Most memory that one batch of commands or receipts may take after decompression, records and " +
 				"headers included. A larger batch is refused as a whole, with `too_large`. A process holds the " +
-				"memory of at most four such batches, and decompresses one at a time.",
+				"memory of at most four such batches, and decompresses one at a time. Every other consumer " +
+				"(history, API, command line) has the same bound; one such batch stops it with an error.",
 		},
 		{
 			Key: "limits.max_pending", Default: "5000000", Word: "unlimited", Min: "1",
