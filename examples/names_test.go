@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
@@ -106,6 +107,7 @@ func namesIn(text string) (out []string) {
 func exportedMetrics() (out []string) {
 	m := metrics.New()
 	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
+	m.WatchThrottle(func() (time.Duration, int64) { return 0, 0 })
 	m.WatchDisk(func() engine.DiskStatus { return engine.DiskStatus{} })
 	m.WatchMemory(func() memory.Usage { return memory.Usage{} })
 	ch := make(chan *prometheus.Desc)

@@ -380,3 +380,32 @@ func TestDoctorOnForeignMembers(t *testing.T) {
 	}
 	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Correct topics.prefix")
 }
+
+// TestDoctorOnQuotas: a quota of ours is named, one of others is not; and so is
+// what an instance says of itself behind "ready".
+func TestDoctorOnQuotas(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	doctorOf(t, brokers).want(t, exitOK, "ok    quotas")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for id, rate := range map[string]float64{"waterclock": 1000, "somebody": 77} {
+		name := id
+		_, err := kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+			Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}},
+			Ops:    []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: rate}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := doctorOf(t, brokers, "--url", apiSaying(t, 200, "ready\nKafka throttles this process"))
+	r.want(t, exitOK, "warn  quotas", "producer_byte_rate of client-id waterclock is 1000",
+		"says: Kafka throttles this process")
+	if strings.Contains(r.out, "77") {
+		t.Errorf("somebody else's quota:\n%s", r.out)
+	}
+}

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/waterclock/waterclock/engine"
@@ -40,5 +42,18 @@ func (m *Metrics) WatchDisk(disk func() engine.DiskStatus) {
 			}
 			return 0
 		}),
+	)
+}
+
+// WatchThrottle adds the counters of what Kafka's quotas cost.
+func (m *Metrics) WatchThrottle(total func() (pause time.Duration, answers int64)) {
+	of := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, value)
+	}
+	m.Registry.MustRegister(
+		of("kafka_throttle_seconds_total", "How long brokers told this process's clients to pause, for a quota.",
+			func() float64 { pause, _ := total(); return pause.Seconds() }),
+		of("kafka_throttled_answers_total", "Answers of brokers that said so.",
+			func() float64 { _, answers := total(); return float64(answers) }),
 	)
 }

@@ -57,13 +57,18 @@ func (n *node) overloaded() (time.Duration, string) {
 
 // notes are what /readyz says beside that it is ready.
 func (n *node) notes() []string {
+	var all []string
+	if pause := n.throttle.Recent(); pause >= time.Second {
+		all = append(all, fmt.Sprintf("Kafka throttles this process, since a quota is used up: it paused clients for "+
+			"%v in the last minute", pause.Round(time.Second)))
+	}
 	u := n.memory.Usage()
 	if u.Pressure == memory.Calm {
-		return nil
+		return all
 	}
 	doing := "partitions read less"
 	if u.Pressure == memory.Shed {
 		doing = "partitions read less, and the API answers 429"
 	}
-	return []string{fmt.Sprintf("memory is short: %d of %d MiB; %s", u.Used>>20, u.Limit>>20, doing)}
+	return append(all, fmt.Sprintf("memory is short: %d of %d MiB; %s", u.Used>>20, u.Limit>>20, doing))
 }

@@ -88,6 +88,7 @@ type node struct {
 	gateway         *gateway.Server
 	tracing         *tracing.Tracer // nil: off
 
+	throttle  *kafkaconn.Throttle
 	abandoned bool // roles are left that did not end in time
 
 	memory *memory.Watcher
@@ -111,6 +112,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
 		return nil, err
 	}
+	n.throttle = kafkaconn.NewThrottle(nil)
+	n.kafka = append(n.kafka, kgo.WithHooks(n.throttle))
+	n.metrics.WatchThrottle(n.throttle.Total)
 	n.clients = append(slices.Clone(n.kafka), inner...)
 	return n, n.openTracing()
 }
