@@ -78,7 +78,7 @@ func TestBombs(t *testing.T) {
 	if !ok {
 		t.Fatal("no usage")
 	}
-	peak := int64(usage.Maxrss)
+	peak := usage.Maxrss
 	if runtime.GOOS == "linux" {
 		peak <<= 10 // KiB there
 	}

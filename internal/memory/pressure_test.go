@@ -13,8 +13,19 @@ func TestPressure(t *testing.T) {
 		percent int64
 		want    Pressure
 	}{
-		{10, Calm}, {74, Calm}, {75, Slow}, {70, Slow}, {84, Slow}, {85, Shed}, {78, Shed}, {76, Slow}, {68, Slow},
-		{66, Calm}, {74, Calm}, {120, Shed}, {0, Calm},
+		{10, Calm},
+		{74, Calm},
+		{75, Slow},
+		{70, Slow},
+		{84, Slow},
+		{85, Shed},
+		{78, Shed},
+		{76, Slow},
+		{68, Slow},
+		{66, Calm},
+		{74, Calm},
+		{120, Shed},
+		{0, Calm},
 	} {
 		if p = p.Next(step.percent*1000, 100_000); p != step.want {
 			t.Fatalf("at %d %%: level %d, want %d", step.percent, p, step.want)
@@ -41,8 +52,7 @@ func TestWatcherCountsWhatLives(t *testing.T) {
 	if !with.Shedding() || !with.Pressed() || before.Pressed() {
 		t.Errorf("levels: %+v, before %+v", with.Usage(), before.Usage())
 	}
-	runtime.KeepAlive(block)
-	block = nil
+	runtime.KeepAlive(block) // and not beyond
 	runtime.GC()
 	if !with.sample() || with.Shedding() {
 		t.Errorf("after the collection: %+v", with.Usage())
