@@ -123,6 +123,9 @@ func (e *Engine) watchDisk(ctx context.Context) {
 	}
 }
 
+// reserveShare of a small disk is enough: else it would always be full.
+const reserveShare = 10
+
 // seeDisk looks at the disk.
 func (e *Engine) seeDisk() seen {
 	s := seen{reserve: e.process.DiskReserve, takes: e.tryDisk}
@@ -131,6 +134,7 @@ func (e *Engine) seeDisk() seen {
 	}
 	if u, err := e.storeFS().GetDiskUsage(e.process.Dir); err == nil {
 		s.free, s.total = int64(u.AvailBytes), int64(u.TotalBytes)
+		s.reserve = min(s.reserve, s.total/reserveShare)
 	}
 	return s
 }

@@ -318,8 +318,9 @@ var sections = []section{
 		{
 			Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Disk.Reserve },
-			Doc: "What must be free on the disk of `data_dir`. With less, or when a write finds no room, this " +
-				"process gives its partitions to others, and takes its share again when twice as much is free. `0B`: " +
+			Doc: "What must be free on the disk of `data_dir`, at most a tenth of it. With less, or when a write " +
+				"finds no room, this process gives " +
+				"its partitions to others, and takes its share again when twice as much is free. `0B`: " +
 				"only a write that fails counts.",
 		},
 		{
