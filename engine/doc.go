@@ -3,6 +3,8 @@
 //	engine.go           Run: takes part in the consumer group until its context ends
 //	ownership.go        a partition as long as the group says that it is ours: opened, run, opened anew
 //	group.go            the group client; group offsets for lag tools; leaving
+//	cluster.go          members of one group mean the same topics
+//	disk.go             a full disk gives its partitions away
 //	orphans.go          partitions that a broken-off rebalance has left to nobody
 //	standby.go          which member is standby for what
 //	standby_tail.go     a standby: topic state, read into a store

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,7 +41,11 @@ type Engine struct {
 	tails map[int32]*tail      // standbys of what others own
 	ends  map[int32]int64      // of commands, as of the last second
 
-	stopping bool // nothing is taken any more
+	stopping bool                 // nothing is taken any more
+	ending   map[int32]*ownership // what stop waits for
+
+	disk     diskState
+	identity atomic.Pointer[Identity] // of our topics; set before we join
 
 	filling chan struct{} // one standby at a time reads what is far behind
 	opening atomic.Int32  // partitions we own that are not open
@@ -55,7 +61,9 @@ func New(o pipeline.Options) (*Engine, error) {
 		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
 		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
 		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1), agreed: make(chan struct{}),
+		disk: diskState{woken: make(chan struct{}, 1)},
 	}
+	p.NoRoom = e.disk.noRoom
 	return e, nil
 }
 
@@ -63,6 +71,12 @@ func New(o pipeline.Options) (*Engine, error) {
 // returns an error only for what an operator must decide: a gap, topics that
 // do not fit.
 func (e *Engine) Run(ctx context.Context) error {
+	if err := e.mayJoin(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
 	e.mu.Lock() // no partition is taken before there is what it needs
 	cl, err := kgo.NewClient(e.groupOptions()...)
 	if err != nil {
@@ -94,6 +108,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	bctx, halt := context.WithCancel(ctx)
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
+	beside.Go(func() { e.watchDisk(bctx) })
 	if topics.Newest > topics.Oldest {
 		beside.Go(func() { wait.Every(bctx, standbyInterval, func() { e.agreeOnFormat(bctx) }) })
 	}
@@ -132,6 +147,9 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	}
 	e.mu.Unlock()
 	ending := e.give(all)
+	e.mu.Lock()
+	e.ending = ending
+	e.mu.Unlock()
 	patience := context.Background()
 	if hangs {
 		short, cancel := context.WithTimeout(patience, 2*time.Second)
@@ -176,10 +194,15 @@ func (e *Engine) Partitions() []pipeline.Status {
 	e.mu.Lock()
 	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
 	e.mu.Unlock()
+	disk := e.Disk()
+	full := "the disk of " + e.process.Dir + " is full, and nobody else has taken it yet: " + disk.Why
 	out := make([]pipeline.Status, 0, len(owned)+len(lost))
 	for id, own := range lost {
 		if s, known := own.left(trigger.At(e.process.Now())); known && owned[id] == nil {
 			s.Doing = "wait for the group, which this process has lost"
+			if disk.Full {
+				s.Doing, s.Refused, s.RefusedBecause = string(pipeline.StepRefused), pipeline.RefusedDisk, full
+			}
 			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
 			out = append(out, s)
 		}
@@ -212,6 +235,11 @@ func (e *Engine) Ready() bool { return e.Unready() == nil }
 func (e *Engine) Unready() error {
 	var errs []error
 	parts := e.Partitions()
+	disk := e.Disk()
+	if disk.Full {
+		errs = append(errs, fmt.Errorf("the disk of %s is full (%s): this process owns nothing until there is room, "+
+			"so free some", e.process.Dir, disk.Why))
+	}
 	for _, s := range parts {
 		switch {
 		case s.Ready:
@@ -227,8 +255,28 @@ func (e *Engine) Unready() error {
 			errs = append(errs, fmt.Errorf("partition %d: %s", s.Partition, s.Doing))
 		}
 	}
-	if len(parts) == 0 {
+	if len(parts) == 0 && !disk.Full {
 		errs = append(errs, errors.New("the group has given this process no partition yet"))
 	}
 	return errors.Join(errs...)
+}
+
+// Ending says what partitions still do that have not ended, for who waits for Run
+// in vain; "" if there are none.
+func (e *Engine) Ending() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []string
+	for id, own := range e.ending {
+		select {
+		case <-own.done:
+		default:
+			all = append(all, fmt.Sprintf("partition %d at step %q", id, own.kept.Doing()))
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return " (" + strings.Join(all, ", ") + ")"
 }

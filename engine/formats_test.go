@@ -15,7 +15,7 @@ import (
 // read of it; one of a version that says nothing reads the oldest format.
 func TestMembersSayWhatTheyRead(t *testing.T) {
 	ours := newWarmBalancer("commands", func() map[int32]warmth { return map[int32]warmth{3: onDisk} },
-		new(atomic.Uint32))
+		new(atomic.Uint32), func() Identity { return Identity{Prefix: "x."} })
 	for _, c := range []struct {
 		name     string
 		balancer kgo.GroupBalancer

@@ -41,7 +41,8 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		return append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()),
 			kgo.ClientID(readsInClientID()))
 	}
-	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth, &e.rounds)))
+	opts = append(opts, kgo.Balancers(newWarmBalancer(o.Names.Commands(), e.warmth, &e.rounds,
+		func() Identity { return *e.identity.Load() })))
 	if o.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(o.InstanceID))
 	}

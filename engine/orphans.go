@@ -25,7 +25,7 @@ func (e *Engine) adoptOrphans(ctx context.Context) {
 	wait.Every(ctx, standbyInterval, func() {
 		me, members, err := e.describeGroup(ctx)
 		orphans := unassigned(members, e.process.Partitions)
-		if err != nil || len(orphans) == 0 {
+		if err != nil || len(orphans) == 0 || e.Disk().Full {
 			seen = 0
 			return
 		}

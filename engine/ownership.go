@@ -63,8 +63,17 @@ func (e *Engine) take(partitions []int32) {
 // rebalance go on. It does not wait for stores to close: a disk that takes long
 // would outlast the rebalance timeout, and cost us our membership.
 func (e *Engine) release(partitions []int32) {
-	e.await(e.give(partitions), (*ownership).lastTurn, nil)
+	var patience <-chan struct{}
+	if e.Disk().Full { // a turn may wait for room; who has some fences us
+		ctx, cancel := context.WithTimeout(context.Background(), fullPatience)
+		defer cancel()
+		patience = ctx.Done()
+	}
+	e.await(e.give(partitions), (*ownership).lastTurn, patience)
 }
+
+// fullPatience is less than the rebalance timeout.
+const fullPatience = 3 * time.Second
 
 // lose releases what the group has taken from us unheard: nearly always since
 // the brokers are away, and then nobody else has it either. So we go on telling
@@ -84,7 +93,9 @@ func (e *Engine) lose(partitions []int32) {
 func (e *Engine) rejoined() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	clear(e.lost)
+	if !e.Disk().Full { // then watchDisk knows
+		clear(e.lost)
+	}
 }
 
 // give ends ownerships, and returns those that are still ending.
@@ -212,6 +223,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 
 func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.Partition, error) {
 	own.kept.Step(pipeline.StepWaitToOpen)
+	e.awaitRoom(ctx)
 	select {
 	case e.opener <- struct{}{}:
 	case <-ctx.Done():

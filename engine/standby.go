@@ -33,6 +33,9 @@ const standbyInterval = 2 * time.Second
 // standBy keeps the standbys of this member until ctx ends.
 func (e *Engine) standBy(ctx context.Context) {
 	wait.Every(ctx, standbyInterval, func() {
+		if e.standbysRest() {
+			return
+		}
 		me, members, err := e.describeGroup(ctx)
 		switch {
 		case err != nil:

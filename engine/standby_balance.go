@@ -23,6 +23,7 @@ type warmBalancer struct {
 	topic  string
 	have   func() map[int32]warmth
 	rounds *atomic.Uint32 // that this member has asked for
+	means  func() Identity
 }
 
 // warmth is how near a member is to turning a partition.
@@ -34,10 +35,13 @@ const (
 	standby        // a store near the end of topic state
 )
 
-func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.Uint32) *warmBalancer {
+func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.Uint32,
+	means func() Identity,
+) *warmBalancer {
 	b := kgo.CooperativeStickyBalancer()
 	return &warmBalancer{
 		GroupBalancer: b, sticky: b.(kgo.ConsumerBalancerBalance), topic: topic, have: have, rounds: rounds,
+		means: means,
 	}
 }
 
@@ -56,7 +60,7 @@ func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	if n := w.rounds.Load(); n > 0 {
 		have[roundsAt] = warmth(n)
 	}
-	m.UserData = appendWarmth(slices.Clip(m.UserData), have)
+	m.UserData = appendWarmth(appendIdentity(slices.Clip(m.UserData), w.means()), have)
 	return m.AppendTo(nil)
 }
 
@@ -139,7 +143,7 @@ type giving struct {
 func newGiving(b *kgo.ConsumerBalancer, plan map[string]map[string][]int32, topic string) *giving {
 	g := &giving{plan: map[string][]int32{}, owned: map[string]map[int32]bool{}, have: map[string]map[int32]warmth{}}
 	b.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
-		if _, ok := plan[m.MemberID]; !ok {
+		if _, ok := plan[m.MemberID]; !ok || !slices.Contains(meta.Topics, topic) { // a full disk takes nothing
 			return
 		}
 		g.ids = append(g.ids, m.MemberID)

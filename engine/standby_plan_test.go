@@ -78,13 +78,13 @@ func planHaving(t *testing.T, partitions int32, have map[string]map[int32]warmth
 	const topic = "commands"
 	var joins []kmsg.JoinGroupResponseMember
 	for _, m := range members {
-		w := newWarmBalancer(topic, func() map[int32]warmth { return have[m.name] }, new(atomic.Uint32))
+		w := newWarmBalancer(topic, func() map[int32]warmth { return have[m.name] }, new(atomic.Uint32), noIdentity)
 		j := kmsg.NewJoinGroupResponseMember()
 		j.MemberID = m.name
 		j.ProtocolMetadata = w.JoinGroupMetadata([]string{topic}, map[string][]int32{topic: m.owns}, 1)
 		joins = append(joins, j)
 	}
-	b, topics, err := newWarmBalancer(topic, nil, nil).MemberBalancer(joins)
+	b, topics, err := newWarmBalancer(topic, nil, nil, nil).MemberBalancer(joins)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestBalanceIsSafe(t *testing.T) {
 func TestWarmthBehindUserData(t *testing.T) {
 	have := map[int32]warmth{0: standby, 7: onDisk, 70_000: standby}
 	var m kmsg.ConsumerMemberMetadata
-	ours := newWarmBalancer("t", func() map[int32]warmth { return have }, new(atomic.Uint32))
+	ours := newWarmBalancer("t", func() map[int32]warmth { return have }, new(atomic.Uint32), noIdentity)
 	// -1: it joins for the first time
 	for generation, owns := range map[int32]map[string][]int32{-1: nil, 0: {}, 5: {"t": {1, 2}}} {
 		if err := m.ReadFrom(ours.JoinGroupMetadata([]string{"t"}, owns, generation)); err != nil {
@@ -213,3 +213,5 @@ func TestWarmthBehindUserData(t *testing.T) {
 		t.Errorf("a plain member has %v", got)
 	}
 }
+
+func noIdentity() Identity { return Identity{} }

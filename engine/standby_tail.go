@@ -135,6 +135,10 @@ func (e *Engine) read(
 // one of the process, waits while partitions of ours open, and rests longer
 // than it works.
 func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error {
+	for e.process.Pressed() && ctx.Err() == nil { // memory is for owners first
+		t.warm.Store(false)
+		wait.For(ctx, tailRetry)
+	}
 	if t.lag.Load() < tailFar {
 		wait.For(ctx, tailPause)
 		return errors.Join(ctx.Err(), step())

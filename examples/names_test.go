@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/waterclock/waterclock/engine"
+	"github.com/waterclock/waterclock/internal/memory"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/pipeline"
 )
@@ -105,6 +107,9 @@ func namesIn(text string) (out []string) {
 func exportedMetrics() (out []string) {
 	m := metrics.New()
 	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
+	m.WatchThrottle(func() (time.Duration, int64) { return 0, 0 })
+	m.WatchDisk(func() engine.DiskStatus { return engine.DiskStatus{} })
+	m.WatchMemory(func() memory.Usage { return memory.Usage{} })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()
 	name := regexp.MustCompile(`fqName: "(waterclock_[a-z_]+)"`)

@@ -88,6 +88,9 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		}
 		req.who, w.tenant = who, who.Tenant
 	}
+	if wait, why := s.opts.Overloaded(); wait > 0 && route.role != 0 && route.role < auth.Operator {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "", why).Retry(wait)
+	}
 	err = route.handle(s, w, req)
 	s.auditor.trespass(req, err)
 	return err

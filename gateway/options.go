@@ -54,6 +54,14 @@ type Options struct {
 	// Rate is a tenant's commands a second; 0 or nil means no bound.
 	Rate func(tenant string) float64
 
+	// Overloaded says that this process has to shed load: for how long callers
+	// should stay away, and why. 0 means that it has not; nil never has. Requests
+	// are then answered 429; probes, metrics and /v1/partitions go on.
+	Overloaded func() (wait time.Duration, why string)
+	// Notes are sentences for /readyz about what is amiss while the process is
+	// ready all the same; nil: none.
+	Notes func() []string
+
 	// Auth says who a caller is; nil means tenant default, and Serve then
 	// refuses to listen beyond loopback.
 	Auth auth.Authenticator
@@ -151,6 +159,12 @@ func (o Options) withDefaults() Options {
 		o.Listener = NoListener{}
 	}
 	def(&o.AuditRate, 10)
+	if o.Overloaded == nil {
+		o.Overloaded = func() (time.Duration, string) { return 0, "" }
+	}
+	if o.Notes == nil {
+		o.Notes = func() []string { return nil }
+	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 )
@@ -88,7 +89,7 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	if err := s.opts.Ready(); err != nil {
 		return sendPlain(w, http.StatusServiceUnavailable, fmt.Sprintf("not ready: %v\n", err))
 	}
-	return sendPlain(w, http.StatusOK, "ready\n")
+	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.opts.Notes()...), "\n")+"\n")
 }
 
 // getMetrics tells of all tenants. Where there is auth, a proxy may bring anybody

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -23,6 +24,7 @@ func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !
 // has passed. An empty input means: come again.
 func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.step(StepPoll)
+	p.breathe(ctx)
 	if err := p.pace.wait(ctx); err != nil {
 		return input{}, err
 	}
@@ -48,9 +50,9 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	return in, nil
 }
 
-// read polls, for wait at most.
-func (p *Partition) read(ctx context.Context, in *input, wait time.Duration) error {
-	records, err := p.kafka.poll(ctx, wait, p.opts.MaxTurnRecords-len(in.records))
+// read polls, for so long at most.
+func (p *Partition) read(ctx context.Context, in *input, patience time.Duration) error {
+	records, err := p.kafka.poll(ctx, patience, max(p.mostRecords()-len(in.records), 1))
 	if err != nil {
 		return err
 	}
@@ -78,12 +80,38 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 		if in.fire, err = p.passed(ctx); err != nil || in.fire != 0 {
 			return err
 		}
-		if len(in.records) >= p.opts.MaxTurnRecords || time.Since(start) >= readOnFor {
+		if len(in.records) >= p.mostRecords() || time.Since(start) >= readOnFor {
 			return nil
 		}
 		if err := p.read(ctx, in, p.barrier.Patience()); err != nil {
 			return err
 		}
+	}
+}
+
+// While memory is short, a turn reads a tenth of what it else may, and a
+// partition that has nothing due rests before it. What it does not read stays
+// in the log. Timers do not rest.
+const (
+	pressedShare = 10
+	pressedRest  = 50 * time.Millisecond
+)
+
+func (p *Partition) mostRecords() int {
+	if p.opts.Pressed() {
+		return max(p.opts.MaxTurnRecords/pressedShare, 1)
+	}
+	return p.opts.MaxTurnRecords
+}
+
+// breathe is the rest; it ends before the next timer is due.
+func (p *Partition) breathe(ctx context.Context) {
+	if !p.opts.Pressed() {
+		return
+	}
+	now := p.now()
+	if next := p.timers.attention(now); next > now {
+		wait.For(ctx, min(pressedRest, next.Sub(now)))
 	}
 }
 

@@ -11,13 +11,14 @@ import (
 // TestDecidedIsBounded: what is remembered for gateways keeps to its bytes and
 // its time, the latest last, whatever the triggers hold.
 func TestDecidedIsBounded(t *testing.T) {
-	d := decided{by: map[origin]Decided{}}
+	const most = 8 << 20
+	d := decided{by: map[origin]Decided{}, most: most}
 	now := time.Now()
 	for i := range int64(50_000) {
 		s := &trigger.State{Key: trigger.Key(fmt.Sprintf("tenant/%d", i)), Status: trigger.Pending}
 		s.Series.Occurrence = fmt.Sprintf("%0200d", i)
 		d.add([]decision{{origin{0, i}, Decided{State: s.Summary()}}}, now)
-		if d.bytes > keepDecidedBytes {
+		if d.bytes > most {
 			t.Fatalf("%d bytes are remembered", d.bytes)
 		}
 	}

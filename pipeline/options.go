@@ -70,6 +70,21 @@ type Options struct {
 	// from Kafka again. It is divided between the routes, each of which has at
 	// least 256 KiB and may always hold one record. 0 means 16 MiB.
 	ForwardMemory int
+	// OutcomeMemory bounds, in bytes, the outcomes that one partition remembers
+	// for gateways. 0 means 8 MiB.
+	OutcomeMemory int
+	// MemTableBytes is one memtable of a store. 0 means 16 MiB.
+	MemTableBytes int
+	// FetchBytes is the most that one fetch of a partition's client brings, as it
+	// comes from the broker; one batch it always may. 0 means 4 MiB.
+	FetchBytes int
+	// DiskReserve is how many bytes must be free where the stores are. Below it
+	// the disk counts as full: this process gives its partitions to others, and
+	// takes them again above twice as many. 0: only a write that fails counts.
+	DiskReserve int64
+	// Pressed says that memory is short: then partitions read less at a time,
+	// and standbys rest. nil: never.
+	Pressed func() bool
 	// CatchUpRate is how many missed occurrences of triggers under fire_all
 	// fire a second, over all partitions: each keeps to its P-th share. 0 means
 	// 10,000; negative no bound.
@@ -150,6 +165,8 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxPending, 5_000_000)
 	def(&o.MaxDone, 5_000_000)
 	def(&o.ForwardMemory, 16<<20)
+	def(&o.OutcomeMemory, 8<<20)
+	def(&o.FetchBytes, 4<<20)
 	def(&o.CatchUpRate, 10_000)
 	def(&o.MaxAway, 12*time.Hour)
 	def(&o.OpenAtOnce, 4)
@@ -164,6 +181,9 @@ func (o Options) withDefaults() Options {
 	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {
 		o.InstanceID = "" // leaving would reserve our partitions for us until the session time-out
+	}
+	if o.Pressed == nil {
+		o.Pressed = func() bool { return false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -34,6 +34,8 @@ type Process struct {
 	asker *kgo.Client
 	due   *output.Topics
 	cache *statestore.Cache // ours; nil: the options brought one
+
+	NoRoom func(error) // hears of writes for which the disk has no room; set before the first store is opened
 }
 
 // NewProcess checks the options and fills them in. Connect comes before the first
@@ -83,7 +85,8 @@ func (o *Process) Recovery() *recovery.Config {
 	return &recovery.Config{
 		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(),
 		FetchMaxWait: o.FetchMaxWait,
-		Dir:          o.Dir, Cache: o.Cache, FS: o.StoreFS, MaxAway: o.MaxAway,
+		Dir:          o.Dir, Cache: o.Cache, MemTableBytes: o.MemTableBytes, FS: o.StoreFS, MaxAway: o.MaxAway,
+		NoRoom: o.NoRoom,
 		Chunk:  cmp.Or(o.restoreChunk, recovery.DefaultChunk),
 		Logger: o.Logger, Stored: func(partition int32) { o.Listener.Step(partition, StepRestore) },
 		GapRecreated: o.gapRecreated,

@@ -31,7 +31,7 @@ type Status struct {
 	Doing          string // step of opening, or of the turn
 	Ready          bool
 	Held           bool // clocks are too far apart to fire
-	// why it must not be opened: gap, newer_format, second_writer; "" if nothing is known against
+	// why it must not be opened: gap, newer_format, second_writer, disk_full; "" if nothing is known against
 	// it
 	Refused        string
 	RefusedBecause string // in words
@@ -49,12 +49,9 @@ type Decided struct {
 	Facts    []trigger.FactType
 }
 
-// What a partition remembers of outcomes for gateways: those of the last minute,
-// and no more than 8 MiB of them. A gateway asks within seconds.
-const (
-	keepDecided      = time.Minute
-	keepDecidedBytes = 8 << 20
-)
+// keepDecided is how long a partition remembers outcomes for gateways, which ask
+// within seconds. Options.OutcomeMemory bounds them, too.
+const keepDecided = time.Minute
 
 // decided remembers the outcomes of the latest commands by their first
 // append. It is a convenience with a bound: what it lost can be read from the
@@ -64,6 +61,7 @@ type decided struct {
 	by    map[origin]Decided
 	order []keptDecision // oldest first
 	bytes int
+	most  int // of bytes
 }
 
 // keptDecision is an outcome in the order they came.
@@ -94,7 +92,7 @@ func (d *decided) add(decisions []decision, now time.Time) {
 		d.order, d.bytes = append(d.order, r), d.bytes+r.bytes
 	}
 	n := 0
-	for n < len(d.order) && (d.bytes > keepDecidedBytes || now.Sub(d.order[n].since) > keepDecided) {
+	for n < len(d.order) && (d.bytes > d.most || now.Sub(d.order[n].since) > keepDecided) {
 		delete(d.by, d.order[n].at)
 		d.bytes -= d.order[n].bytes
 		n++
@@ -156,6 +154,7 @@ func (v *view) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
+	v.decided.most = p.opts.OutcomeMemory
 	v.fill(p)
 }
 

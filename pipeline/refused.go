@@ -74,6 +74,7 @@ const (
 	refusedGap    = "gap"
 	refusedFormat = "newer_format"
 	RefusedWriter = "second_writer"
+	RefusedDisk   = "disk_full"
 )
 
 // Refusal says why a partition must not be opened before somebody has decided,

@@ -65,7 +65,8 @@ func openSession(o *Process, partition int32) (*session, error) {
 		kgo.FetchIsolationLevel(o.isolation().Kgo()),
 		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
-		kgo.FetchMaxPartitionBytes(4 << 20),
+		kgo.FetchMaxBytes(int32(o.FetchBytes)),
+		kgo.FetchMaxPartitionBytes(int32(o.FetchBytes)),
 		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytesFn(s.sizes.forKgo),

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	pause "github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -166,6 +167,7 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 		return b, nil
 	}
 	var fatal error
+	failed := false
 	f.EachError(func(_ string, partition int32, err error) {
 		switch {
 		case isRefusal(err):
@@ -174,12 +176,19 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 		case timeToRetry && errors.Is(err, context.DeadlineExceeded):
 			return
 		}
+		failed = true
 		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
 	})
+	if failed && fatal == nil && f.NumRecords() == 0 { // a batch that cannot be read is fetched again at once
+		pause.For(ctx, fetchRetry)
+	}
 	b.grow(f.NumRecords())
 	f.EachPartition(func(t kgo.FetchTopicPartition) { p.take(b, t.FetchPartition) })
 	return b, fatal
 }
+
+// fetchRetry is the pause after a fetch that brought nothing but errors.
+const fetchRetry = time.Second
 
 // isRefusal says that the broker has understood us and says no for good.
 func isRefusal(err error) bool {

@@ -30,6 +30,7 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
 	po := pebbleOptions(o, s.damaged)
+	po.FS = &roomFS{o.FS, o.NoRoom, &s.serving}
 	s.Fill() // what opens has others to wait for; whoever opened it says when it is over
 	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns
@@ -69,7 +70,8 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 				if pebble.IsCorruptionError(err) {
 					return // damaged has said so
 				}
-				o.Logger.Error("the state store cannot write in the background", "dir", o.Dir, "err", err)
+				o.Logger.Error("the state store cannot write in the background", "dir", o.Dir,
+					"error", err.Error()) // Pebble's errors would bring a stack trace
 			},
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 				o.Logger.Warn("the state store stalls", "dir", o.Dir, "reason", i.Reason)

@@ -47,6 +47,10 @@ type Options struct {
 	// or twice what the store holds when it is opened.
 	MaxKeys int
 
+	// NoRoom hears of every write that fails since the disk is full, over its
+	// quota or read-only. It must return at once. nil means nobody.
+	NoRoom func(error)
+
 	// Logger hears of damage and of background errors. nil means nobody.
 	Logger *slog.Logger
 }
@@ -71,6 +75,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxKeys == 0 {
 		o.MaxKeys = defaultMaxKeys
+	}
+	if o.NoRoom == nil {
+		o.NoRoom = func(error) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -114,6 +121,7 @@ type Store struct {
 	damage atomic.Pointer[error] // found by Pebble in the background
 
 	filling atomic.Bool // see Fill
+	serving atomic.Bool // it is open: writes that find no room wait (roomFS)
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
@@ -145,6 +153,7 @@ func Open(o Options) (*Store, error) {
 // open fills everything that depends on the directory.
 func (s *Store) open() error {
 	s.damage.Store(nil)
+	s.serving.Store(false)
 	db, err := s.openPebble()
 	if err != nil {
 		return err
@@ -155,6 +164,7 @@ func (s *Store) open() error {
 		return errors.Join(err, failed("close", db.Close()))
 	}
 	s.closing.Store(false)
+	s.serving.Store(true)
 	return nil
 }
 

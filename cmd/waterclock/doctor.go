@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
 )
 
 func newDoctor(a *app) *cobra.Command {
@@ -43,8 +44,10 @@ type doctor struct {
 	c        *config.Config
 	findings []finding
 
-	cl    *kgo.Client // nil where no broker answers
-	admin *kadm.Client
+	cl       *kgo.Client // nil where no broker answers
+	admin    *kadm.Client
+	throttle *kafkaconn.Throttle // of our own requests
+
 	parts int32 // P: what commands has, else the setting
 }
 
@@ -79,7 +82,8 @@ func (d *doctor) examine(ctx context.Context) {
 }
 
 func (d *doctor) examineKafka(ctx context.Context) {
-	cl, err := d.app.kafka(ctx, d.c)
+	d.throttle = kafkaconn.NewThrottle(nil)
+	cl, err := d.app.kafka(ctx, d.c, kgo.WithHooks(d.throttle))
 	if err != nil {
 		d.fail("brokers", "everything else about Kafka waits for this", "%v", err)
 		return
@@ -88,7 +92,7 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	d.cl, d.admin = cl, kadm.NewClient(cl)
 	for _, check := range []func(context.Context){
 		d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock,
-		d.foreignTransactions, d.engines, d.mirrors, d.receipts,
+		d.foreignTransactions, d.engines, d.mirrors, d.receipts, d.quotas,
 	} {
 		check(ctx)
 	}

@@ -29,6 +29,9 @@ func (d *doctor) examineAPI(ctx context.Context) {
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
 	case status == http.StatusOK:
 		d.ok("api", "%s is ready", from.base)
+		for _, note := range strings.Split(body, "\n")[1:] { // what is amiss all the same
+			d.warn("api", "see docs/operations/runbook.md", "%s says: %s", from.base, note)
+		}
 		d.clockOf(from.base, date)
 	case status == http.StatusServiceUnavailable:
 		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base,

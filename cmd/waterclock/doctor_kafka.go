@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -369,9 +370,24 @@ func (d *doctor) engines(ctx context.Context) {
 	case len(g.Members) == 0:
 		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`",
 			"no engine runs in group %s: nothing fires", d.c.Group)
+	case len(d.foreign(ctx, g.Members)) > 0:
+		d.fail("engines", "correct topics.prefix of one of them, or give it another group",
+			"group %s has members with topics other than %s*: %s", d.c.Group, d.c.Topics.Prefix,
+			strings.Join(d.foreign(ctx, g.Members), ", "))
 	default:
 		d.ok("engines", "%s in group %s, which is %s", plural(len(g.Members), "engine"), d.c.Group, g.State)
 	}
+}
+
+// foreign are members of our group that mean other topics: an engine that starts
+// beside them refuses to run.
+func (d *doctor) foreign(ctx context.Context, members []kadm.DescribedGroupMember) []string {
+	ours := engine.Identity{Prefix: d.c.Topics.Prefix}
+	state := topics.Names{Prefix: ours.Prefix}.State()
+	if found, err := d.admin.ListTopics(ctx, state); err == nil {
+		ours.State = found[state].ID
+	}
+	return engine.Foreign(members, ours)
 }
 
 // mirrors looks for MirrorMaker 2, which copies aborted records as if they

@@ -357,3 +357,55 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 			strings.Contains(r.out, "set channels.silent.receipts=true")
 	})
 }
+
+// TestDoctorOnForeignMembers: a member of our group that means other topics.
+func TestDoctorOnForeignMembers(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=2", "--set",
+		"topics.prefix=waterclok.").want(t, exitOK)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumerGroup("waterclock"),
+		kgo.ConsumeTopics("waterclok.commands"), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if _, generation := cl.GroupMetadata(); generation > 0 {
+			break
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("nobody joined")
+		}
+	}
+	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Correct topics.prefix")
+}
+
+// TestDoctorOnQuotas: a quota of ours is named, one of others is not; and so is
+// what an instance says of itself behind "ready".
+func TestDoctorOnQuotas(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	doctorOf(t, brokers).want(t, exitOK, "ok    quotas")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for id, rate := range map[string]float64{"waterclock": 1000, "somebody": 77} {
+		name := id
+		_, err := kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+			Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}},
+			Ops:    []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: rate}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := doctorOf(t, brokers, "--url", apiSaying(t, 200, "ready\nKafka throttles this process"))
+	r.want(t, exitOK, "warn  quotas", "producer_byte_rate of client-id waterclock is 1000",
+		"says: Kafka throttles this process")
+	if strings.Contains(r.out, "77") {
+		t.Errorf("somebody else's quota:\n%s", r.out)
+	}
+}

@@ -54,6 +54,8 @@ type Config struct {
 	CatchUp   CatchUp
 	Store     Store
 	Memory    Memory
+	Disk      Disk
+	Stop      Stop
 	Dedup     Dedup
 	Limits    Limits
 	Events    Events
@@ -150,10 +152,16 @@ type CatchUp struct {
 	Max  int     // occurrences of one run
 }
 
-// Store is the local state of the partitions.
+// Store is the local state of the partitions; Cache 0 means a share of the memory.
 type Store struct{ Cache Size }
 
-// Memory bounds the Go heap; 0 means what the container allows.
+// Stop bounds how long the process takes to end.
+type Stop struct{ Timeout time.Duration }
+
+// Disk is what must be free where the stores are.
+type Disk struct{ Reserve Size }
+
+// Memory bounds what the process takes; 0 means what the container allows.
 type Memory struct{ Limit Size }
 
 // Dedup is how long and how many finished triggers are remembered.

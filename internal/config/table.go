@@ -258,6 +258,12 @@ var sections = []section{
 				"process ends, so that others take over.",
 		},
 		{
+			Key: "stop.timeout", Default: "20s", Min: "1s", Max: "10m",
+			into: func(c *Config, _ string) any { return &c.Stop.Timeout },
+			Doc: "How long SIGTERM may take in all, whatever the brokers do. Then the process ends as it is, and " +
+				"names what had not ended. Keep it below what your supervisor allows (Kubernetes: 30 s).",
+		},
+		{
 			Key: "catch_up.rate", Default: "10000", Word: "unlimited", Min: "1",
 			into: func(c *Config, _ string) any { return &c.CatchUp.Rate },
 			Doc: "How many missed occurrences a second fire, of all triggers under `fire_all` together. Each " +
@@ -289,7 +295,8 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Limits.BatchBytes },
 			Doc: "Most memory that one batch of commands or receipts may take after decompression, records and " +
 				"headers included. A larger batch is refused as a whole, with `too_large`. A process holds the " +
-				"memory of at most four such batches, and decompresses one at a time.",
+				"memory of at most four such batches, and decompresses one at a time. Every other consumer " +
+				"(history, API, command line) has the same bound; one such batch stops it with an error.",
 		},
 		{
 			Key: "limits.max_pending", Default: "5000000", Word: "unlimited", Min: "1",
@@ -303,14 +310,26 @@ var sections = []section{
 			Doc:  "Shortest period of a recurrence.",
 		},
 		{
-			Key: "store.cache", Default: "256MiB", Min: "32MiB", Max: "1TiB",
+			Key: "store.cache", Default: "auto", Word: "auto", Min: "32MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Store.Cache },
-			Doc:  "Block cache shared by the stores of all partitions of this process.",
+			Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
+				"it. `auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
+		},
+		{
+			Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",
+			into: func(c *Config, _ string) any { return &c.Disk.Reserve },
+			Doc: "What must be free on the disk of `data_dir`, at most a tenth of it. With less, or when a write " +
+				"finds no room, this process gives " +
+				"its partitions to others, and takes its share again when twice as much is free. `0B`: " +
+				"only a write that fails counts.",
 		},
 		{
 			Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
-			Doc:  "Soft limit of the Go heap. `auto` computes it from the container's limit.",
+			Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +
+				"(cgroup v1 or v2), and none outside of one; a `GOMEMLIMIT` in the environment is used instead. " +
+				"Caches, memtables, outcomes, outboxes and fetches are shares of it. From 75 % partitions read less, " +
+				"from 85 % the API answers 429.",
 		},
 	}},
 	{"Channels", "`<name>` is a channel: `[a-z0-9][a-z0-9._-]{0,48}`, not ending in `.high`.", []Setting{

@@ -7,6 +7,7 @@
 //	a batch      Options.Batch: its bytes decompressed, and what its records and headers take as Go values
 //	a fetch      Options.Batch for all batches that a client (Reader) has decompressed and still
 //	             uses; one may always be
+//	others       Shared: four times Options.Batch for all clients of a process that are not Readers
 //	the process  four times Options.Batch for those above 1 MiB; and one such batch is decompressed at a time
 //
 // A batch beyond the first bound is kgo.ErrMaxDecompress: no try will help. One

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/decompress"
 )
 
 // dialTimeout bounds one attempt to connect: long enough for a TLS handshake
@@ -37,6 +39,11 @@ func Options(c *config.Config, clientID string, log *slog.Logger) ([]kgo.Opt, er
 		kgo.ClientID(clientID),
 		kgo.DialTimeout(dialTimeout),
 	}
+	bounded, err := sharedBound(int(c.Limits.BatchBytes))
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, kgo.WithDecompressor(bounded))
 	if log != nil {
 		opts = append(opts, kgo.WithLogger(kslog.New(log)))
 	}
@@ -51,6 +58,27 @@ func Options(c *config.Config, clientID string, log *slog.Logger) ([]kgo.Opt, er
 		opts = append(opts, kgo.SASL(m))
 	}
 	return opts, nil
+}
+
+// bounds are of this process's clients, by what one batch may take: nearly
+// always one. kgo's own bound is 1 GiB for each batch.
+var bounds = struct {
+	sync.Mutex
+	by map[int]*decompress.Shared
+}{by: map[int]*decompress.Shared{}}
+
+func sharedBound(batch int) (*decompress.Shared, error) {
+	bounds.Lock()
+	defer bounds.Unlock()
+	if s := bounds.by[batch]; s != nil {
+		return s, nil
+	}
+	b, err := decompress.New(batch)
+	if err != nil {
+		return nil, err
+	}
+	bounds.by[batch] = b.Shared()
+	return bounds.by[batch], nil
 }
 
 // TLS reads the files of a TLS client. prefix is the settings' common part,

@@ -49,18 +49,25 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	}
 	probe.Close()
 	history := openHistoryBeside(o) // which takes a second after a kill -9, as the broker does
-	defer history.close()
+	var n *node
+	closing := func(f func()) func() {
+		return func() {
+			if n == nil || !n.abandoned {
+				f()
+			}
+		}
+	}
+	defer closing(history.close)()
 	b, err := startBroker(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer b.Close()
+	defer closing(func() { b.Close() })()
 	c.Brokers = []string{b.Addr()}
-	n, err := newNode(o, kgo.Dialer(b.Dial))
-	if err != nil {
+	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
-	defer n.closeTracing()
+	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}
@@ -71,7 +78,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 }
 
 // runDev starts every role and waits.
-func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, hooks DevHooks) error {
+func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, hooks DevHooks) (err error) {
 	if err := n.openInternal(); err != nil {
 		return err
 	}
@@ -82,9 +89,10 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	if err := n.openGateway(); err != nil {
 		return err
 	}
-	defer n.gateway.Close()
-	life := newRoles()
-	defer life.end() // before what the roles use is closed
+	defer n.closing(n.gateway.Close)()
+	life := newRoles(n.cfg.Stop.Timeout, n.log)
+	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
+	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type Engine struct{ n *node }
 // RunEngine calls f beside an engine whose partitions all fire, and ends the
 // engine when f returns. inner is how the engine reaches a broker of this
 // process.
-func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...kgo.Opt) error {
+func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...kgo.Opt) (err error) {
 	n, err := newNode(o, inner...)
 	if err != nil {
 		return err
@@ -28,8 +28,9 @@ func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...k
 	if err := n.openEngine(); err != nil {
 		return err
 	}
-	life := newRoles()
-	defer life.end()
+	life := newRoles(n.cfg.Stop.Timeout, n.log)
+	defer func() { err = n.finish(life, err) }()
+	life.start("memory", n.watchMemory)
 	life.start("engine", n.engine.Run)
 	if err := n.awaitReady(ctx, life, nil); err != nil {
 		return err
@@ -59,6 +60,7 @@ func (n *node) openEngine() error {
 	}
 	n.engine = e
 	n.metrics.Watch(e.Partitions, e.Standbys)
+	n.metrics.WatchDisk(e.Disk)
 	return nil
 }
 

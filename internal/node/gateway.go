@@ -30,7 +30,7 @@ func (n *node) openGateway() (err error) {
 			return c.Tenant(tenant).
 				Rate
 		},
-		Metrics: n.metricsHandler(), Ready: n.readiness, Schemas: schemas.FS,
+		Metrics: n.metricsHandler(), Ready: n.readiness, Notes: n.notes, Overloaded: n.overloaded, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -111,7 +112,7 @@ func (n *node) adminHandler() http.Handler {
 			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ready")
+		fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.notes()...), "\n"))
 	})
 	mux.Handle("GET /metrics", n.metricsHandler())
 	return mux

@@ -8,6 +8,7 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
+//	memory.go           what each part of this process may take, and shedding load before that is met
 //	http.go             listeners, probes, metrics, requests of other instances
 //	settings.go         settings as package pipeline wants them
 //	life.go             starting roles and ending them
@@ -28,7 +29,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -41,6 +41,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/memory"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/pipeline"
@@ -86,6 +87,12 @@ type node struct {
 	timetable       *trigger.Timetable
 	gateway         *gateway.Server
 	tracing         *tracing.Tracer // nil: off
+
+	throttle  *kafkaconn.Throttle
+	abandoned bool // roles are left that did not end in time
+
+	memory *memory.Watcher
+	shares memory.Shares // of this process's memory
 }
 
 // newNode makes a process of its settings. inner is how its own clients reach a
@@ -93,8 +100,8 @@ type node struct {
 func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	c := o.Config
 	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
-	if c.Memory.Limit > 0 {
-		debug.SetMemoryLimit(int64(c.Memory.Limit))
+	if err := n.shareMemory(); err != nil {
+		return nil, err
 	}
 	heap.Manage()
 	n.timetable = &trigger.Timetable{
@@ -105,6 +112,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
 		return nil, err
 	}
+	n.throttle = kafkaconn.NewThrottle(nil)
+	n.kafka = append(n.kafka, kgo.WithHooks(n.throttle))
+	n.metrics.WatchThrottle(n.throttle.Total)
 	n.clients = append(slices.Clone(n.kafka), inner...)
 	return n, n.openTracing()
 }

@@ -3,12 +3,17 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"time"
 )
 
 // roles run until one of them fails or end is called. The last one started
 // ends first.
 type roles struct {
+	within  time.Duration // for the end of all of them together; 0: no bound
+	log     *slog.Logger
 	errs    chan error
 	running []role
 }
@@ -19,7 +24,9 @@ type role struct {
 	done chan struct{}
 }
 
-func newRoles() *roles { return &roles{errs: make(chan error, 16)} }
+func newRoles(within time.Duration, log *slog.Logger) *roles {
+	return &roles{within: within, log: log, errs: make(chan error, 16)}
+}
 
 // start runs a role with a context of its own, so that the order of ending is
 // ours to choose.
@@ -45,10 +52,98 @@ func (l *roles) wait(ctx context.Context) error {
 	}
 }
 
-// end stops the roles, the last started first.
-func (l *roles) end() {
+// share of the time is what a role has to itself before the next is stopped: a
+// request that waits for a broker must not take the engine's time. The engine
+// has all that is left.
+const share = 8
+
+// end stops the roles, the last started first, and returns those that have not
+// ended in time: then what they use must not be closed. All have one deadline,
+// since a supervisor has one.
+func (l *roles) end() (left []string) {
+	var late <-chan time.Time
+	if l.within > 0 {
+		timer := time.NewTimer(l.within)
+		defer timer.Stop()
+		late = timer.C
+	}
+	over := false
 	for _, r := range slices.Backward(l.running) {
 		r.stop()
-		<-r.done
+		if over {
+			continue
+		}
+		var enough <-chan time.Time // the next role may end beside this one
+		if l.within > 0 && r.name != "engine" {
+			enough = time.After(l.within / share)
+		}
+		select {
+		case <-r.done:
+		case <-enough:
+		case <-late:
+			over = true
+		}
+	}
+	for _, r := range l.running { // those that had enough time to themselves, and were not done
+		if !over {
+			select {
+			case <-r.done:
+			case <-late:
+				over = true
+			}
+		}
+	}
+	for _, r := range slices.Backward(l.running) {
+		select {
+		case <-r.done:
+		default:
+			if over {
+				left = append(left, r.name)
+			}
+		}
+	}
+	return left
+}
+
+// LeftError says that a process stopped before everything in it had ended. What
+// Kafka has acknowledged is safe, as after a crash.
+type LeftError struct {
+	Within time.Duration
+	Left   []string // roles, and what they were doing
+}
+
+func (e *LeftError) Error() string {
+	return fmt.Sprintf("stop.timeout (%v) was over before these had ended: %s. Nothing is lost; other instances take "+
+		"over after the session time-out", e.Within, strings.Join(e.Left, "; "))
+}
+
+// finish ends the roles. If some are left it says so, has nothing closed that
+// they use, and returns what they were doing; else err.
+func (n *node) finish(life *roles, err error) error {
+	names := life.end()
+	if len(names) == 0 {
+		return err
+	}
+	n.abandoned = true
+	left := &LeftError{Within: life.within}
+	for _, name := range names {
+		if name == "engine" && n.engine != nil {
+			name += n.engine.Ending()
+		}
+		left.Left = append(left.Left, name)
+	}
+	n.log.Error("stopping took too long; ending the process as it is", "timeout", life.within, "left", left.Left)
+	if err != nil {
+		return fmt.Errorf("%w; %w", err, left)
+	}
+	return left
+}
+
+// closing is f unless roles are left that use what it closes.
+func (n *node) closing(f func()) func() {
+	return func() {
+		if !n.abandoned {
+			f()
+		}
 	}
 }

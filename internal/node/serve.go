@@ -17,7 +17,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer n.closeTracing()
+	defer n.closing(n.closeTracing)()
 	ln, err := listenHTTP(o.Config)
 	if err != nil {
 		return err
@@ -29,13 +29,13 @@ func Serve(ctx context.Context, o Options) error {
 	if err := n.openHistory(); err != nil {
 		return err
 	}
-	defer n.closeHistory()
+	defer n.closing(n.closeHistory)()
 	return n.serveRoles(ctx, ln)
 }
 
 // serveRoles starts the roles of the settings and waits. Probes, metrics and
 // /v1/partitions are answered whatever the roles.
-func (n *node) serveRoles(ctx context.Context, ln net.Listener) error {
+func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	if err := n.openInternal(); err != nil {
 		return err
 	}
@@ -48,9 +48,10 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) error {
 	if err := n.openGateway(); err != nil {
 		return err
 	}
-	defer n.gateway.Close()
-	life := newRoles()
-	defer life.end() // before what the roles use is closed
+	defer n.closing(n.gateway.Close)()
+	life := newRoles(n.cfg.Stop.Timeout, n.log)
+	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
+	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
 	}

@@ -28,6 +28,9 @@ type Config struct {
 	Cache *statestore.Cache // shared by all
 	FS    vfs.FS            // nil is the disk
 
+	MemTableBytes int         // of each store; 0 means statestore's default
+	NoRoom        func(error) // hears of writes for which the disk has no room; nil: nobody does
+
 	MaxAway time.Duration // how old a store may be before it is rebuilt rather than resumed
 	Chunk   int           // keys in one batch
 	Logger  *slog.Logger
@@ -41,7 +44,10 @@ type Config struct {
 // OpenStore opens a partition's store, or begins an empty one where it is
 // damaged.
 func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error) {
-	so := statestore.Options{Dir: c.dir(id), Cache: c.Cache, Logger: log, FS: c.FS}
+	so := statestore.Options{
+		Dir: c.dir(id), Cache: c.Cache, Logger: log, FS: c.FS, MemTableBytes: c.MemTableBytes,
+		NoRoom: c.NoRoom,
+	}
 	st, err := statestore.Open(so)
 	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
 		if err := c.quarantine(id, log, err); err != nil {

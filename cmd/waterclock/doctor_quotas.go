@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// quotaKeys are the quotas that make clients pause.
+var quotaKeys = []string{"producer_byte_rate", "consumer_byte_rate", "request_percentage"}
+
+// clientIDs are of this product's clients.
+var clientIDs = []string{"waterclock", "waterclock-cli"}
+
+// quotas says which quotas the brokers hold us to, and whether they do so now.
+func (d *doctor) quotas(ctx context.Context) {
+	if pause := d.throttle.Recent(); pause > 0 {
+		d.warn("quotas", "raise the quota of this user or client id",
+			"the brokers throttled these checks for %v", pause.Round(time.Millisecond))
+	}
+	all, err := d.admin.DescribeClientQuotas(ctx, false, nil)
+	if err != nil {
+		d.ok("quotas", "not known; this user may not describe them (%v)", err)
+		return
+	}
+	var ours []string
+	for _, q := range all {
+		if !ofUs(q.Entity, d.c.Kafka.SASL.User) {
+			continue
+		}
+		for _, v := range q.Values {
+			if slices.Contains(quotaKeys, v.Key) {
+				ours = append(ours, fmt.Sprintf("%s of %s is %.0f", v.Key, entityText(q.Entity), v.Value))
+			}
+		}
+	}
+	if len(ours) == 0 {
+		d.ok("quotas", "the brokers hold this user to none")
+		return
+	}
+	slices.Sort(ours)
+	d.warn("quotas", "check that they are above what the engine needs (docs/operations/sizing.md), for each broker",
+		"the brokers pause clients beyond a quota: %s", strings.Join(ours, "; "))
+}
+
+// ofUs says whether a quota is for our user and client ids, or for everybody.
+func ofUs(entity kadm.ClientQuotaEntity, user string) bool {
+	for _, e := range entity {
+		switch {
+		case e.Name == nil: // the default
+		case e.Type == "user" && *e.Name != user:
+			return false
+		case e.Type == "client-id" && !slices.Contains(clientIDs, *e.Name):
+			return false
+		case e.Type == "ip":
+			return false
+		}
+	}
+	return true
+}
+
+func entityText(entity kadm.ClientQuotaEntity) string {
+	var parts []string
+	for _, e := range entity {
+		name := "default"
+		if e.Name != nil {
+			name = *e.Name
+		}
+		parts = append(parts, e.Type+" "+name)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Members of one group own partitions of the same topics. One that has another
+// prefix, or topics that were made anew, would take partitions that it cannot
+// run from those who can. So a member says in its join which topics it means,
+// before the warmth of its stores, and looks who is in the group before it
+// joins. A member of an older version says nothing; what it subscribes to still
+// names its prefix.
+
+// Identity is which topics a member means.
+type Identity struct {
+	Prefix string   // of topic names
+	State  [16]byte // Kafka's id of topic state; zero: not said
+}
+
+// identityMagic ends with the layout's version; the prefix's length (1), the
+// prefix and the id (16) follow.
+const identityMagic = "waterclock-topics\x01"
+
+func appendIdentity(b []byte, i Identity) []byte {
+	b = append(b, identityMagic...)
+	b = append(b, byte(len(i.Prefix)))
+	b = append(b, i.Prefix...)
+	return append(b, i.State[:]...)
+}
+
+// readIdentity reads what appendIdentity wrote; false where nothing is said.
+func readIdentity(userData []byte) (i Identity, ok bool) {
+	_, rest, found := bytes.Cut(userData, []byte(identityMagic))
+	if !found || len(rest) < 1 || len(rest) < 1+int(rest[0])+len(i.State) {
+		return Identity{}, false
+	}
+	n := int(rest[0])
+	i.Prefix = string(rest[1 : 1+n])
+	copy(i.State[:], rest[1+n:])
+	return i, true
+}
+
+// conflicts says whether two members must not be in one group.
+func (i Identity) conflicts(other Identity) bool {
+	return i.Prefix != other.Prefix ||
+		i.State != other.State && i.State != [16]byte{} && other.State != [16]byte{}
+}
+
+func (i Identity) String() string {
+	if i.State == [16]byte{} {
+		return fmt.Sprintf("topics %s*", i.Prefix)
+	}
+	return fmt.Sprintf("topics %s* (%sstate has id %s)", i.Prefix, i.Prefix, kadm.TopicID(i.State))
+}
+
+// identityOf is what a member of a classic group says, or what it subscribes to.
+func identityOf(m *kadm.DescribedGroupMember) (Identity, bool) {
+	c, ok := m.Join.AsConsumer()
+	if !ok {
+		return Identity{}, false
+	}
+	if i, ok := readIdentity(c.UserData); ok {
+		return i, true
+	}
+	return identityOfTopics(c.Topics)
+}
+
+// identityOfTopics takes the prefix from a subscription to topic commands.
+func identityOfTopics(subscribed []string) (Identity, bool) {
+	const commands = "commands"
+	for _, t := range subscribed {
+		if prefix, ok := strings.CutSuffix(t, commands); ok && (topics.Names{Prefix: prefix}).Commands() == t {
+			return Identity{Prefix: prefix}, true
+		}
+	}
+	return Identity{}, false
+}
+
+// Foreign are the members of a group that mean other topics than ours: each once,
+// as host and topics.
+func Foreign(members []kadm.DescribedGroupMember, ours Identity) (out []string) {
+	for _, m := range members {
+		if i, ok := identityOf(&m); ok && ours.conflicts(i) {
+			out = append(out, strings.TrimPrefix(m.ClientHost, "/")+" with "+i.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// groupAskWithin bounds one look at the group before joining.
+const groupAskWithin = 5 * time.Second
+
+// mayJoin finds out which topics we mean, and returns an error if the group has
+// members that mean others. It waits until somebody answers.
+func (e *Engine) mayJoin(ctx context.Context) error {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, e.process.Kafka...)...)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		foreign, err := e.askGroup(ctx, kadm.NewClient(cl))
+		switch {
+		case errors.Is(err, pipeline.ErrForeignGroup):
+			return err
+		case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+			e.process.Logger.Warn("who else is in the group cannot be asked; give this user DESCRIBE on it", "group",
+				e.process.Group, "error", err)
+			return nil
+		case err != nil:
+			e.process.Logger.Debug("who else is in the group is not known yet", "error", err)
+			wait.For(ctx, time.Second)
+		case len(foreign) > 0:
+			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share a "+
+				"group: correct topics.prefix, or set another group",
+				pipeline.ErrForeignGroup, e.process.Group, strings.Join(foreign, ", "), e.identity.Load())
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// askGroup asks once.
+func (e *Engine) askGroup(ctx context.Context, adm *kadm.Client) (foreign []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, groupAskWithin)
+	defer cancel()
+	ours := Identity{Prefix: e.process.Names.Prefix}
+	state := e.process.Names.State()
+	found, err := adm.ListTopics(ctx, state)
+	if err != nil {
+		return nil, err
+	}
+	ours.State = found[state].ID
+	e.identity.Store(&ours)
+	members, err := e.groupMembers(ctx, adm)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
+	return Foreign(members, ours), err
+}
+
+// groupMembers are those of the group as it is; of one that brokers balance with
+// what they subscribe to alone.
+func (e *Engine) groupMembers(ctx context.Context, adm *kadm.Client) (members []kadm.DescribedGroupMember, err error) {
+	if !e.process.ServerAssigns {
+		all, err := adm.DescribeGroups(ctx, e.process.Group)
+		if err != nil {
+			return nil, err
+		}
+		return all[e.process.Group].Members, all[e.process.Group].Err
+	}
+	all, err := adm.DescribeConsumerGroups(ctx, e.process.Group)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all[e.process.Group].Members {
+		if i, ok := identityOfTopics(m.SubscribedTopics); ok && i.Prefix != e.process.Names.Prefix {
+			return nil, fmt.Errorf("%w: group %q has a member at %s with %s; this node is set to %s. Two clusters "+
+				"must not share a group: correct topics.prefix, or set another group", pipeline.ErrForeignGroup,
+				e.process.Group, strings.TrimPrefix(m.ClientHost, "/"), i, e.identity.Load())
+		}
+	}
+	return nil, all[e.process.Group].Err
+}

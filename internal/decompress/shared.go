@@ -1,0 +1,57 @@
+package decompress
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Shared is the bound for clients that nobody brackets with Begin and End: those
+// of tails, histories and tools. All of a process share one. What a batch takes
+// counts until the garbage collector has its bytes, which its records point
+// into. So whatever such clients buffer, it is bounded, and no caller has to
+// help.
+type Shared struct {
+	bound   *Bound
+	most    int64
+	held    atomic.Int64
+	patient time.Duration
+	pause   time.Duration
+}
+
+// sharedPatience is how long a batch waits for room before the client hears
+// ErrLater: batches of the same fetch are given back only with it.
+const sharedPatience = time.Second
+
+// leastShared is what is too small to be counted: a client has at most some
+// hundred batches of a fetch.
+const leastShared = 16 << 10
+
+// Shared makes one; it holds as much as the process may hold of large batches.
+func (b *Bound) Shared() *Shared {
+	return &Shared{
+		bound: b, most: int64(shares * b.batch), patient: sharedPatience, pause: 100 * time.Millisecond,
+	}
+}
+
+// Decompress implements kgo.Decompressor.
+func (s *Shared) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if codec == kgo.CodecNone {
+		return src, nil
+	}
+	for begun := time.Now(); s.held.Load() > s.most-int64(s.bound.batch); time.Sleep(s.pause) {
+		if time.Since(begun) > s.patient {
+			return nil, ErrLater
+		}
+		runtime.GC() // what was held may be garbage, and nobody else knows that we wait for it
+	}
+	out, takes, err := s.bound.decompress(src, codec)
+	if err != nil || takes < leastShared || len(out) == 0 {
+		return out, err
+	}
+	s.held.Add(int64(takes))
+	runtime.AddCleanup(&out[0], func(n int64) { s.held.Add(-n) }, int64(takes))
+	return out, nil
+}

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/memory"
+)
+
+// shareMemory finds this process's limit, tells the Go runtime, and divides it.
+func (n *node) shareMemory() error {
+	limit, err := memory.Find(int64(n.cfg.Memory.Limit))
+	if err != nil {
+		return &SettingError{err.Error()}
+	}
+	limit.Apply()
+	n.memory = memory.NewWatcher(limit.Bytes)
+	n.shares = memory.Share(limit.Bytes, n.cfg.Topics.Partitions, int64(n.cfg.Store.Cache))
+	n.metrics.WatchMemory(n.memory.Usage)
+	if limit.Bytes > 0 {
+		n.log.Info("memory is limited", "limit", limit.Bytes, "from", limit.Source, "cache", n.shares.Cache,
+			"memtable", n.shares.MemTable)
+	}
+	if sum := n.shares.Sum(n.cfg.Topics.Partitions); limit.Bytes > 0 && sum > limit.Bytes {
+		n.log.Warn("memory.limit is less than this process's parts may take; give it more, or fewer partitions",
+			"limit", limit.Bytes, "parts", sum, "partitions", n.cfg.Topics.Partitions)
+	}
+	return nil
+}
+
+// watchMemory is a role: it looks at memory until ctx ends.
+func (n *node) watchMemory(ctx context.Context) error {
+	n.memory.Run(ctx, func(u memory.Usage) {
+		switch u.Pressure {
+		case memory.Shed:
+			n.log.Warn("memory is nearly full; the API answers 429", "used", u.Used, "limit", u.Limit)
+		case memory.Slow:
+			n.log.Warn("memory is short; partitions read less", "used", u.Used, "limit", u.Limit)
+		case memory.Calm:
+			n.log.Info("memory suffices again", "used", u.Used, "limit", u.Limit)
+		}
+	})
+	return nil
+}
+
+// shedFor is how long a caller should stay away: some collections.
+const shedFor = 2 * time.Second
+
+// overloaded is what the gateway asks before it takes a request.
+func (n *node) overloaded() (time.Duration, string) {
+	if !n.memory.Shedding() {
+		return 0, ""
+	}
+	return shedFor, "this instance is short of memory; send it again later, or to another instance"
+}
+
+// notes are what /readyz says beside that it is ready.
+func (n *node) notes() []string {
+	var all []string
+	if pause := n.throttle.Recent(); pause >= time.Second {
+		all = append(all, fmt.Sprintf("Kafka throttles this process, since a quota is used up: it paused clients for "+
+			"%v in the last minute", pause.Round(time.Second)))
+	}
+	u := n.memory.Usage()
+	if u.Pressure == memory.Calm {
+		return all
+	}
+	doing := "partitions read less"
+	if u.Pressure == memory.Shed {
+		doing = "partitions read less, and the API answers 429"
+	}
+	return append(all, fmt.Sprintf("memory is short: %d of %d MiB; %s", u.Used>>20, u.Limit>>20, doing))
+}

@@ -1,0 +1,47 @@
+package node
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/memory"
+)
+
+// TestMemoryIsShared: the limit reaches the Go runtime, and its shares reach
+// the engine.
+func TestMemoryIsShared(t *testing.T) {
+	was := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(was) })
+	c, err := config.Load(config.Options{Env: []string{
+		"WATERCLOCK_MEMORY_LIMIT=700MiB", "WATERCLOCK_TOPICS_PARTITIONS=16",
+		"WATERCLOCK_DATA_DIR=" + t.TempDir(),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := newNode(Options{Config: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := debug.SetMemoryLimit(-1); got != 700<<20 {
+		t.Errorf("the Go runtime has a limit of %d", got)
+	}
+	want, o := memory.Share(700<<20, 16, 0), n.engineOptions()
+	if o.MemTableBytes != want.MemTable || o.OutcomeMemory != want.Outcomes || o.ForwardMemory != want.Outbox ||
+		o.FetchBytes != want.Fetch || o.Pressed == nil || o.Pressed() {
+		t.Errorf("the engine has %+v, want %+v", o, want)
+	}
+	if wait, _ := n.overloaded(); wait != 0 || n.notes() != nil {
+		t.Errorf("calm, but %v %v", wait, n.notes())
+	}
+	n.memory = memory.NewWatcher(1 << 20) // less than any process has
+	if wait, why := n.overloaded(); wait == 0 || why == "" {
+		t.Error("full, and nothing is shed")
+	}
+	if notes := strings.Join(n.notes(), ""); !strings.Contains(notes, "of 1 MiB") || !strings.Contains(notes, "429") {
+		t.Errorf("notes: %q", notes)
+	}
+}

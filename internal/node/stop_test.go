@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// TestStopWithFrozenBrokers: SIGTERM while the brokers take connections and
+// answer nothing, for as long as anybody waits. The process ends within
+// stop.timeout and names what was left.
+func TestStopWithFrozenBrokers(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen, thaw := atomic.Bool{}, make(chan struct{})
+	t.Cleanup(func() { close(thaw); cluster.Close() })
+	cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if frozen.Load() {
+			<-thaw // the one goroutine of the cluster: nothing is answered
+		}
+		return nil, nil, false
+	})
+	c, err := config.Load(config.Options{Env: []string{
+		"WATERCLOCK_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_DATA_DIR=" + t.TempDir(),
+		"WATERCLOCK_LISTEN=" + freeAddress(t), "WATERCLOCK_TOPICS_PARTITIONS=4", "WATERCLOCK_ROLES=engine,api",
+		"WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s", "WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler)}) }()
+	awaitStatus(t, served, "GET", "http://"+c.Listen+"/readyz", "")
+	for i := range 20 { // so that turns are under way
+		awaitStatus(t, served, "PUT", fmt.Sprintf("http://%s/v1/triggers/k%d", c.Listen, i), `{"recurrence":"every:1m"}`)
+	}
+	frozen.Store(true)
+	go func() { // something that wants Kafka
+		for ctx.Err() == nil {
+			_, _ = request("PUT", "http://"+c.Listen+"/v1/triggers/late", `{"delay":"1s"}`)
+		}
+	}()
+	time.Sleep(500 * time.Millisecond)
+	begun := time.Now()
+	cancel()
+	select {
+	case err = <-served:
+	case <-time.After(12 * time.Second): // far more than stop.timeout, less than it took
+		t.Fatal("the process has not ended")
+	}
+	var left *LeftError
+	if !errors.As(err, &left) || !strings.Contains(err.Error(), "engine (partition ") ||
+		!strings.Contains(err.Error(), "stop.timeout (2s)") {
+		t.Errorf("after %v it said %v", time.Since(begun), err)
+	}
+}
+
+// TestEndOfRoles: all share one deadline, in the opposite order.
+func TestEndOfRoles(t *testing.T) {
+	l := newRoles(50*time.Millisecond, slog.New(slog.DiscardHandler))
+	block := make(chan struct{})
+	defer close(block)
+	l.start("first", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	l.start("stuck", func(context.Context) error { <-block; return nil })
+	l.start("last", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	left := l.end()
+	if len(left) != 1 || left[0] != "stuck" {
+		t.Errorf("left are %v", left)
+	}
+	well := newRoles(time.Minute, slog.New(slog.DiscardHandler))
+	well.start("one", func(ctx context.Context) error { <-ctx.Done(); return nil })
+	if left := well.end(); left != nil {
+		t.Errorf("left are %v", left)
+	}
+}
+
+func request(method, url, body string) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, nil
+}
+
+// awaitStatus repeats a request until it succeeds.
+func awaitStatus(t *testing.T, served <-chan error, method, url, body string) {
+	t.Helper()
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		status, err := request(method, url, body)
+		if err == nil && status < 300 {
+			return
+		}
+		select {
+		case err := <-served:
+			t.Fatalf("it ended: %v", err)
+		default:
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%s %s: %d %v", method, url, status, err)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// A typing error in topics.prefix: the node that has it refuses to join the
+// group, names both prefixes, and those who run notice nothing.
+func TestForeignPrefix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 31, Change: func(name string, o *pipeline.Options) {
+			if name == "typo" {
+				o.Group, o.Names.Prefix = "waterclock.engine", "waterclok."
+			}
+		}})
+		a := w.Start("a")
+		w.AwaitOwners()
+		for i := range 20 {
+			w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Duration(10+i)*time.Second))
+		}
+		aborted, openings := w.Heard("aborted"), w.Heard("openings")
+		typo := w.Start("typo")
+		err := typo.Wait()
+		for _, want := range []string{
+			"topics waterclock.*", "topics waterclok.*", "waterclock.engine", "topics.prefix",
+		} {
+			if !errors.Is(err, pipeline.ErrForeignGroup) || !strings.Contains(err.Error(), want) {
+				t.Fatalf("the node said %v, want %q in it", err, want)
+			}
+		}
+		time.Sleep(time.Minute)
+		if n := w.Heard("aborted"); n > aborted || w.Heard("openings") > openings || ready(a) != int(w.P) {
+			t.Errorf("those who run were disturbed: %d turns aborted, %d openings, %d ready", n-aborted,
+				w.Heard("openings")-openings, ready(a))
+		}
+		for i := range 20 {
+			w.RequireDelivered(fmt.Sprintf("k%d", i), 1)
+		}
+		w.CheckInvariants()
+	})
+}
