@@ -113,7 +113,7 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	c := o.Config
-	dir := filepath.Join(c.DataDir, "broker")
+	dir := filepath.Join(c.DataDir, brokerDir)
 	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, Logger: o.Logger})
 }
 
@@ -139,7 +139,7 @@ func openHistoryBeside(o Options) *opening {
 	h := &opening{done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, "history"))
+		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, historyDir))
 		options.Logger = o.Logger
 		h.store, h.err = embedded.Open(options)
 	}()

@@ -24,7 +24,7 @@ func (n *node) engineOptions() pipeline.Options {
 		Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
-		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(int64(c.Store.Cache)),
+		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
