@@ -116,8 +116,8 @@ func checkForeign(dir string) error {
 	if other == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is not empty (it holds %s) and has no file %s, so no waterclock wrote it. Choose an empty "+
-		"or new directory with --data-dir", dir, other, versionFile)
+	return fmt.Errorf("%s is not empty (it holds %s) and has no file %s, so it is no data directory, or a backup "+
+		"that was cut short. Choose an empty or new directory with --data-dir", dir, other, versionFile)
 }
 
 // makePrivate makes the directories below private before anything is written to

@@ -93,6 +93,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("history", n.runHistory)
 	life.start("engine", n.engine.Run)
 	n.startInternal(life)
+	n.startControl(life, b)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
 	if err := n.awaitReady(ctx, life, hooks.Restoring); err != nil {
 		return err

@@ -12,6 +12,7 @@
 //	settings.go         settings as package pipeline wants them
 //	life.go             starting roles and ending them
 //	datadir.go          the data directory, and the identity that it keeps
+//	backup.go           a copy of it, while dev runs or not
 //	failpoints.go       faults for tests, only with -tags failpoints
 //
 // # Promises
