@@ -41,12 +41,12 @@ func TestBackupOfDev(t *testing.T) {
 			before.unknown[key] = true
 		}
 	}
-	again := freeAddr(t)
-	r := start(t, "restored", "dev", "--kafka-listen", again, "--data-dir", copied)
+	restored := freeAddr(t)
+	r := start(t, "restored", "dev", "--kafka-listen", restored, "--data-dir", copied)
 	r.ready(30 * time.Second)
 	awaitReady(t, r)
-	before.judge([]string{again}, "waterclock.")
-	second := dump(t, []string{again}, "waterclock.due.default")
+	before.judge([]string{restored}, "waterclock.")
+	second := dump(t, []string{restored}, "waterclock.due.default")
 	sameFires(t, first, second, report.TakenAt)
 }
 
