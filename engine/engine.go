@@ -127,6 +127,7 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 		all = append(all, p)
 	}
 	e.mu.Unlock()
+	e.sayMoved("partitions given up", all, "this process stops")
 	ending := e.give(all)
 	patience := context.Background()
 	if hangs {

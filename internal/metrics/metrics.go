@@ -4,6 +4,8 @@
 package metrics
 
 import (
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -39,6 +41,7 @@ type Metrics struct {
 	historySkip prometheus.Counter
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
+	build       *prometheus.GaugeVec
 }
 
 const namespace = "waterclock"
@@ -84,13 +87,30 @@ func New() *Metrics {
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
-	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
+	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
+	}, []string{"version", "commit", "goversion"})
+	m.Registry.MustRegister(m.build, m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
 	fromZero(m.quota, pipeline.QuotaLimits...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
+}
+
+// Build says which program this is: waterclock_build_info is 1, with the version,
+// the commit where the build knows it, and Go's.
+func (m *Metrics) Build(version string) {
+	commit := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	m.build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 }
 
 // fromZero begins a counter's series whose labels are known: one that began

@@ -83,7 +83,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		return err
 	}
 	defer n.gateway.Close()
-	life := newRoles()
+	life := newRoles(n.log)
 	defer life.end() // before what the roles use is closed
 	if err := n.startAdmin(life); err != nil {
 		return err

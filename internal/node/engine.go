@@ -28,7 +28,7 @@ func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...k
 	if err := n.openEngine(); err != nil {
 		return err
 	}
-	life := newRoles()
+	life := newRoles(n.log)
 	defer life.end()
 	life.start("engine", n.engine.Run)
 	if err := n.awaitReady(ctx, life, nil); err != nil {

@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -93,7 +94,10 @@ type node struct {
 // broker that is in it.
 func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	c := o.Config
+	o.Logger.Info("starting", "version", o.Version, "go", runtime.Version(), "settings", c.Digest(), "roles", c.Roles,
+		"data_dir", c.DataDir)
 	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	n.metrics.Build(o.Version)
 	if c.Memory.Limit > 0 {
 		debug.SetMemoryLimit(int64(c.Memory.Limit))
 	}

@@ -3,14 +3,19 @@ package node
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
+	"time"
 )
 
 // roles run until one of them fails or end is called. The last one started
 // ends first.
 type roles struct {
+	log     *slog.Logger
 	errs    chan error
 	running []role
+	why     string // why they end; "" until they do
 }
 
 type role struct {
@@ -19,7 +24,7 @@ type role struct {
 	done chan struct{}
 }
 
-func newRoles() *roles { return &roles{errs: make(chan error, 16)} }
+func newRoles(log *slog.Logger) *roles { return &roles{log: log, errs: make(chan error, 16)} }
 
 // start runs a role with a context of its own, so that the order of ending is
 // ours to choose.
@@ -39,16 +44,28 @@ func (l *roles) start(name string, run func(context.Context) error) {
 func (l *roles) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
+		l.why = context.Cause(ctx).Error() // names the signal
+		l.log.Info("stopping", "reason", l.why)
 		return nil
 	case err := <-l.errs:
+		l.why = err.Error()
+		l.log.Error("stopping", "reason", l.why)
 		return err
 	}
 }
 
-// end stops the roles, the last started first.
+// end stops the roles, the last started first, and says how long each took.
 func (l *roles) end() {
+	begun := time.Now()
+	var steps []string
 	for _, r := range slices.Backward(l.running) {
+		at := time.Now()
 		r.stop()
 		<-r.done
+		steps = append(steps, fmt.Sprintf("%s %v", r.name, time.Since(at).Round(time.Millisecond)))
+	}
+	if l.why != "" {
+		l.log.Info("stopped", "reason", l.why, "took", time.Since(begun).Round(time.Millisecond), "steps",
+			strings.Join(steps, ", "))
 	}
 }

@@ -49,7 +49,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	defer n.gateway.Close()
-	life := newRoles()
+	life := newRoles(n.log)
 	defer life.end() // before what the roles use is closed
 	if err := n.startAdmin(life); err != nil {
 		return err
