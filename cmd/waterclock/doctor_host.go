@@ -43,7 +43,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 
 // probe is a GET whose status is no error.
 func probe(ctx context.Context, from *api, path string) (status int, body string, date time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	resp, err := from.send(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {

@@ -92,14 +92,18 @@ func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 	}
 }
 
-// topics compares the catalogue with what there is. P is what commands has
-// unless a setting says otherwise, so that doctor needs none for dev.
-func (d *doctor) topics(ctx context.Context) {
-	d.parts = int32(d.c.Topics.Partitions)
+// countPartitions takes P from commands unless a setting says otherwise, so that
+// doctor needs none for dev.
+func (d *doctor) countPartitions(ctx context.Context) {
 	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil &&
 		d.c.Source("topics.partitions").Kind == "default" {
 		d.parts = p
 	}
+}
+
+// topics compares the catalogue with what there is.
+func (d *doctor) topics(ctx context.Context) {
+	d.countPartitions(ctx)
 	c := *d.c
 	c.Topics.Partitions = int(d.parts)
 	channels, err := channelsInUse(ctx, &c, d.admin)
@@ -290,6 +294,7 @@ func (d *doctor) retryPause(ctx context.Context) {
 // engine reads: behind it an acknowledged command stays invisible, and firing
 // waits for up to barrier.max_hold.
 func (d *doctor) foreignTransactions(ctx context.Context) {
+	d.countPartitions(ctx)
 	set := kadm.TopicsSet{}
 	for _, topic := range []string{d.c.Topic("commands"), d.c.Topic("receipts")} {
 		for p := range d.parts {

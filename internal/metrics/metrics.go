@@ -90,7 +90,8 @@ func New() *Metrics {
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
 	}, []string{"version", "commit", "goversion"})
-	m.Registry.MustRegister(m.build, m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
+	m.Registry.MustRegister(m.build)
+	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
