@@ -117,7 +117,11 @@ func (d *doctor) topics(ctx context.Context) {
 		d.fail("topics", "check the ACLs of this user", "%v", err)
 		return
 	}
-	plan := topics.Plan(want, existing)
+	plan, err := kafkaconn.Plan(ctx, d.cl, want, existing)
+	if err != nil {
+		d.fail("topics", "see the brokers' logs", "%v", err)
+		return
+	}
 	for _, change := range plan {
 		d.change(change)
 	}
@@ -136,6 +140,8 @@ func (d *doctor) change(c topics.Change) {
 		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, "+
 			"or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
 			"%s has %s partitions, not %s: %s", c.Topic, c.Have, c.Want, c.Why)
+	case c.Kind == topics.Refuse && c.Setting == "replication":
+		d.fail("topics", "", "%s: %s", c.Topic, c.Why)
 	case c.Kind == topics.Refuse:
 		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic,
 			c.Want),

@@ -386,3 +386,21 @@ func TestDoctorOnAFrozenBroker(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+// More replicas than brokers are found before anything is created.
+func TestMoreReplicasThanBrokers(t *testing.T) {
+	_, brokers := kafka(t)
+	for _, verb := range []string{"plan", "apply"} {
+		r := cli(t, nil, "", "--brokers", brokers, "topics", verb, "--set", "topics.replication=3")
+		r.want(t, exitConflict, "3 replicas on a cluster of 1", "set topics.replication to 1 or less")
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if all, err := kadm.NewClient(cl).ListTopics(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%d topics were created, %v", len(all), err)
+	}
+	doctorOf(t, brokers, "--set", "topics.replication=3").want(t, exitFailed, "3 replicas on a cluster of 1")
+}

@@ -139,7 +139,10 @@ func (n *node) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := topics.Plan(want, existing)
+	plan, err := kafkaconn.Plan(ctx, cl, want, existing)
+	if err != nil {
+		return err
+	}
 	if err := topics.Check(plan, n.cfg.Topics.Manage); err != nil {
 		return fmt.Errorf("%w: %w", ErrTopics, err)
 	}
