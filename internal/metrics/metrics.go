@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -42,6 +43,9 @@ type Metrics struct {
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
 	build       *prometheus.GaugeVec
+	dead        *prometheus.CounterVec
+	deadCodes   codes
+	limit       prometheus.Gauge
 }
 
 const namespace = "waterclock"
@@ -90,7 +94,13 @@ func New() *Metrics {
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
 	}, []string{"version", "commit", "goversion"})
-	m.Registry.MustRegister(m.build)
+	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
+		"code")
+	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "pending_limit_triggers",
+		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
+	})
+	m.Registry.MustRegister(m.build, m.dead, m.limit)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -190,6 +200,21 @@ func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(po
 // Delivered counts a receipt.
 func (m *Metrics) Delivered(channel string, o trigger.ReceiptOutcome) {
 	m.deliveries.WithLabelValues(channel, o.String()).Inc()
+}
+
+// DeadLettered counts a dead letter. Codes come from receipts: only so many of
+// them become labels, the rest count as "other".
+func (m *Metrics) DeadLettered(channel, code string) {
+	m.dead.WithLabelValues(channel, m.deadCodes.label(code)).Inc()
+}
+
+// PendingLimit notes limits.max_pending; 0 is no bound.
+func (m *Metrics) PendingLimit(triggers int) {
+	if triggers == 0 {
+		m.limit.Set(math.Inf(1))
+		return
+	}
+	m.limit.Set(float64(triggers))
 }
 
 // QuotaRejected counts a tenant's write over a limit.

@@ -26,7 +26,7 @@ func (n *node) engineOptions() pipeline.Options {
 
 		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxPending: n.pendingLimit(), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
@@ -46,6 +46,12 @@ func catchUpRate(c *config.Config) float64 {
 		return -1
 	}
 	return c.CatchUp.Rate
+}
+
+// pendingLimit is exported beside what is pending.
+func (n *node) pendingLimit() int64 {
+	n.metrics.PendingLimit(n.cfg.Limits.MaxPending)
+	return maxPending(n.cfg)
 }
 
 // maxPending is as the engine wants it: 0 would be its default.
