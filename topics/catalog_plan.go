@@ -88,8 +88,8 @@ func Replicable(plan []Change, want []Topic, brokers int) []Change {
 			out[i] = Change{
 				Kind: Refuse, Topic: c.Topic, Setting: "replication", Have: strconv.Itoa(brokers),
 				Want: strconv.Itoa(int(r)),
-				Why: fmt.Sprintf("it cannot be created with %d replicas on a cluster of %d: start more brokers, or set "+
-					"topics.replication to %d or less", r, brokers, brokers),
+				Why: fmt.Sprintf("it cannot be created with %d replicas on a cluster of %d: start more brokers, or "+
+					"set topics.replication to %d or less", r, brokers, brokers),
 			}
 		}
 	}
