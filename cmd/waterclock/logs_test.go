@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/internal/logtest"
 )
 
@@ -99,4 +103,43 @@ func get(t *testing.T, url string) (status int, body string) {
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(b)
+}
+
+// On brokers that create what is asked for (auto.create.topics.enable), nobody of
+// ours creates a topic by asking: not the node, and no verb with a typo in it.
+func TestBrokersThatCreateTopics(t *testing.T) {
+	_, brokers := kafka(t, kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(7))
+	s := serveInProcess(t, brokers, "--topics-partitions", "3")
+	body := strings.NewReader(`{"delay":"1ms","channel":"orders"}`)
+	resp, err := http.Post(s.url+"/v1/triggers", "application/json", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	for _, line := range []string{
+		"doctor", "topics plan", "due tail typo --no-follow", "events tail --no-follow",
+		"events tail --trigger k --no-follow", "schedule k --in 1h",
+	} {
+		for _, prefix := range []string{"waterclock.", "typo."} {
+			args := append(strings.Fields(line), "--brokers", brokers, "--set", "topics.prefix="+prefix)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			run(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+			cancel()
+		}
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	all, err := kadm.NewClient(cl).ListTopics(t.Context())
+	if err != nil || !all.Has("waterclock.due.orders") {
+		t.Fatalf("%v, %v: this judged nothing", all.Names(), err)
+	}
+	for _, topic := range all {
+		one := map[string]bool{"waterclock.control": true, "waterclock.audit": true}[topic.Topic]
+		if n := len(topic.Partitions); !strings.HasPrefix(topic.Topic, "waterclock.") || n != 3 && !(one && n == 1) {
+			t.Errorf("topic %s has %d partitions: a broker made it", topic.Topic, n)
+		}
+	}
 }
