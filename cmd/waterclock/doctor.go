@@ -101,7 +101,8 @@ func (d *doctor) examine(ctx context.Context) {
 	}
 	d.parts = int32(d.c.Topics.Partitions)
 	d.atOnce(ctx, []oneCheck{
-		{do: (*doctor).examineKafka}, {do: (*doctor).examineAPI},
+		{do: (*doctor).examineKafka},
+		{do: (*doctor).examineAPI},
 		{do: func(d *doctor, _ context.Context) { d.examineHost() }},
 	})
 }

@@ -103,11 +103,16 @@ func TestBounded(t *testing.T) {
 		for i := range 3 * maxLines {
 			log.Error("failed", "error", i)
 		}
-		if n := len(h.lines.open); n > maxLines {
+		followed := func() int {
+			h.lines.mu.Lock()
+			defer h.lines.mu.Unlock()
+			return len(h.lines.open)
+		}
+		if n := followed(); n > maxLines {
 			t.Errorf("%d lines are followed", n)
 		}
 		time.Sleep(time.Minute)
-		if n := len(h.lines.open); n > 0 {
+		if n := followed(); n > 0 {
 			t.Errorf("%d lines are followed after a minute of silence", n)
 		}
 	})
