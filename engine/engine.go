@@ -146,6 +146,7 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 		all = append(all, p)
 	}
 	e.mu.Unlock()
+	e.sayMoved("partitions given up", all, "this process stops")
 	ending := e.give(all)
 	e.mu.Lock()
 	e.ending = ending

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -26,14 +27,19 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, a map[string][]int32) {
 			cl.PauseFetchPartitions(a) // membership only: partitions fetch for themselves
 			e.rejoined()
+			e.sayMoved("partitions gained", a[o.Names.Commands()], "the group gave them to this node")
 			e.take(a[o.Names.Commands()])
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) {
+			e.sayMoved("partitions given up", e.stillOurs(r[o.Names.Commands()]),
+				"the group moves them to another node")
 			e.release(r[o.Names.Commands()])
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client,
 			r map[string][]int32,
 		) {
+			e.sayMoved("partitions lost", e.stillOurs(r[o.Names.Commands()]),
+				"this node is no member any more: the brokers or this node did not answer within the session timeout")
 			e.lose(r[o.Names.Commands()])
 		}),
 	}, o.Kafka...)
@@ -47,6 +53,25 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		opts = append(opts, kgo.InstanceID(o.InstanceID))
 	}
 	return opts
+}
+
+// sayMoved says which partitions came or went, and why, in one line.
+func (e *Engine) sayMoved(what string, partitions []int32, why string) {
+	if len(partitions) > 0 {
+		e.process.Logger.Info(what, "partitions", slices.Sorted(slices.Values(partitions)), "reason", why)
+	}
+}
+
+// stillOurs leaves out what a stop has given up already.
+func (e *Engine) stillOurs(partitions []int32) (ours []int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range partitions {
+		if e.owned[id] != nil {
+			ours = append(ours, id)
+		}
+	}
+	return ours
 }
 
 // measureLag asks where the partitions of commands end.

@@ -182,9 +182,13 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 		pr.NextControl)}
 }
 
+// deadLetter is what is reported of one.
+type deadLetter struct{ channel, code string }
+
 // deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
 // event as it was, but for its basis, which nobody remembers.
 func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
+	t.dead = append(t.dead, deadLetter{d.Fire.Channel, d.Code})
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster},
 		p.most(p.opts.Names.DeadLetter()))
 	p.produce(ctx, t, &kgo.Record{

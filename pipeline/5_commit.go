@@ -73,6 +73,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, d := range t.delivered {
 		p.opts.Listener.Delivered(d.channel, d.outcome)
 	}
+	for _, d := range t.dead {
+		p.opts.Listener.DeadLettered(d.channel, d.code)
+	}
 	p.publish(t)
 	return nil
 }

@@ -119,7 +119,7 @@ func TestClocks(t *testing.T) {
 // come from that future.
 func TestClocksFarApart(t *testing.T) {
 	for _, off := range []time.Duration{
-		-30 * 24 * time.Hour, -40 * time.Second, 40 * time.Second,
+		-30 * 24 * time.Hour, -5 * time.Minute, -40 * time.Second, 40 * time.Second, 5 * time.Minute,
 		30 * 24 * time.Hour,
 	} {
 		t.Run(off.String(), func(t *testing.T) {

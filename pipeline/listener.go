@@ -22,6 +22,9 @@ type Listener interface {
 	// Delivered is what a receipt said became of a due event of a channel,
 	// once the turn that took it is committed.
 	Delivered(channel string, outcome trigger.ReceiptOutcome)
+	// DeadLettered is an occurrence that nobody could deliver, once the turn that
+	// gave it up is committed. The code is a receipt's, or the engine's own.
+	DeadLettered(channel, code string)
 	// QuotaRejected names the limit of a tenant that refused a register, once
 	// the refusal is committed.
 	QuotaRejected(limit string)
@@ -42,5 +45,6 @@ func (NoListener) Restored(int32, int64, time.Duration)          {}
 func (NoListener) DoneEvicted(int)                               {}
 func (NoListener) Misfired(string, int)                          {}
 func (NoListener) Delivered(string, trigger.ReceiptOutcome)      {}
+func (NoListener) DeadLettered(string, string)                   {}
 func (NoListener) QuotaRejected(string)                          {}
 func (NoListener) Step(int32, Step)                              {}

@@ -91,6 +91,7 @@ type turn struct {
 	overQuota []string // limits that refused a register; reported, as what follows, when the turn is committed
 	lost      []lostRange
 	delivered []delivery
+	dead      []deadLetter
 	traced    traced
 }
 

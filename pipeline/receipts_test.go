@@ -44,12 +44,20 @@ type delivered struct {
 	pipeline.NoListener
 	mu  sync.Mutex
 	all map[string]int
+
+	dead []string
 }
 
 func (d *delivered) Delivered(channel string, o trigger.ReceiptOutcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all[channel+" "+o.String()]++
+}
+
+func (d *delivered) DeadLettered(channel, code string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dead = append(d.dead, channel+" "+code)
 }
 
 func (d *delivered) count() int {
@@ -93,6 +101,26 @@ func TestDeliveriesAreReported(t *testing.T) {
 	}
 	if heard.count() != len(decisions) {
 		t.Errorf("told %v, want %d in all", heard.all, len(decisions))
+	}
+}
+
+// A dead letter is told once, with its channel and code.
+func TestDeadLettersAreReported(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{})
+	heard := &delivered{all: map[string]int{}}
+	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
+	due, letters := w.Tail(w.Names.Due("r-push")), w.Tail(w.Names.DeadLetter())
+	w.Send("k", `{"op":"register","delay":"0","channel":"r-push"}`)
+	said := fmt.Sprintf(`{"due_id":%q,"channel":"elsewhere","outcome":"failed","attempt":1,"code":"410"}`,
+		pipelinetest.Header(due.Next(), "ce_id"))
+	w.Receipt("k", said)
+	w.Receipt("k", said) // which says nothing new
+	letters.Next()
+	if err := w.Stop("a"); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"r-push 410"}; !slices.Equal(heard.dead, want) {
+		t.Errorf("told %v, want %v", heard.dead, want)
 	}
 }
 

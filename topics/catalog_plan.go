@@ -75,6 +75,27 @@ func Plan(want []Topic, existing []Existing) []Change {
 	return plan
 }
 
+// Replicable turns what a plan would create into one refusal where the cluster has
+// too few brokers for it: Kafka puts each replica on a broker of its own.
+func Replicable(plan []Change, want []Topic, brokers int) []Change {
+	replicas := map[string]int16{}
+	for i := range want {
+		replicas[want[i].Name] = want[i].Replication
+	}
+	out := slices.Clone(plan)
+	for i, c := range out {
+		if r := replicas[c.Topic]; c.Kind == Create && int(r) > brokers {
+			out[i] = Change{
+				Kind: Refuse, Topic: c.Topic, Setting: "replication", Have: strconv.Itoa(brokers),
+				Want: strconv.Itoa(int(r)),
+				Why: fmt.Sprintf("it cannot be created with %d replicas on a cluster of %d: start more brokers, or "+
+					"set topics.replication to %d or less", r, brokers, brokers),
+			}
+		}
+	}
+	return out
+}
+
 // Check joins every Refuse of a plan into one error. With managed false (the
 // setting topics.manage) nothing will be created or altered either, so those
 // are errors too.

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/fold"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 )
 
@@ -90,15 +91,20 @@ type indented struct{ error }
 func (e indented) Error() string { return "\n  " + strings.ReplaceAll(e.error.Error(), "\n", "\n  ") }
 func (e indented) Unwrap() error { return e.error }
 
-// log writes to standard error as the settings say.
+// log writes to standard error as the settings say. What repeats is folded,
+// unless log.level is debug.
 func (a *app) log(c *config.Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // config has checked it
 	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewTextHandler(a.io.err, o)
 	if c.Log.Format == "json" {
-		return slog.New(slog.NewJSONHandler(a.io.err, o))
+		h = slog.NewJSONHandler(a.io.err, o)
 	}
-	return slog.New(slog.NewTextHandler(a.io.err, o))
+	if level > slog.LevelDebug {
+		h = fold.New(h)
+	}
+	return slog.New(h)
 }
 
 // connectWithin bounds how long a verb waits for the first broker.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -71,14 +74,41 @@ func (d *doctor) fail(check, advice, format string, args ...any) {
 	d.findings = append(d.findings, finding{check, "fail", fmt.Sprintf(format, args...), advice})
 }
 
+// checkWithin bounds each check; they run at once.
+const checkWithin = 5 * time.Second
+
+// oneCheck is one of them, and what its findings are called where it gets no answer.
+type oneCheck struct {
+	name string
+	do   func(*doctor, context.Context)
+}
+
+// kafkaChecks need brokers.
+var kafkaChecks = []oneCheck{
+	{"brokers", (*doctor).brokers},
+	{"versions", (*doctor).versions},
+	{"topics", (*doctor).topics},
+	{"replicas", (*doctor).replicas},
+	{"retry pause", (*doctor).retryPause},
+	{"clock", (*doctor).clock},
+	{"transactions", (*doctor).foreignTransactions},
+	{"engines", (*doctor).engines},
+	{"mirrors", (*doctor).mirrors},
+	{"receipts", (*doctor).receipts},
+	{"quotas", (*doctor).quotas},
+}
+
 // examine looks at everything, from the brokers to this machine.
 func (d *doctor) examine(ctx context.Context) {
 	for _, w := range d.c.Warnings {
 		d.warn("settings", "correct or remove it", "%s", w)
 	}
-	d.examineKafka(ctx)
-	d.examineAPI(ctx)
-	d.examineHost()
+	d.parts = int32(d.c.Topics.Partitions)
+	d.atOnce(ctx, []oneCheck{
+		{do: (*doctor).examineKafka},
+		{do: (*doctor).examineAPI},
+		{do: func(d *doctor, _ context.Context) { d.examineHost() }},
+	})
 }
 
 func (d *doctor) examineKafka(ctx context.Context) {
@@ -90,11 +120,39 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	}
 	defer cl.Close()
 	d.cl, d.admin = cl, kadm.NewClient(cl)
-	for _, check := range []func(context.Context){
-		d.brokers, d.versions, d.topics, d.replicas, d.retryPause, d.clock,
-		d.foreignTransactions, d.engines, d.mirrors, d.receipts, d.quotas,
-	} {
-		check(ctx)
+	d.atOnce(ctx, kafkaChecks)
+}
+
+// atOnce runs checks side by side, so that brokers which do not answer cost the
+// time of one. The findings are in the order of the checks.
+func (d *doctor) atOnce(ctx context.Context, checks []oneCheck) {
+	each := make([]doctor, len(checks))
+	var wg sync.WaitGroup
+	for i, c := range checks {
+		each[i] = *d
+		each[i].findings = nil
+		wg.Go(func() { each[i].within(ctx, c) })
+	}
+	wg.Wait()
+	for i := range each {
+		d.findings = append(d.findings, each[i].findings...)
+	}
+}
+
+// within runs one check. What it makes of a broker that does not answer is no
+// finding: it would advise on ACLs.
+func (d *doctor) within(ctx context.Context, c oneCheck) {
+	if c.name == "" {
+		c.do(d, ctx)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	c.do(d, ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		d.findings = nil
+		d.fail(c.name, "see whether a broker hangs (its host, its disk), then run doctor again",
+			"the brokers did not answer within %s", checkWithin)
 	}
 }
 

@@ -46,7 +46,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 
 // probe is a GET whose status is no error.
 func probe(ctx context.Context, from *api, path string) (status int, body string, date time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	resp, err := from.send(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -97,9 +97,14 @@ func (d *doctor) dataDir() {
 		d.fail("data dir", "choose another with --data-dir", "%s is no directory", dir)
 		return
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	own, err := node.MayKeep(dir, info, os.Geteuid())
+	if err != nil {
+		d.fail("data dir", "", "%v", err)
+		return
+	}
+	if mode := info.Mode().Perm(); own && mode&0o077 != 0 {
 		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts",
-			"%s has mode %o: others on this machine can read triggers", dir, mode)
+			"%s has mode %o: others on this machine can look into it", dir, mode)
 	}
 	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil &&
 		strings.TrimSpace(string(version)) != node.LayoutVersion {

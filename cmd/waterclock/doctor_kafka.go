@@ -93,14 +93,18 @@ func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 	}
 }
 
-// topics compares the catalogue with what there is. P is what commands has
-// unless a setting says otherwise, so that doctor needs none for dev.
-func (d *doctor) topics(ctx context.Context) {
-	d.parts = int32(d.c.Topics.Partitions)
+// countPartitions takes P from commands unless a setting says otherwise, so that
+// doctor needs none for dev.
+func (d *doctor) countPartitions(ctx context.Context) {
 	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil &&
 		d.c.Source("topics.partitions").Kind == "default" {
 		d.parts = p
 	}
+}
+
+// topics compares the catalogue with what there is.
+func (d *doctor) topics(ctx context.Context) {
+	d.countPartitions(ctx)
 	c := *d.c
 	c.Topics.Partitions = int(d.parts)
 	channels, err := channelsInUse(ctx, &c, d.admin)
@@ -114,7 +118,11 @@ func (d *doctor) topics(ctx context.Context) {
 		d.fail("topics", "check the ACLs of this user", "%v", err)
 		return
 	}
-	plan := topics.Plan(want, existing)
+	plan, err := kafkaconn.Plan(ctx, d.cl, want, existing)
+	if err != nil {
+		d.fail("topics", "see the brokers' logs", "%v", err)
+		return
+	}
 	for _, change := range plan {
 		d.change(change)
 	}
@@ -133,6 +141,8 @@ func (d *doctor) change(c topics.Change) {
 		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, "+
 			"or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
 			"%s has %s partitions, not %s: %s", c.Topic, c.Have, c.Want, c.Why)
+	case c.Kind == topics.Refuse && c.Setting == "replication":
+		d.fail("topics", "", "%s: %s", c.Topic, c.Why)
 	case c.Kind == topics.Refuse:
 		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic,
 			c.Want),
@@ -291,6 +301,7 @@ func (d *doctor) retryPause(ctx context.Context) {
 // engine reads: behind it an acknowledged command stays invisible, and firing
 // waits for up to barrier.max_hold.
 func (d *doctor) foreignTransactions(ctx context.Context) {
+	d.countPartitions(ctx)
 	set := kadm.TopicsSet{}
 	for _, topic := range []string{d.c.Topic("commands"), d.c.Topic("receipts")} {
 		for p := range d.parts {

@@ -13,7 +13,7 @@ import (
 // partitions asks the API who turns what, how far restores are, and whether
 // anybody could take over at once.
 func (d *doctor) partitions(ctx context.Context, from *api) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	resp, err := from.send(ctx, http.MethodGet, "/v1/partitions", nil, nil)
 	if err != nil {

@@ -16,12 +16,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// The latest events are read, so many offsets of each partition, for at most
-// so long.
-const (
-	latestEvents = 2000
-	eventsWithin = 10 * time.Second
-)
+// latestEvents are read: so many offsets of each partition.
+const latestEvents = 2000
 
 // receipts warns of receipts on channels that have none. The engine notes such
 // a receipt and does nothing: whoever asks for a retry gets none.
@@ -47,8 +43,6 @@ func (d *doctor) receipts(ctx context.Context) {
 
 // receiptsInVain counts them by channel.
 func (d *doctor) receiptsInVain(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, eventsWithin)
-	defer cancel()
 	cl, err := d.app.kafka(ctx, d.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(time.Second))
 	if err != nil {

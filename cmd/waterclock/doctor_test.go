@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -356,6 +357,52 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 			strings.Contains(r.out, "receipts arrived for channels without receipts: silent (1)") &&
 			strings.Contains(r.out, "set channels.silent.receipts=true")
 	})
+}
+
+// Brokers that take connections and answer no more cost the time of one check.
+func TestDoctorOnAFrozenBroker(t *testing.T) {
+	c, brokers := kafka(t)
+	applied(t, brokers)
+	var answered atomic.Int32
+	thaw := make(chan struct{})
+	t.Cleanup(func() { close(thaw) }) // before the cluster is closed
+	c.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if answered.Add(1) > 2 { // who connects is still heard
+			<-thaw
+		}
+		return nil, nil, false
+	})
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // and an API that is no better
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	begun := time.Now()
+	r := cli(t, nil, "", "doctor", "--brokers", brokers, "--url", "http://"+silent.Addr().String(), "--data-dir",
+		filepath.Join(t.TempDir(), "data"))
+	r.want(t, exitFailed, "fail  topics", "did not answer within 5s", "See whether a broker hangs", "data dir")
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// More replicas than brokers are found before anything is created.
+func TestMoreReplicasThanBrokers(t *testing.T) {
+	_, brokers := kafka(t)
+	for _, verb := range []string{"plan", "apply"} {
+		r := cli(t, nil, "", "--brokers", brokers, "topics", verb, "--set", "topics.replication=3")
+		r.want(t, exitConflict, "3 replicas on a cluster of 1", "set topics.replication to 1 or less")
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if all, err := kadm.NewClient(cl).ListTopics(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("%d topics were created, %v", len(all), err)
+	}
+	doctorOf(t, brokers, "--set", "topics.replication=3").want(t, exitFailed, "3 replicas on a cluster of 1")
 }
 
 // TestDoctorOnForeignMembers: a member of our group that means other topics.

@@ -50,6 +50,7 @@ var verbs = []struct {
 	{groupInspect, newDue},
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},
+	{groupOperate, newBackup},
 	{groupOperate, newCalendar},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},

@@ -99,7 +99,11 @@ func (a *app) withPlan(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	return do(cl, c, channels, topics.Plan(want, existing))
+	plan, err := kafkaconn.Plan(ctx, cl, want, existing)
+	if err != nil {
+		return err
+	}
+	return do(cl, c, channels, plan)
 }
 
 // channelsInUse are those that have a topic named after them.

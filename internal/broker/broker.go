@@ -46,6 +46,7 @@ type node struct {
 	cleaned  map[floorKey]int64
 	conns    conns
 	doors    *doors
+	freezing atomic.Pointer[freezing] // a copy that is asked for
 
 	life    sync.RWMutex // held for reading while cluster is asked something
 	cluster *kfake.Cluster

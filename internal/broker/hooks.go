@@ -220,6 +220,10 @@ func (b *node) hook(c *kfake.Cluster) {
 		}
 		return nil
 	})
+	b.control(c, freezeKey, func(kmsg.Request) kmsg.Response {
+		b.onFreeze()
+		return nil
+	})
 	b.control(c, kmsg.DeleteTopics, func(req kmsg.Request) kmsg.Response {
 		b.onDeleteTopics(req.(*kmsg.DeleteTopicsRequest))
 		return nil

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/url"
 	"strings"
 )
@@ -26,6 +29,16 @@ func (c *Config) Values() []Value {
 		}
 	}
 	return out
+}
+
+// Digest tells whether two processes have the same settings. Secrets do not count,
+// and neither does where a value came from.
+func (c *Config) Digest() string {
+	h := sha256.New()
+	for _, v := range c.Values() {
+		fmt.Fprintf(h, "%s=%s\n", v.Key, v.Value)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
 // Source is where the value of a key came from.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -78,6 +79,9 @@ func adviseLogin(c *config.Config, brokers string, err error) string {
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
 		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one it has (%s)", brokers,
 			s.Mechanism, brokerSays(err))
+	case errors.Is(err, kerr.IllegalSaslState):
+		return fmt.Sprintf("the broker at %s takes no log-in on this port: unset kafka.sasl.mechanism, or name the "+
+			"port of its SASL listener with --brokers (%s)", brokers, brokerSays(err))
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Sprintf("the broker at %s does not let user %q do this: it needs an ACL (%s)", brokers, s.User,
 			brokerSays(err))
@@ -121,7 +125,10 @@ func adviseNetwork(c *config.Config, brokers string, err error) string {
 	case strings.Contains(err.Error(), "HTTP response"): // kgo says it only in words
 		return fmt.Sprintf("%s speaks HTTP, not Kafka: name a broker's port with --brokers (usually 9092), or the "+
 			"API with --url", brokers)
-	case errors.As(err, &first), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case c.Kafka.TLS.Enabled && hungUp(err) && inHandshake(err):
+		return fmt.Sprintf("%s hung up in the TLS handshake: it may be the plain port. Set kafka.tls.enabled to "+
+			"false, or name the port of its TLS listener with --brokers", brokers)
+	case errors.As(err, &first), hungUp(err):
 		return fmt.Sprintf("%s hung up at our first word: %s", brokers, firstWord(c))
 	case errors.As(err, &dns):
 		return fmt.Sprintf("the name %q cannot be resolved: check --brokers", dns.Name)
@@ -135,6 +142,15 @@ func adviseNetwork(c *config.Config, brokers string, err error) string {
 	return ""
 }
 
+// hungUp says that the other side closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// inHandshake says that the connection ended while TLS was agreed on, which kgo
+// does as a part of dialling.
+func inHandshake(err error) bool { return strings.Contains(err.Error(), "dial") }
+
 // firstWord guesses why a broker closes without an answer.
 func firstWord(c *config.Config) string {
 	var guesses []string
@@ -144,7 +160,8 @@ func firstWord(c *config.Config) string {
 	if s := c.Kafka.SASL; s.Mechanism == "" {
 		guesses = append(guesses, "want a log-in (kafka.sasl.mechanism)")
 	} else {
-		guesses = append(guesses, fmt.Sprintf("refuse user %q (kafka.sasl.user, kafka.sasl.password)", s.User))
+		guesses = append(guesses, fmt.Sprintf("refuse user %q (kafka.sasl.user, kafka.sasl.password)", s.User),
+			"take no log-in on this port (unset kafka.sasl.mechanism)")
 	}
 	return "it may " + strings.Join(guesses, ", or ")
 }

@@ -114,6 +114,40 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// A plain port of Kafka reads a TLS hello as a length that cannot be, and closes.
+func TestTLSToAPlainPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			c.Close()
+		}
+	}()
+	c := &config.Config{Brokers: []string{ln.Addr().String()}}
+	c.Kafka.TLS.Enabled = true
+	c.Kafka.SASL = config.SASL{Mechanism: "PLAIN", User: "ada", Password: "right"}
+	err = connect(t, c)
+	wantError(t, err, "Set kafka.tls.enabled to false")
+	if err != nil && strings.Contains(err.Error(), "sasl") {
+		t.Errorf("%v: no word of a log-in got there", err)
+	}
+}
+
+// A port without log-in says that it takes none.
+func TestLoginToAPlainPort(t *testing.T) {
+	c := &config.Config{Brokers: broker(t)}
+	c.Kafka.SASL = config.SASL{Mechanism: "PLAIN", User: "ada", Password: "right"}
+	wantError(t, connect(t, c), "unset kafka.sasl.mechanism")
+}
+
 // What a broker says in so many words, which the embedded one does not.
 func TestExplain(t *testing.T) {
 	c := &config.Config{Brokers: []string{"b:9092"}}
@@ -126,6 +160,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{"log-in refused", fmt.Errorf("ping: %w", kerr.SaslAuthenticationFailed), `b:9092 refused user "ada"`},
 		{"mechanism not offered", kerr.UnsupportedSaslMechanism, "does not offer PLAIN"},
+		{"no log-in here", fmt.Errorf("ping: %w", kerr.IllegalSaslState), "unset kafka.sasl.mechanism"},
 		{"no ACL", kerr.TopicAuthorizationFailed, "needs an ACL"},
 		{"name unknown", &net.DNSError{Name: "b", Err: "no such host"}, `"b" cannot be resolved`},
 		{

@@ -119,6 +119,18 @@ func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topic
 	return out, readConfigs(ctx, kadm.NewClient(cl), there, out)
 }
 
+// Plan compares the catalogue with what there is, and with what the brokers can
+// hold.
+func Plan(ctx context.Context, cl *kgo.Client, want []topics.Topic, existing []topics.Existing) ([]topics.Change,
+	error,
+) {
+	m, err := kadm.NewClient(cl).BrokerMetadata(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list brokers: %w", err)
+	}
+	return topics.Replicable(topics.Plan(want, existing), want, len(m.Brokers)), nil
+}
+
 func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into []topics.Existing) error {
 	configs, err := admin.DescribeTopicConfigs(ctx, names...)
 	if err != nil {

@@ -4,6 +4,9 @@
 package metrics
 
 import (
+	"math"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -39,6 +42,10 @@ type Metrics struct {
 	historySkip prometheus.Counter
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
+	build       *prometheus.GaugeVec
+	dead        *prometheus.CounterVec
+	deadCodes   codes
+	limit       prometheus.Gauge
 }
 
 const namespace = "waterclock"
@@ -84,6 +91,16 @@ func New() *Metrics {
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
+	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
+	}, []string{"version", "commit", "goversion"})
+	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
+		"code")
+	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "pending_limit_triggers",
+		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
+	})
+	m.Registry.MustRegister(m.build, m.dead, m.limit)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -91,6 +108,20 @@ func New() *Metrics {
 	fromZero(m.quota, pipeline.QuotaLimits...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
+}
+
+// Build says which program this is: waterclock_build_info is 1, with the version,
+// the commit where the build knows it, and Go's.
+func (m *Metrics) Build(version string) {
+	commit := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	m.build.WithLabelValues(version, commit, runtime.Version()).Set(1)
 }
 
 // fromZero begins a counter's series whose labels are known: one that began
@@ -169,6 +200,21 @@ func (m *Metrics) Misfired(policy string, n int) { m.misfires.WithLabelValues(po
 // Delivered counts a receipt.
 func (m *Metrics) Delivered(channel string, o trigger.ReceiptOutcome) {
 	m.deliveries.WithLabelValues(channel, o.String()).Inc()
+}
+
+// DeadLettered counts a dead letter. Codes come from receipts: only so many of
+// them become labels, the rest count as "other".
+func (m *Metrics) DeadLettered(channel, code string) {
+	m.dead.WithLabelValues(channel, m.deadCodes.label(code)).Inc()
+}
+
+// PendingLimit notes limits.max_pending; 0 is no bound.
+func (m *Metrics) PendingLimit(triggers int) {
+	if triggers == 0 {
+		m.limit.Set(math.Inf(1))
+		return
+	}
+	m.limit.Set(float64(triggers))
 }
 
 // QuotaRejected counts a tenant's write over a limit.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,4 +77,32 @@ func TestHistory(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("exported %v, want %v", got, want)
 	}
+}
+
+// However many codes receipts bring, the series are bounded.
+func TestDeadLetterCodesAreBounded(t *testing.T) {
+	m := New()
+	for i := range 10 * maxCodes {
+		m.DeadLettered("push", fmt.Sprint("code ", i))
+		m.DeadLettered("push", strings.Repeat("x", maxCodeBytes+i))
+	}
+	m.DeadLettered("push", "code 0")
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "waterclock_dead_letters_total" {
+			continue
+		}
+		total := 0.0
+		for _, s := range f.Metric {
+			total += s.Counter.GetValue()
+		}
+		if len(f.Metric) != maxCodes+1 || total != 20*maxCodes+1 {
+			t.Errorf("%d series that count %v, want %d and %d", len(f.Metric), total, maxCodes+1, 20*maxCodes+1)
+		}
+		return
+	}
+	t.Error("there is no waterclock_dead_letters_total")
 }

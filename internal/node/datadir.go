@@ -15,29 +15,42 @@ import (
 // LayoutVersion is what the data directory holds; another one is not opened.
 const LayoutVersion = "waterclock data 1"
 
+// Names in the data directory. What they hold is private to this user, whatever
+// the mode of the directory itself.
+const (
+	lockFile    = "lock"
+	versionFile = "VERSION"
+	idFile      = "instance-id"
+	brokerDir   = "broker"
+	historyDir  = "history"
+	storeDir    = "store"
+)
+
 // dataDir is a locked data directory.
 type dataDir struct{ lock *os.File }
 
-// openDataDir makes the directory private to this user, checks who wrote it,
-// and keeps every other process out of it.
+// openDataDir checks whose the directory is and who wrote it, and keeps every
+// other process out of it. A directory of this user becomes private. One of root
+// keeps its mode: a Kubernetes volume is ours by its group alone, and only its
+// owner may change it. What is in it is private either way.
 func openDataDir(dir string) (*dataDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the data directory %s is not ours: %w. Choose another with --data-dir", dir, cause(err))
+	if err := checkDataDir(dir); err != nil {
+		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write to the data directory %s: %w. Choose another with --data-dir", dir,
-			cause(err))
+		return nil, fmt.Errorf("cannot write to the data directory %s: %w. Make it writable for this user, "+
+			"or choose another with --data-dir", dir, cause(err))
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("another waterclock runs on %s. Stop it, or choose another directory with --data-dir",
 			dir)
 	}
-	if err := checkLayout(dir); err != nil {
+	if err := errors.Join(checkLayout(dir), makePrivate(dir)); err != nil {
 		lock.Close()
 		return nil, err
 	}
@@ -46,10 +59,104 @@ func openDataDir(dir string) (*dataDir, error) {
 
 func (d *dataDir) close() { d.lock.Close() }
 
+// checkDataDir refuses a directory that is another user's, that everybody may
+// write to, or that is full of other things.
+func checkDataDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("cannot look at the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
+	}
+	if err := checkForeign(dir); err != nil {
+		return err
+	}
+	own, err := MayKeep(dir, info, os.Geteuid())
+	if own && info.Mode().Perm()&0o077 != 0 {
+		err = os.Chmod(dir, 0o700)
+	}
+	return err
+}
+
+// MayKeep says whether a directory is the user's own, or why a process of that
+// user must not keep its data there. Other than its own it takes only one of
+// root's that not everybody may write to.
+func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(s.Uid) == uid:
+		return ok, nil
+	case s.Uid != 0:
+		return false, fmt.Errorf("the data directory %s belongs to user %d, and this process runs as %d. Run it as "+
+			"that user, chown the directory, or choose another with --data-dir", dir, s.Uid, uid)
+	case info.Mode().Perm()&0o002 != 0:
+		return false, fmt.Errorf("everybody may write to %s (mode %o), so others could replace what is in it. Name a "+
+			"directory in it, which is then made private: --data-dir %s", dir, info.Mode().Perm(),
+			filepath.Join(dir, "waterclock"))
+	}
+	return false, nil
+}
+
+// checkForeign refuses a directory that holds something and was not written by
+// us. Our lock does not count, a history that was rebuilt here, or a volume's
+// lost+found.
+func checkForeign(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("cannot read the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
+	}
+	other := ""
+	for _, e := range entries {
+		switch e.Name() {
+		case versionFile:
+			return nil
+		case lockFile, historyDir, "history-rebuild", "lost+found":
+		default:
+			other = e.Name()
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	return fmt.Errorf("%s is not empty (it holds %s) and has no file %s, so it is no data directory, or a backup "+
+		"that was cut short. Choose an empty or new directory with --data-dir", dir, other, versionFile)
+}
+
+// makePrivate makes the directories below private before anything is written to
+// them: the files in them are readable to all.
+func makePrivate(dir string) error {
+	for _, name := range []string{brokerDir, historyDir, storeDir} {
+		path := filepath.Join(dir, name)
+		err := privateDir(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+			if name == storeDir { // the others are made private by who opens them
+				err = os.Mkdir(path, 0o700)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s in the data directory is not ours: %w. Run waterclock as the user that wrote it, "+
+				"or choose another with --data-dir", path, cause(err))
+		}
+	}
+	return nil
+}
+
+func privateDir(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return errors.New("it is no directory")
+	case info.Mode().Perm()&0o077 == 0:
+		return nil
+	}
+	return os.Chmod(path, 0o700)
+}
+
 // checkLayout writes the version into a new directory and compares it in an
 // old one.
 func checkLayout(dir string) error {
-	file := filepath.Join(dir, "VERSION")
+	file := filepath.Join(dir, versionFile)
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return os.WriteFile(file, []byte(LayoutVersion+"\n"), 0o600)
@@ -76,7 +183,7 @@ func cause(err error) error {
 // instanceID is what makes a member static: the same data directory is the
 // same member, and a quick restart moves no partitions. It is made once.
 func (n *node) instanceID() string {
-	file := filepath.Join(n.cfg.DataDir, "instance-id")
+	file := filepath.Join(n.cfg.DataDir, idFile)
 	if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
 		return string(b)
 	}

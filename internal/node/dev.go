@@ -101,6 +101,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("history", n.runHistory)
 	life.start("engine", n.engine.Run)
 	n.startInternal(life)
+	n.startControl(life, b)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
 	if err := n.awaitReady(ctx, life, hooks.Restoring); err != nil {
 		return err
@@ -121,7 +122,7 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	c := o.Config
-	dir := filepath.Join(c.DataDir, "broker")
+	dir := filepath.Join(c.DataDir, brokerDir)
 	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, Logger: o.Logger})
 }
 
@@ -147,7 +148,7 @@ func openHistoryBeside(o Options) *opening {
 	h := &opening{done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, "history"))
+		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, historyDir))
 		options.Logger = o.Logger
 		h.store, h.err = embedded.Open(options)
 	}()

@@ -13,6 +13,7 @@
 //	settings.go         settings as package pipeline wants them
 //	life.go             starting roles and ending them
 //	datadir.go          the data directory, and the identity that it keeps
+//	backup.go           a copy of it, while dev runs or not
 //	failpoints.go       faults for tests, only with -tags failpoints
 //
 // # Promises
@@ -29,6 +30,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"time"
 
@@ -99,7 +101,10 @@ type node struct {
 // broker that is in it.
 func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	c := o.Config
+	o.Logger.Info("starting", "version", o.Version, "go", runtime.Version(), "settings", c.Digest(), "roles", c.Roles,
+		"data_dir", c.DataDir)
 	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	n.metrics.Build(o.Version)
 	if err := n.shareMemory(); err != nil {
 		return nil, err
 	}
@@ -144,7 +149,10 @@ func (n *node) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan := topics.Plan(want, existing)
+	plan, err := kafkaconn.Plan(ctx, cl, want, existing)
+	if err != nil {
+		return err
+	}
 	if err := topics.Check(plan, n.cfg.Topics.Manage); err != nil {
 		return fmt.Errorf("%w: %w", ErrTopics, err)
 	}

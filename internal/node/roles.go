@@ -16,6 +16,7 @@ type roles struct {
 	log     *slog.Logger
 	errs    chan error
 	running []role
+	why     string // why they end; "" until they do
 }
 
 type role struct {
@@ -46,8 +47,12 @@ func (l *roles) start(name string, run func(context.Context) error) {
 func (l *roles) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
+		l.why = context.Cause(ctx).Error() // names the signal
+		l.log.Info("stopping", "reason", l.why)
 		return nil
 	case err := <-l.errs:
+		l.why = err.Error()
+		l.log.Error("stopping", "reason", l.why)
 		return err
 	}
 }
@@ -59,7 +64,7 @@ const share = 8
 
 // end stops the roles, the last started first, and returns those that have not
 // ended in time: then what they use must not be closed. All have one deadline,
-// since a supervisor has one.
+// since a supervisor has one. It logs how long each took.
 func (l *roles) end() (left []string) {
 	var late <-chan time.Time
 	if l.within > 0 {
@@ -67,8 +72,10 @@ func (l *roles) end() (left []string) {
 		defer timer.Stop()
 		late = timer.C
 	}
-	over := false
+	over, begun := false, time.Now()
+	var steps []string
 	for _, r := range slices.Backward(l.running) {
+		at := time.Now()
 		r.stop()
 		if over {
 			continue
@@ -83,6 +90,7 @@ func (l *roles) end() (left []string) {
 		case <-late:
 			over = true
 		}
+		steps = append(steps, fmt.Sprintf("%s %v", r.name, time.Since(at).Round(time.Millisecond)))
 	}
 	for _, r := range l.running { // those that had enough time to themselves, and were not done
 		if !over {
@@ -101,6 +109,10 @@ func (l *roles) end() (left []string) {
 				left = append(left, r.name)
 			}
 		}
+	}
+	if l.why != "" && len(left) == 0 {
+		l.log.Info("stopped", "reason", l.why, "took", time.Since(begun).Round(time.Millisecond), "steps",
+			strings.Join(steps, ", "))
 	}
 	return left
 }

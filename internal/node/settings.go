@@ -24,11 +24,11 @@ func (n *node) engineOptions() pipeline.Options {
 		Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
-		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(n.shares.Cache),
+		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(n.shares.Cache),
 		MemTableBytes: n.shares.MemTable, OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
 		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxPending: n.pendingLimit(), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
@@ -48,6 +48,12 @@ func catchUpRate(c *config.Config) float64 {
 		return -1
 	}
 	return c.CatchUp.Rate
+}
+
+// pendingLimit is exported beside what is pending.
+func (n *node) pendingLimit() int64 {
+	n.metrics.PendingLimit(n.cfg.Limits.MaxPending)
+	return maxPending(n.cfg)
 }
 
 // maxPending is as the engine wants it: 0 would be its default.

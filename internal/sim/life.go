@@ -37,13 +37,18 @@ func (o *Outcome) Tale() string {
 // Live runs a plan and says what came of it. It must be called in a bubble of
 // its own. t fails for nothing that a life can do: it is in the outcome.
 func Live(t testing.TB, p Plan) *Outcome {
+	return LiveWith(t, p, func(string, *pipeline.Options) {})
+}
+
+// LiveWith is Live with engines whose options are changed last by more.
+func LiveWith(t testing.TB, p Plan, more func(node string, o *pipeline.Options)) *Outcome {
 	p = p.withDefaults()
 	r := &recorder{TB: t}
 	o := &Outcome{Plan: p, Struck: map[string]int{}}
 	done := make(chan struct{})
 	go func() { // a Fatalf ends this goroutine, not the test
 		defer close(done)
-		l := newLife(r, p, o)
+		l := newLife(r, p, o, more)
 		defer func() { o.Story = l.Story() }()
 		l.run()
 	}()
@@ -100,7 +105,8 @@ type life struct {
 	end     time.Time             // nothing is due after it
 	strange []*Node               // of another group
 	oneShot int                   // number of the next one
-	errors  []*kfake.FaultHandle  // of brokers, that nobody may have met yet
+	more    func(node string, o *pipeline.Options)
+	errors  []*kfake.FaultHandle // of brokers, that nobody may have met yet
 	pace
 }
 
@@ -128,11 +134,11 @@ const (
 	stranger = "stranger"
 )
 
-func newLife(t testing.TB, p Plan, o *Outcome) *life {
+func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Options)) *life {
 	l := &life{
 		plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), words: rand.New(rand.NewPCG(p.Seed, 25)),
 		names: []string{"a", "b", "c"},
-		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{},
+		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}, more: more,
 	}
 	l.pace = few
 	if p.Partitions >= many {
@@ -169,6 +175,7 @@ func (l *life) change(name string, o *pipeline.Options) {
 	if s := l.skews[name]; s != nil {
 		o.Now = s.now
 	}
+	l.more(name, o)
 }
 
 func (l *life) run() {
