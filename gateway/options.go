@@ -35,6 +35,9 @@ type Options struct {
 	// and seals list cursors. At least 16 bytes; empty means that this is the
 	// only instance.
 	PeerSecret []byte
+	// Peers is all that instances know each other by; it may be replaced while in
+	// use. nil makes it of PeerSecret, without TLS.
+	Peers *peer.Credentials
 
 	// History answers what happened to a trigger; nil means that nobody keeps
 	// it, and the events routes say so.
@@ -121,8 +124,6 @@ type History interface {
 // the first.
 type EventCursor struct{ EventUS, Seq int64 }
 
-const minSecret = 16
-
 func (o Options) withDefaults() Options {
 	def(&o.AnswerWithin, 2*time.Second)
 	def(&o.ProduceWithin, 5*time.Second)
@@ -151,6 +152,10 @@ func (o Options) withDefaults() Options {
 		o.Listener = NoListener{}
 	}
 	def(&o.AuditRate, 10)
+	if o.Peers == nil && len(o.PeerSecret) >= peer.MinSecret {
+		// It fails for a short secret only.
+		o.Peers, _ = peer.NewCredentials(peer.Trust{Secrets: [][]byte{o.PeerSecret}, Plain: true})
+	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
@@ -170,10 +175,10 @@ func (o Options) Validate() error {
 	if o.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("topics.partitions: %d, must be at least 1", o.Partitions))
 	}
-	if n := len(o.PeerSecret); n > 0 && n < minSecret {
-		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, minSecret))
+	if n := len(o.PeerSecret); n > 0 && n < peer.MinSecret {
+		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, peer.MinSecret))
 	}
-	if o.Owner == nil && len(o.PeerSecret) == 0 {
+	if o.Owner == nil && o.Peers == nil && len(o.PeerSecret) == 0 {
 		errs = append(errs,
 			errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
 	}

@@ -66,21 +66,14 @@ func New(o Options) (*Server, error) {
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{
 		Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
-		Secret: o.PeerSecret, LastOwner: state.lastOwner,
+		Trust: o.Peers, LastOwner: state.lastOwner,
 	})
 	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
 	s.events = &eventLog{
 		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
 		within: o.ReadWithin,
 	}
-	secret := o.PeerSecret
-	if len(secret) == 0 {
-		secret = make([]byte, 32)
-		_, _ = rand.Read(secret) // never fails
-	}
-	if s.cursors, err = newCursorSeal(secret); err != nil {
-		return nil, err
-	}
+	s.cursors = newCursorSeal(sealSecrets(o.Peers))
 	s.routes = newRouteTable()
 	if s.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
@@ -101,10 +94,21 @@ func (s *Server) Router() *peer.Router { return s.router }
 // InternalHandler is what other instances ask; it belongs on internal.listen.
 // It is nil where this process has no engine or no shared secret.
 func (s *Server) InternalHandler() http.Handler {
-	if s.opts.Owner == nil || len(s.opts.PeerSecret) == 0 {
+	if s.opts.Owner == nil || s.opts.Peers == nil {
 		return nil
 	}
-	return peer.NewHandler(s.opts.Owner, s.opts.PeerSecret, s.opts.Timetable, s.log)
+	return peer.NewHandler(s.opts.Owner, s.opts.Address, s.opts.Peers, s.opts.Timetable, s.log)
+}
+
+// sealSecrets are what list cursors are sealed with: the secrets that all
+// instances share, or where there are no others, one of this process.
+func sealSecrets(shared *peer.Credentials) func() [][]byte {
+	if shared != nil {
+		return shared.Secrets
+	}
+	own := make([]byte, 32)
+	_, _ = rand.Read(own) // never fails
+	return func() [][]byte { return [][]byte{own} }
 }
 
 // Time-outs against callers that send or read slowly, and the bound on headers.
