@@ -64,10 +64,10 @@ type Options struct {
 	// that a proxy in front of us ends TLS.
 	TLS          *tls.Config
 	TLSElsewhere bool
-	// Hosts are names beside localhost by which callers without auth may
-	// address us. Others are refused, so that no web page can reach us by a
-	// name of its own (DNS rebinding).
-	Hosts []string
+	// OwnHost says whether a name, beside localhost and addresses, is one that
+	// callers may address us by; nil knows none. Others are refused, so that no
+	// web page can reach us by a name of its own (DNS rebinding).
+	OwnHost func(name string) bool
 
 	Metrics  http.Handler // of /metrics; nil serves none
 	Ready    func() error // of /readyz: nil when ready; a nil func is always ready
