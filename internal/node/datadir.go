@@ -24,6 +24,9 @@ func openDataDir(dir string) (*dataDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
+	if err := mayAdopt(dir, os.Geteuid()); err != nil {
+		return nil, err
+	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the data directory %s is not ours: %w. Choose another with --data-dir", dir, cause(err))
 	}
