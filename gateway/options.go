@@ -85,6 +85,11 @@ type Options struct {
 	// Tenants are names beside the API keys' that are known to be tenants'.
 	Tenants []string
 
+	// OwnCalendars is how many calendars of its own a tenant may have, and
+	// CalendarInterval how far apart its changes of them must be. 0 means 20, and 5 s.
+	OwnCalendars     int
+	CalendarInterval time.Duration
+
 	// AnswerWithin is how long a write waits for the owner's decision before it
 	// answers 202. 0 means 2 s.
 	AnswerWithin time.Duration
@@ -126,6 +131,8 @@ type EventCursor struct{ EventUS, Seq int64 }
 
 func (o Options) withDefaults() Options {
 	def(&o.AnswerWithin, 2*time.Second)
+	def(&o.OwnCalendars, 20)
+	def(&o.CalendarInterval, 5*time.Second)
 	def(&o.ProduceWithin, 5*time.Second)
 	def(&o.ReadWithin, 5*time.Second)
 	def(&o.ListBudget, 20_000)
@@ -194,7 +201,7 @@ func (o Options) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"OwnCalendars": o.OwnCalendars, "ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
 		"Followers": o.Followers,
 	} {
 		if n < 0 {

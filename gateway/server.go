@@ -32,6 +32,8 @@ type Server struct {
 	channels *channels    // which are new
 	auditor  *auditor     // records refused attempts
 
+	calendarChanges *changeRate // of tenants' own
+
 	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
 
@@ -62,6 +64,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
+	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{

@@ -184,6 +184,9 @@ type Limits struct {
 	BatchBytes Size
 	MaxPending int // of a partition; 0 means no bound
 	MinPeriod  time.Duration
+
+	Calendars        int           // of a tenant's own
+	CalendarInterval time.Duration // between a tenant's changes of them
 }
 
 // Events is what the event log holds; Retention 0 means for ever.

@@ -337,6 +337,18 @@ var sections = []section{
 			Doc:  "Shortest period of a recurrence.",
 		},
 		{
+			Key: "limits.calendars", Default: "20", Min: "1", Max: "1000",
+			into: func(c *Config, _ string) any { return &c.Limits.Calendars },
+			Doc: "Most calendars of its own that a tenant may have over HTTP. One more is refused with " +
+				"`quota_exceeded`, 429.",
+		},
+		{
+			Key: "limits.calendar_interval", Default: "5s", Min: "1ms", Max: "1h",
+			into: func(c *Config, _ string) any { return &c.Limits.CalendarInterval },
+			Doc: "Least time between two changes of a tenant's own calendars, at one instance. For each change the " +
+				"engine looks at all triggers.",
+		},
+		{
 			Key: "store.cache", Default: "256MiB", Min: "32MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Store.Cache },
 			Doc:  "Block cache shared by the stores of all partitions of this process.",

@@ -31,6 +31,7 @@ func (n *node) openGateway() (err error) {
 		},
 		Metrics: n.metricsHandler(), Ready: n.readiness, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
+		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}
 	if n.engine != nil {

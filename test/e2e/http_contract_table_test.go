@@ -386,7 +386,7 @@ func contractViews(w *world) []contractRow {
 				wants:  []string{"code=invalid", "field=dates"},
 			},
 			{
-				name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"),
+				name: "a writer's key", path: "/v1/calendars/holidays?scope=cluster", body: `{"dates":[]}`, headers: as("blue"),
 				status: 403,
 			},
 		}},
@@ -397,7 +397,7 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"DELETE /v1/calendars/{name}", []contractCall{
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
-			{name: "a writer's key", path: "/v1/calendars/holidays", headers: as("blue"), status: 403},
+			{name: "a writer's key", path: "/v1/calendars/holidays?scope=cluster", headers: as("blue"), status: 403},
 			{
 				name: "deleted", path: "/v1/calendars/holidays", status: 200, wants: []string{"name=holidays"},
 			},
