@@ -101,8 +101,8 @@ func calendarJSON(full string, dates []string) NamedCalendar {
 // scopeParameter says whose calendar a change means.
 var scopeParameter = parameter{
 	name: "scope",
-	doc: "tenant: the caller's tenant's own; cluster: the one for all tenants, operators only. Without it an operator " +
-		"means cluster, anybody else tenant",
+	doc: "tenant: the caller's tenant's own; cluster: the one for all tenants, operators only. Without it an " +
+		"operator means cluster, anybody else tenant",
 	kind: of[string](), oneOf: []string{"tenant", "cluster"},
 }
 

@@ -20,7 +20,8 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer, p := Preview(s.opts.Timetable().Zones, s.calendarSource(r.Context(), r.who.Tenant), b, s.opts.Now().UnixMilli())
+	named := s.calendarSource(r.Context(), r.who.Tenant)
+	answer, p := Preview(s.opts.Timetable().Zones, named, b, s.opts.Now().UnixMilli())
 	if p != nil {
 		return p
 	}

@@ -121,7 +121,10 @@ const (
 	responseWithin = 60 * time.Second
 	idleFor        = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	closeWithin    = 5 * time.Second
+	// maxStreams bounds what one HTTP/2 connection has under way. Streams beyond it
+	// wait, and one that opens and resets them faster than they are served is closed.
+	maxStreams  = 32
+	closeWithin = 5 * time.Second
 )
 
 // Serve answers on l until ctx ends, then lets requests under way finish for
@@ -159,6 +162,7 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: requestWithin, WriteTimeout: responseWithin,
 		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

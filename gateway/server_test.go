@@ -113,7 +113,9 @@ func TestHosts(t *testing.T) {
 		{"localhost.evil.example", 403},
 		{"127.0.0.1.evil.example", 403},
 	} {
-		for at, path := range map[string]string{w.url: "/v1/triggers", lockedURL: "/openapi.json", admin.URL: "/healthz"} {
+		for at, path := range map[string]string{
+			w.url: "/v1/triggers", lockedURL: "/openapi.json", admin.URL: "/healthz",
+		} {
 			req, _ := http.NewRequest("GET", at+path, nil)
 			req.Host = c.host
 			resp, err := http.DefaultClient.Do(req)

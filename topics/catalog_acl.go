@@ -96,7 +96,8 @@ func (w *aclWriter) api(o *ACLOptions) {
 func (w *aclWriter) history(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleHistory, principal(o.Who[RoleHistory], o.Group+"-history"))
-	w.add("the history compares the topics with its settings", "topic", prefixOf(n), true, "Describe", "DescribeConfigs")
+	w.add("the history compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
 	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")

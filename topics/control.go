@@ -93,8 +93,8 @@ func (c *Calendar) check() error {
 	field := ControlCalendars + c.Name
 	if name, ok := calendarName(c.Name); !ok || !ValidName(name) {
 		return fail(trigger.CodeInvalid, field,
-			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit; a tenant's own has the tenant "+
-				"and '/' before it")
+			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit; a tenant's own has the "+
+				"tenant and '/' before it")
 	}
 	if len(c.Dates) > maxCalendarDates {
 		return fail(trigger.CodeTooLarge, field, "a calendar has at most 10,000 dates")

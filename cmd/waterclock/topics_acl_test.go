@@ -61,7 +61,8 @@ func TestPlanACLs(t *testing.T) {
 				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history",
 			},
 			[]string{
-				"User:all --operation Read --operation Write --operation Describe", "User:all --operation Read --topic waterclock.events",
+				"User:all --operation Read --operation Write --operation Describe",
+				"User:all --operation Read --topic waterclock.events",
 			},
 			"User:waterclock",
 		},
@@ -104,7 +105,8 @@ func TestACLsSeparateRoles(t *testing.T) {
 		var who []string
 		for _, g := range grants {
 			covers := g.Name == topic || g.Pattern == "prefixed" && strings.HasPrefix(topic, g.Name)
-			if g.Resource == "topic" && covers && slices.Contains(g.Operations, operation) && !slices.Contains(who, g.Role) {
+			if g.Resource == "topic" && covers && slices.Contains(g.Operations, operation) &&
+				!slices.Contains(who, g.Role) {
 				who = append(who, g.Role)
 			}
 		}

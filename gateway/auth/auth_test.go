@@ -213,7 +213,8 @@ func newProvider(t *testing.T) *provider {
 	t.Cleanup(h.Close)
 	p.url = h.URL
 	var err error
-	if p.auth, err = NewOIDC(OIDCOptions{Issuer: h.URL, Audience: audience, Now: func() time.Time { return p.now }}); err != nil {
+	o := OIDCOptions{Issuer: h.URL, Audience: audience, Now: func() time.Time { return p.now }}
+	if p.auth, err = NewOIDC(o); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -414,7 +415,10 @@ func TestIssuerLeadsToNothingInTheClear(t *testing.T) {
 		{"keys in the clear", "http://id.example/keys", "", good, 503},
 		{"no address", "/keys", "", good, 503},
 		{"led on to the clear", "https://id.example/keys", "http://keys.example/", good, 503},
-		{"without an end", "https://id.example/keys", "", append(bytes.Repeat([]byte(" "), maxIssuerAnswer), good...), 503},
+		{
+			"without an end", "https://id.example/keys", "",
+			append(bytes.Repeat([]byte(" "), maxIssuerAnswer), good...), 503,
+		},
 	} {
 		var clear []string
 		answer := func(r *http.Request) *http.Response {

@@ -129,10 +129,10 @@ func TestReplayedRequestIsRefused(t *testing.T) {
 		at   http.Handler
 		want int
 	}{{h, 200}, {h, 401}, {other, 401}, {h, 401}} {
-		again := httptest.NewRequest("GET", path, nil)
-		again.Header.Set("Authorization", r.Header.Get("Authorization"))
+		repeat := httptest.NewRequest("GET", path, nil)
+		repeat.Header.Set("Authorization", r.Header.Get("Authorization"))
 		rec := httptest.NewRecorder()
-		if c.at.ServeHTTP(rec, again); rec.Code != c.want {
+		if c.at.ServeHTTP(rec, repeat); rec.Code != c.want {
 			t.Errorf("time %d: status %d, want %d: %s", i, rec.Code, c.want, rec.Body)
 		}
 	}
@@ -215,7 +215,10 @@ func TestTamperedAnswerIsRefused(t *testing.T) {
 		{"much more", true, func(_ *int, b []byte, _ http.Header) []byte {
 			return append(b, make([]byte, 2*maxQuestion)...)
 		}, false, false},
-		{"no signature", true, func(_ *int, b []byte, h http.Header) []byte { h.Del(answerMAC); return b }, false, false},
+		{
+			"no signature", true, func(_ *int, b []byte, h http.Header) []byte { h.Del(answerMAC); return b }, false,
+			false,
+		},
 		{"keep one", true, func(_ *int, b []byte, h http.Header) []byte { earlier = h.Clone(); return b }, true, false},
 		{"the signature of another answer", true, func(_ *int, b []byte, h http.Header) []byte {
 			h.Set(answerMAC, earlier.Get(answerMAC))
@@ -237,7 +240,8 @@ func TestTamperedAnswerIsRefused(t *testing.T) {
 			s.Config.Handler = changing(internalAt(t, owner, addr), c.change)
 			s.Start()
 			defer s.Close()
-			got, err := newClient(trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})).get(t.Context(), addr, "a")
+			trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
+			got, err := newClient(trust).get(t.Context(), addr, "a")
 			if (err == nil) != c.ok || c.ok && got.Revision != 3 || Moved(err) != c.moved {
 				t.Errorf("state %v, error %v", got, err)
 			}
@@ -291,7 +295,8 @@ func TestOwnAuthority(t *testing.T) {
 		conn.Close()
 	}
 	// One secret for another, without a moment in which two instances do not know each other.
-	old, first, then, last := both(peerSecret), both(peerSecret, otherSecret), both(otherSecret, peerSecret), both(otherSecret)
+	old, first := both(peerSecret), both(peerSecret, otherSecret)
+	then, last := both(otherSecret, peerSecret), both(otherSecret)
 	for _, step := range [][2]*Credentials{{old, first}, {first, then}, {then, last}} {
 		for _, pair := range [][2]*Credentials{step, {step[1], step[0]}} {
 			if err := ask(pair[1], serveTLS(t, pair[0])); err != nil {

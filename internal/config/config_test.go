@@ -225,8 +225,14 @@ func TestProblems(t *testing.T) {
 		{"any host", "listen: :8080", []string{"auth.keys_file"}},
 		{"internal without secret", "internal: {listen: 10.0.0.1:7000}", []string{"internal.secret"}},
 		{"short secret", "internal: {secret: abc}", []string{"shorter than 16"}},
-		{"one short secret of two", "internal: {secret: \"abcdefghijklmnopqrstuvwxyz,abc\"}", []string{"shorter than 16"}},
-		{"three secrets", "internal: {secret: \"0123456789abcdef,0123456789abcdef,0123456789abcdef\"}", []string{"at most two"}},
+		{
+			"one short secret of two", "internal: {secret: \"abcdefghijklmnopqrstuvwxyz,abc\"}",
+			[]string{"shorter than 16"},
+		},
+		{
+			"three secrets", "internal: {secret: \"0123456789abcdef,0123456789abcdef,0123456789abcdef\"}",
+			[]string{"at most two"},
+		},
 		{
 			"in the clear", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
 			[]string{"listen", "http.tls.cert", "http.tls_elsewhere"},
@@ -240,10 +246,19 @@ func TestProblems(t *testing.T) {
 		{"Kafka without a log-in, v6", "kafka: {listen: \"[::]:9092\"}", []string{"no log-in"}},
 		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"belong together"}},
 		{"an authority alone", "internal: {tls: {ca: " + missing + "}}", []string{"internal.tls.ca", "without"}},
-		{"half a certificate of listen", "http: {tls: {cert: " + missing + "}}", []string{"http.tls.key belong together"}},
-		{"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}", []string{"plain http", "https"}},
+		{
+			"half a certificate of listen", "http: {tls: {cert: " + missing + "}}",
+			[]string{"http.tls.key belong together"},
+		},
+		{
+			"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}",
+			[]string{"plain http", "https"},
+		},
 		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is no address"}},
-		{"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}", []string{"has a user"}},
+		{
+			"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}",
+			[]string{"has a user"},
+		},
 		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
@@ -378,7 +393,9 @@ func TestFilesOthersMayWrite(t *testing.T) {
 			}
 		}
 	}
-	c, err := Load(Options{Env: []string{"WATERCLOCK_AUTH_KEYS_FILE=" + open, "WATERCLOCK_INTERNAL_SECRET_FILE=" + open}})
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_AUTH_KEYS_FILE=" + open, "WATERCLOCK_INTERNAL_SECRET_FILE=" + open,
+	}})
 	if got := c.CredentialFiles(); err != nil || len(got) != 2 {
 		t.Errorf("files %v, error %v", got, err)
 	}

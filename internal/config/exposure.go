@@ -17,14 +17,14 @@ func (c *Config) Exposure(listener, address string) (key, problem string) {
 	case "listen":
 		return c.apiExposure(address)
 	case "kafka.listen":
-		return "kafka.listen", fmt.Sprintf("%s can be reached from elsewhere, and the broker inside dev has no log-in: "+
-			"whoever reaches it reads and writes all tenants' triggers. Listen on 127.0.0.1, and use the HTTP API with "+
-			"auth.keys_file and http.tls.cert from elsewhere, an SSH tunnel for Kafka clients, or serve with a Kafka "+
-			"cluster that has TLS, log-ins and ACLs", address)
+		return "kafka.listen", fmt.Sprintf("%s can be reached from elsewhere, and the broker inside dev has no "+
+			"log-in: whoever reaches it reads and writes all tenants' triggers. Listen on 127.0.0.1. From elsewhere "+
+			"use the HTTP API with auth.keys_file and http.tls.cert, an SSH tunnel for Kafka clients, or serve with "+
+			"a Kafka cluster that has TLS, log-ins and ACLs", address)
 	case "internal.listen":
 		if c.Internal.Secret == "" {
-			return "internal.secret", fmt.Sprintf("is unset, but internal.listen %s can be reached from elsewhere: give "+
-				"all instances the same secret", address)
+			return "internal.secret", fmt.Sprintf("is unset, but internal.listen %s can be reached from elsewhere: "+
+				"give all instances the same secret", address)
 		}
 	case "admin.listen": // probes and metrics alone, without a log-in: docs/operations/security.md
 	default:

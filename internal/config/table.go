@@ -81,8 +81,8 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Internal.Secret },
 			Doc: "Secret of at least 16 bytes, better 32 random ones, the same for all instances. It authenticates " +
 				"their requests to each other and the answers, and certificates for TLS between them are made from " +
-				"it. Two, separated by a comma, while it is changed: the first is used, both are accepted. On loopback " +
-				"it may be unset; then it is derived from the id of topic `state`.",
+				"it. Two, separated by a comma, while it is changed: the first is used, both are accepted. On " +
+				"loopback it may be unset; then it is derived from the id of topic `state`.",
 		},
 		{
 			Key:  "internal.tls.cert",
@@ -161,8 +161,8 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.HTTP.Hosts },
 			Doc: "Names by which callers may address `listen` and `admin.listen`, comma-separated, without port; " +
 				"`*.example.com` is any name of one label before it. Always allowed: `localhost`, addresses, this " +
-				"machine's own name, the names in `http.tls.cert`. A request for any other name is refused with 403, so " +
-				"that no web page reaches us by a name of its own.",
+				"machine's own name, the names in `http.tls.cert`. A request for any other name is refused with 403, " +
+				"so that no web page reaches us by a name of its own.",
 		},
 		{
 			Key: "reload.interval", Default: "10s", Min: "1s", Max: "1h",

@@ -62,8 +62,8 @@ func contentOf(files []string) (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(all.Sum(nil))
 }
 
-// look loads the subjects that have changed, or all.
-func (r *reloads) look(all bool) {
+// check loads the subjects that have changed, or all.
+func (r *reloads) check(all bool) {
 	for i, s := range r.subjects {
 		now := contentOf(s.files)
 		if !all && now == r.seen[i] {
@@ -80,7 +80,7 @@ func (r *reloads) look(all bool) {
 }
 
 // run looks every so often, and at once when told to.
-func (r *reloads) run(ctx context.Context, every time.Duration, told <-chan os.Signal) {
+func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -88,9 +88,9 @@ func (r *reloads) run(ctx context.Context, every time.Duration, told <-chan os.S
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.look(false)
-		case <-told:
-			r.look(true)
+			r.check(false)
+		case <-hangup:
+			r.check(true)
 		}
 	}
 }
@@ -106,16 +106,16 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 		subjects = append(subjects, subject{"http.tls", []string{n.cfg.HTTP.Cert, n.cfg.HTTP.Key}, n.cert.load})
 	}
 	r := newReloads(n.log, subjects...)
-	var told chan os.Signal
+	var hangup chan os.Signal
 	if onHangup {
-		told = make(chan os.Signal, 1)
-		signal.Notify(told, syscall.SIGHUP)
+		hangup = make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
 	}
 	life.start("reload", func(ctx context.Context) error {
 		if onHangup {
-			defer signal.Stop(told)
+			defer signal.Stop(hangup)
 		}
-		r.run(ctx, n.cfg.Reload.Interval, told)
+		r.run(ctx, n.cfg.Reload.Interval, hangup)
 		return nil
 	})
 }

@@ -71,7 +71,8 @@ func TestReloads(t *testing.T) {
 	cert, private := pairFor(t, dir, "one.example")
 	c, err := config.Load(config.Options{Env: []string{
 		"WATERCLOCK_AUTH_KEYS_FILE=" + keys, "WATERCLOCK_INTERNAL_SECRET_FILE=" + secret,
-		"WATERCLOCK_HTTP_TLS_CERT=" + cert, "WATERCLOCK_HTTP_TLS_KEY=" + private, "WATERCLOCK_HTTP_HOSTS=a.example,*.b.example",
+		"WATERCLOCK_HTTP_TLS_CERT=" + cert, "WATERCLOCK_HTTP_TLS_KEY=" + private,
+		"WATERCLOCK_HTTP_HOSTS=a.example,*.b.example",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestReloads(t *testing.T) {
 		return err == nil
 	}
 	signs := func() string { return string(n.peers.Secrets()[0]) }
-	if r.look(false); said.Len() > 0 {
+	if r.check(false); said.Len() > 0 {
 		t.Errorf("nothing has changed: %s", &said)
 	}
 	for _, name := range []string{"a.example", "x.b.example", "one.example"} {
@@ -105,7 +106,9 @@ func TestReloads(t *testing.T) {
 			t.Errorf("%s is not ours", name)
 		}
 	}
-	for _, name := range []string{"b.example", "x.y.b.example", "xb.example", "two.example", "a.example.evil", "x.one.example"} {
+	for _, name := range []string{
+		"b.example", "x.y.b.example", "xb.example", "two.example", "a.example.evil", "x.one.example",
+	} {
 		if n.ownHost(name) {
 			t.Errorf("%s is ours", name)
 		}
@@ -114,7 +117,7 @@ func TestReloads(t *testing.T) {
 	put(t, keys, "acme "+key(2)+"\n", 0o600)
 	put(t, secret, "the second secret,the first secret of all\n", 0o600)
 	pairFor(t, dir, "two.example")
-	r.look(false)
+	r.check(false)
 	if knows(key(1)) || !knows(key(2)) || signs() != "the second secret" || len(n.peers.Secrets()) != 2 ||
 		n.ownHost("one.example") || !n.ownHost("two.example") {
 		t.Errorf("what is new does not count; the log: %s", &said)
@@ -124,7 +127,7 @@ func TestReloads(t *testing.T) {
 	put(t, secret, "short\n", 0o600)
 	put(t, private, "none", 0o600)
 	said.Reset()
-	r.look(false)
+	r.check(false)
 	if !knows(key(2)) || signs() != "the second secret" || !n.ownHost("two.example") {
 		t.Error("what cannot be used put an end to the old")
 	}
@@ -132,25 +135,25 @@ func TestReloads(t *testing.T) {
 		t.Errorf("%d complaints: %s", got, &said)
 	}
 	said.Reset()
-	if r.look(false); said.Len() > 0 {
+	if r.check(false); said.Len() > 0 {
 		t.Errorf("complained twice: %s", &said)
 	}
 
 	put(t, keys, "acme "+key(3)+"\n", 0o666)
-	if r.look(false); knows(key(3)) {
+	if r.check(false); knows(key(3)) {
 		t.Error("a keys file that anybody may write was read")
 	}
 	put(t, keys, "acme "+key(3)+"\n", 0o600) // the same words
-	if r.look(false); knows(key(3)) {
+	if r.check(false); knows(key(3)) {
 		t.Error("not changed, so not read")
 	}
-	if r.look(true); !knows(key(3)) {
+	if r.check(true); !knows(key(3)) {
 		t.Error("told to read all, and did not")
 	}
 	if err := os.Remove(secret); err != nil {
 		t.Fatal(err)
 	}
-	if r.look(false); signs() != "the second secret" {
+	if r.check(false); signs() != "the second secret" {
 		t.Error("a secret that is gone put an end to the old")
 	}
 }

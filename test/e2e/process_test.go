@@ -58,7 +58,9 @@ func start(t *testing.T, name string, args ...string) *process {
 // startAs is start of another binary, or with more in its environment.
 func startAs(t *testing.T, name, file string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, file: file, env: env, http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log")}
+	p := &process{
+		t: t, file: file, env: env, http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log"),
+	}
 	p.args = append(args, "--listen", p.http, "--admin-listen", p.admin)
 	p.launch()
 	t.Cleanup(func() {
