@@ -148,10 +148,24 @@ func TestReplayWindow(t *testing.T) {
 		number uint64
 		want   bool
 	}{
-		{5, true}, {5, false}, {4, true}, {4, false}, {7, true}, {6, true}, {6, false},
-		{5 + windowBits, true}, {5, false}, {6, false}, {8, true}, {8, false},
-		{1 << 40, true}, {1 << 40, false}, {1<<40 - 1, true}, {1<<40 - windowBits + 1, true},
-		{1<<40 - windowBits, false}, {9, false},
+		{5, true},
+		{5, false},
+		{4, true},
+		{4, false},
+		{7, true},
+		{6, true},
+		{6, false},
+		{5 + windowBits, true},
+		{5, false},
+		{6, false},
+		{8, true},
+		{8, false},
+		{1 << 40, true},
+		{1 << 40, false},
+		{1<<40 - 1, true},
+		{1<<40 - windowBits + 1, true},
+		{1<<40 - windowBits, false},
+		{9, false},
 	} {
 		if got := admit(1, c.number); got != c.want {
 			t.Errorf("number %d: %v", c.number, got)

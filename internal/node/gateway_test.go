@@ -30,7 +30,8 @@ func TestMayListen(t *testing.T) {
 		{"loopback, v6", "listen", &net.TCPAddr{IP: net.IPv6loopback}, config.Config{Roles: []string{"api"}}, nil},
 		{"nobody logs in", "listen", open, config.Config{Roles: []string{"api"}}, []string{"auth.keys_file"}},
 		{
-			"in the clear", "listen", open, config.Config{Roles: []string{"api"}, Auth: keys},
+			"in the clear", "listen", open,
+			config.Config{Roles: []string{"api"}, Auth: keys},
 			[]string{"http.tls.cert", "http.tls_elsewhere"},
 		},
 		{"no API", "listen", open, config.Config{Roles: []string{"engine"}, Auth: keys}, nil},

@@ -320,7 +320,10 @@ func listenersReset(t *testing.T, address string, streams int) (sent int) {
 	var fields bytes.Buffer
 	encoder := hpack.NewEncoder(&fields)
 	for _, f := range [][2]string{
-		{":method", "GET"}, {":scheme", "https"}, {":authority", address}, {":path", "/v1/triggers"},
+		{":method", "GET"},
+		{":scheme", "https"},
+		{":authority", address},
+		{":path", "/v1/triggers"},
 		{"authorization", "Bearer " + strings.Repeat("x", 40)},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true})
