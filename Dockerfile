@@ -2,7 +2,7 @@
 #
 #   docker build --build-arg VERSION=v1.0.0 -t waterclock .
 
-FROM golang:1.26.8-bookworm AS build
+FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS build
 ARG VERSION=devel
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -14,7 +14,7 @@ RUN --mount=type=bind,target=/src \
     CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/waterclock ./cmd/waterclock
 RUN mkdir /out/data
 
-FROM busybox:1.37.0-musl AS busybox
+FROM busybox:1.37.0-musl@sha256:5cec3fc171c87218698e85a52af7087de727372aae264a787b8112901a5b0092 AS busybox
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -3,12 +3,16 @@ package examples
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -47,12 +51,15 @@ func TestACLGuide(t *testing.T) {
 	}
 	k := services.Kafka(t, services.Secure())
 	d := &dev{bin: waterclock(t)}
-	settings := []string{
-		"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
-		"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
-		"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=engine", "--set",
-		"kafka.sasl.password=engine-secret",
+	as := func(user string) []string {
+		return []string{
+			"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
+			"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
+			"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=" + user, "--set",
+			"kafka.sasl.password=" + user + "-secret", "--set", "internal.secret=shared by all instances",
+		}
 	}
+	settings := as("engine")
 	run := func(args ...string) (string, error) {
 		out, err := d.command(t, d.bin, append(args, settings...)...).CombinedOutput()
 		return string(out), err
@@ -60,7 +67,7 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err == nil || !strings.Contains(out, "AUTHORIZATION") {
 		t.Fatalf("without ACLs: %v\n%s", err, out)
 	}
-	out, err := run("topics", "plan", "--acls", "-o", "json")
+	out, err := run("topics", "plan", "--acls", "-o", "json", "--principal", "api=User:api")
 	if err != nil {
 		t.Fatalf("topics plan: %v\n%s", err, out)
 	}
@@ -68,15 +75,17 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err != nil {
 		t.Fatalf("topics apply: %v\n%s", err, out)
 	}
-	serve := exec.Command(d.bin, append([]string{
-		"serve", "--roles", "engine,api", "--listen", "127.0.0.1:0",
-		"--data-dir", filepath.Join(t.TempDir(), "data"),
-	}, settings...)...)
-	serve.Env, serve.Stderr = clean(), os.Stderr
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
+	serve := func(user, listen string) {
+		p := exec.Command(d.bin, append([]string{
+			"serve", "--roles", user, "--listen", listen, "--data-dir", filepath.Join(t.TempDir(), "data"),
+		}, as(user)...)...)
+		p.Env, p.Stderr = clean(), os.Stderr
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Process.Signal(syscall.SIGTERM); _ = p.Wait() })
 	}
-	t.Cleanup(func() { _ = serve.Process.Signal(syscall.SIGTERM); _ = serve.Wait() })
+	serve("engine", "127.0.0.1:0")
 	if out, err := run("schedule", "a", "--in", "1s", "--channel", "kitchen", "--decision-timeout", "40s", "--wait",
 		"-o", "ndjson"); err != nil || !strings.Contains(out, "occurrence.fired") {
 		t.Fatalf("schedule: %v\n%s", err, out)
@@ -84,18 +93,57 @@ func TestACLGuide(t *testing.T) {
 	if out, _ := run("doctor"); strings.Contains(out, "AUTHORIZATION") || !strings.Contains(out, "retry pause") {
 		t.Errorf("doctor says\n%s", out)
 	}
+	users(t, k.Bootstrap, "api", "operator")
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + front.Addr().String()
+	front.Close()
+	serve("api", front.Addr().String())
+	for _, c := range []struct{ path, body string }{
+		{"/v1/calendars/office", `{"dates":["2060-12-25"]}`},
+		{"/v1/triggers/b", `{"delay":"1h"}`},
+	} {
+		asks(t, http.MethodPut, url+c.path, c.body)
+		asks(t, http.MethodGet, url+c.path, "")
+	}
 	playRoles(t, k)
+}
+
+// asks repeats a request until the API has come up and answers it well.
+func asks(t *testing.T, method, url, body string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		text := []byte{}
+		if err == nil {
+			text, _ = io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode < http.StatusMultipleChoices {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s %s: %v %s", method, url, err, text)
+		}
+	}
 }
 
 // playRoles lets a producer wish, a team deliver, and an analyst look on.
 func playRoles(t *testing.T, k *services.KafkaCluster) {
 	users(t, k.Bootstrap, "producer", "orders", "analyst")
 	producer, orders, analyst := login(t, k, "producer"), login(t, k, "orders"), login(t, k, "analyst")
+	operator, api := login(t, k, "operator"), login(t, k, "api")
 
 	producer.write("waterclock.commands", "hold", `{"op":"register","delay":"100ms","channel":"orders"}`)
 	producer.write("waterclock.commands", "typo", `{"op":"register","dealy":"7m"}`)
-	if r := producer.first("waterclock.rejected"); string(r.Key) != "typo" {
-		t.Errorf("the producer reads of %s", r.Key)
+	if r := operator.first("waterclock.rejected"); string(r.Key) != "typo" {
+		t.Errorf("the operator reads of %s", r.Key)
 	}
 	due := orders.first("waterclock.due.orders")
 	orders.write("waterclock.receipts", "hold", `{"due_id":"`+header(due, "ce_id")+`","outcome":"delivered"}`)
@@ -114,6 +162,10 @@ func playRoles(t *testing.T, k *services.KafkaCluster) {
 		{orders, "waterclock.due.orders"},
 		{analyst, "waterclock.events"},
 		{analyst, "waterclock.commands"},
+		{api, "waterclock.state"},
+		{api, "waterclock.events"},
+		{api, "waterclock.due.orders"},
+		{operator, "waterclock.commands"},
 	} {
 		// Who may write nothing at all is refused before a topic is looked at.
 		if err := c.who.try(c.topic, "k", "v"); !errors.Is(err, kerr.TopicAuthorizationFailed) &&

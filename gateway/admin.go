@@ -10,8 +10,8 @@ import (
 )
 
 // adminPaths are for those who run us. They need no credential, so the API's
-// own listener serves them on loopback alone; elsewhere they belong on
-// admin.listen.
+// own listener serves them on loopback alone, and not beside auth; else they
+// belong on admin.listen.
 var adminPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
 type insideKey struct{}
@@ -26,15 +26,18 @@ func (s *Server) AdminHandler() http.Handler {
 			return
 		}
 		r = r.WithContext(context.WithValue(r.Context(), insideKey{}, true))
-		r.Host = "localhost" // probes name us as they like
 		api.ServeHTTP(w, r)
 	})
 }
 
-// onlyInside hides the admin paths on addresses beyond loopback.
-func onlyInside(r *http.Request) error {
+// onlyInside hides the admin paths on addresses beyond loopback, and where there is
+// auth: there a proxy may bring anybody to loopback.
+func (s *Server) onlyInside(r *http.Request) error {
 	if onAdminListener(r) {
 		return nil
+	}
+	if s.opts.Auth != nil {
+		return errNoPath
 	}
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if ok && !isLoopback(addr) {

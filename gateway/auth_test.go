@@ -54,7 +54,9 @@ func TestRoles(t *testing.T) {
 		{"reader does not cancel", keyR, "DELETE", "/v1/triggers/r", "", 403},
 		{"reader sends no batch", keyR, "POST", "/v1/triggers:batch", "", 403},
 		{"writer sees no partitions", keyA, "GET", "/v1/partitions", "", 403},
-		{"writer puts no calendar", keyA, "PUT", "/v1/calendars/c", `{"dates":[]}`, 403},
+		{"writer puts no calendar of all tenants", keyA, "PUT", "/v1/calendars/c?scope=cluster", `{"dates":[]}`, 403},
+		{"writer deletes no calendar of all tenants", keyA, "DELETE", "/v1/calendars/c?scope=cluster", "", 403},
+		{"reader puts no calendar", keyR, "PUT", "/v1/calendars/c", `{"dates":[]}`, 403},
 		{"operator sees partitions", keyO, "GET", "/v1/partitions", "", 200},
 		{"description is public", "", "GET", "/openapi.json", "", 200},
 	} {

@@ -33,7 +33,7 @@ var goodWrites = map[string]string{
 func (w *world) everyWrite(t *testing.T, check func(name string, a answer), header ...string) {
 	t.Helper()
 	for _, r := range newRouteTable().all() {
-		if r.role != auth.Writer {
+		if r.role != auth.Writer || strings.HasPrefix(r.pattern, "/v1/calendars/") { // those write settings
 			continue
 		}
 		name := r.method + " " + r.pattern

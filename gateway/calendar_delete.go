@@ -40,12 +40,21 @@ func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
 	// Who hangs up must not leave a calendar half deleted.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()
-	c, err := s.calendar(ctx, r.names["name"])
+	full, err := s.calendarToChange(r)
+	if err != nil {
+		return err
+	}
+	c, err := s.calendar(ctx, full)
 	switch {
 	case err != nil:
 		return problem.Unavailable(err, "Kafka does not answer")
 	case c == nil:
-		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+		return errNoCalendar()
+	}
+	if full != r.names["name"] {
+		if err := s.calendarChanges.take(r.who.Tenant); err != nil {
+			return err
+		}
 	}
 	if err := s.refuseUsed(ctx, r.who.Tenant, c.Name); err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestDeleteCalendarOfTenants(t *testing.T) {
 	}
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":[]}`, auth(keyO)...)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", namesUS, auth(keyB)...)
-	w.must(http.StatusForbidden, "DELETE", "/v1/calendars/us", "", auth(keyA)...)
+	w.must(http.StatusForbidden, "DELETE", "/v1/calendars/us?scope=cluster", "", auth(keyA)...)
 	a := w.must(http.StatusConflict, "DELETE", "/v1/calendars/us", "", auth(keyO)...)
 	if a.get(t, "trigger_count") != "1" || a.get(t, "triggers") != "" || a.get(t, "detail") !=
 		"1 trigger of another tenant names the calendar: cancel them, or register them without it" {

@@ -3,22 +3,33 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Calendar is a named set of local dates, the same for all tenants.
+// Calendar is a named set of local dates, for all tenants or a tenant's own.
 type Calendar struct {
 	Name  string   `json:"name,omitempty" nullable:"true"`
 	Dates []string `json:"dates" doc:"Local dates such as 2026-12-25"`
+}
+
+// NamedCalendar is a calendar with whose it is.
+type NamedCalendar struct {
+	Name   string   `json:"name"`
+	Tenant string   `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Dates  []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
 // Calendars are all of them, by name.
@@ -28,10 +39,11 @@ type Calendars struct {
 
 // CalendarSummary is what a list says of a calendar.
 type CalendarSummary struct {
-	Name  string `json:"name"`
-	Dates int    `json:"dates" doc:"How many there are"`
-	First string `json:"first,omitempty" doc:"The first date"`
-	Last  string `json:"last,omitempty" doc:"The last date"`
+	Name   string `json:"name"`
+	Tenant string `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Dates  int    `json:"dates" doc:"How many there are"`
+	First  string `json:"first,omitempty" doc:"The first date"`
+	Last   string `json:"last,omitempty" doc:"The last date"`
 }
 
 func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
@@ -41,7 +53,9 @@ func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
 	}
 	list := Calendars{Items: []CalendarSummary{}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list.Items = append(list.Items, Summary(all[name]))
+		if tenant, _, own := strings.Cut(name, "/"); !own || tenant == r.who.Tenant {
+			list.Items = append(list.Items, Summary(all[name]))
+		}
 	}
 	return sendJSON(w, http.StatusOK, list)
 }
@@ -49,31 +63,127 @@ func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
 // Summary is what a list says of a calendar, whose dates are in order.
 func Summary(c *topics.Calendar) CalendarSummary {
 	s := CalendarSummary{Name: c.Name, Dates: len(c.Dates)}
+	if tenant, name, own := strings.Cut(c.Name, "/"); own {
+		s.Tenant, s.Name = tenant, name
+	}
 	if s.Dates > 0 {
 		s.First, s.Last = c.Dates[0], c.Dates[s.Dates-1]
 	}
 	return s
 }
 
+// getCalendar shows what the caller's triggers mean by a name.
 func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
-	c, err := s.calendar(r.Context(), r.names["name"])
+	c, err := s.calendarOf(r.Context(), r.who.Tenant, r.names["name"])
 	switch {
 	case err != nil:
 		return problem.Unavailable(err, "Kafka does not answer")
 	case c == nil:
-		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+		return errNoCalendar()
 	}
 	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, c.Dates))
 }
 
-func calendarJSON(name string, dates []string) Calendar {
+func errNoCalendar() error {
+	return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such calendar")
+}
+
+func calendarJSON(full string, dates []string) NamedCalendar {
 	if dates == nil {
 		dates = []string{}
 	}
-	return Calendar{name, dates}
+	if tenant, name, own := strings.Cut(full, "/"); own {
+		return NamedCalendar{name, tenant, dates}
+	}
+	return NamedCalendar{full, "", dates}
 }
 
-// calendar is one of them; nil for none.
+// scopeParameter says whose calendar a change means.
+var scopeParameter = parameter{
+	name: "scope",
+	doc: "tenant: the caller's tenant's own; cluster: the one for all tenants, operators only. Without it an " +
+		"operator means cluster, anybody else tenant",
+	kind: of[string](), oneOf: []string{"tenant", "cluster"},
+}
+
+// calendarToChange is the full name of the calendar that a change means.
+func (s *Server) calendarToChange(r *request) (string, error) {
+	scope := r.query.Get("scope")
+	switch {
+	case !topics.ValidName(r.names["name"]):
+		return "", errNoCalendar()
+	case scope == "" && r.who.Role >= auth.Operator, scope == "cluster" && r.who.Role >= auth.Operator:
+		return r.names["name"], nil
+	case scope == "cluster":
+		s.auditor.audit(r.Request, r.who, "role too low")
+		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "",
+			"calendars of all tenants are changed by the role operator; yours is "+r.who.Role.String())
+	case scope != "" && scope != "tenant":
+		return "", problem.BadParameter("scope", "scope is tenant or cluster")
+	}
+	return trigger.OwnCalendar(r.who.Tenant, r.names["name"]), nil
+}
+
+// ownCalendarFits holds a tenant to so many calendars of its own, and so many
+// changes of them: for each the engine looks at all triggers.
+func (s *Server) ownCalendarFits(ctx context.Context, tenant, full string) error {
+	all, err := s.calendars(ctx, "")
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	n := 0
+	for name := range all {
+		if strings.HasPrefix(name, trigger.OwnCalendar(tenant, "")) {
+			n++
+		}
+	}
+	if all[full] == nil && n >= s.opts.OwnCalendars {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+			fmt.Sprintf("the tenant has %d calendars of its own, which is limits.calendars: delete one first", n))
+	}
+	return s.calendarChanges.take(tenant)
+}
+
+// changeRate holds tenants to so many changes of calendars.
+type changeRate struct {
+	every time.Duration
+	now   func() time.Time
+
+	mu   sync.Mutex
+	last map[string]time.Time // of tenants that changed one less than every ago
+}
+
+// take takes one change, or says when to come back.
+func (c *changeRate) take(tenant string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	maps.DeleteFunc(c.last, func(_ string, at time.Time) bool { return now.Sub(at) >= c.every })
+	if at, waits := c.last[tenant]; waits {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+			"a tenant changes one calendar of its own every "+c.every.String()+" (limits.calendar_interval)").
+			Retry(c.every - now.Sub(at))
+	}
+	if c.last == nil {
+		c.last = map[string]time.Time{}
+	}
+	c.last[tenant] = now
+	return nil
+}
+
+// calendarOf is what a tenant means by a name, which has no '/': with one it would
+// be another tenant's.
+func (s *Server) calendarOf(ctx context.Context, tenant, name string) (*topics.Calendar, error) {
+	if !topics.ValidName(name) {
+		return nil, nil
+	}
+	if c, err := s.calendar(ctx, trigger.OwnCalendar(tenant, name)); c != nil || err != nil {
+		return c, err
+	}
+	return s.calendar(ctx, name)
+}
+
+// calendar is one of them, by its full name; nil for none.
 func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
 	all, err := s.calendars(ctx, name)
 	return all[name], err
@@ -114,7 +224,8 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c := topics.Calendar{Name: r.names["name"]}
+	name := r.names["name"]
+	c := topics.Calendar{}
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
@@ -125,17 +236,25 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates",
 			"dates is a list of dates such as 2026-12-25")
 	}
-	if name, err := fs.takeText("name"); err != nil || name != "" && name != c.Name {
+	if given, err := fs.takeText("name"); err != nil || given != "" && given != name {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
 			"the name in the body is not the one in the path")
 	}
-	if !topics.ValidName(c.Name) {
+	if !topics.ValidName(name) {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",
 			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+	}
+	if c.Name, err = s.calendarToChange(r); err != nil {
+		return err
 	}
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {
 		return problem.InField(err, "dates")
+	}
+	if c.Name != name {
+		if err := s.ownCalendarFits(r.Context(), r.who.Tenant, c.Name); err != nil {
+			return err
+		}
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
 		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")

@@ -189,9 +189,13 @@ func TestPartitionsMove(t *testing.T) {
 	if a := w.callAt(urls[2], "PUT", "/v1/triggers/"+id, at("")); a.status != http.StatusCreated {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	takes, _ := w.gateway(nil, func(o *Options) { o.PeerSecret = []byte(secret) })
+	internal := httptest.NewUnstartedServer(nil)
+	takes, _ := w.gateway(nil, func(o *Options) {
+		o.PeerSecret, o.Address = []byte(secret), internal.Listener.Addr().String()
+	})
 	takes.opts.Owner = share{w.engine, func(q int32) bool { return q == p }}
-	internal := httptest.NewServer(takes.InternalHandler())
+	internal.Config.Handler = takes.InternalHandler()
+	internal.Start()
 	defer internal.Close()
 	w.engine.set(func() { w.engine.foreign[p] = true }) // nobody, for now
 	began := time.Now()

@@ -7,7 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
+	"sync"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
@@ -17,20 +17,43 @@ import (
 // cursorSeal makes list cursors that only we can read and make. A cursor may
 // hold the key of another tenant's trigger, where a page ended on one; and it
 // goes on with the same question of the same tenant, or not at all.
-type cursorSeal struct{ aead cipher.AEAD }
+type cursorSeal struct {
+	secrets func() [][]byte // of all instances; the first seals, each opens
 
-// newCursorSeal derives the key from the secret all instances share.
-func newCursorSeal(secret []byte) (*cursorSeal, error) {
+	mu   sync.Mutex
+	keys map[string]cipher.AEAD // by secret; as many as there are in one Trust
+}
+
+func newCursorSeal(secrets func() [][]byte) *cursorSeal { return &cursorSeal{secrets: secrets} }
+
+// aead is the key that is derived from one of so many secrets.
+func (s *cursorSeal) aead(secret []byte, among int) cipher.AEAD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.keys[string(secret)]; known != nil {
+		return known
+	}
+	made, err := cursorKey(secret)
+	if err != nil {
+		panic("gateway: a cursor key of a fixed size: " + err.Error())
+	}
+	if s.keys == nil || len(s.keys) >= among { // the secrets have changed
+		s.keys = map[string]cipher.AEAD{}
+	}
+	s.keys[string(secret)] = made
+	return made
+}
+
+func cursorKey(secret []byte) (cipher.AEAD, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "waterclock list cursor 1", 32)
 	if err != nil {
-		return nil, fmt.Errorf("cursor key: %w", err)
+		return nil, err
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, fmt.Errorf("cursor key: %w", err)
+		return nil, err
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &cursorSeal{aead}, err
+	return cipher.NewGCMWithRandomNonce(block)
 }
 
 // next is the cursor of the page behind p; "" where p is the last.
@@ -43,8 +66,9 @@ func (s *cursorSeal) next(q *peer.Query, p peer.Page) string {
 
 // seal spells a cursor for a URL.
 func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
-	plain := at.AppendTo(nil)
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, question(q)))
+	secrets := s.secrets()
+	key := s.aead(secrets[0], len(secrets))
+	return base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, at.AppendTo(nil), question(q)))
 }
 
 // open reads what seal spelled for the same question.
@@ -54,8 +78,8 @@ func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
 	if err != nil {
 		return peer.UserCursor{}, wrong
 	}
-	plain, err := s.aead.Open(nil, nil, sealed, question(q))
-	if err != nil {
+	plain, ok := s.unseal(sealed, question(q))
+	if !ok {
 		return peer.UserCursor{}, wrong
 	}
 	due, n := binary.Varint(plain)
@@ -67,6 +91,16 @@ func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
 		return peer.UserCursor{Due: trigger.Instant(due), Key: trigger.Key(key)}, nil
 	}
 	return peer.UserCursor{}, wrong
+}
+
+func (s *cursorSeal) unseal(sealed, question []byte) (plain []byte, ok bool) {
+	secrets := s.secrets()
+	for _, secret := range secrets {
+		if plain, err := s.aead(secret, len(secrets)).Open(nil, nil, sealed, question); err == nil {
+			return plain, true
+		}
+	}
+	return nil, false
 }
 
 // question is what a cursor belongs to: all of the query but where it begins

@@ -125,22 +125,25 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkHost refuses names that are not ours where nobody proves who they are:
-// a web page could point a name of its own at 127.0.0.1.
+// checkHost refuses names that are not ours: a web page could point a name of its
+// own at our address, and would be let in by whatever lets its visitor in.
 func (s *Server) checkHost(r *http.Request) error {
-	if s.opts.Auth != nil {
-		return nil
-	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "localhost" || net.ParseIP(host) != nil || slices.Contains(s.opts.Hosts, host) {
+	if OwnHost(r.Host, s.opts.OwnHost) {
 		return nil
 	}
 	return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-		"without auth this server answers only to localhost and addresses; this request was for "+problem.Quoted(host))
+		"this server answers to localhost, to addresses and to the names in http.hosts; this request was for "+
+			problem.Quoted(r.Host))
+}
+
+// OwnHost says whether a request for a host, with or without port, is for us: an
+// address, which no other name hides behind, localhost, or a name that named knows.
+func OwnHost(host string, named func(string) bool) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	return host == "localhost" || net.ParseIP(host) != nil || named != nil && named(host)
 }
 
 func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {

@@ -81,7 +81,7 @@ func TestRequestsAreReported(t *testing.T) {
 		{"POST", "/v1/triggers/marked-id:pause", "", "POST /v1/triggers/{id}:pause 2xx"},
 		{"GET", "/marked-path/x", "", "none none 4xx"},
 		{"BREW", "/v1/triggers", "", "none none 4xx"},
-		{"GET", "/healthz", "", "GET /healthz 2xx"},
+		{"GET", "/docs", "", "GET /docs 2xx"},
 	} {
 		w.call(c.method, c.path, c.body, auth...)
 		if got := h.last(); got != c.want {

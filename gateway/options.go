@@ -35,6 +35,9 @@ type Options struct {
 	// and seals list cursors. At least 16 bytes; empty means that this is the
 	// only instance.
 	PeerSecret []byte
+	// Peers is all that instances know each other by; it may be replaced while in
+	// use. nil makes it of PeerSecret, without TLS.
+	Peers *peer.Credentials
 
 	// History answers what happened to a trigger; nil means that nobody keeps
 	// it, and the events routes say so.
@@ -69,10 +72,10 @@ type Options struct {
 	// that a proxy in front of us ends TLS.
 	TLS          *tls.Config
 	TLSElsewhere bool
-	// Hosts are names beside localhost by which callers without auth may
-	// address us. Others are refused, so that no web page can reach us by a
-	// name of its own (DNS rebinding).
-	Hosts []string
+	// OwnHost says whether a name, beside localhost and addresses, is one that
+	// callers may address us by; nil knows none. Others are refused, so that no
+	// web page can reach us by a name of its own (DNS rebinding).
+	OwnHost func(name string) bool
 
 	Metrics  http.Handler // of /metrics; nil serves none
 	Ready    func() error // of /readyz: nil when ready; a nil func is always ready
@@ -89,6 +92,11 @@ type Options struct {
 	AuditRate float64
 	// Tenants are names beside the API keys' that are known to be tenants'.
 	Tenants []string
+
+	// OwnCalendars is how many calendars of its own a tenant may have, and
+	// CalendarInterval how far apart its changes of them must be. 0 means 20, and 5 s.
+	OwnCalendars     int
+	CalendarInterval time.Duration
 
 	// AnswerWithin is how long a write waits for the owner's decision before it
 	// answers 202. 0 means 2 s.
@@ -129,10 +137,10 @@ type History interface {
 // the first.
 type EventCursor struct{ EventUS, Seq int64 }
 
-const minSecret = 16
-
 func (o Options) withDefaults() Options {
 	def(&o.AnswerWithin, 2*time.Second)
+	def(&o.OwnCalendars, 20)
+	def(&o.CalendarInterval, 5*time.Second)
 	def(&o.ProduceWithin, 5*time.Second)
 	def(&o.ReadWithin, 5*time.Second)
 	def(&o.ListBudget, 20_000)
@@ -165,6 +173,10 @@ func (o Options) withDefaults() Options {
 	if o.Notes == nil {
 		o.Notes = func() []string { return nil }
 	}
+	if o.Peers == nil && len(o.PeerSecret) >= peer.MinSecret {
+		// It fails for a short secret only.
+		o.Peers, _ = peer.NewCredentials(peer.Trust{Secrets: [][]byte{o.PeerSecret}, Plain: true})
+	}
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
@@ -184,10 +196,10 @@ func (o Options) Validate() error {
 	if o.Partitions < 1 {
 		errs = append(errs, fmt.Errorf("topics.partitions: %d, must be at least 1", o.Partitions))
 	}
-	if n := len(o.PeerSecret); n > 0 && n < minSecret {
-		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, minSecret))
+	if n := len(o.PeerSecret); n > 0 && n < peer.MinSecret {
+		errs = append(errs, fmt.Errorf("internal.secret: %d bytes, must be at least %d", n, peer.MinSecret))
 	}
-	if o.Owner == nil && len(o.PeerSecret) == 0 {
+	if o.Owner == nil && o.Peers == nil && len(o.PeerSecret) == 0 {
 		errs = append(errs,
 			errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
 	}
@@ -203,7 +215,7 @@ func (o Options) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"OwnCalendars": o.OwnCalendars, "ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
 		"Followers": o.Followers,
 	} {
 		if n < 0 {

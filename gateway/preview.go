@@ -20,7 +20,8 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer, p := Preview(s.opts.Timetable().Zones, s.calendarSource(r.Context()), b, s.opts.Now().UnixMilli())
+	named := s.calendarSource(r.Context(), r.who.Tenant)
+	answer, p := Preview(s.opts.Timetable().Zones, named, b, s.opts.Now().UnixMilli())
 	if p != nil {
 		return p
 	}
@@ -62,12 +63,12 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
 
 // calendarSource finds calendars by name as the timetable has them, else topic
 // control; what cannot be read is not there.
-func (s *Server) calendarSource(ctx context.Context) calendar.CalendarSource {
+func (s *Server) calendarSource(ctx context.Context, tenant string) calendar.CalendarSource {
 	return func(name string) (calendar.DateSet, bool) {
-		if set, ok := s.opts.Timetable().Calendars[name]; ok {
+		if set, ok := s.opts.Timetable().Calendar(tenant, name); ok {
 			return set, true
 		}
-		c, err := s.calendar(ctx, name)
+		c, err := s.calendarOf(ctx, tenant, name)
 		if err != nil || c == nil {
 			return nil, false
 		}

@@ -175,21 +175,23 @@ func viewRoutes() []route {
 		{
 			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
 			doc: operation{
-				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()},
+				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Operator, handle: (*Server).putCalendar,
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: (*Server).putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](),
-				answers: answers{200: of[Calendar]()},
+				query:   []parameter{scopeParameter},
+				answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Operator,
+			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
 			handle: (*Server).deleteCalendar, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
-				answers: answers{200: of[Calendar]()},
+				query:   []parameter{scopeParameter},
+				answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 	}

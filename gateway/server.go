@@ -32,6 +32,8 @@ type Server struct {
 	channels *channels    // which are new
 	auditor  *auditor     // records refused attempts
 
+	calendarChanges *changeRate // of tenants' own
+
 	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
 
@@ -62,25 +64,19 @@ func New(o Options) (*Server, error) {
 	}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
+	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{
 		Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
-		Secret: o.PeerSecret, LastOwner: state.lastOwner,
+		Trust: o.Peers, LastOwner: state.lastOwner,
 	})
 	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
 	s.events = &eventLog{
 		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
 		within: o.ReadWithin,
 	}
-	secret := o.PeerSecret
-	if len(secret) == 0 {
-		secret = make([]byte, 32)
-		_, _ = rand.Read(secret) // never fails
-	}
-	if s.cursors, err = newCursorSeal(secret); err != nil {
-		return nil, err
-	}
+	s.cursors = newCursorSeal(sealSecrets(o.Peers))
 	s.routes = newRouteTable()
 	if s.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
@@ -101,10 +97,21 @@ func (s *Server) Router() *peer.Router { return s.router }
 // InternalHandler is what other instances ask; it belongs on internal.listen.
 // It is nil where this process has no engine or no shared secret.
 func (s *Server) InternalHandler() http.Handler {
-	if s.opts.Owner == nil || len(s.opts.PeerSecret) == 0 {
+	if s.opts.Owner == nil || s.opts.Peers == nil {
 		return nil
 	}
-	return peer.NewHandler(s.opts.Owner, s.opts.PeerSecret, s.opts.Timetable, s.log)
+	return peer.NewHandler(s.opts.Owner, s.opts.Address, s.opts.Peers, s.opts.Timetable, s.log)
+}
+
+// sealSecrets are what list cursors are sealed with: the secrets that all
+// instances share, or where there are no others, one of this process.
+func sealSecrets(shared *peer.Credentials) func() [][]byte {
+	if shared != nil {
+		return shared.Secrets
+	}
+	own := make([]byte, 32)
+	_, _ = rand.Read(own) // never fails
+	return func() [][]byte { return [][]byte{own} }
 }
 
 // Time-outs against callers that send or read slowly, and the bound on headers.
@@ -114,7 +121,10 @@ const (
 	responseWithin = 60 * time.Second
 	idleFor        = 2 * time.Minute
 	maxHeaderBytes = 32 << 10
-	closeWithin    = 5 * time.Second
+	// maxStreams bounds what one HTTP/2 connection has under way. Streams beyond it
+	// wait, and one that opens and resets them faster than they are served is closed.
+	maxStreams  = 32
+	closeWithin = 5 * time.Second
 )
 
 // Serve answers on l until ctx ends, then lets requests under way finish for
@@ -152,6 +162,7 @@ func NewHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headersWithin, ReadTimeout: requestWithin, WriteTimeout: responseWithin,
 		IdleTimeout: idleFor, MaxHeaderBytes: maxHeaderBytes,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -90,8 +90,14 @@ func TestServe(t *testing.T) {
 	}
 }
 
-func TestHostsWithoutAuth(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Hosts = []string{"clock.internal"} })
+// A web page that points a name of its own at us is not answered, with a log-in or
+// without: a proxy or a browser may bring the log-in.
+func TestHosts(t *testing.T) {
+	own := func(name string) bool { return name == "clock.internal" }
+	w := newWorld(t, func(o *Options) { o.OwnHost = own })
+	locked, lockedURL := w.gateway(w.engine, func(o *Options) { o.OwnHost, o.Auth = own, testKeys(t) })
+	admin := httptest.NewServer(locked.AdminHandler())
+	defer admin.Close()
 	for _, c := range []struct {
 		host string
 		want int
@@ -100,20 +106,26 @@ func TestHostsWithoutAuth(t *testing.T) {
 		{"localhost", 200},
 		{"LocalHost:8080", 200},
 		{"Clock.Internal", 200},
+		{"clock.internal.", 200},
 		{"[::1]:80", 200},
 		{"clock.internal:8080", 200},
 		{"evil.example", 403},
 		{"localhost.evil.example", 403},
+		{"127.0.0.1.evil.example", 403},
 	} {
-		req, _ := http.NewRequest("GET", w.url+"/v1/triggers", nil)
-		req.Host = c.host
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != c.want {
-			t.Errorf("host %s: %d, want %d", c.host, resp.StatusCode, c.want)
+		for at, path := range map[string]string{
+			w.url: "/v1/triggers", lockedURL: "/openapi.json", admin.URL: "/healthz",
+		} {
+			req, _ := http.NewRequest("GET", at+path, nil)
+			req.Host = c.host
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("%s of host %s: %d, want %d", path, c.host, resp.StatusCode, c.want)
+			}
 		}
 	}
 }
@@ -172,7 +184,9 @@ func TestAdminPaths(t *testing.T) {
 		{"metrics, beyond", w.server.Handler(), "/metrics", outside, 404},
 		{"metrics beside auth", locked.Handler(), "/metrics", inside, 404},
 		{"metrics beside auth, admin", locked.AdminHandler(), "/metrics", outside, 200},
-		{"readyz beside auth", locked.Handler(), "/readyz", inside, 200},
+		{"readyz beside auth", locked.Handler(), "/readyz", inside, 404},
+		{"healthz beside auth", locked.Handler(), "/healthz", inside, 404},
+		{"readyz beside auth, admin", locked.AdminHandler(), "/readyz", outside, 200},
 	} {
 		if got := ask(c.h, c.path, c.at); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)

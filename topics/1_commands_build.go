@@ -55,6 +55,7 @@ func (d *draft) buildRegister(c *trigger.Command) {
 		d.refuse(trigger.CodeUnsupported, "escalation", "escalation is not supported by this release")
 		return
 	}
+	d.plainHeaders()
 	s := d.content()
 	s.When = d.when()
 	for i := range registerOnly {

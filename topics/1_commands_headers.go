@@ -79,6 +79,12 @@ func (d *draft) addHeader(key string, value []byte) {
 	}
 }
 
+// hasControl says that a value has a control character, a tab apart: whoever
+// passes it on, in HTTP or to a log, would take what follows for something else.
+func hasControl(value []byte) bool {
+	return slices.ContainsFunc(value, func(c byte) bool { return c < 0x20 && c != '\t' || c == 0x7f })
+}
+
 // maxNamedHeader bounds content-type and traceparent.
 const maxNamedHeader = 255
 
@@ -123,6 +129,17 @@ func (d *draft) checkHeaders() {
 	if size > d.limits.HeaderBytes {
 		d.refuse(trigger.CodeTooLarge, "headers", fmt.Sprintf("headers of your own take %d bytes; at most %d", size,
 			d.limits.HeaderBytes))
+	}
+}
+
+// plainHeaders refuses what would travel to due events and break who passes it
+// on. Other ops than register keep no headers: a cancel counts whatever beside it.
+func (d *draft) plainHeaders() {
+	for i := range d.headers {
+		if h := &d.headers[i]; !printable(h.Key) || hasControl(h.Value) {
+			d.refuse(trigger.CodeInvalid, "headers", "header "+quoteForPerson(clip(h.Key, 48))+
+				" has control characters, which would break what passes it on: leave them out, or encode the value")
+		}
 	}
 }
 

@@ -52,6 +52,20 @@ func TestUserHeadersTravel(t *testing.T) {
 	}
 }
 
+// A tab, other scripts and other bytes are no control characters; and a cancel
+// counts whatever stands beside it.
+func TestHeadersWithoutControlCharacters(t *testing.T) {
+	for _, value := range []string{"a\tb", "ünïcode", "\xff\xfe", ""} {
+		if _, err := DecodeCommand(command("", "wc-delay=7m", "a="+value), Limits{}, nil); err != nil {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+	if c, err := DecodeCommand(command("", "wc-op=cancel", "a=1\r\n"), Limits{}, nil); err != nil ||
+		c.Op != trigger.OpCancel {
+		t.Errorf("cancel: %v", err)
+	}
+}
+
 // Only a record's own header marks a patch, in the JSON spelling as in the
 // other, and it does not travel on.
 func TestPatchIsMarkedByAHeader(t *testing.T) {

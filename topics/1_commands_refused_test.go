@@ -378,6 +378,15 @@ func TestCommandRefused(t *testing.T) {
 		{"33 retries", register(`"delay":"7m","callback":{"url":"https://a.example","retry":[1` +
 			strings.Repeat(",1", 32) + `]}`), trigger.CodeInvalid, "callback"},
 
+		// Headers of the user's own.
+		{"a line break in a header", command("", "wc-delay=7m", "a=1\r\nx: y"), trigger.CodeInvalid, "headers"},
+		{"a null in a header", command("", "wc-delay=7m", "a=\x00"), trigger.CodeInvalid, "headers"},
+		{"a delete in a header", command("", "wc-delay=7m", "a=\x7f"), trigger.CodeInvalid, "headers"},
+		{"a line break in a header's name", command("", "wc-delay=7m", "a\nb=1"), trigger.CodeInvalid, "headers"},
+		{"a C1 control in a header's name", command("", "wc-delay=7m", "a\u0085=1"), trigger.CodeInvalid, "headers"},
+		{"a line break in headers{}", register(`"delay":"7m","headers":{"a":"1\r\nx: y"}`), trigger.CodeInvalid, "headers"},
+		{"a line break in a name of headers{}", register(`"delay":"7m","headers":{"a\n":"1"}`), trigger.CodeInvalid, "headers"},
+
 		// Other ops.
 		{"snooze without a time", command(`{"op":"snooze"}`), trigger.CodeConflictingTime, "for"},
 		{

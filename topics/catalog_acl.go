@@ -6,7 +6,7 @@ import "strings"
 // Kafka's names. Nobody else needs them, and some must not have them
 // (docs/operations/kafka.md).
 type ACL struct {
-	Role       string // engine, producer, analyst, or channel:<name>
+	Role       string // engine, api, history, operator, producer, analyst, or channel:<name>
 	Principal  string // User:…
 	Operations []string
 	Resource   string // topic, group, transactional-id, cluster
@@ -18,6 +18,9 @@ type ACL struct {
 // The roles.
 const (
 	RoleEngine   = "engine"
+	RoleAPI      = "api"
+	RoleHistory  = "history"
+	RoleOperator = "operator"
 	RoleProducer = "producer"
 	RoleAnalyst  = "analyst"
 	RoleChannel  = "channel:" // + its name
@@ -29,9 +32,10 @@ type ACLOptions struct {
 	Group    string // setting group
 	Manage   bool   // setting topics.manage
 	Channels []ChannelACL
-	// The principals of the roles that are no channel; "" means User:<group>,
+	// Who are the principals of the roles that are no channel; without one it is
+	// User:<group>, User:<group>-api, User:<group>-history, User:operator,
 	// User:producer, User:analyst.
-	Engine, Producer, Analyst string
+	Who map[string]string
 }
 
 // ChannelACL is a channel as its team meets it.
@@ -44,46 +48,102 @@ type ChannelACL struct {
 
 // ACLs lists what each role needs, the engine first.
 func ACLs(o ACLOptions) []ACL {
-	n, prefix := o.Names, strings.TrimSuffix(o.Names.Commands(), "commands")
-	e := aclWriter{role: RoleEngine, principal: principal(o.Engine, o.Group)}
-	e.add("the engine, the API and the history sink", "topic", prefix, true, "Read", "Write", "Describe",
+	e := &aclWriter{}
+	e.engine(&o)
+	e.api(&o)
+	e.history(&o)
+	e.operator(&o)
+	e.producer(&o)
+	for i := range o.Channels {
+		e.team(&o, &o.Channels[i])
+	}
+	e.as(RoleAnalyst, principal(o.Who[RoleAnalyst], RoleAnalyst))
+	e.add("an analyst", "topic", o.Names.Events(), false, "Read", "Describe")
+	e.ownGroups()
+	return e.all
+}
+
+// prefixOf is what all topics of ours begin with.
+func prefixOf(n Names) string { return strings.TrimSuffix(n.Commands(), "commands") }
+
+func (w *aclWriter) engine(o *ACLOptions) {
+	prefix := prefixOf(o.Names)
+	w.as(RoleEngine, principal(o.Who[RoleEngine], o.Group))
+	w.add("the engine", "topic", prefix, true, "Read", "Write", "Describe", "DescribeConfigs")
+	w.elsewhere(o, "Read", "Write", "Describe", "DescribeConfigs")
+	w.add("its consumer group", "group", o.Group, false, "Read", "Describe")
+	w.add("the lock of each partition", "transactional-id", o.Group+"-", true, "Write", "Describe")
+	if o.Manage {
+		w.add("only with topics.manage: true", "topic", prefix, true, "Create", "AlterConfigs")
+	}
+	w.add("only for doctor, which reads the brokers' settings", "cluster", "", false, "DescribeConfigs")
+}
+
+// api may write commands and settings and nothing else: who takes it over can do
+// what its callers can, and cannot forge what the engine says.
+func (w *aclWriter) api(o *ACLOptions) {
+	n := o.Names
+	w.as(RoleAPI, principal(o.Who[RoleAPI], o.Group+"-api"))
+	w.add("the API compares the topics with its settings", "topic", prefixOf(n), true, "Describe", "DescribeConfigs")
+	w.elsewhere(o, "Describe", "DescribeConfigs")
+	w.add("writes commands", "topic", n.Commands(), false, "Write")
+	w.add("finds owners", "topic", n.State(), false, "Read")
+	w.add("shows events", "topic", n.Events(), false, "Read")
+	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
+}
+
+// history may write nothing to Kafka.
+func (w *aclWriter) history(o *ACLOptions) {
+	n := o.Names
+	w.as(RoleHistory, principal(o.Who[RoleHistory], o.Group+"-history"))
+	w.add("the history compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
 		"DescribeConfigs")
+	w.elsewhere(o, "Describe", "DescribeConfigs")
+	w.add("reads events", "topic", n.Events(), false, "Read")
+	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")
+}
+
+// operator sees what was refused. Those topics hold the bytes of all tenants, and
+// Kafka has no rights on records: whoever may read one of them reads them all.
+func (w *aclWriter) operator(o *ACLOptions) {
+	n := o.Names
+	w.as(RoleOperator, principal(o.Who[RoleOperator], RoleOperator))
+	w.add("an operator reads what was refused, of all tenants", "topic", n.Rejected(), false, "Read", "Describe")
+	w.add("and what could not be delivered", "topic", n.DeadLetter(), false, "Read", "Describe")
+	w.add("puts calendars and tz releases", "topic", n.Control(), false, "Read", "Write", "Describe")
+	w.ownGroups()
+}
+
+func (w *aclWriter) producer(o *ACLOptions) {
+	w.as(RoleProducer, principal(o.Who[RoleProducer], RoleProducer))
+	w.add("a producer of commands, trusted for all tenants", "topic", o.Names.Commands(), false, "Write", "Describe")
+}
+
+func (w *aclWriter) team(o *ACLOptions, c *ChannelACL) {
+	w.as(RoleChannel+c.Name, principal(c.Team, c.Name))
+	w.add("the team of channel "+c.Name+": due events in", "topic", c.Topics[0], false, "Read", "Describe")
+	for _, lane := range c.Topics[1:] {
+		w.add("also of priority high", "topic", lane, false, "Read", "Describe")
+	}
+	w.ownGroups()
+	if c.Receipts {
+		w.add("receipts out", "topic", o.Names.Receipts(), false, "Write", "Describe")
+	}
+}
+
+// elsewhere are the topics of channels that are not under the prefix.
+func (w *aclWriter) elsewhere(o *ACLOptions, operations ...string) {
 	for _, c := range o.Channels {
 		for _, topic := range c.Topics {
-			if !strings.HasPrefix(topic, prefix) {
-				e.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, "Read", "Write", "Describe",
-					"DescribeConfigs")
+			if !strings.HasPrefix(topic, prefixOf(o.Names)) {
+				w.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, operations...)
 			}
 		}
 	}
-	e.add("consumer groups", "group", o.Group, true, "Read", "Describe")
-	e.add("the lock of each partition", "transactional-id", o.Group+"-", true, "Write", "Describe")
-	if o.Manage {
-		e.add("only with topics.manage: true", "topic", prefix, true, "Create", "AlterConfigs")
-	}
-	e.add("only for doctor, which reads the brokers' settings", "cluster", "", false, "DescribeConfigs")
+}
 
-	e.role, e.principal = RoleProducer, principal(o.Producer, RoleProducer)
-	e.add("a producer of commands, trusted for all tenants", "topic", n.Commands(), false, "Write", "Describe")
-	e.add("and its view of what was refused", "topic", n.Rejected(), false, "Read", "Describe")
-	e.add("with consumer groups of its own", "group", groupOf(e.principal), true, "Read")
-
-	for _, c := range o.Channels {
-		e.role, e.principal = RoleChannel+c.Name, principal(c.Team, c.Name)
-		e.add("the team of channel "+c.Name+": due events in", "topic", c.Topics[0], false, "Read", "Describe")
-		for _, lane := range c.Topics[1:] {
-			e.add("also of priority high", "topic", lane, false, "Read", "Describe")
-		}
-		e.add("with consumer groups of its own", "group", groupOf(e.principal), true, "Read")
-		if c.Receipts {
-			e.add("receipts out", "topic", n.Receipts(), false, "Write", "Describe")
-		}
-	}
-
-	e.role, e.principal = RoleAnalyst, principal(o.Analyst, RoleAnalyst)
-	e.add("an analyst", "topic", n.Events(), false, "Read", "Describe")
-	e.add("with consumer groups of its own", "group", groupOf(e.principal), true, "Read")
-	return e.all
+func (w *aclWriter) ownGroups() {
+	w.add("with consumer groups of its own", "group", groupOf(w.principal), true, "Read")
 }
 
 func principal(given, name string) string {
@@ -103,6 +163,8 @@ type aclWriter struct {
 	role, principal string
 	all             []ACL
 }
+
+func (w *aclWriter) as(role, principal string) { w.role, w.principal = role, principal }
 
 func (w *aclWriter) add(why, resource, name string, prefixed bool, operations ...string) {
 	w.all = append(w.all, ACL{

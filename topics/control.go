@@ -91,9 +91,10 @@ func EncodeCalendar(c Calendar) (key, value []byte, err error) {
 
 func (c *Calendar) check() error {
 	field := ControlCalendars + c.Name
-	if !ValidName(c.Name) {
+	if name, ok := calendarName(c.Name); !ok || !ValidName(name) {
 		return fail(trigger.CodeInvalid, field,
-			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit")
+			"a calendar's name is 1 to 64 of a-z 0-9 . _ -, the first a letter or digit; a tenant's own has the "+
+				"tenant and '/' before it")
 	}
 	if len(c.Dates) > maxCalendarDates {
 		return fail(trigger.CodeTooLarge, field, "a calendar has at most 10,000 dates")
@@ -109,7 +110,20 @@ func (c *Calendar) check() error {
 	return nil
 }
 
-// ValidName says whether s may name a calendar.
+// calendarName is a calendar's name without the tenant whose own it is.
+func calendarName(full string) (name string, ok bool) {
+	tenant, name, own := strings.Cut(full, "/")
+	if !own {
+		return full, true
+	}
+	if tenant == trigger.DefaultTenant {
+		return name, true
+	}
+	key, err := trigger.ParseKey([]byte(full))
+	return name, err == nil && key.Tenant() == tenant
+}
+
+// ValidName says whether s may name a calendar, without a tenant.
 func ValidName(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false

@@ -50,6 +50,20 @@ func TestCalendarSurvivesTheWire(t *testing.T) {
 	}
 }
 
+// A tenant's own calendar has the tenant before its name.
+func TestOwnCalendars(t *testing.T) {
+	for _, name := range []string{"acme/office", "default/office", "Ünïcode/office"} {
+		key, value, err := EncodeCalendar(Calendar{Name: name, Dates: []string{"2026-12-25"}})
+		if err != nil || string(key) != "calendar/"+name {
+			t.Fatalf("%s: key %s, error %v", name, key, err)
+		}
+		got, err := DecodeSetting(&Record{Key: key, Value: value})
+		if err != nil || got.Calendar.Name != name {
+			t.Errorf("%s: got %+v, error %v", name, got, err)
+		}
+	}
+}
+
 func TestSettingsRefused(t *testing.T) {
 	dates := func(n int) []string { return slices.Repeat([]string{"2026-12-25"}, n) }
 	_, _, tooMany := EncodeCalendar(Calendar{Name: "a", Dates: []string{"25.12.2026"}})
@@ -75,6 +89,10 @@ func TestSettingsRefused(t *testing.T) {
 		{"no such day", "calendar/a", `{"dates":["2026-02-30"]}`, trigger.CodeInvalid},
 		{"too many", "calendar/a", `{"dates":["` + strings.Join(dates(10_001), `","`) + `"]}`, trigger.CodeTooLarge},
 		{"no name", "calendar/", `{"dates":[]}`, trigger.CodeInvalid},
+		{"a tenant's without a name", "calendar/acme/", `{"dates":[]}`, trigger.CodeInvalid},
+		{"nobody's", "calendar//office", `{"dates":[]}`, trigger.CodeInvalid},
+		{"a tenant's, with a path", "calendar/acme/a/b", `{"dates":[]}`, trigger.CodeInvalid},
+		{"a tenant with a control character", "calendar/a\x00/office", `{"dates":[]}`, trigger.CodeInvalid},
 		{"tzdata without a sum", "tzdata", "x", trigger.CodeInvalid},
 	} {
 		_, err := DecodeSetting(&Record{Key: []byte(c.key), Value: []byte(c.value)})

@@ -87,11 +87,11 @@ func within(at, from Instant) *Error {
 // planRule plans a recurrence: its start, and its first occurrence that has
 // not fired in this life. before is what stays of the plan it replaces.
 func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
-	if name := m.Timetable.missing(spec.When.Calendars); name != "" {
+	if name := m.Timetable.missing(spec.When.Calendars, key.Tenant()); name != "" {
 		return Series{}, invalid("calendars",
 			"no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
 	}
-	r, err := m.Timetable.compile(&spec.When, before.start, from)
+	r, err := m.Timetable.compile(&spec.When, key.Tenant(), before.start, from)
 	if err == nil && !before.goesOn {
 		err = m.Timetable.allowed(r, key.Tenant())
 	}
@@ -223,5 +223,5 @@ func (d *decision) unstrand() *Error {
 // error means that its zone is not in the release in force.
 func (d *decision) rule() (rule, *Error) {
 	s := d.s
-	return d.m.Timetable.compile(&s.Spec.When, s.Series.Start, s.CreatedAt)
+	return d.m.Timetable.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
 }

@@ -1,6 +1,9 @@
 package trigger
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Replan resolves the planned occurrence again by the timetable now in force:
 // after a tz database update, or an edit of a calendar the trigger names. What
@@ -82,12 +85,18 @@ func (d *decision) decidedUntil() Instant {
 	return p.After // named by its instant, or the second pass of an overlap
 }
 
-// Uses says whether the trigger's plan depends on this calendar; "" means on
-// any zone or calendar.
+// Uses says whether the trigger's plan may depend on this calendar; "" means on
+// any zone or calendar. A tenant's own (OwnCalendar) is used by its triggers alone.
 func (s *State) Uses(calendar string) bool {
 	w := &s.Spec.When
 	if calendar == "" {
 		return w.Zone != "" || w.Calendars != nil
 	}
-	return w.Calendars != nil && slices.Contains(w.Calendars.Names, calendar)
+	if w.Calendars == nil {
+		return false
+	}
+	if tenant, name, own := strings.Cut(calendar, "/"); own {
+		return s.Key.Tenant() == tenant && slices.Contains(w.Calendars.Names, name)
+	}
+	return slices.Contains(w.Calendars.Names, calendar)
 }

@@ -3,6 +3,7 @@ package trigger
 import (
 	"cmp"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -115,9 +116,10 @@ type rule struct {
 	zone string
 }
 
-// compile checks and compiles the recurrence of w. start, the fixed start of
-// a plan whose phase is to be kept, stands in for the caller's own.
-func (t *Timetable) compile(w *When, start string, from Instant) (rule, *Error) {
+// compile checks and compiles the recurrence of w, of a tenant's trigger. start,
+// the fixed start of a plan whose phase is to be kept, stands in for the caller's
+// own.
+func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, *Error) {
 	if w.Start != "" {
 		start = w.Start
 	}
@@ -126,7 +128,7 @@ func (t *Timetable) compile(w *When, start string, from Instant) (rule, *Error) 
 	if r := t.rules[key]; plain && r != nil {
 		return rule{r, w.Zone}, nil
 	}
-	r, err := calendar.Compile(t.Zones, t.spec(w, start, from))
+	r, err := calendar.Compile(t.Zones, t.spec(w, tenant, start, from))
 	if err != nil {
 		return rule{}, fromCalendar(err)
 	}
@@ -152,7 +154,7 @@ func (t *Timetable) allowed(r rule, tenant string) *Error {
 // defaultMinPeriod is the contract's; the setting is limits.min_period.
 const defaultMinPeriod = time.Minute
 
-func (t *Timetable) spec(w *When, start string, from Instant) calendar.Spec {
+func (t *Timetable) spec(w *When, tenant, start string, from Instant) calendar.Spec {
 	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the words
 	s := calendar.Spec{
 		Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
@@ -161,7 +163,8 @@ func (t *Timetable) spec(w *When, start string, from Instant) calendar.Spec {
 	if w.Calendars != nil {
 		s.Calendars = &calendar.CalendarRule{Names: w.Calendars.Names, On: w.Calendars.On}
 		for _, name := range w.Calendars.Names {
-			s.Calendars.Sets = append(s.Calendars.Sets, t.Calendars[name])
+			set, _ := t.Calendar(tenant, name)
+			s.Calendars.Sets = append(s.Calendars.Sets, set)
 		}
 	}
 	return s
@@ -175,11 +178,28 @@ func (t *Timetable) keep(key ruleKey, r *calendar.Rule) {
 	t.rules[key] = r
 }
 
-// knows says which of a trigger's calendars are not there.
-func (t *Timetable) missing(c *Calendars) string {
+// OwnCalendar is the full name of a tenant's own calendar, by which nobody else
+// can name it: names in triggers have no '/'.
+func OwnCalendar(tenant, name string) string { return tenant + "/" + name }
+
+// Calendar is what a trigger of a tenant means by a name: the tenant's own
+// calendar, else the one for all tenants.
+func (t *Timetable) Calendar(tenant, name string) (calendar.DateSet, bool) {
+	if set, own := t.Calendars[OwnCalendar(tenant, name)]; own {
+		return set, true
+	}
+	if strings.Contains(name, "/") { // another tenant's
+		return nil, false
+	}
+	set, ok := t.Calendars[name]
+	return set, ok
+}
+
+// missing says which of a trigger's calendars are not there.
+func (t *Timetable) missing(c *Calendars, tenant string) string {
 	if c != nil {
 		for _, name := range c.Names {
-			if _, ok := t.Calendars[name]; !ok {
+			if _, ok := t.Calendar(tenant, name); !ok {
 				return name
 			}
 		}

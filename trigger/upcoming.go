@@ -42,7 +42,7 @@ func (s *State) waitingPlanned() []Planned {
 // follow appends the n occurrences after the planned one that were not
 // skipped.
 func (t *Timetable) follow(s *State, out []Planned, n int, until Instant) []Planned {
-	r, err := t.compile(&s.Spec.When, s.Series.Start, s.CreatedAt)
+	r, err := t.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
 	if err != nil {
 		return out
 	}

@@ -39,7 +39,7 @@ type survey func(ctx context.Context, keys []string, tags map[string]string) (ma
 func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander, error) {
 	from := newAPI(c)
 	if rank(c.Source("url")) >= rank(c.Source("brokers")) {
-		status, _, _, err := probe(ctx, from, "/healthz")
+		status, _, _, err := probe(ctx, from, aliveAt)
 		if err == nil && status == http.StatusOK {
 			return surveyAPI(c, from), &httpCommander{api: from}, nil
 		}
@@ -54,11 +54,14 @@ func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander
 	return a.surveyKafka(c), to, nil
 }
 
+// aliveAt is what every API answers to everybody; /healthz it may not.
+const aliveAt = "/openapi.json"
+
 func unhealthy(from *api, status int) error {
 	if status == 0 {
 		return nil
 	}
-	return failf("%s answers /healthz with %d", from.base, status)
+	return failf("%s answers %s with %d", from.base, aliveAt, status)
 }
 
 // surveyKafka folds topic state, of which the last record of a key counts.

@@ -231,7 +231,7 @@ func (f *triggersAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := strings.TrimPrefix(r.URL.Path, "/v1/triggers/")
 	have := f.have[key]
 	switch {
-	case r.URL.Path == "/healthz":
+	case r.URL.Path == aliveAt:
 	case r.URL.Path == "/v1/triggers":
 		items := []any{}
 		for _, t := range f.have {

@@ -31,7 +31,7 @@ func TestDevListensForAdmins(t *testing.T) {
 	ln.Close()
 	_, url := startDev(t, "--auth-keys-file", keys, "--admin-listen", address)
 	for at, want := range map[string]int{
-		url + "/metrics": http.StatusNotFound, url + "/readyz": http.StatusOK,
+		url + "/metrics": http.StatusNotFound, url + "/readyz": http.StatusNotFound,
 		"http://" + address + "/metrics": http.StatusOK, "http://" + address + "/readyz": http.StatusOK,
 	} {
 		resp, err := http.Get(at)

@@ -20,6 +20,9 @@ import (
 func (d *doctor) examineAPI(ctx context.Context) {
 	from := newAPI(d.c)
 	status, body, date, err := probe(ctx, from, "/readyz")
+	if err == nil && status == http.StatusNotFound { // beside auth it is on admin.listen
+		status, _, date, err = probe(ctx, from, aliveAt)
+	}
 	switch {
 	case err != nil && d.c.Source("url").Kind == "default":
 		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none",

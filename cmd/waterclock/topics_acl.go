@@ -24,7 +24,8 @@ func (f *aclFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.channels, "channel", nil,
 		"a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
 	fs.StringArrayVar(&f.principals, "principal", nil,
-		"who a role is, `role=User:name`: engine, producer, analyst or channel:NAME; may be repeated")
+		"who a role is, `role=User:name`: engine, api, history, operator, producer, analyst or channel:NAME; may be "+
+			"repeated")
 }
 
 // acls are those of the settings, for the channels in use too.
@@ -33,12 +34,13 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 	if err != nil {
 		return nil, err
 	}
-	if user := c.Kafka.SASL.User; user != "" && who[topics.RoleEngine] == "" {
-		who[topics.RoleEngine] = "User:" + user
+	for _, role := range c.Roles { // one process logs in as one user, whatever its roles
+		if user := c.Kafka.SASL.User; user != "" && who[role] == "" {
+			who[role] = "User:" + user
+		}
 	}
 	o := topics.ACLOptions{
-		Names: topics.Names{Prefix: c.Topics.Prefix}, Group: c.Group, Manage: c.Topics.Manage,
-		Engine: who[topics.RoleEngine], Producer: who[topics.RoleProducer], Analyst: who[topics.RoleAnalyst],
+		Names: topics.Names{Prefix: c.Topics.Prefix}, Group: c.Group, Manage: c.Topics.Manage, Who: who,
 	}
 	names := slices.Concat([]string{"default"}, inUse, f.channels, slices.Collect(maps.Keys(c.Channels)))
 	slices.Sort(names)
@@ -59,6 +61,11 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 	return topics.ACLs(o), nil
 }
 
+var aclRoles = []string{
+	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleOperator, topics.RoleProducer,
+	topics.RoleAnalyst,
+}
+
 // who is the principal of each role that was named.
 func (f *aclFlags) who() (map[string]string, error) {
 	who := map[string]string{}
@@ -69,8 +76,9 @@ func (f *aclFlags) who() (map[string]string, error) {
 		}
 		if channel, ok := strings.CutPrefix(role, topics.RoleChannel); ok {
 			f.channels = append(f.channels, channel)
-		} else if !slices.Contains([]string{topics.RoleEngine, topics.RoleProducer, topics.RoleAnalyst}, role) {
-			return nil, usagef("--principal %s: a role is engine, producer, analyst or channel:NAME", pair)
+		} else if !slices.Contains(aclRoles, role) {
+			return nil, usagef("--principal %s: a role is engine, api, history, operator, producer, analyst or "+
+				"channel:NAME", pair)
 		}
 		who[role] = principal
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,28 +24,47 @@ func TestPlanACLs(t *testing.T) {
 			"User:waterclock --operation Read", "--topic waterclock. --resource-pattern-type prefixed",
 			"--transactional-id waterclock-",
 			"User:producer --operation Write --operation Describe --topic waterclock.commands",
+			"User:waterclock-api --operation Write --topic waterclock.commands",
+			"User:waterclock-api --operation Read --operation Write --topic waterclock.control",
+			"User:waterclock-history --operation Read --topic waterclock.events",
+			"User:operator --operation Read --operation Describe --topic waterclock.rejected",
 			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
 		}, "--topic waterclock.receipts"},
 		{
 			"prefix and group",
 			[]string{"--set", "topics.prefix=x.", "--set", "group=g"},
-			[]string{"--topic x. ", "--group g ", "--transactional-id g-", "User:g "},
+			[]string{"--topic x. ", "--group g\n", "--transactional-id g-", "User:g "},
 			"waterclock.",
 		},
 		{"topics made by somebody else", []string{"--set", "topics.manage=false"}, nil, "--operation Create"},
 		{"the user that logs in", []string{
 			"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=eng", "--set",
 			"kafka.sasl.password=x", "--set", "kafka.tls.enabled=true",
-		}, []string{"User:eng "}, "User:waterclock"},
+		}, []string{"User:eng "}, "User:waterclock "},
 		{
 			"named",
-			[]string{"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o"},
 			[]string{
-				"--allow-principal 'User:CN=check out'", "--group 'CN=check out-'",
+				"--principal", "producer=User:CN=check out", "--principal", "channel:orders=User:o",
+				"--principal", "analyst=User:CN=look on", "--principal", "api=User:front",
+			},
+			[]string{
+				"--allow-principal 'User:CN=check out'", "--group 'CN=look on-'", "User:front --operation Write",
 				"User:o --operation Read --operation Describe --topic waterclock.due.orders",
 			},
 			"User:producer",
+		},
+		{
+			"one user for the roles of one process",
+			[]string{
+				"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=all", "--set", "kafka.sasl.password=x",
+				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history",
+			},
+			[]string{
+				"User:all --operation Read --operation Write --operation Describe",
+				"User:all --operation Read --topic waterclock.events",
+			},
+			"User:waterclock",
 		},
 		{
 			"a topic of its own, a lane, receipts",
@@ -65,9 +85,58 @@ func TestPlanACLs(t *testing.T) {
 			}
 		})
 	}
-	plan("--principal", "boss=User:x").want(t, exitUsage, "engine, producer, analyst or channel:NAME")
+	plan("--principal", "boss=User:x").want(t, exitUsage, "operator, producer, analyst or channel:NAME")
 	plan("--principal", "producer").want(t, exitUsage, "role=User:name")
 	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
+}
+
+// Who may write what, and who may read what all tenants wrote: the principals of
+// one role must not do another's work.
+func TestACLsSeparateRoles(t *testing.T) {
+	r := cli(t, nil, "", "--brokers", nobody(t), "topics", "plan", "--acls", "--channel", "sms", "-o", "json")
+	var grants []struct {
+		Role, Resource, Name, Pattern string
+		Operations                    []string
+	}
+	if err := json.Unmarshal([]byte(r.out), &grants); err != nil {
+		t.Fatal(err)
+	}
+	holders := func(operation, topic string) string {
+		var who []string
+		for _, g := range grants {
+			covers := g.Name == topic || g.Pattern == "prefixed" && strings.HasPrefix(topic, g.Name)
+			if g.Resource == "topic" && covers && slices.Contains(g.Operations, operation) &&
+				!slices.Contains(who, g.Role) {
+				who = append(who, g.Role)
+			}
+		}
+		return strings.Join(who, " ")
+	}
+	for _, row := range []struct{ operation, topic, want string }{
+		{"Write", "commands", "engine api producer"},
+		{"Write", "state", "engine"},
+		{"Write", "events", "engine"},
+		{"Write", "due.sms", "engine"},
+		{"Write", "rejected", "engine"},
+		{"Write", "receipts", "engine channel:sms"},
+		{"Write", "control", "engine api operator"},
+		{"Read", "rejected", "engine operator"},
+		{"Read", "dead-letter", "engine operator"},
+		{"Read", "commands", "engine"},
+		{"Read", "state", "engine api"},
+		{"Read", "events", "engine api history analyst"},
+		{"Read", "due.sms", "engine channel:sms"},
+		{"Create", "due.new", "engine"},
+	} {
+		if got := holders(row.operation, "waterclock."+row.topic); got != row.want {
+			t.Errorf("%s on %s: %s, want %s", row.operation, row.topic, got, row.want)
+		}
+	}
+	for _, g := range grants {
+		if g.Resource == "transactional-id" && g.Role != "engine" || g.Resource == "group" && g.Role == "api" {
+			t.Errorf("%+v", g)
+		}
+	}
 }
 
 // The plan itself has both, also as JSON.

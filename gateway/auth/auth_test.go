@@ -1,12 +1,14 @@
 package auth
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
@@ -68,7 +69,7 @@ func newIssuer(t *testing.T) *issuer {
 	i := &issuer{key: key, now: time.Unix(1_800_000_000, 0)}
 	i.auth, err = NewOIDC(OIDCOptions{
 		Issuer: "https://id.example", Audience: audience,
-		Keys: &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{key.Public()}},
+		Keys: []crypto.PublicKey{key.Public()},
 		Now:  func() time.Time { return i.now },
 	})
 	if err != nil {
@@ -89,7 +90,13 @@ func (i *issuer) claims(change func(map[string]any)) map[string]any {
 }
 
 func signed(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any) string {
-	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "k1"))
+	return signedWith(t, alg, key, claims, map[jose.HeaderKey]any{"kid": "k1"})
+}
+
+func signedWith(t *testing.T, alg jose.SignatureAlgorithm, key any, claims map[string]any,
+	header map[jose.HeaderKey]any,
+) string {
+	s, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, &jose.SignerOptions{ExtraHeaders: header})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,17 +115,21 @@ func TestTokens(t *testing.T) {
 	rs := func(change func(map[string]any)) string { return signed(t, jose.RS256, i.key, i.claims(change)) }
 	set := func(name string, v any) string { return rs(func(c map[string]any) { c[name] = v }) }
 	without := func(name string) string { return rs(func(c map[string]any) { delete(c, name) }) }
+	typed := func(typ any) string {
+		return signedWith(t, jose.RS256, i.key, i.claims(nil), map[jose.HeaderKey]any{"kid": "k1", "typ": typ})
+	}
 	none := "eyJhbGciOiJub25lIn0." + strings.Split(rs(nil), ".")[1] + "."
 	good := rs(nil)
 	for _, c := range []struct {
 		name, token string
 		role        Role // 0: refused
 	}{
-		{"right", good, Writer},
+		{"right, and a reader without roles", good, Reader},
+		{"role writer", set("roles", "writer"), Writer},
 		{"role reader", set("roles", []string{"reader"}), Reader},
 		{"roles, the highest", set("roles", []string{"reader", "operator", "else"}), Operator},
 		{"role as a string", set("roles", "reader"), Reader},
-		{"audience among others", set("aud", []string{"x", audience}), Writer},
+		{"audience among others", set("aud", []string{"x", audience}), Reader},
 		{"roles of others", set("roles", []string{"admin"}), 0},
 		{"alg none", none, 0},
 		{"HS256 by the public key", signed(t, jose.HS256, public, i.claims(nil)), 0},
@@ -133,7 +144,14 @@ func TestTokens(t *testing.T) {
 		{"expired", set("exp", i.now.Add(-time.Second).Unix()), 0},
 		{"not yet", set("nbf", i.now.Add(time.Hour).Unix()), 0},
 		{"not yet, by over a minute", set("nbf", i.now.Add(61*time.Second).Unix()), 0},
-		{"a clock ahead by less", set("nbf", i.now.Add(59*time.Second).Unix()), Writer},
+		{"a clock ahead by less", set("nbf", i.now.Add(59*time.Second).Unix()), Reader},
+		{"nbf a text", set("nbf", "soon"), 0},
+		{"type JWT", typed("JWT"), Reader},
+		{"type access token", typed("at+jwt"), Reader},
+		{"type access token, spelt out", typed("application/AT+JWT"), Reader},
+		{"type logout token", typed("logout+jwt"), 0},
+		{"type proof of possession", typed("dpop+jwt"), 0},
+		{"type a number", typed(1), 0},
 		{"no tenant", without("tenant"), 0},
 		{"tenant with a slash", set("tenant", "acme/x"), 0},
 		{"tenant empty", set("tenant", ""), 0},
@@ -165,6 +183,9 @@ func TestOIDCOptions(t *testing.T) {
 		{"no audience", OIDCOptions{Issuer: "https://x"}},
 		{"HMAC", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"HS256"}}},
 		{"none", OIDCOptions{Issuer: "https://x", Audience: "a", Algorithms: []string{"none"}}},
+		{"in the clear", OIDCOptions{Issuer: "http://id.example", Audience: "a"}},
+		{"in the clear, by a name that begins well", OIDCOptions{Issuer: "http://localhost.example", Audience: "a"}},
+		{"no address", OIDCOptions{Issuer: "id.example", Audience: "a"}},
 	} {
 		if _, err := NewOIDC(c.o); err == nil {
 			t.Errorf("%s: accepted", c.name)
@@ -172,52 +193,261 @@ func TestOIDCOptions(t *testing.T) {
 	}
 }
 
-// Keys come by discovery, and an issuer that is away answers 503, not 401.
-func TestDiscovery(t *testing.T) {
-	i := newIssuer(t)
-	var base string
-	up, answers := false, true
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !up || !answers && r.URL.Path == "/keys":
-			w.WriteHeader(http.StatusBadGateway)
-		case r.URL.Path == "/keys":
-			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{
-				Key: i.key.Public(), KeyID: "k1",
-				Algorithm: "RS256", Use: "sig",
-			}}})
-		default:
-			_ = json.NewEncoder(w).Encode(map[string]any{
-				"issuer": base, "jwks_uri": base + "/keys",
-				"authorization_endpoint": base, "token_endpoint": base,
-				"id_token_signing_alg_values_supported": []string{"RS256", "HS256"},
-			})
-		}
-	}))
-	defer h.Close()
-	base = h.URL
-	auth, err := NewOIDC(OIDCOptions{Issuer: base, Audience: audience, Now: func() time.Time { return i.now }})
-	if err != nil {
+// provider is an issuer that can be reached.
+type provider struct {
+	*issuer
+	url                 string
+	up, answers         atomic.Bool
+	discoveries, fetchs atomic.Int64
+	mu                  sync.Mutex
+	keys                []jose.JSONWebKey
+	jwks                string // where it says that its keys are; "": /keys
+}
+
+func newProvider(t *testing.T) *provider {
+	p := &provider{issuer: newIssuer(t)}
+	p.keys = []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1", Algorithm: "RS256", Use: "sig"}}
+	p.up.Store(true)
+	p.answers.Store(true)
+	h := httptest.NewServer(p)
+	t.Cleanup(h.Close)
+	p.url = h.URL
+	var err error
+	o := OIDCOptions{Issuer: h.URL, Audience: audience, Now: func() time.Time { return p.now }}
+	if p.auth, err = NewOIDC(o); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case r.URL.Path == "/keys":
+		p.fetchs.Add(1)
+		if !p.answers.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: p.keys})
+	case !p.up.Load():
+		w.WriteHeader(http.StatusBadGateway)
+	default:
+		p.discoveries.Add(1)
+		if p.jwks == "" {
+			p.jwks = p.url + "/keys"
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": p.url, "jwks_uri": p.jwks, "authorization_endpoint": p.url, "token_endpoint": p.url,
+			"id_token_signing_alg_values_supported": []string{"RS256", "HS256"},
+		})
+	}
+}
+
+// asks sends a token signed by a key under a kid; "" has none.
+func (p *provider) asks(t *testing.T, key any, kid string) error {
+	header := map[jose.HeaderKey]any{}
+	if kid != "" {
+		header["kid"] = kid
+	}
 	r := httptest.NewRequest("GET", "/v1/triggers", nil)
-	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key,
-		i.claims(func(c map[string]any) { c["iss"] = base })))
-	if _, err := auth.Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
-		t.Errorf("issuer away: %v", err)
+	r.Header.Set("Authorization", "Bearer "+signedWith(t, jose.RS256, key,
+		p.claims(func(c map[string]any) { c["iss"] = p.url }), header))
+	_, err := AnyOf(keys(t), p.auth).Authenticate(r)
+	return err
+}
+
+func status(err error) int {
+	if err == nil {
+		return http.StatusOK
+	}
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
+		return p.Status
+	}
+	return http.StatusUnauthorized
+}
+
+// Keys come by discovery, and an issuer that is away answers 503, not 401.
+func TestDiscovery(t *testing.T) {
+	p := newProvider(t)
+	p.up.Store(false)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusServiceUnavailable {
+		t.Errorf("issuer away: %d", got)
 	}
 	plain := httptest.NewRequest("GET", "/v1/triggers", nil)
 	plain.Header.Set("Authorization", "Bearer wrong")
-	if _, err := AnyOf(keys(t), auth).Authenticate(plain); problem.Of(err).Status == http.StatusServiceUnavailable {
+	if _, err := AnyOf(keys(t), p.auth).Authenticate(plain); status(err) != http.StatusUnauthorized {
 		t.Errorf("a wrong API key waits for the issuer: %v", err)
 	}
-	up, answers, auth.tried = true, false, time.Time{}
-	if _, err := AnyOf(keys(t), auth).Authenticate(r); problem.Of(err).Status != http.StatusServiceUnavailable {
-		t.Errorf("the issuer's keys away: %v", err)
+	p.up.Store(true)
+	p.answers.Store(false)
+	p.auth.tried = time.Time{}
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusServiceUnavailable {
+		t.Errorf("the issuer's keys away: %d", got)
 	}
-	answers = true
-	if who, err := AnyOf(keys(t), auth).Authenticate(r); err != nil || who.Tenant != "acme" {
-		t.Errorf("caller %+v, error %v", who, err)
+	p.answers.Store(true)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusServiceUnavailable || p.fetchs.Load() != 1 {
+		t.Errorf("asked again at once: %d, %d fetches", got, p.fetchs.Load())
+	}
+	p.now = p.now.Add(discoverEvery)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+		t.Errorf("status %d", got)
+	}
+}
+
+// Tokens with keys nobody knows do not make us ask the issuer more often, and do
+// not keep out who has a good one.
+func TestIssuerIsNotFlooded(t *testing.T) {
+	p := newProvider(t)
+	evil, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	p.now = p.now.Add(fetchEvery)
+	before := p.fetchs.Load()
+	var all sync.WaitGroup
+	for i := range 300 {
+		all.Go(func() {
+			if got := status(p.asks(t, evil, fmt.Sprint("random", i))); got != http.StatusUnauthorized {
+				t.Errorf("forged: %d", got)
+			}
+		})
+	}
+	all.Wait()
+	for range 20 {
+		if got := status(p.asks(t, evil, "k1")); got != http.StatusUnauthorized {
+			t.Errorf("forged under a known key: %d", got)
+		}
+		if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+			t.Errorf("a good token: %d", got)
+		}
+	}
+	if n := p.fetchs.Load() - before; n != 1 {
+		t.Errorf("%d fetches for 300 forged tokens", n)
+	}
+	if n := p.discoveries.Load(); n != 1 {
+		t.Errorf("%d discoveries", n)
+	}
+	// With the issuer gone it is asked as seldom, and known keys go on.
+	p.answers.Store(false)
+	for range 3 {
+		p.now, before = p.now.Add(fetchEvery), p.fetchs.Load()
+		for range 5 {
+			if got := status(p.asks(t, evil, "random")); got == http.StatusOK {
+				t.Error("forged: let in")
+			}
+			if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+				t.Errorf("a good token, the issuer away: %d", got)
+			}
+		}
+		if n := p.fetchs.Load() - before; n != 1 {
+			t.Errorf("%d fetches in 30 s", n)
+		}
+	}
+}
+
+// A new key of the issuer's is found, also by tokens that name none; a key that it
+// has withdrawn counts for an hour at most.
+func TestKeysChange(t *testing.T) {
+	p := newProvider(t)
+	second, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kid := range []string{"k1", ""} {
+		if got := status(p.asks(t, p.key, kid)); got != http.StatusOK {
+			t.Fatalf("kid %q: %d", kid, got)
+		}
+	}
+	p.mu.Lock()
+	p.keys = []jose.JSONWebKey{
+		{Key: second.Public(), KeyID: "k2", Algorithm: "RS256", Use: "sig"},
+		{Key: p.key.Public(), KeyID: "k3", Algorithm: "RS256", Use: "enc"},
+		{Key: p.key.Public(), KeyID: "k4", Algorithm: "RS512", Use: "sig"},
+	}
+	p.mu.Unlock()
+	if got := status(p.asks(t, second, "k2")); got != http.StatusUnauthorized {
+		t.Errorf("found before the issuer may be asked: %d", got)
+	}
+	p.now = p.now.Add(fetchEvery)
+	if got := status(p.asks(t, second, "k2")); got != http.StatusOK {
+		t.Errorf("the new key: %d", got)
+	}
+	for _, kid := range []string{"k1", "k3", "k4", ""} {
+		if got := status(p.asks(t, p.key, kid)); got != http.StatusUnauthorized {
+			t.Errorf("a key withdrawn, for encryption or for another algorithm, %q: %d", kid, got)
+		}
+	}
+	p.mu.Lock()
+	p.keys = p.keys[1:]
+	p.mu.Unlock()
+	if got := status(p.asks(t, second, "k2")); got != http.StatusOK {
+		t.Errorf("a key within its hour: %d", got)
+	}
+	if p.now = p.now.Add(keepFor); status(p.asks(t, second, "k2")) != http.StatusUnauthorized {
+		t.Error("a withdrawn key counts for ever")
+	}
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// An issuer that is asked over TLS must not lead us to where others listen, and
+// cannot fill our memory.
+func TestIssuerLeadsToNothingInTheClear(t *testing.T) {
+	i := newIssuer(t)
+	good, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "k1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, jwks, leads string
+		keys              []byte
+		want              int
+	}{
+		{"as it should be", "https://id.example/keys", "", good, 200},
+		{"led on over TLS", "https://id.example/keys", "https://keys.example/", good, 200},
+		{"keys in the clear", "http://id.example/keys", "", good, 503},
+		{"no address", "/keys", "", good, 503},
+		{"led on to the clear", "https://id.example/keys", "http://keys.example/", good, 503},
+		{
+			"without an end", "https://id.example/keys", "",
+			append(bytes.Repeat([]byte(" "), maxIssuerAnswer), good...), 503,
+		},
+	} {
+		var clear []string
+		answer := func(r *http.Request) *http.Response {
+			rec := httptest.NewRecorder()
+			switch {
+			case r.URL.Scheme != "https":
+				clear = append(clear, r.URL.String())
+				_, _ = rec.Write(c.keys)
+			case r.URL.Path == "/.well-known/openid-configuration":
+				_ = json.NewEncoder(rec).Encode(map[string]any{"issuer": "https://id.example", "jwks_uri": c.jwks})
+			case r.URL.Path == "/keys" && c.leads != "":
+				http.Redirect(rec, r, c.leads, http.StatusFound)
+			default:
+				_, _ = rec.Write(c.keys)
+			}
+			return rec.Result()
+		}
+		a, err := NewOIDC(OIDCOptions{
+			Issuer: "https://id.example", Audience: audience, Client: &http.Client{Transport: roundTrip(answer)},
+			Now: func() time.Time { return i.now },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "/v1/triggers", nil)
+		r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, i.key, i.claims(nil)))
+		if _, err := a.Authenticate(r); status(err) != c.want || len(clear) > 0 {
+			t.Errorf("%s: error %v, asked in the clear: %v", c.name, err, clear)
+		}
 	}
 }
 
@@ -237,7 +467,7 @@ func TestIssuerThatHangsIsAskedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := httptest.NewRequest("GET", "/v1/triggers", nil)
-	r.Header.Set("Authorization", "Bearer a.b.c")
+	r.Header.Set("Authorization", "Bearer "+signed(t, jose.RS256, newIssuer(t).key, nil))
 	var all sync.WaitGroup
 	began := time.Now()
 	for range 4 {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/waterclock/waterclock/gateway/problem"
 )
@@ -16,8 +17,10 @@ import (
 // Keys are static API keys. Only their SHA-256 is kept: a key is random and
 // long, so a slow hash would add nothing but a way to keep us busy.
 type Keys struct {
-	by map[[sha256.Size]byte]Caller
+	now atomic.Pointer[keysByHash]
 }
+
+type keysByHash map[[sha256.Size]byte]Caller
 
 // minKey is the least length of a key in the clear: 16 random bytes in hex.
 const minKey = 32
@@ -32,27 +35,32 @@ var errUnknownKey = errors.New("unknown API key")
 // writer (the default) or operator, and name is who the log says it was.
 // Empty lines and those that begin with # are passed.
 func ReadKeys(from io.Reader) (*Keys, error) {
-	k := &Keys{by: map[[sha256.Size]byte]Caller{}}
+	by := keysByHash{}
 	lines := bufio.NewScanner(from)
 	for n := 1; lines.Scan(); n++ {
 		words := strings.Fields(lines.Text())
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
-		if err := k.add(words); err != nil {
+		if err := by.add(words); err != nil {
 			return nil, fmt.Errorf("API keys, line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read API keys: %w", err)
 	}
+	k := &Keys{}
+	k.now.Store(&by)
 	return k, nil
 }
 
-// Len is how many keys there are.
-func (k *Keys) Len() int { return len(k.by) }
+// Replace takes the keys of another file, for the requests that come from now on.
+func (k *Keys) Replace(by *Keys) { k.now.Store(by.now.Load()) }
 
-func (k *Keys) add(words []string) error {
+// Len is how many keys there are.
+func (k *Keys) Len() int { return len(*k.now.Load()) }
+
+func (by keysByHash) add(words []string) error {
 	if len(words) < 2 || len(words) > 4 {
 		return errors.New("write: tenant key [role [name]]")
 	}
@@ -63,7 +71,7 @@ func (k *Keys) add(words []string) error {
 	if err != nil {
 		return err
 	}
-	if _, twice := k.by[sum]; twice {
+	if _, twice := by[sum]; twice {
 		return errors.New("this key is there already")
 	}
 	who := Caller{Tenant: words[0], Role: Writer, Name: "key:" + hex.EncodeToString(sum[:4])}
@@ -77,13 +85,13 @@ func (k *Keys) add(words []string) error {
 	if len(words) > 3 {
 		who.Name = words[3]
 	}
-	k.by[sum] = who
+	by[sum] = who
 	return nil
 }
 
 // Tenants are the tenants that have a key, in no order; one may be there twice.
 func (k *Keys) Tenants() (all []string) {
-	for _, who := range k.by {
+	for _, who := range *k.now.Load() {
 		all = append(all, who.Tenant)
 	}
 	return all
@@ -111,7 +119,7 @@ func (k *Keys) Authenticate(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	who, ok := k.by[sha256.Sum256([]byte(key))]
+	who, ok := (*k.now.Load())[sha256.Sum256([]byte(key))]
 	if !ok {
 		return Caller{}, errUnknownKey
 	}

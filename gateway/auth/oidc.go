@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/waterclock/waterclock/gateway/problem"
 )
@@ -26,10 +28,10 @@ type OIDCOptions struct {
 	// TenantClaim is the claim that is the tenant. "" means tenant.
 	TenantClaim string
 	// RoleClaim is the claim with roles, a string or a list; the highest counts.
-	// "" means roles. A token without it is a writer.
+	// "" means roles. A token without it is a reader.
 	RoleClaim string
 	// Keys are the issuer's keys; nil finds them by discovery.
-	Keys oidc.KeySet
+	Keys []crypto.PublicKey
 	// Client fetches discovery and keys; nil means one with a time-out of 5 s.
 	Client *http.Client
 	Now    func() time.Time
@@ -48,9 +50,9 @@ var asymmetric = []string{
 type OIDC struct {
 	opts OIDCOptions
 
-	mu       sync.Mutex
-	verifier *oidc.IDTokenVerifier // nil until discovery worked
-	tried    time.Time
+	mu    sync.Mutex
+	keys  *keySet // nil until discovery worked
+	tried time.Time
 }
 
 // NewOIDC checks the options. Discovery happens with the first token, so that
@@ -63,12 +65,15 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 5 * time.Second}
 	}
+	o.Client = issuerClient(o.Client)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	var errs []error
 	if o.Issuer == "" {
 		errs = append(errs, errors.New("auth.oidc.issuer is empty"))
+	} else if err := trustworthy(o.Issuer); err != nil {
+		errs = append(errs, fmt.Errorf("auth.oidc.issuer: %w", err))
 	}
 	if o.Audience == "" {
 		errs = append(errs, errors.New("auth.oidc.audience is empty: tokens for anybody else would be accepted"))
@@ -78,15 +83,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 			errs = append(errs, fmt.Errorf("auth.oidc.algorithms: %s is not accepted", problem.Quoted(alg)))
 		}
 	}
-	a := &OIDC{opts: o}
-	if o.Keys != nil {
-		a.verifier = oidc.NewVerifier(o.Issuer, o.Keys, a.config())
-	}
-	return a, errors.Join(errs...)
-}
-
-func (a *OIDC) config() *oidc.Config {
-	return &oidc.Config{ClientID: a.opts.Audience, SupportedSigningAlgs: a.opts.Algorithms, Now: a.opts.Now}
+	return &OIDC{opts: o}, errors.Join(errs...)
 }
 
 var errNoToken = errors.New("the credential is no JWT")
@@ -101,14 +98,21 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	if strings.Count(token, ".") != 2 {
 		return Caller{}, errNoToken // an API key: no reason to ask the issuer
 	}
-	verifier, err := a.ready()
+	header, err := headerOf(token, a.opts.Algorithms)
 	if err != nil {
+		return Caller{}, err // the issuer is not asked about what cannot be a token
+	}
+	keys, err := a.keysFor(r.Context(), header)
+	switch {
+	case errors.Is(err, errUnknownSigner):
+		return Caller{}, err
+	case err != nil:
 		return Caller{}, problem.Unavailable(err, "the token's issuer does not answer")
 	}
+	verifier := oidc.NewVerifier(a.opts.Issuer, &oidc.StaticKeySet{PublicKeys: keys}, &oidc.Config{
+		ClientID: a.opts.Audience, SupportedSigningAlgs: a.opts.Algorithms, Now: a.opts.Now,
+	})
 	id, err := verifier.Verify(r.Context(), token)
-	if err != nil && strings.Contains(err.Error(), fetchingKeys) {
-		return Caller{}, problem.Unavailable(err, "the token's issuer does not answer")
-	}
 	if err != nil {
 		return Caller{}, err
 	}
@@ -118,10 +122,6 @@ func (a *OIDC) Authenticate(r *http.Request) (Caller, error) {
 	}
 	return a.caller(id, claims)
 }
-
-// fetchingKeys is what go-oidc says where the signature could not be checked at
-// all: its error for that has no type.
-const fetchingKeys = "fetching keys"
 
 // maxTokenSkew is how far an issuer's clock may be ahead of ours. go-oidc would
 // take five minutes.
@@ -148,7 +148,7 @@ func roleIn(claim any) (Role, error) {
 	names, ok := claim.([]any)
 	switch {
 	case claim == nil:
-		return Writer, nil
+		return Reader, nil
 	case !ok:
 		names = []any{claim}
 	}
@@ -168,21 +168,42 @@ func roleIn(claim any) (Role, error) {
 // discoverEvery bounds how often an issuer that does not answer is asked.
 const discoverEvery = 2 * time.Second
 
-func (a *OIDC) ready() (*oidc.IDTokenVerifier, error) {
+// keysFor are the keys a token may be signed with.
+func (a *OIDC) keysFor(ctx context.Context, h *jose.Header) ([]crypto.PublicKey, error) {
+	if a.opts.Keys != nil {
+		return a.opts.Keys, nil
+	}
+	keys, err := a.discovered()
+	if err != nil {
+		return nil, err
+	}
+	return keys.find(ctx, h)
+}
+
+// discovered asks the issuer where its keys are, until it has said so.
+func (a *OIDC) discovered() (*keySet, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.verifier != nil {
-		return a.verifier, nil
+	if a.keys != nil {
+		return a.keys, nil
 	}
 	if now := time.Now(); now.Sub(a.tried) < discoverEvery {
 		return nil, errors.New("the issuer did not answer a moment ago")
 	}
 	defer func() { a.tried = time.Now() }() // not before: those who waited for the answer would each ask again
-	// The keys are fetched with this context later on, so it must not end.
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), a.opts.Client), a.opts.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("discover %s: %w", a.opts.Issuer, err)
 	}
-	a.verifier = provider.Verifier(a.config())
-	return a.verifier, nil
+	var said struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&said); err != nil {
+		return nil, fmt.Errorf("discover %s: %w", a.opts.Issuer, err)
+	}
+	if err := trustworthy(said.Keys); err != nil {
+		return nil, fmt.Errorf("discover %s: jwks_uri: %w", a.opts.Issuer, err)
+	}
+	a.keys = &keySet{url: said.Keys, client: a.opts.Client, now: a.opts.Now}
+	return a.keys, nil
 }

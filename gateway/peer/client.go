@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,7 +17,8 @@ import (
 
 // client asks other instances about their partitions (handler.go answers).
 type client struct {
-	secret  []byte
+	trust   *Credentials
+	signer  *signer
 	http    *http.Client
 	waiting chan struct{} // one slot for each question that waits for decisions
 }
@@ -26,12 +26,14 @@ type client struct {
 // decisionsAtOnce bounds the connections that wait for decisions.
 const decisionsAtOnce = 512
 
-func newClient(secret []byte) *client {
-	return &client{secret: secret, waiting: make(chan struct{}, decisionsAtOnce), http: &http.Client{
+func newClient(trust *Credentials) *client {
+	return &client{trust: trust, signer: newSigner(), waiting: make(chan struct{}, decisionsAtOnce), http: &http.Client{
 		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 500 * time.Millisecond}).DialContext,
+			DialContext:         trust.dial,
+			DialTLSContext:      trust.dial,
 			MaxIdleConnsPerHost: decisionsAtOnce,
 			IdleConnTimeout:     time.Minute,
+			DisableCompression:  true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -65,28 +67,34 @@ func (c *client) decisions(ctx context.Context, addr string, partition int32, li
 	if end, ok := ctx.Deadline(); ok {
 		q.Set("within", (time.Until(end) - answerAhead).String())
 	}
-	return c.ask(ctx, addr, "outcomes", q, func(body io.Reader) error {
-		var wires []decisionWire
-		if err := json.NewDecoder(body).Decode(&wires); err != nil {
+	var wires []decisionWire
+	if err := c.askJSON(ctx, addr, "outcomes", q, &wires); err != nil {
+		return err
+	}
+	if err := takeDecisions(wires, list); err != nil {
+		return brokeOff(addr, err)
+	}
+	return nil
+}
+
+// takeDecisions fills in what an owner answered; the error says why some are
+// without an answer.
+func takeDecisions(wires []decisionWire, list []Question) (missing error) {
+	if len(wires) != len(list) {
+		return errOffsets
+	}
+	for i := range wires {
+		if !wires[i].Answered {
+			missing = context.DeadlineExceeded
+			continue
+		}
+		d, err := wires[i].decision()
+		if err != nil {
 			return err
 		}
-		if len(wires) != len(list) {
-			return errOffsets
-		}
-		var missing error
-		for i := range wires {
-			if !wires[i].Answered {
-				missing = context.DeadlineExceeded
-				continue
-			}
-			d, err := wires[i].decision()
-			if err != nil {
-				return err
-			}
-			list[i].Answered, list[i].Known, list[i].Decision = true, wires[i].OK, d
-		}
-		return missing
-	})
+		list[i].Answered, list[i].Known, list[i].Decision = true, wires[i].OK, d
+	}
+	return missing
 }
 
 func (c *client) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
@@ -116,30 +124,46 @@ func (c *client) askJSON(ctx context.Context, addr, what string, q url.Values, i
 }
 
 // ask sends one signed request. 421 becomes CodeNotOwner. An owner that is gone,
-// or breaks off, is no fault of ours: the partition will have another.
+// or breaks off, is no fault of ours: the partition will have another. What read
+// took counts only if ask returns nil: the signature of an answer comes last.
 func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read func(io.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+internalPath+what+"?"+q.Encode(), nil)
+	scheme := "https://"
+	if c.trust.plain() {
+		scheme = "http://"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err),
 			"the partition's owner has no address that can be asked")
 	}
-	req.Header.Set("Authorization", "Bearer "+sign(c.secret, req.URL.RequestURI(), time.Now()))
+	secret := c.trust.Secrets()[0]
+	signed := newAnswerHash(secret, c.signer.sign(secret, req, addr, nil, time.Now()))
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err), "the partition's owner does not answer")
 	}
 	defer resp.Body.Close()
+	body := io.TeeReader(resp.Body, signed.body)
 	switch resp.StatusCode {
 	case http.StatusOK:
-		if err := read(resp.Body); err != nil {
-			return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err),
-				"the partition's owner broke off its answer")
+		if err := read(body); err != nil {
+			return brokeOff(addr, err)
+		}
+		if err := checkAnswer(resp, body, signed); err != nil {
+			return brokeOff(addr, err)
 		}
 		return nil
 	case http.StatusMisdirectedRequest:
+		if err := checkAnswer(resp, body, signed); err != nil {
+			return brokeOff(addr, err)
+		}
 		return ErrNoOwner
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
 	return problem.Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
 		"the partition's owner could not answer")
+}
+
+func brokeOff(addr string, err error) error {
+	return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
 }

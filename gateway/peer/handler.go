@@ -28,23 +28,47 @@ const internalPath = "/internal/v1/"
 // handler exposes the Owner of this process to other instances. One that is not
 // the owner answers 421.
 type handler struct {
-	own    Owner
-	secret []byte
-	times  func() *trigger.Timetable
-	log    *slog.Logger
+	own     Owner
+	address string
+	trust   *Credentials
+	seen    replays
+	times   func() *trigger.Timetable
+	log     *slog.Logger
 }
 
 // NewHandler answers what other instances ask about the partitions of own. Only
-// requests that are signed with the secret are answered.
-func NewHandler(own Owner, secret []byte, timetable func() *trigger.Timetable, log *slog.Logger) http.Handler {
-	return &handler{own: own, secret: secret, times: timetable, log: log}
+// requests that are signed for this address by who has the secret are answered,
+// and each once.
+func NewHandler(own Owner, address string, trust *Credentials, timetable func() *trigger.Timetable, log *slog.Logger,
+) http.Handler {
+	return &handler{own: own, address: address, trust: trust, times: timetable, log: log}
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !signed(h.secret, r, time.Now()) {
-		http.Error(w, "the shared secret does not fit, or clocks are over a minute apart", http.StatusUnauthorized)
+	secret, sum, err := h.admit(w, r, time.Now())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
+	signed := signAnswer(w, secret, sum)
+	h.serve(signed, r)
+	signed.end()
+}
+
+// admit says which secret signed the request, and with what MAC.
+func (h *handler) admit(w http.ResponseWriter, r *http.Request, now time.Time) (secret, sum []byte, err error) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQuestion))
+	if err != nil {
+		return nil, nil, errUnsigned
+	}
+	secret, sum, st, err := verify(h.trust.Secrets(), r, h.address, body, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	return secret, sum, h.seen.admit(st, now)
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	what, ok := strings.CutPrefix(r.URL.Path, internalPath)
 	answer := answers[what]
 	if !ok || answer == nil || r.Method != http.MethodGet {

@@ -9,7 +9,8 @@
 //	forecast.go   what is expected to fire
 //	decisions.go  what was decided about commands, many in one question
 //	client.go     asks another instance      handler.go  answers one
-//	sign.go       the signature of a request wire.go, frame.go  how questions and answers are spelled
+//	credentials.go  secrets, certificates    sign.go    signatures of requests and answers
+//	replay.go     requests are answered once wire.go, frame.go  how questions and answers are spelled
 //
 // # Who is right
 //
@@ -22,7 +23,8 @@
 //   - A read is at least as new as every write that was acknowledged before it.
 //   - A list by pages has every trigger that is there throughout, once, in order.
 //   - An answer that broke off is an error and never a short list.
-//   - Nobody without the shared secret reads anything (sign.go).
+//   - Nobody without the shared secret reads anything, or is taken for an owner (sign.go). What is read
+//     travels over TLS.
 package peer
 
 import (
@@ -60,9 +62,9 @@ const (
 // Config is what a Router needs to know.
 type Config struct {
 	Partitions int32
-	Owner      Owner  // of this process; nil where it has no engine
-	Address    string // internal address of this process, so that it does not ask itself
-	Secret     []byte // shared by all instances; empty: there is no other
+	Owner      Owner        // of this process; nil where it has no engine
+	Address    string       // internal address of this process, so that it does not ask itself
+	Trust      *Credentials // of all instances; nil: there is no other
 	// LastOwner reads from topic state who owns a partition.
 	LastOwner func(ctx context.Context, partition int32) (OwnerRecord, error)
 }
@@ -70,9 +72,9 @@ type Config struct {
 // NewRouter makes a router. It connects to another instance when it asks it.
 func NewRouter(c Config) *Router {
 	r := &Router{partitions: c.Partitions, own: c.Owner, self: c.Address}
-	if len(c.Secret) > 0 {
+	if c.Trust != nil {
 		r.owners = &ownerTable{lookup: c.LastOwner}
-		r.peer = newClient(c.Secret)
+		r.peer = newClient(c.Trust)
 	}
 	return r
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -43,7 +45,8 @@ type conn struct {
 	net.Conn
 	b *node
 
-	body int // length of the body to come; 0 between frames
+	body  int    // length of the body to come; 0 between frames
+	early []byte // what of it is there, of a long one
 
 	mu    sync.Mutex
 	calls []*call // read and not answered, oldest first
@@ -90,7 +93,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	body := p[:c.body]
 	c.body = 0
-	n, err := io.ReadFull(c.Conn, body)
+	n, err := c.readBody(body)
 	if err != nil {
 		return n, err
 	}
@@ -98,6 +101,41 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, err // io.ReadFull forgets the error of a full read
 	}
 	return n, nil
+}
+
+const (
+	// frameWithin bounds how long a request may take to come once its length is
+	// known.
+	frameWithin = 30 * time.Second
+	// eagerBytes is the longest request that kfake makes room for before it is
+	// there. Of longer ones we take room as they come: a length is only a claim.
+	eagerBytes = 64 << 10
+)
+
+// readBody reads a request whole, within frameWithin of its length.
+func (c *conn) readBody(body []byte) (int, error) {
+	n := copy(body, c.early)
+	c.early = nil
+	if n < len(body) {
+		m, err := io.ReadFull(c.Conn, body[n:])
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, c.SetReadDeadline(time.Time{})
+}
+
+// readEarly reads a long request before there is room for all of it.
+func (c *conn) readEarly(size int) error {
+	for len(c.early) < size {
+		have := len(c.early)
+		more := min(size-have, max(have, eagerBytes))
+		c.early = slices.Grow(c.early, more)[:have+more]
+		if _, err := io.ReadFull(c.Conn, c.early[have:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *conn) readSize(p []byte) (int, error) {
@@ -115,6 +153,14 @@ func (c *conn) readSize(p []byte) (int, error) {
 		return 0, errTooLong
 	default:
 		c.body = int(size)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(frameWithin)); err != nil {
+		return 0, err
+	}
+	if c.body > eagerBytes {
+		if err := c.readEarly(c.body); err != nil {
+			return 0, err
+		}
 	}
 	return n, nil
 }

@@ -2,8 +2,8 @@ package config
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"regexp"
@@ -16,6 +16,7 @@ import (
 func (l *loader) check() {
 	l.checkAddresses()
 	l.checkExposure()
+	l.checkAuth()
 	l.checkKafka()
 	l.checkTLS("kafka.tls", l.c.Kafka.TLS)
 	l.checkTLS("cassandra.tls", l.c.Cassandra.TLS)
@@ -72,11 +73,11 @@ func (l *loader) checkAddresses() {
 	}
 	if e := l.c.Tracing.Endpoint; e != "" {
 		if u, err := url.Parse(e); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			l.at("tracing.endpoint", "%q is no address: write such as http://127.0.0.1:4318", e)
+			l.at("tracing.endpoint", "%q is no address: write such as http://127.0.0.1:4318", Masked(e))
 		}
 	}
 	if u, err := url.Parse(l.c.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", l.c.URL)
+		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", Masked(l.c.URL))
 	}
 }
 
@@ -90,36 +91,44 @@ func (l *loader) checkAddress(key, address string) {
 	}
 }
 
-// checkExposure keeps what has no lock off the network.
-func (l *loader) checkExposure() {
-	auth := l.c.Auth
-	if !loopback(l.c.Listen) && auth.KeysFile == "" && auth.OIDC.Issuer == "" {
-		l.at("listen",
-			"%s can be reached from elsewhere and nobody would have to log in: set auth.keys_file or "+
-				"auth.oidc.issuer, or listen on 127.0.0.1", l.c.Listen)
+// checkAuth finds secrets that are none, and an issuer anybody on the way could
+// play.
+func (l *loader) checkAuth() {
+	for _, s := range l.c.Internal.Secrets() {
+		if len(s) < 16 {
+			l.at("internal.secret", "is shorter than 16 bytes (of two secrets, separated by a comma, each counts)")
+		}
 	}
-	if !loopback(l.c.Internal.Listen) && l.c.Internal.Secret == "" {
-		l.at("internal.secret",
-			"is unset, but internal.listen %s can be reached from elsewhere: give all instances the same secret",
-			l.c.Internal.Listen)
+	if n := len(l.c.Internal.Secrets()); n > 2 {
+		l.at("internal.secret", "has %d secrets: at most two, separated by a comma", n)
 	}
-	if s := l.c.Internal.Secret; s != "" && len(s) < 16 {
-		l.at("internal.secret", "is shorter than 16 bytes")
+	t := l.c.Internal.TLS
+	if (t.Cert == "") != (t.Key == "") {
+		l.at("internal.tls.cert", "and internal.tls.key belong together: set both or neither")
 	}
-	if auth.OIDC.Issuer != "" && auth.OIDC.Audience == "" {
+	if t.CA != "" && t.Cert == "" {
+		l.at("internal.tls.ca", "is set without internal.tls.cert and internal.tls.key")
+	}
+	if (l.c.HTTP.Cert == "") != (l.c.HTTP.Key == "") {
+		l.at("http.tls.cert", "and http.tls.key belong together: set both or neither")
+	}
+	o := l.c.Auth.OIDC
+	if o.Issuer == "" {
+		return
+	}
+	if o.Audience == "" {
 		l.at("auth.oidc.audience", "is unset: without it any token of the issuer would do")
 	}
-}
-
-// loopback says that an address is on this machine only; what cannot be
-// parsed is reported elsewhere.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "localhost" {
-		return true
+	u, err := url.Parse(o.Issuer)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		l.at("auth.oidc.issuer", "%q is no address: write such as https://id.example.com", Masked(o.Issuer))
+	case u.User != nil:
+		l.at("auth.oidc.issuer", "has a user in it: write scheme, host and path only")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		l.at("auth.oidc.issuer", "%s is plain http: whoever is on the way could hand out keys of their own, and make "+
+			"tokens. Use https; plain http is for an issuer on loopback", Masked(o.Issuer))
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 func (l *loader) checkKafka() {
@@ -255,22 +264,62 @@ func (l *loader) checkPostgres() {
 	}
 }
 
-// checkFiles finds paths that lead nowhere before somebody waits for them.
-func (l *loader) checkFiles() {
-	for _, key := range []string{
-		"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
-		"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "http.tls.cert", "http.tls.key",
-	} {
+// credentialFiles are the settings that name a file others must not write.
+var credentialFiles = []string{
+	"auth.keys_file", "kafka.tls.ca", "kafka.tls.cert", "kafka.tls.key",
+	"cassandra.tls.ca", "cassandra.tls.cert", "cassandra.tls.key", "http.tls.cert", "http.tls.key",
+	"internal.tls.ca", "internal.tls.cert", "internal.tls.key",
+}
+
+// CredentialFiles are the files in use that hold keys, certificates and secrets.
+func (c *Config) CredentialFiles() (paths []string) {
+	for _, key := range credentialFiles {
 		s, _ := find(key)
-		path := *s.into(l.c, "").(*string)
-		if path == "" {
-			continue
+		if path := *s.into(c, "").(*string); path != "" {
+			paths = append(paths, path)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			l.at(key, "cannot be read: %v", err)
-			continue
-		}
-		f.Close()
 	}
+	for _, key := range sortedKeys(c.secretFiles) {
+		paths = append(paths, c.secretFiles[key])
+	}
+	return paths
+}
+
+// checkFiles finds paths that lead nowhere before somebody waits for them, and
+// credentials that anybody on the machine may replace.
+func (l *loader) checkFiles() {
+	for _, key := range credentialFiles {
+		s, _ := find(key)
+		if path := *s.into(l.c, "").(*string); path != "" {
+			l.checkFile(key, path)
+		}
+	}
+	for _, key := range sortedKeys(l.c.secretFiles) {
+		l.checkFile(key, l.c.secretFiles[key])
+	}
+}
+
+func (l *loader) checkFile(key, path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		l.at(key, "cannot be read: %v", err)
+		return
+	}
+	defer f.Close()
+	if err := OthersMayWrite(f); err != nil {
+		l.at(key, "%v", err)
+	}
+}
+
+// OthersMayWrite is an error where anybody on the machine may change a file that
+// says whom to trust.
+func OthersMayWrite(f *os.File) error {
+	about, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if about.Mode().IsRegular() && about.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("anybody may write %s: chmod o-w %s", f.Name(), f.Name())
+	}
+	return nil
 }

@@ -20,6 +20,9 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -65,6 +68,7 @@ type Config struct {
 	Webhook   Webhook
 	Log       Log
 	Tracing   Tracing
+	Reload    Reload
 
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel
@@ -73,8 +77,9 @@ type Config struct {
 	// Warnings are what is strange but no reason to stop.
 	Warnings []string
 
-	dev     bool
-	sources map[string]Source
+	dev         bool
+	sources     map[string]Source
+	secretFiles map[string]string // path of the file a secret came from, by its key
 }
 
 // Kafka is how to reach the brokers, and where the embedded one listens.
@@ -105,9 +110,16 @@ type Admin struct{ Listen string }
 // Internal is how instances ask each other.
 type Internal struct {
 	Listen    string
-	Advertise string // "" means Listen with the host's own name
-	Secret    string
+	Advertise string      // "" means Listen with the host's own name
+	Secret    string      // or two, separated by a comma
+	TLS       InternalTLS // all empty means certificates made from the secret
 }
+
+// InternalTLS are the files of certificates for instances.
+type InternalTLS struct{ Cert, Key, CA string }
+
+// Secrets are those of the setting; the first signs, each is accepted.
+func (i Internal) Secrets() []string { return splitList(i.Secret) }
 
 // Auth is who may use the HTTP API; all empty means nobody beyond loopback.
 type Auth struct {
@@ -116,10 +128,14 @@ type Auth struct {
 	AuditRate float64 // attempts told a second
 }
 
+// On says that callers of the API have to log in.
+func (a Auth) On() bool { return a.KeysFile != "" || a.OIDC.Issuer != "" }
+
 // HTTP is the TLS side of listen.
 type HTTP struct {
-	Cert, Key    string // PEM files; empty speaks plain HTTP
-	TLSElsewhere bool   // a proxy in front ends TLS
+	Cert, Key    string   // PEM files; empty speaks plain HTTP
+	TLSElsewhere bool     // a proxy in front ends TLS
+	Hosts        []string // names by which callers may address us
 }
 
 // OIDC is an identity provider whose tokens we accept.
@@ -176,6 +192,9 @@ type Limits struct {
 	BatchBytes Size
 	MaxPending int // of a partition; 0 means no bound
 	MinPeriod  time.Duration
+
+	Calendars        int           // of a tenant's own
+	CalendarInterval time.Duration // between a tenant's changes of them
 }
 
 // Events is what the event log holds; Retention 0 means for ever.
@@ -218,6 +237,9 @@ type Tracing struct {
 	Ratio    float64
 }
 
+// Reload is how often files with credentials are looked at.
+type Reload struct{ Interval time.Duration }
+
 // Channel is the settings of one channel.
 type Channel struct {
 	Topic          string
@@ -236,6 +258,30 @@ type Tenant struct {
 	MaxPending    int
 	Channels      []string // empty means all
 	MinPeriod     time.Duration
+}
+
+// SecretFile is the file that a secret came from; "" for none.
+func (c *Config) SecretFile(key string) string { return c.secretFiles[key] }
+
+// ReadSecret is a secret as its file has it now; without a file, what it was.
+func (c *Config) ReadSecret(key, was string) (string, error) {
+	file := c.secretFiles[key]
+	if file == "" {
+		return was, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("%s_file: %w", key, err)
+	}
+	defer f.Close()
+	if err := OthersMayWrite(f); err != nil {
+		return "", fmt.Errorf("%s_file: %w", key, err)
+	}
+	content, err := io.ReadAll(f)
+	if err != nil {
+		return "", fmt.Errorf("%s_file: %w", key, err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
 // Channel is the settings of a channel, configured or not.

@@ -225,6 +225,40 @@ func TestProblems(t *testing.T) {
 		{"any host", "listen: :8080", []string{"auth.keys_file"}},
 		{"internal without secret", "internal: {listen: 10.0.0.1:7000}", []string{"internal.secret"}},
 		{"short secret", "internal: {secret: abc}", []string{"shorter than 16"}},
+		{
+			"one short secret of two", "internal: {secret: \"abcdefghijklmnopqrstuvwxyz,abc\"}",
+			[]string{"shorter than 16"},
+		},
+		{
+			"three secrets", "internal: {secret: \"0123456789abcdef,0123456789abcdef,0123456789abcdef\"}",
+			[]string{"at most two"},
+		},
+		{
+			"in the clear", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
+			[]string{"listen", "http.tls.cert", "http.tls_elsewhere"},
+		},
+		{
+			"Kafka without a log-in", "kafka: {listen: 0.0.0.0:9092}",
+			[]string{"kafka.listen", "no log-in", "SSH tunnel", "HTTP API"},
+		},
+		{"Kafka without a log-in, any host", "kafka: {listen: \":9092\"}", []string{"no log-in"}},
+		{"Kafka without a log-in, by name", "kafka: {listen: host.example:9092}", []string{"no log-in"}},
+		{"Kafka without a log-in, v6", "kafka: {listen: \"[::]:9092\"}", []string{"no log-in"}},
+		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"belong together"}},
+		{"an authority alone", "internal: {tls: {ca: " + missing + "}}", []string{"internal.tls.ca", "without"}},
+		{
+			"half a certificate of listen", "http: {tls: {cert: " + missing + "}}",
+			[]string{"http.tls.key belong together"},
+		},
+		{
+			"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}",
+			[]string{"plain http", "https"},
+		},
+		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is no address"}},
+		{
+			"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}",
+			[]string{"has a user"},
+		},
 		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
@@ -319,6 +353,51 @@ func TestSecretsAreMasked(t *testing.T) {
 	_, err = Load(Options{Env: []string{"WATERCLOCK_INTERNAL_SECRET=hunter2"}})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want a problem without the secret", err)
+	}
+}
+
+// An address that is no secret as such may have one in it.
+func TestAddressesAreMasked(t *testing.T) {
+	for _, env := range [][]string{
+		{"WATERCLOCK_TRACING_ENDPOINT=http://ada:hunter2@collector.example:4318/v1/traces?key=hunter2"},
+		{"WATERCLOCK_TRACING_ENDPOINT=http://ada:hunt/hunter2@collector.example:4318"},
+		{"WATERCLOCK_URL=http://ada:hunter2@collector.example:8080"},
+		{"WATERCLOCK_TRACING_ENDPOINT=ftp://ada:hunter2@collector.example"},
+		{"WATERCLOCK_URL=ftp://ada:hunter2@collector.example?token=hunter2"},
+		{"WATERCLOCK_AUTH_OIDC_ISSUER=ftp://ada:hunter2@collector.example", "WATERCLOCK_AUTH_OIDC_AUDIENCE=a"},
+	} {
+		c, err := Load(Options{Env: env})
+		shown := fmt.Sprint(err, c.Values())
+		if strings.Contains(shown, "hunter2") || !strings.Contains(shown, "collector.example") {
+			t.Errorf("%s shows %s", env, shown)
+		}
+	}
+	const plain = "http://127.0.0.1:4318/v1"
+	if got := Masked(plain); got != plain {
+		t.Errorf("%s for an address without a secret", got)
+	}
+}
+
+// Credentials that anybody on the machine can replace are refused, wherever they
+// are named.
+func TestFilesOthersMayWrite(t *testing.T) {
+	open := write(t, "open", "acme 0123456789012345678901234567890123456789\n")
+	for _, mode := range []os.FileMode{0o602, 0o646, 0o666, 0o600, 0o640, 0o664} {
+		if err := os.Chmod(open, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, yaml := range []string{"auth: {keys_file: " + open + "}", "internal: {secret_file: " + open + "}"} {
+			_, err := Load(Options{File: write(t, "w.yaml", yaml)})
+			if refused := err != nil && strings.Contains(err.Error(), "chmod o-w "+open); refused != (mode&2 != 0) {
+				t.Errorf("mode %o, %s: %v", mode, yaml, err)
+			}
+		}
+	}
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_AUTH_KEYS_FILE=" + open, "WATERCLOCK_INTERNAL_SECRET_FILE=" + open,
+	}})
+	if got := c.CredentialFiles(); err != nil || len(got) != 2 {
+		t.Errorf("files %v, error %v", got, err)
 	}
 }
 

@@ -36,7 +36,7 @@ func (s Source) String() string {
 // Load reads all sources and checks what came out. The Config is usable only
 // if the error is nil; the error is a Problems.
 func Load(o Options) (*Config, error) {
-	l := &loader{c: &Config{dev: o.Dev, sources: map[string]Source{}}}
+	l := &loader{c: &Config{dev: o.Dev, sources: map[string]Source{}, secretFiles: map[string]string{}}}
 	fromFile := l.readFile(o.File)
 	fromEnv := l.readEnv(o.Env, fromFile)
 	fromFlags := l.readFlags(o.Flags, o.Set)
@@ -232,6 +232,7 @@ func (l *loader) take(out layer, key, text string, from Source) {
 		l.problem(key, from, "cannot be read: %v", err)
 		return
 	}
+	l.c.secretFiles[base] = text
 	l.add(out, base, given{strings.TrimRight(string(content), "\r\n"), from})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -62,10 +63,27 @@ func (c *Config) namesOf(s *Setting) []string {
 func (c *Config) shown(s *Setting, name string) string {
 	text := s.text(c, name)
 	if !s.Secret || text == "" {
-		return text
+		return Masked(text)
 	}
 	if u, err := url.Parse(text); err == nil && u.Host != "" { // of an address the host may be seen
 		return u.Scheme + "://" + masked + "@" + u.Host + u.Path
 	}
 	return masked
+}
+
+// users and parameters are where an address may hold what is not for all to
+// see. A password with a '/' that should have been escaped is one too.
+var (
+	users      = regexp.MustCompile(`://[^,\s]*@`)
+	parameters = regexp.MustCompile(`(://[^?,\s]*)\?[^,\s]*`)
+)
+
+// Masked is a text in which addresses show neither users nor passwords, nor
+// parameters.
+func Masked(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	text = users.ReplaceAllString(text, "://"+masked+"@")
+	return parameters.ReplaceAllString(text, "$1?"+masked)
 }

@@ -51,18 +51,18 @@ var sections = []section{
 		{
 			Key: "listen", Default: "127.0.0.1:8080",
 			into: func(c *Config, _ string) any { return &c.Listen },
-			Doc:  "Address of the HTTP API and console. Beyond loopback it needs `auth`.",
+			Doc:  "Address of the HTTP API and console. Beyond loopback it needs `auth` and TLS.",
 		},
 		{
 			Key: "kafka.listen", Default: "127.0.0.1:9092",
 			into: func(c *Config, _ string) any { return &c.Kafka.Listen },
-			Doc:  "Address of the embedded broker, `waterclock dev` only.",
+			Doc:  "Address of the embedded broker, `waterclock dev` only. It has no log-in, so it must be on loopback.",
 		},
 		{
 			Key:  "admin.listen",
 			into: func(c *Config, _ string) any { return &c.Admin.Listen },
-			Doc: "Address of `/healthz`, `/readyz` and `/metrics` beyond loopback. It has no log-in: keep it " +
-				"inside your network.",
+			Doc: "Address of `/healthz`, `/readyz` and `/metrics` beyond loopback, and wherever `auth` is on. It has " +
+				"no log-in: keep it inside your network.",
 		},
 		{
 			Key: "internal.listen", Default: "127.0.0.1:0",
@@ -79,8 +79,28 @@ var sections = []section{
 		{
 			Key: "internal.secret", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Internal.Secret },
-			Doc: "Secret of at least 16 bytes, the same for all instances. It authenticates their requests to " +
-				"each other. On loopback it may be unset; then it is derived from the id of topic `state`.",
+			Doc: "Secret of at least 16 bytes, better 32 random ones, the same for all instances. It authenticates " +
+				"their requests to each other and the answers, and certificates for TLS between them are made from " +
+				"it. Two, separated by a comma, while it is changed: the first is used, both are accepted. On " +
+				"loopback it may be unset; then it is derived from the id of topic `state`.",
+		},
+		{
+			Key:  "internal.tls.cert",
+			into: func(c *Config, _ string) any { return &c.Internal.TLS.Cert },
+			Doc: "PEM file of the certificate chain that `internal.listen` serves, for the host of " +
+				"`internal.advertise`. Unset means a certificate made from `internal.secret`. All instances do the " +
+				"same.",
+		},
+		{
+			Key:  "internal.tls.key",
+			into: func(c *Config, _ string) any { return &c.Internal.TLS.Key },
+			Doc:  "PEM file of its private key.",
+		},
+		{
+			Key:  "internal.tls.ca",
+			into: func(c *Config, _ string) any { return &c.Internal.TLS.CA },
+			Doc: "PEM file of the certificate authorities whose certificates other instances must have. Unset " +
+				"beside `internal.tls.cert` means the system's.",
 		},
 		{
 			Key:  "auth.keys_file",
@@ -90,7 +110,7 @@ var sections = []section{
 		{
 			Key:  "auth.oidc.issuer",
 			into: func(c *Config, _ string) any { return &c.Auth.OIDC.Issuer },
-			Doc:  "OpenID Connect issuer whose tokens are accepted.",
+			Doc:  "OpenID Connect issuer whose tokens are accepted: an https URL, http on loopback only.",
 		},
 		{
 			Key:  "auth.oidc.audience",
@@ -106,7 +126,7 @@ var sections = []section{
 			Key: "auth.oidc.role_claim", Default: "roles",
 			into: func(c *Config, _ string) any { return &c.Auth.OIDC.RoleClaim },
 			Doc: "Claim of a token with its roles (`reader`, `writer`, `operator`), a text or a list. The highest " +
-				"counts. A token without the claim has the role `writer`. A token with the claim and none of these " +
+				"counts. A token without the claim has the role `reader`. A token with the claim and none of these " +
 				"roles is refused.",
 		},
 		{
@@ -135,6 +155,20 @@ var sections = []section{
 			Key: "http.tls_elsewhere", Default: "false",
 			into: func(c *Config, _ string) any { return &c.HTTP.TLSElsewhere },
 			Doc:  "Set it to true if a proxy in front of `listen` ends TLS. It allows plain HTTP beyond loopback.",
+		},
+		{
+			Key:  "http.hosts",
+			into: func(c *Config, _ string) any { return &c.HTTP.Hosts },
+			Doc: "Names by which callers may address `listen` and `admin.listen`, comma-separated, without port; " +
+				"`*.example.com` is any name of one label before it. Always allowed: `localhost`, addresses, this " +
+				"machine's own name, the names in `http.tls.cert`. A request for any other name is refused with 403, " +
+				"so that no web page reaches us by a name of its own.",
+		},
+		{
+			Key: "reload.interval", Default: "10s", Min: "1s", Max: "1h",
+			into: func(c *Config, _ string) any { return &c.Reload.Interval },
+			Doc: "How often the process looks whether files of keys, certificates or secrets have changed. It takes " +
+				"what is new without closing a connection, and with `serve` on SIGHUP too.",
 		},
 	}},
 	{"Connection to Kafka", "", []Setting{
@@ -308,6 +342,18 @@ var sections = []section{
 			Key: "limits.min_period", Default: "1m", Min: "1s", Max: "1d",
 			into: func(c *Config, _ string) any { return &c.Limits.MinPeriod },
 			Doc:  "Shortest period of a recurrence.",
+		},
+		{
+			Key: "limits.calendars", Default: "20", Min: "1", Max: "1000",
+			into: func(c *Config, _ string) any { return &c.Limits.Calendars },
+			Doc: "Most calendars of its own that a tenant may have over HTTP. One more is refused with " +
+				"`quota_exceeded`, 429.",
+		},
+		{
+			Key: "limits.calendar_interval", Default: "5s", Min: "1ms", Max: "1h",
+			into: func(c *Config, _ string) any { return &c.Limits.CalendarInterval },
+			Doc: "Least time between two changes of a tenant's own calendars, at one instance. For each change the " +
+				"engine looks at all triggers.",
 		},
 		{
 			Key: "store.cache", Default: "auto", Word: "auto", Min: "32MiB", Max: "1TiB",

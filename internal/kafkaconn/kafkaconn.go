@@ -8,12 +8,15 @@
 package kafkaconn
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -48,13 +51,13 @@ func Options(c *config.Config, clientID string, log *slog.Logger) ([]kgo.Opt, er
 		opts = append(opts, kgo.WithLogger(kslog.New(log)))
 	}
 	if c.Kafka.TLS.Enabled {
-		t, err := TLS("kafka.tls", c.Kafka.TLS)
+		d, err := newTLSDialer(c.Kafka.TLS)
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(t))
+		opts = append(opts, kgo.Dialer(d.dial))
 	}
-	if m := mechanism(c.Kafka.SASL); m != nil {
+	if m := mechanism(c); m != nil {
 		opts = append(opts, kgo.SASL(m))
 	}
 	return opts, nil
@@ -81,6 +84,28 @@ func sharedBound(batch int) (*decompress.Shared, error) {
 	return bounds.by[batch], nil
 }
 
+// tlsDialer reads certificates anew for each connection, so that they can be
+// renewed while a process runs. What cannot be read leaves the last in force.
+type tlsDialer struct {
+	from config.TLS
+	last atomic.Pointer[tls.Config]
+}
+
+func newTLSDialer(from config.TLS) (*tlsDialer, error) {
+	d := &tlsDialer{from: from}
+	t, err := TLS("kafka.tls", from)
+	d.last.Store(t)
+	return d, err
+}
+
+func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if t, err := TLS("kafka.tls", d.from); err == nil {
+		d.last.Store(t)
+	}
+	to := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: d.last.Load()}
+	return to.DialContext(ctx, network, address)
+}
+
 // TLS reads the files of a TLS client. prefix is the settings' common part,
 // for messages. TLS 1.2 is the least accepted.
 func TLS(prefix string, t config.TLS) (*tls.Config, error) {
@@ -105,15 +130,28 @@ func TLS(prefix string, t config.TLS) (*tls.Config, error) {
 	return out, nil
 }
 
-// mechanism is how to log in, or nil; config has checked the name.
-func mechanism(s config.SASL) sasl.Mechanism {
+// mechanism is how to log in, or nil; config has checked the name. The password
+// is read anew for each connection.
+func mechanism(c *config.Config) sasl.Mechanism {
+	s := c.Kafka.SASL
+	var last atomic.Value
+	last.Store(s.Password)
+	password := func() string {
+		if now, err := c.ReadSecret("kafka.sasl.password", s.Password); err == nil && now != "" {
+			last.Store(now)
+		}
+		return last.Load().(string)
+	}
+	scrams := func(context.Context) (scram.Auth, error) { return scram.Auth{User: s.User, Pass: password()}, nil }
 	switch s.Mechanism {
 	case "PLAIN":
-		return plain.Auth{User: s.User, Pass: s.Password}.AsMechanism()
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			return plain.Auth{User: s.User, Pass: password()}, nil
+		})
 	case "SCRAM-SHA-256":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha256Mechanism()
+		return scram.Sha256(scrams)
 	case "SCRAM-SHA-512":
-		return scram.Auth{User: s.User, Pass: s.Password}.AsSha512Mechanism()
+		return scram.Sha512(scrams)
 	}
 	return nil
 }

@@ -148,6 +148,83 @@ func TestLoginToAPlainPort(t *testing.T) {
 	wantError(t, connect(t, c), "unset kafka.sasl.mechanism")
 }
 
+// A password and certificates that change in their files count from the next
+// connection on, of clients that are there; what cannot be read does not.
+func TestCredentialsAreReadAnew(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("wrong\n")
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		write("wrong\n")
+		brokers := broker(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "ada", "right"))
+		c, err := config.Load(config.Options{Env: []string{
+			"WATERCLOCK_KAFKA_SASL_PASSWORD_FILE=" + file, "WATERCLOCK_KAFKA_SASL_USER=ada",
+			"WATERCLOCK_KAFKA_SASL_MECHANISM=" + mechanism, "WATERCLOCK_BROKERS=" + strings.Join(brokers, ","),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := Options(c, "test", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		login := func() error {
+			cl, err := Connect(t.Context(), c, 3*time.Second, opts...)
+			if err == nil {
+				cl.Close()
+			}
+			return err
+		}
+		wantError(t, login(), `refuse user "ada"`)
+		write("right\n")
+		wantError(t, login(), "")
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, login(), "")
+	}
+
+	old, ca := newAuthority(t), newAuthority(t)
+	brokers := broker(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{ca.issue(t, "broker")}}))
+	trusted := filepath.Join(t.TempDir(), "ca")
+	copyTo := func(from string) {
+		b, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(trusted, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyTo(old.file)
+	c := &config.Config{Brokers: brokers}
+	c.Kafka.TLS = config.TLS{Enabled: true, CA: trusted}
+	opts, err := Options(c, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct{ from, want string }{{"", "kafka.tls.ca"}, {ca.file, ""}, {"-", ""}} {
+		switch row.from {
+		case "":
+		case "-":
+			if err := os.Remove(trusted); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			copyTo(row.from)
+		}
+		cl, err := Connect(t.Context(), c, 3*time.Second, opts...)
+		if err == nil {
+			cl.Close()
+		}
+		wantError(t, err, row.want)
+	}
+}
+
 // What a broker says in so many words, which the embedded one does not.
 func TestExplain(t *testing.T) {
 	c := &config.Config{Brokers: []string{"b:9092"}}

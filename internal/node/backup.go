@@ -71,7 +71,7 @@ func (n *node) startControl(life *roles, b *broker.Broker) {
 	mux.HandleFunc("POST "+backupPath, bs.serve)
 	life.start("control", func(ctx context.Context) error {
 		defer release()
-		return serveHTTP(ctx, ln, mux)
+		return serveHTTP(ctx, ln, mux, n.log)
 	})
 }
 

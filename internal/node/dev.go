@@ -38,12 +38,12 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	defer dir.close()
-	ln, err := listenHTTP(c)
+	ln, err := listen(c, "listen", c.Listen)
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
-	probe, err := listen("kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
+	probe, err := listen(c, "kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("engine", n.engine.Run)
 	n.startInternal(life)
 	n.startControl(life, b)
+	n.startReloads(life, false)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })
 	if err := n.awaitReady(ctx, life, hooks.Restoring); err != nil {
 		return err

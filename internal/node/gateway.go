@@ -3,7 +3,6 @@ package node
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/tls"
 	"fmt"
 	"maps"
 	"os"
@@ -23,7 +22,7 @@ func (n *node) openGateway() (err error) {
 	c := n.cfg
 	o := gateway.Options{
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
-		Address: n.internalAddress, PeerSecret: n.peerSecret,
+		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known,
 		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
@@ -32,6 +31,7 @@ func (n *node) openGateway() (err error) {
 		},
 		Metrics: n.metricsHandler(), Ready: n.readiness, Notes: n.notes, Overloaded: n.overloaded, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
+		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}
 	if n.engine != nil {
@@ -48,33 +48,15 @@ func (n *node) openGateway() (err error) {
 	}); err != nil {
 		return err
 	}
-	if o.TLS, err = serverTLS(c.HTTP); err != nil {
-		return err
-	}
-	o.TLSElsewhere = c.HTTP.TLSElsewhere
+	o.TLS, o.TLSElsewhere, o.OwnHost = n.cert.server(), c.HTTP.TLSElsewhere, n.ownHost
 	n.gateway, err = gateway.New(o)
 	return err
 }
 
-// serverTLS is what listen serves; nil is plain HTTP.
-func serverTLS(h config.HTTP) (*tls.Config, error) {
-	if h.Cert == "" && h.Key == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(h.Cert, h.Key)
-	if err != nil {
-		return nil, fmt.Errorf("http.tls: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
-}
-
-// secretFor is what instances sign their requests to each other with: the
-// setting, or on loopback, where the setting may be left out, a key derived
-// from the id that Kafka gave topic state, which only its readers know.
-func (n *node) secretFor(stateID [16]byte) []byte {
-	if s := n.cfg.Internal.Secret; s != "" {
-		return []byte(s)
-	}
+// derivedSecret is what instances sign with on loopback, where the setting may be
+// left out: a key derived from the id that Kafka gave topic state, which only its
+// readers know.
+func derivedSecret(stateID [16]byte) []byte {
 	mac := hmac.New(sha256.New, stateID[:])
 	mac.Write([]byte("waterclock internal"))
 	return mac.Sum(nil)
@@ -89,6 +71,7 @@ func (n *node) authenticator() (auth.Authenticator, error) {
 		if err != nil {
 			return nil, err
 		}
+		n.keys = keys
 		list = append(list, keys)
 	}
 	if o := n.cfg.Auth.OIDC; o.Issuer != "" {
@@ -113,6 +96,9 @@ func (n *node) readKeys(file string) (*auth.Keys, error) {
 		return nil, fmt.Errorf("auth.keys_file: %w", err)
 	}
 	defer f.Close()
+	if err := config.OthersMayWrite(f); err != nil {
+		return nil, fmt.Errorf("auth.keys_file: %w", err)
+	}
 	keys, err := auth.ReadKeys(f)
 	if err != nil {
 		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
@@ -121,6 +107,15 @@ func (n *node) readKeys(file string) (*auth.Keys, error) {
 		n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
 	}
 	return keys, nil
+}
+
+// loadKeys reads the file again.
+func (n *node) loadKeys() error {
+	keys, err := n.readKeys(n.cfg.Auth.KeysFile)
+	if err == nil {
+		n.keys.Replace(keys)
+	}
+	return err
 }
 
 // admit refuses what only settings know, for callers over HTTP.

@@ -14,33 +14,51 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// An API in the clear beyond loopback is refused, and the words name the
-// settings that help.
+// What would be open to all is refused where it is opened, whatever led there, and
+// the words name the settings that help.
 func TestMayListen(t *testing.T) {
 	open, home := &net.TCPAddr{IP: net.IPv6zero, Port: 8080}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
+	host := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 8080}
+	keys := config.Auth{KeysFile: "k"}
 	for _, row := range []struct {
-		name string
-		at   net.Addr
-		c    config.Config
-		ok   bool
+		name, setting string
+		at            net.Addr
+		c             config.Config
+		wants         []string // in the refusal; nil: none
 	}{
-		{"loopback", home, config.Config{Roles: []string{"api"}}, true},
-		{"open", open, config.Config{Roles: []string{"api"}}, false},
-		{"no API", open, config.Config{Roles: []string{"engine"}}, true},
-		{"TLS", open, config.Config{Roles: []string{"api"}, HTTP: config.HTTP{Cert: "c", Key: "k"}}, true},
-		{"a proxy", open, config.Config{Roles: []string{"api"}, HTTP: config.HTTP{TLSElsewhere: true}}, true},
+		{"loopback", "listen", home, config.Config{Roles: []string{"api"}}, nil},
+		{"loopback, v6", "listen", &net.TCPAddr{IP: net.IPv6loopback}, config.Config{Roles: []string{"api"}}, nil},
+		{"nobody logs in", "listen", open, config.Config{Roles: []string{"api"}}, []string{"auth.keys_file"}},
+		{
+			"in the clear", "listen", open,
+			config.Config{Roles: []string{"api"}, Auth: keys},
+			[]string{"http.tls.cert", "http.tls_elsewhere"},
+		},
+		{"no API", "listen", open, config.Config{Roles: []string{"engine"}, Auth: keys}, nil},
+		{"TLS", "listen", open, config.Config{
+			Roles: []string{"api"}, Auth: keys, HTTP: config.HTTP{Cert: "c", Key: "k"},
+		}, nil},
+		{"a proxy", "listen", open, config.Config{
+			Roles: []string{"api"}, Auth: keys, HTTP: config.HTTP{TLSElsewhere: true},
+		}, nil},
+		{"Kafka", "kafka.listen", home, config.Config{}, nil},
+		{"Kafka, open", "kafka.listen", open, config.Config{Auth: keys}, []string{"kafka.listen", "SSH tunnel"}},
+		{"Kafka, one host", "kafka.listen", host, config.Config{Auth: keys}, []string{"no log-in"}},
+		{"instances", "internal.listen", home, config.Config{}, nil},
+		{"instances, open", "internal.listen", host, config.Config{}, []string{"internal.secret"}},
+		{"instances, a secret", "internal.listen", host, config.Config{Internal: config.Internal{Secret: "x"}}, nil},
+		{"probes", "admin.listen", host, config.Config{}, nil},
+		{"a listener without a rule", "x.listen", host, config.Config{}, []string{"x.listen"}},
 	} {
-		err := mayListen(&row.c, row.at)
-		if (err == nil) != row.ok {
-			t.Errorf("%s: %v", row.name, err)
-		}
-		if err == nil {
-			continue
-		}
+		err := mayListen(&row.c, row.setting, row.at)
 		var setting *SettingError
-		if !errors.As(err, &setting) || !strings.Contains(setting.Msg, "http.tls.cert") ||
-			!strings.Contains(setting.Msg, "http.tls_elsewhere") {
+		if (err == nil) != (row.wants == nil) || err != nil && !errors.As(err, &setting) {
 			t.Errorf("%s: %v", row.name, err)
+		}
+		for _, want := range row.wants {
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v lacks %s", row.name, err, want)
+			}
 		}
 	}
 }

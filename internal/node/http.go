@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,36 +17,26 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// listenHTTP opens the listener of the API, unless the API would be in the
-// clear beyond loopback.
-func listenHTTP(c *config.Config) (net.Listener, error) {
-	ln, err := listen("listen", c.Listen)
+// listen opens a listener, unless it may not be there (config.Exposure), and says
+// what to do when the port is taken.
+func listen(c *config.Config, setting, address string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("cannot listen on %s: %w. Stop what listens there, or choose another address with --%s",
+			address, err, config.FlagName(setting))
 	}
-	if err := mayListen(c, ln.Addr()); err != nil {
+	if err := mayListen(c, setting, ln.Addr()); err != nil {
 		ln.Close()
 		return nil, err
 	}
 	return ln, nil
 }
 
-// listen opens a listener, and says what to do when the port is taken.
-func listen(setting, address string) (net.Listener, error) {
-	ln, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w. Stop what listens there, or choose another address with --%s",
-			address, err, config.FlagName(setting))
-	}
-	return ln, nil
-}
-
-func mayListen(c *config.Config, at net.Addr) error {
-	if !c.HasRole("api") {
-		return nil
-	}
-	if err := gateway.InTheClear(at, c.HTTP.Cert != "" || c.HTTP.TLSElsewhere); err != nil {
-		return &SettingError{err.Error()}
+// mayListen asks about what was opened: a name in the settings may have led
+// elsewhere.
+func mayListen(c *config.Config, setting string, at net.Addr) error {
+	if key, problem := c.Exposure(setting, at.String()); key != "" {
+		return &SettingError{key + ": " + problem}
 	}
 	return nil
 }
@@ -74,8 +65,8 @@ func advertised(address string) string {
 }
 
 // serveHTTP answers on ln until ctx ends.
-func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+	s := gateway.NewHTTPServer(h, log)
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -95,12 +86,23 @@ func (n *node) startAdmin(life *roles) error {
 	if n.cfg.Admin.Listen == "" {
 		return nil
 	}
-	ln, err := listen("admin.listen", n.cfg.Admin.Listen)
+	ln, err := listen(n.cfg, "admin.listen", n.cfg.Admin.Listen)
 	if err != nil {
 		return err
 	}
-	life.start("admin", func(ctx context.Context) error { return serveHTTP(ctx, ln, n.adminHandler()) })
+	life.start("admin", func(ctx context.Context) error { return serveHTTP(ctx, ln, n.adminHandler(), n.log) })
 	return nil
+}
+
+// doorHandler is what a process without the role api answers on listen: probes
+// and metrics, where nobody but this machine can ask.
+func (n *node) doorHandler(at net.Addr) http.Handler {
+	if key, _ := (&config.Config{}).Exposure("listen", at.String()); key == "" && !n.cfg.Auth.On() {
+		return n.adminHandler()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "this process has not the role api; probes and metrics are on admin.listen", http.StatusNotFound)
+	})
 }
 
 // adminHandler is what every process answers, whatever its roles.
@@ -115,7 +117,14 @@ func (n *node) adminHandler() http.Handler {
 		fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.notes()...), "\n"))
 	})
 	mux.Handle("GET /metrics", n.metricsHandler())
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !gateway.OwnHost(r.Host, n.ownHost) {
+			http.Error(w, "this request was for another host: name it in http.hosts if it is this one's",
+				http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (n *node) metricsHandler() http.Handler {
@@ -134,7 +143,7 @@ func (n *node) readiness() error {
 // openInternal listens where other instances ask about our partitions. It
 // comes before the engine, which publishes the address.
 func (n *node) openInternal() (err error) {
-	if n.internal, err = listen("internal.listen", n.cfg.Internal.Listen); err != nil {
+	if n.internal, err = listen(n.cfg, "internal.listen", n.cfg.Internal.Listen); err != nil {
 		return err
 	}
 	n.internalAddress = n.cfg.Internal.Advertise
@@ -147,6 +156,7 @@ func (n *node) openInternal() (err error) {
 // startInternal answers other instances about our partitions.
 func (n *node) startInternal(life *roles) {
 	if h := n.gateway.InternalHandler(); h != nil {
-		life.start("internal", func(ctx context.Context) error { return serveHTTP(ctx, n.internal, h) })
+		ln := n.internalListener()
+		life.start("internal", func(ctx context.Context) error { return serveHTTP(ctx, ln, h, n.log) })
 	}
 }

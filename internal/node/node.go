@@ -12,6 +12,7 @@
 //	http.go             listeners, probes, metrics, requests of other instances
 //	settings.go         settings as package pipeline wants them
 //	life.go             starting roles and ending them
+//	reload.go           keys, certificates and secrets that change while we run
 //	datadir.go          the data directory, and the identity that it keeps
 //	backup.go           a copy of it, while dev runs or not
 //	failpoints.go       faults for tests, only with -tags failpoints
@@ -40,6 +41,8 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
@@ -85,7 +88,10 @@ type node struct {
 
 	internal        net.Listener
 	internalAddress string // where other instances ask ours
-	peerSecret      []byte
+	peers           *peer.Credentials
+	peerFallback    []byte     // the secret without a setting
+	keys            *auth.Keys // nil: no auth.keys_file
+	cert            *certificate
 	timetable       *trigger.Timetable
 	gateway         *gateway.Server
 	tracing         *tracing.Tracer // nil: off
@@ -112,6 +118,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	n.timetable = &trigger.Timetable{
 		Zones:     calendar.Embedded(),
 		MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod },
+	}
+	if err := n.openCert(); err != nil {
+		return nil, err
 	}
 	var err error
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
@@ -163,6 +172,5 @@ func (n *node) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("metadata of %s: %w", n.names.State(), err)
 	}
-	n.peerSecret = n.secretFor(details[n.names.State()].ID)
-	return nil
+	return n.openPeers(derivedSecret(details[n.names.State()].ID))
 }

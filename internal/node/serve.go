@@ -18,7 +18,7 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer n.closing(n.closeTracing)()
-	ln, err := listenHTTP(o.Config)
+	ln, err := listen(o.Config, "listen", o.Config.Listen)
 	if err != nil {
 		return err
 	}
@@ -62,6 +62,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		life.start("engine", n.engine.Run)
 	}
 	n.startInternal(life)
+	n.startReloads(life, true)
 	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
 	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)
 	return life.wait(ctx)
@@ -72,5 +73,5 @@ func (n *node) serveDoor(ctx context.Context, ln net.Listener) error {
 	if n.cfg.HasRole("api") {
 		return n.gateway.Serve(ctx, ln)
 	}
-	return serveHTTP(ctx, ln, n.adminHandler())
+	return serveHTTP(ctx, ln, n.doorHandler(ln.Addr()), n.log)
 }

@@ -386,7 +386,7 @@ func contractViews(w *world) []contractRow {
 				wants:  []string{"code=invalid", "field=dates"},
 			},
 			{
-				name: "a writer's key", path: "/v1/calendars/holidays", body: `{"dates":[]}`, headers: as("blue"),
+				name: "a writer's key", path: "/v1/calendars/holidays?scope=cluster", body: `{"dates":[]}`, headers: as("blue"),
 				status: 403,
 			},
 		}},
@@ -397,7 +397,7 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"DELETE /v1/calendars/{name}", []contractCall{
 			{name: "none", path: "/v1/calendars/none", status: 404, wants: []string{"code=not_found"}},
-			{name: "a writer's key", path: "/v1/calendars/holidays", headers: as("blue"), status: 403},
+			{name: "a writer's key", path: "/v1/calendars/holidays?scope=cluster", headers: as("blue"), status: 403},
 			{
 				name: "deleted", path: "/v1/calendars/holidays", status: 200, wants: []string{"name=holidays"},
 			},
@@ -469,7 +469,12 @@ func contractViews(w *world) []contractRow {
 			{name: "by its short name", path: "/schemas/command", status: 200},
 			{name: "none", path: "/schemas/none", status: 404},
 		}},
-		get("/openapi.json"), get("/asyncapi.json"), get("/docs"), get("/healthz"), get("/readyz"),
-		{"GET /metrics", []contractCall{{name: "beside auth they are on admin.listen", path: "/metrics", status: 404}}},
+		get("/openapi.json"), get("/asyncapi.json"), get("/docs"),
+		adminOnly("/healthz"), adminOnly("/readyz"), adminOnly("/metrics"),
 	}
+}
+
+// adminOnly is what beside auth is on admin.listen.
+func adminOnly(path string) contractRow {
+	return contractRow{"GET " + path, []contractCall{{name: "beside auth on admin.listen", path: path, status: 404}}}
 }

@@ -37,8 +37,10 @@ type process struct {
 	env  []string // besides ours
 	http string
 	log  string
-	cmd  *exec.Cmd
-	done chan struct{}
+
+	admin string // where /readyz is, also beside auth
+	cmd   *exec.Cmd
+	done  chan struct{}
 
 	leaving bool // it was asked to end
 }
@@ -56,8 +58,10 @@ func start(t *testing.T, name string, args ...string) *process {
 // startAs is start of another binary, or with more in its environment.
 func startAs(t *testing.T, name, file string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, file: file, env: env, http: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log")}
-	p.args = append(args, "--listen", p.http)
+	p := &process{
+		t: t, file: file, env: env, http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log"),
+	}
+	p.args = append(args, "--listen", p.http, "--admin-listen", p.admin)
 	p.launch()
 	t.Cleanup(func() {
 		p.signal(syscall.SIGCONT)
@@ -148,7 +152,7 @@ func (p *process) ready(within time.Duration) {
 			p.t.Fatalf("the process ended:\n%s", tail(string(b), 3000))
 		default:
 		}
-		if resp, err := http.Get("http://" + p.http + "/readyz"); err == nil {
+		if resp, err := http.Get("http://" + p.admin + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return

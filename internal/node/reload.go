@@ -1,0 +1,247 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+// Keys, certificates and secrets change while a process runs: they expire, or
+// somebody leaves. What is new counts for the next request or connection; none
+// that is open is closed. What cannot be read leaves the old in force, and the log
+// says so. Clients of Kafka read theirs anew with each connection (kafkaconn).
+
+// subject is something that is read from files.
+type subject struct {
+	name  string
+	files []string
+	load  func() error
+}
+
+// reloads takes what is new in files.
+type reloads struct {
+	log      *slog.Logger
+	subjects []subject
+	seen     []([sha256.Size]byte) // of each subject's files, when they were last looked at
+}
+
+func newReloads(log *slog.Logger, subjects ...subject) *reloads {
+	r := &reloads{log: log}
+	for _, s := range subjects {
+		if len(s.files) > 0 {
+			r.subjects = append(r.subjects, s)
+			r.seen = append(r.seen, contentOf(s.files))
+		}
+	}
+	return r
+}
+
+// contentOf is a hash of what stands in files. Times would not do: two changes
+// may be within one tick of the file system's clock.
+func contentOf(files []string) (sum [sha256.Size]byte) {
+	all := sha256.New()
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		fmt.Fprintf(all, "%d %v ", len(b), err != nil)
+		all.Write(b)
+	}
+	return [sha256.Size]byte(all.Sum(nil))
+}
+
+// check loads the subjects that have changed, or all.
+func (r *reloads) check(all bool) {
+	for i, s := range r.subjects {
+		now := contentOf(s.files)
+		if !all && now == r.seen[i] {
+			continue
+		}
+		r.seen[i] = now
+		if err := s.load(); err != nil {
+			r.log.Error("what is new in a file cannot be used, so the old stays in force: put it right",
+				"what", s.name, "error", err)
+			continue
+		}
+		r.log.Info("credentials were read again", "what", s.name)
+	}
+}
+
+// run looks every so often, and at once when told to.
+func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.check(false)
+		case <-hangup:
+			r.check(true)
+		}
+	}
+}
+
+// startReloads begins to watch. A terminal that is closed sends SIGHUP too, so
+// `dev` leaves it alone.
+func (n *node) startReloads(life *roles, onHangup bool) {
+	subjects := []subject{{"internal.secret and internal.tls", n.peerFiles(), n.loadPeers}}
+	if n.keys != nil {
+		subjects = append(subjects, subject{"auth.keys_file", []string{n.cfg.Auth.KeysFile}, n.loadKeys})
+	}
+	if n.cfg.HTTP.Cert != "" {
+		subjects = append(subjects, subject{"http.tls", []string{n.cfg.HTTP.Cert, n.cfg.HTTP.Key}, n.cert.load})
+	}
+	r := newReloads(n.log, subjects...)
+	var hangup chan os.Signal
+	if onHangup {
+		hangup = make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+	}
+	life.start("reload", func(ctx context.Context) error {
+		if onHangup {
+			defer signal.Stop(hangup)
+		}
+		r.run(ctx, n.cfg.Reload.Interval, hangup)
+		return nil
+	})
+}
+
+// certificate is what listen serves.
+type certificate struct {
+	from config.HTTP
+	now  atomic.Pointer[tls.Certificate]
+}
+
+func (c *certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.from.Cert, c.from.Key)
+	if err != nil {
+		return fmt.Errorf("http.tls: %w", err)
+	}
+	c.now.Store(&pair)
+	return nil
+}
+
+// server is for a listener; nil is plain HTTP.
+func (c *certificate) server() *tls.Config {
+	if c.from.Cert == "" {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil },
+	}
+}
+
+// names says whether the certificate is for a host.
+func (c *certificate) names(host string) bool {
+	pair := c.now.Load()
+	return pair != nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(host) == nil
+}
+
+// openCert reads the certificate of listen, if there is one.
+func (n *node) openCert() error {
+	n.cert = &certificate{from: n.cfg.HTTP}
+	if n.cfg.HTTP.Cert == "" && n.cfg.HTTP.Key == "" {
+		return nil
+	}
+	return n.cert.load()
+}
+
+// ownHost says whether callers may address us by a name (http.hosts).
+func (n *node) ownHost(host string) bool {
+	for _, name := range n.cfg.HTTP.Hosts {
+		name = strings.ToLower(name)
+		under, wild := strings.CutPrefix(name, "*.")
+		if _, rest, ok := strings.Cut(host, "."); host == name || wild && ok && rest == under {
+			return true
+		}
+	}
+	self, err := os.Hostname()
+	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)
+}
+
+// peerFiles are the files that say how instances know each other.
+func (n *node) peerFiles() (files []string) {
+	t := n.cfg.Internal.TLS
+	for _, f := range []string{n.cfg.SecretFile("internal.secret"), t.Cert, t.Key, t.CA} {
+		if f != "" {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// openPeers makes what instances know each other by. fallback is the secret
+// where the settings have none, on loopback.
+func (n *node) openPeers(fallback []byte) error {
+	n.peerFallback = fallback
+	t, err := n.peerTrust()
+	if err != nil {
+		return err
+	}
+	n.peers, err = peer.NewCredentials(t)
+	return err
+}
+
+func (n *node) loadPeers() error {
+	t, err := n.peerTrust()
+	if err != nil {
+		return err
+	}
+	return n.peers.Replace(t)
+}
+
+func (n *node) peerTrust() (t peer.Trust, err error) {
+	secret, err := n.cfg.ReadSecret("internal.secret", n.cfg.Internal.Secret)
+	if err != nil {
+		return t, err
+	}
+	for _, s := range (config.Internal{Secret: secret}).Secrets() {
+		t.Secrets = append(t.Secrets, []byte(s))
+	}
+	if len(t.Secrets) == 0 {
+		if n.cfg.Internal.Secret != "" {
+			return t, errors.New("internal.secret: its file is empty")
+		}
+		t.Secrets = [][]byte{n.peerFallback}
+	}
+	files := n.cfg.Internal.TLS
+	if files.Cert == "" {
+		return t, nil
+	}
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		return t, fmt.Errorf("internal.tls: %w", err)
+	}
+	t.Cert = &pair
+	if files.CA == "" {
+		return t, nil
+	}
+	pem, err := os.ReadFile(files.CA)
+	if err != nil {
+		return t, fmt.Errorf("internal.tls.ca: %w", err)
+	}
+	if t.Roots = x509.NewCertPool(); !t.Roots.AppendCertsFromPEM(pem) {
+		return t, fmt.Errorf("internal.tls.ca: %s has no PEM certificate", files.CA)
+	}
+	return t, nil
+}
+
+// internalListener speaks TLS.
+func (n *node) internalListener() net.Listener {
+	return tls.NewListener(n.internal, n.peers.ServerTLS())
+}

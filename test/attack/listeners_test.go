@@ -1,0 +1,414 @@
+package attack
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/waterclock/waterclock/test/built"
+)
+
+// Attacks on the listeners themselves, by who has no credential at all: each is run
+// against every listener of a `waterclock dev` with auth and TLS, while somebody
+// honest uses it. The figures in docs/operations/security.md are what it logs.
+
+const listenersKey = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+
+// listenersWorld is a process with all its listeners.
+type listenersWorld struct {
+	t                           *testing.T
+	api, admin, internal, kafka string
+	process                     *exec.Cmd
+	log                         bytes.Buffer
+}
+
+func newListenersWorld(t *testing.T) *listenersWorld {
+	if testing.Short() {
+		t.Skip("builds the binary")
+	}
+	bin, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	w := &listenersWorld{t: t}
+	for _, at := range []*string{&w.api, &w.admin, &w.internal, &w.kafka} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*at = ln.Addr().String()
+		defer ln.Close()
+	}
+	keys := filepath.Join(dir, "keys")
+	if err := os.WriteFile(keys, []byte("acme "+listenersKey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := listenersPair(t, dir)
+	w.process = exec.Command(bin, "dev", "--data-dir", filepath.Join(dir, "data"), "--listen", w.api,
+		"--admin-listen", w.admin, "--internal-listen", w.internal, "--kafka-listen", w.kafka,
+		"--auth-keys-file", keys, "--http-tls-cert", cert, "--http-tls-key", key)
+	w.process.Env = append(os.Environ(), "WATERCLOCK_INTERNAL_SECRET=a secret that nobody here has")
+	w.process.Stdout, w.process.Stderr = io.Discard, &w.log
+	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return w
+}
+
+func (w *listenersWorld) start() {
+	w.t.Helper()
+	if err := w.process.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		_ = w.process.Process.Kill()
+		_ = w.process.Wait()
+		if w.t.Failed() {
+			w.t.Log(w.log.String())
+		}
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if resp, err := http.Get("http://" + w.admin + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatal("not ready")
+		}
+	}
+}
+
+func listenersPair(t *testing.T, dir string) (cert, key string) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	like := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, like, like, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	for file, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// listenersTLS trusts anybody: the attacker does not care who it is.
+func listenersTLS(protocols ...string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols} //nolint:gosec // the attacker's side
+}
+
+// honest asks n times, each on a connection of its own, and returns how long each
+// took.
+func (w *listenersWorld) honest(n int) (took []time.Duration) {
+	w.t.Helper()
+	client := &http.Client{
+		Timeout:   20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: listenersTLS(), DisableKeepAlives: true},
+	}
+	for range n {
+		req, err := http.NewRequest(http.MethodGet, "https://"+w.api+"/v1/triggers?limit=1", nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+listenersKey)
+		began := time.Now()
+		resp, err := client.Do(req)
+		if err != nil {
+			w.t.Errorf("an honest caller: %v", err)
+			continue
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			w.t.Errorf("an honest caller: %s", resp.Status)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took
+}
+
+func listenersP99(took []time.Duration) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	return took[len(took)*99/100]
+}
+
+var listenersResident = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
+
+// resident is the process's memory in MB.
+func (w *listenersWorld) resident() int {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.process.Process.Pid))
+	if err != nil {
+		w.t.Skip("no /proc here")
+	}
+	kb, err := strconv.Atoi(listenersResident.FindStringSubmatch(string(b))[1])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return kb >> 10
+}
+
+// under measures an honest caller before and during an attack, which is over when
+// its function returns.
+func (w *listenersWorld) under(name string, attack func() string) {
+	w.t.Helper()
+	before, memory := listenersP99(w.honest(100)), w.resident()
+	done := make(chan string, 1)
+	go func() { done <- attack() }()
+	peak := memory
+	var during []time.Duration
+	for said := ""; said == ""; {
+		during = append(during, w.honest(10)...)
+		peak = max(peak, w.resident())
+		select {
+		case said = <-done:
+			slices.Sort(during)
+			w.t.Logf("%s: %s; honest p99 %v before, %v during (%d calls); memory %d MB before, at most %d MB",
+				name, said, before.Round(time.Millisecond/10), listenersP99(during).Round(time.Millisecond/10),
+				len(during), memory, peak)
+		default:
+		}
+	}
+	if peak-memory > 200 {
+		w.t.Errorf("%s: memory grew by %d MB", name, peak-memory)
+	}
+}
+
+// trickle opens n connections that begin with some bytes and go on byte
+// by byte, and waits until the server has cut all of them off.
+func (w *listenersWorld) trickle(n int, address string, overTLS bool, begin []byte) string {
+	began := time.Now()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				w.t.Errorf("connect to %s: %v", address, err)
+				return
+			}
+			defer conn.Close()
+			if overTLS {
+				secure := tls.Client(conn, listenersTLS())
+				if secure.Handshake() != nil {
+					return // cut off already, or not let in
+				}
+				conn = secure
+			}
+			_, _ = conn.Write(begin)
+			stop := make(chan struct{})
+			defer close(stop)
+			go func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(500 * time.Millisecond):
+						_, _ = conn.Write([]byte("a"))
+					}
+				}
+			}()
+			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+			if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
+				w.t.Errorf("%s keeps a connection for two minutes", address)
+			}
+		})
+	}
+	all.Wait()
+	return fmt.Sprintf("%d connections were cut off within %v", n, time.Since(began).Round(time.Second))
+}
+
+// Who sends slowly holds no listener: each cuts it off, and serves others
+// meanwhile.
+func TestListenersSlowLoris(t *testing.T) {
+	w := newListenersWorld(t)
+	w.start()
+	header := []byte("GET /v1/triggers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
+	frame := binary.BigEndian.AppendUint32(nil, 40<<20) // a request of 40 MiB, which never comes
+	for _, c := range []struct {
+		name, address string
+		tls           bool
+		begin         []byte
+	}{
+		{"headers to listen", w.api, true, header},
+		{"half a handshake to listen", w.api, false, []byte{22, 3, 1, 1}},
+		{"headers to admin.listen", w.admin, false, header},
+		{"half a handshake to internal.listen", w.internal, false, []byte{22, 3, 1, 1}},
+		{"no certificate to internal.listen", w.internal, true, header},
+		{"a request to kafka.listen", w.kafka, false, frame},
+	} {
+		w.under(c.name, func() string { return w.trickle(200, c.address, c.tls, c.begin) })
+	}
+}
+
+// Streams that are reset as soon as they are opened (CVE-2023-44487) keep nobody
+// else from being answered, and fill no memory.
+func TestListenersRapidReset(t *testing.T) {
+	w := newListenersWorld(t)
+	w.start()
+	const conns, streams = 8, 20_000
+	w.under("rapid reset", func() string {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		sent := 0
+		for range conns {
+			all.Go(func() {
+				n := listenersReset(w.t, w.api, streams)
+				mu.Lock()
+				defer mu.Unlock()
+				sent += n
+			})
+		}
+		all.Wait()
+		return fmt.Sprintf("%d of %d streams were taken on %d connections", sent, conns*streams, conns)
+	})
+}
+
+// listenersReset opens and resets streams until the server has enough; it returns
+// how many it took.
+func listenersReset(t *testing.T, address string, streams int) (sent int) {
+	conn, err := tls.Dial("tcp", address, listenersTLS("h2"))
+	if err != nil {
+		t.Errorf("connect: %v", err)
+		return 0
+	}
+	defer conn.Close()
+	if conn.ConnectionState().NegotiatedProtocol != "h2" {
+		t.Error("no HTTP/2 is spoken, so the attack is none")
+		return 0
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	var fields bytes.Buffer
+	encoder := hpack.NewEncoder(&fields)
+	for _, f := range [][2]string{
+		{":method", "GET"},
+		{":scheme", "https"},
+		{":authority", address},
+		{":path", "/v1/triggers"},
+		{"authorization", "Bearer " + strings.Repeat("x", 40)},
+	} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true})
+	}
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		return 0
+	}
+	framer := http2.NewFramer(conn, conn)
+	if framer.WriteSettings() != nil {
+		return 0
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(15 * time.Second)) // a server that has enough may just not read on
+	for i := range streams {
+		id := uint32(2*i + 1)
+		if framer.WriteHeaders(http2.HeadersFrameParam{
+			StreamID: id, BlockFragment: fields.Bytes(), EndStream: true, EndHeaders: true,
+		}) != nil || framer.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+			return i
+		}
+	}
+	return streams
+}
+
+// The internal interface says nothing to who has not the secret: not in plain http,
+// not over TLS.
+func TestListenersInternalIsSilent(t *testing.T) {
+	w := newListenersWorld(t)
+	w.start()
+	ask := func(conn net.Conn) string {
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprint(conn, "GET /internal/v1/partitions HTTP/1.1\r\nHost: "+w.internal+"\r\nConnection: close\r\n\r\n")
+		b, _ := io.ReadAll(conn)
+		return string(b)
+	}
+	conn, err := net.Dial("tcp", w.internal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := ask(conn); strings.Contains(said, "200 OK") || strings.Contains(said, "partition") {
+		t.Errorf("plain http: %q", said)
+	}
+	if conn, err := tls.Dial("tcp", w.internal, listenersTLS()); err == nil {
+		if said := ask(conn); said != "" {
+			t.Errorf("without a certificate: %q", said)
+		}
+	}
+}
+
+// How long a refusal takes says nothing of how near a key was. The bound is wide,
+// for machines that are busy: what leaks is logged.
+func TestListenersKeyTiming(t *testing.T) {
+	w := newListenersWorld(t)
+	w.start()
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: listenersTLS()}}
+	keys := []string{strings.Repeat("z", 40), listenersKey[:39] + "z", "k" + strings.Repeat("z", 39)}
+	took := make([][]time.Duration, len(keys))
+	for range 600 {
+		for i, key := range keys {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+w.api+"/v1/triggers", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+key)
+			began := time.Now()
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusUnauthorized {
+				t.Fatalf("%s: %s", key, resp.Status)
+			}
+			took[i] = append(took[i], time.Since(began))
+		}
+	}
+	var medians []time.Duration
+	for i := range took {
+		slices.Sort(took[i])
+		medians = append(medians, took[i][len(took[i])/2])
+	}
+	t.Logf("median of a key wrong at once %v, in its last character %v, in its second %v", medians[0], medians[1],
+		medians[2])
+	if slices.Max(medians)-slices.Min(medians) > 5*time.Millisecond {
+		t.Errorf("medians differ: %v", medians)
+	}
+}
