@@ -6,6 +6,7 @@ FROM golang:1.26.8-bookworm AS build
 ARG VERSION=devel
 WORKDIR /src
 COPY go.mod go.sum ./
+COPY clients/go/go.mod clients/go/go.sum clients/go/
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 # The sources are only looked at: no layer holds what lies beside them.
 RUN --mount=type=bind,target=/src \

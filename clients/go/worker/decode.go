@@ -73,7 +73,11 @@ var required = []struct {
 	bit  int
 	name string
 }{
-	{hasType, "ce_type"}, {hasID, "ce_id"}, {hasSubject, "ce_subject"}, {hasTime, "ce_time"}, {hasAttempt, "ce_wcattempt"},
+	{hasType, "ce_type"},
+	{hasID, "ce_id"},
+	{hasSubject, "ce_subject"},
+	{hasTime, "ce_time"},
+	{hasAttempt, "ce_wcattempt"},
 }
 
 type decoder struct {

@@ -1,13 +1,13 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"net/http"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -34,7 +34,8 @@ func ExampleRun() {
 // retried by the profile of the channel.
 func ExampleHandler() {
 	var handle worker.Handler = func(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
-		req, err := http.NewRequestWithContext(ctx, "POST", "http://printer.internal/jobs", strings.NewReader(string(e.Payload)))
+		job := bytes.NewReader(e.Payload)
+		req, err := http.NewRequestWithContext(ctx, "POST", "http://printer.internal/jobs", job)
 		if err != nil {
 			return worker.Fail("bad_request", err.Error()), nil
 		}

@@ -123,7 +123,8 @@ func TestMemoryBound(t *testing.T) {
 	before := heap()
 	m := newMemory(100_000)
 	for i := range 1_000_000 {
-		m.add(fmt.Sprintf("tenant/some-trigger-with-a-long-name-%d@2026-11-20T14:00:00.000Z#0", i), OutcomeDelivered, 1, 0)
+		id := fmt.Sprintf("tenant/some-trigger-with-a-long-name-%d@2026-11-20T14:00:00.000Z#0", i)
+		m.add(id, OutcomeDelivered, 1, 0)
 	}
 	took := int64(heap()) - int64(before)
 	t.Logf("%d bytes a receipt", took/100_000)
@@ -260,9 +261,10 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintf("%s|%s|%s|%s|%d %d %d %d|%s|%s|%s", e.Key, e.Tenant, e.TriggerID(), e.Occurrence, e.Step, e.Attempt,
-		e.Postponed, e.Revision, e.LocalTime, e.User, e.ContentType)
-	want := "acme/pills|acme|pills|2026-11-20T14:00:00.000Z|0 2 3 1|2026-11-20T09:00:00[America/New_York]|u_81|application/json"
+	got := fmt.Sprintf("%s|%s|%s|%s|%d %d %d %d|%s|%s|%s", e.Key, e.Tenant, e.TriggerID(), e.Occurrence, e.Step,
+		e.Attempt, e.Postponed, e.Revision, e.LocalTime, e.User, e.ContentType)
+	want := "acme/pills|acme|pills|2026-11-20T14:00:00.000Z|0 2 3 1|2026-11-20T09:00:00[America/New_York]|u_81|" +
+		"application/json"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -294,9 +296,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add("t/k@#", "t/k@#@x#1", "9", "2026-11-20T14:00:00Z", "ce_wcstep", "7")
 	f.Fuzz(func(t *testing.T, subject, id, attempt, at, name, value string) {
 		r := &kgo.Record{Key: []byte(subject), Headers: []kgo.RecordHeader{
-			{Key: "ce_type", Value: []byte(DueType)}, {Key: "ce_subject", Value: []byte(subject)},
-			{Key: "ce_id", Value: []byte(id)}, {Key: "ce_wcattempt", Value: []byte(attempt)},
-			{Key: "ce_time", Value: []byte(at)}, {Key: name, Value: []byte(value)},
+			{Key: "ce_type", Value: []byte(DueType)},
+			{Key: "ce_subject", Value: []byte(subject)},
+			{Key: "ce_id", Value: []byte(id)},
+			{Key: "ce_wcattempt", Value: []byte(attempt)},
+			{Key: "ce_time", Value: []byte(at)},
+			{Key: name, Value: []byte(value)},
 		}}
 		e, err := Decode(r)
 		if err != nil {
@@ -307,7 +312,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		receipt := e.Receipt("print", Fail(value, name), time.Unix(1, 0))
 		back, ok := newReceiptReader("print").read([]byte(e.Key), receipt.Append(nil))
-		if valid := json.Valid([]byte(receipt.Append(nil))); !valid {
+		if !json.Valid(receipt.Append(nil)) {
 			t.Errorf("receipt %s", receipt.Append(nil))
 		}
 		if plain := strings.ToValidUTF8(id, "") == id; plain && (!ok || back.DueID != id || back.Attempt != e.Attempt) {

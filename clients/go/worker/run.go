@@ -172,7 +172,8 @@ func (w *worker) poll(ctx context.Context) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() == nil {
 			failed = true
-			w.failing.log(w.log, "cannot read due events; trying on", "topic", topic, "partition", partition, "error", err)
+			w.failing.log(w.log, "cannot read due events; trying on", "topic", topic, "partition", partition,
+				"error", err)
 		}
 	})
 	if failed {

@@ -136,7 +136,8 @@ func TestOrderByKey(t *testing.T) {
 // made attempts; the receiver hears once.
 func TestThreeAttemptsAreSentOnce(t *testing.T) {
 	w := newWorld(t, 1)
-	w.write(due{key: "pills", attempt: 1}, due{key: "pills", attempt: 2}, due{key: "pills", attempt: 3}, due{key: "last"})
+	w.write(due{key: "pills", attempt: 1}, due{key: "pills", attempt: 2}, due{key: "pills", attempt: 3},
+		due{key: "last"})
 	var seen calls
 	m := newCounting()
 	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
@@ -286,7 +287,8 @@ func TestOffsetsBehindReceipts(t *testing.T) {
 			for _, p := range topic.Partitions {
 				for offset, key := range keys[p.Partition][:p.Offset] {
 					if !there[key] {
-						t.Errorf("committed %d of partition %d, but offset %d has no receipt", p.Offset, p.Partition, offset)
+						t.Errorf("committed %d of partition %d, but offset %d has no receipt",
+							p.Offset, p.Partition, offset)
 					}
 				}
 				commits++
@@ -429,7 +431,8 @@ func TestGarbled(t *testing.T) {
 		due{key: "f", headers: map[string]string{"ce_type": "com.example.thing"}},
 		due{key: "good"},
 	)
-	if err := w.cl.ProduceSync(context.Background(), &kgo.Record{Topic: dueTopic, Value: []byte("hello")}).FirstErr(); err != nil {
+	foreign := &kgo.Record{Topic: dueTopic, Value: []byte("hello")}
+	if err := w.cl.ProduceSync(context.Background(), foreign).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	m := newCounting()
@@ -667,7 +670,9 @@ func TestTooLate(t *testing.T) {
 	w.write(
 		due{key: "late", headers: map[string]string{"ce_wcreceiptby": stamp(-time.Minute)}},
 		due{key: "useless", headers: map[string]string{"ce_expirytime": stamp(-time.Minute)}},
-		due{key: "good", headers: map[string]string{"ce_expirytime": stamp(time.Hour), "ce_wcreceiptby": stamp(time.Hour)}},
+		due{key: "good", headers: map[string]string{
+			"ce_expirytime": stamp(time.Hour), "ce_wcreceiptby": stamp(time.Hour),
+		}},
 	)
 	var seen calls
 	m := newCounting()

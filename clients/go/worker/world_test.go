@@ -82,9 +82,16 @@ func (d due) record() *kgo.Record {
 	def(&target, d.key)
 	r := &kgo.Record{Topic: d.topic, Partition: d.partition, Key: []byte(target), Value: []byte(d.value)}
 	headers := [][2]string{
-		{"ce_specversion", "1.0"}, {"ce_id", d.id()}, {"ce_source", "/waterclock/test"}, {"ce_type", DueType},
-		{"ce_subject", d.key}, {"ce_time", "2026-11-20T14:00:00.000Z"}, {"ce_wcfired", "2026-11-20T14:00:00.003Z"},
-		{"ce_wcrevision", "1"}, {"ce_wcattempt", strconv.Itoa(max(d.attempt, 1))}, {"ce_wcstep", "0"},
+		{"ce_specversion", "1.0"},
+		{"ce_id", d.id()},
+		{"ce_source", "/waterclock/test"},
+		{"ce_type", DueType},
+		{"ce_subject", d.key},
+		{"ce_time", "2026-11-20T14:00:00.000Z"},
+		{"ce_wcfired", "2026-11-20T14:00:00.003Z"},
+		{"ce_wcrevision", "1"},
+		{"ce_wcattempt", strconv.Itoa(max(d.attempt, 1))},
+		{"ce_wcstep", "0"},
 	}
 	if d.postponed > 0 {
 		headers = append(headers, [2]string{"ce_wcpostponed", strconv.Itoa(d.postponed)})

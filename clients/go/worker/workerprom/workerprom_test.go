@@ -30,7 +30,8 @@ func TestMetrics(t *testing.T) {
 	m.ReceiptFailed()
 	m.CommitFailed()
 	m.Load(worker.Load{
-		Running: 1, Ready: 1, Buffered: 1, Bytes: 1, Pending: 1, Assigned: 1, Paused: 1, Held: 1, ClockAhead: time.Second,
+		Running: 1, Ready: 1, Buffered: 1, Bytes: 1, Pending: 1, Assigned: 1, Paused: 1, Held: 1,
+		ClockAhead: time.Second,
 	})
 	families, err := to.Gather()
 	if err != nil {
@@ -44,7 +45,8 @@ func TestMetrics(t *testing.T) {
 				labels[l.GetName()] = l.GetValue()
 			}
 			if labels["channel"] == "push" {
-				values[f.GetName()] += s.GetCounter().GetValue() + s.GetGauge().GetValue() + float64(s.GetHistogram().GetSampleCount())
+				values[f.GetName()] += s.GetCounter().GetValue() + s.GetGauge().GetValue() +
+					float64(s.GetHistogram().GetSampleCount())
 			}
 		}
 	}

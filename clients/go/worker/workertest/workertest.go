@@ -20,13 +20,12 @@ const Channel = "test"
 
 // spec is what an event is made of, as the engine would write it.
 type spec struct {
-	key, target, occurrence string
-	step, attempt           int
-	postponed               int
-	scheduled               time.Time
-	payload                 []byte
-	headers                 []kgo.RecordHeader
-	high                    bool
+	key, target              string
+	step, attempt, postponed int
+	scheduled                time.Time
+	payload                  []byte
+	headers                  []kgo.RecordHeader
+	high                     bool
 }
 
 // EventOption changes an event.
@@ -134,7 +133,9 @@ func Handle(ctx context.Context, handle worker.Handler, e *worker.DueEvent) work
 
 // Require fails the test unless the handler's receipt has this outcome and
 // code, and returns the receipt.
-func Require(t testing.TB, handle worker.Handler, e *worker.DueEvent, outcome worker.Outcome, code string) worker.Receipt {
+func Require(
+	t testing.TB, handle worker.Handler, e *worker.DueEvent, outcome worker.Outcome, code string,
+) worker.Receipt {
 	t.Helper()
 	r := Handle(t.Context(), handle, e)
 	if r.Outcome != outcome || r.Code != code {
