@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -238,7 +239,21 @@ func (w *worker) askLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 			_ = w.askEnds(ctx) // the bounds stay as they are
+			w.checkTopic(ctx)
 		}
+	}
+}
+
+// checkTopic says so if there is nothing to read: a channel that nobody has used
+// yet, or a wrong name.
+func (w *worker) checkTopic(ctx context.Context) {
+	if len(w.assignedParts()) > 0 {
+		return
+	}
+	found, err := w.admin.ListTopics(ctx, w.topic)
+	if err == nil && errors.Is(found[w.topic].Err, kerr.UnknownTopicOrPartition) {
+		w.log.Warn("the due topic is not there; it is made with the channel's first trigger, or by `waterclock topics "+
+			"apply`. If that has happened, check Prefix, Topic and the channel's name", "topic", w.topic)
 	}
 }
 

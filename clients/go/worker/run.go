@@ -109,6 +109,7 @@ func (o *options) common() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.brokers...), kgo.ClientID("waterclock-worker-" + o.channel),
 		kgo.RetryTimeout(10 * time.Second),
+		kgo.MetadataMinAge(2 * time.Second), // how soon a partition's new leader is found
 	}
 	return append(opts, o.kafka...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -815,4 +816,149 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
+}
+
+// TestMemoryIsTheTail: of what stands on the receipts topic, the last receipts
+// are known, whoever wrote them; other channels' are not ours.
+func TestMemoryIsTheTail(t *testing.T) {
+	w := newWorld(t, 1)
+	var receipts []*kgo.Record
+	var dues []due
+	for i := range 300 {
+		d := due{key: fmt.Sprintf("k-%d", i)}
+		channel := []string{`"channel":"print",`, ""}[i%2]
+		if i == 299 {
+			channel = `"channel":"sms",`
+		}
+		receipts = append(receipts, &kgo.Record{
+			Topic: receiptTopic, Key: []byte(d.key),
+			Value: fmt.Appendf(nil, `{"due_id":%q,%s"outcome":"accepted"}`, d.id(), channel),
+		})
+		dues = append(dues, d)
+	}
+	if err := w.cl.ProduceSync(context.Background(), receipts...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(dues) // or those that are handled push out what is known
+	w.write(dues...)
+	m := newCounting()
+	w.start(delivered, WithMetrics(m), Memory(100))
+	w.eventually("all is committed", func() bool { return w.committedAt(dueTopic, 0) == 300 })
+	if n := m.get(func(m *counting) int { return m.skipped[SkipFinal] }); n != 99 || w.receiptCount() != 300+201 {
+		t.Errorf("%d skipped, %d receipts", n, w.receiptCount())
+	}
+}
+
+// TestTransactions: due events of an aborted transaction are not there, and
+// markers and aborted records at the end of the receipts topic do not hold the
+// reading of it up.
+func TestTransactions(t *testing.T) {
+	w := newWorld(t, 1)
+	tx, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.TransactionalID("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Close()
+	for i, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
+		if err := tx.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		d := due{key: fmt.Sprintf("k-%d", i)}
+		receipt := &kgo.Record{Topic: receiptTopic, Key: []byte("other"), Value: []byte(`{"due_id":"other@x#0"}`)}
+		if err := tx.ProduceSync(context.Background(), d.record(), receipt).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.EndTransaction(context.Background(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.BeginTransaction(); err != nil { // and one that stays open
+		t.Fatal(err)
+	}
+	open := &kgo.Record{Topic: receiptTopic, Key: []byte("other"), Value: []byte(`{"due_id":"other@y#0"}`)}
+	if err := tx.ProduceSync(context.Background(), open).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	var seen calls
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	})
+	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == 1 })
+	w.write(due{key: "last"})
+	w.eventually("the last one is handled", func() bool { return len(seen.all()) == 2 })
+	if got := seen.all(); !slices.Equal(got, []string{"k-0/1", "last/1"}) {
+		t.Errorf("handled %v", got)
+	}
+}
+
+type tracer struct{ ends chan string }
+
+func (t tracer) Start(ctx context.Context, e *DueEvent) (context.Context, func(Result)) {
+	return context.WithValue(ctx, tracer{}, e.TraceParent), func(r Result) {
+		t.ends <- e.TraceParent + " " + string(r.Outcome)
+	}
+}
+
+// TestTracer: the handler has the context of its span, which ends with the
+// result.
+func TestTracer(t *testing.T) {
+	w := newWorld(t, 1)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	w.write(due{key: "a", headers: map[string]string{"traceparent": parent}})
+	ends := make(chan string, 1)
+	w.start(func(ctx context.Context, _ *DueEvent) (Result, error) {
+		if got := ctx.Value(tracer{}); got != parent {
+			t.Errorf("the handler's span is %v", got)
+		}
+		return Accepted(), nil
+	}, WithTracer(tracer{ends}))
+	select {
+	case got := <-ends:
+		if got != parent+" accepted" {
+			t.Errorf("ended with %s", got)
+		}
+	case <-time.After(patience):
+		t.Error("no span ended")
+	}
+}
+
+// TestSays: what an operator has to know is in the log, and no payload.
+func TestSays(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(due{key: "a", value: "secret-canary", headers: map[string]string{"mine": "secret-canary"}},
+		due{key: "b", value: "secret-canary", headers: map[string]string{"ce_time": "noon"}})
+	var log logged
+	logger := Logger(slog.New(slog.NewTextHandler(&log, nil)))
+	w.start(func(context.Context, *DueEvent) (Result, error) { panic("a bug") }, logger)
+	w.receipts(1)
+	w.eventually("the garbled record is logged", func() bool { return log.has("no due event") })
+	w.start(delivered, logger, Topic("elsewhere"), func(o *options) { o.askInterval = 50 * time.Millisecond })
+	w.eventually("the missing topic is logged", func() bool { return log.has("topic=elsewhere") })
+	for _, want := range []string{"the handler panicked", "dispatch.go", "ce_time"} {
+		if !log.has(want) {
+			t.Errorf("the log does not have %q", want)
+		}
+	}
+	if log.has("secret-canary") {
+		t.Error("the log has payloads or headers")
+	}
+}
+
+// TestPartitionCountsDiffer: with a due topic of more partitions than receipts
+// have, the log names the option.
+func TestPartitionCountsDiffer(t *testing.T) {
+	w := newWorld(t, 1)
+	if err := w.cluster.CreateTopic("wide", 3, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.write(due{key: "a", topic: "wide", partition: 2})
+	var log logged
+	r := w.start(delivered, Topic("wide"), Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	w.eventually("the option is named", func() bool { return log.has("worker.ByKey()") })
+	if err := r.drain(); err != nil || w.receiptCount() != 0 {
+		t.Errorf("%v, %d receipts", err, w.receiptCount())
+	}
+	w.start(delivered, Topic("wide"), ByKey())
+	w.receipts(1)
 }
