@@ -151,6 +151,11 @@ func TestWorkerKit(t *testing.T) {
 		if delivered != n || retried != n/10 {
 			t.Errorf("%d deliveries of %d, %d retries of %d", delivered, n, retried, n/10)
 		}
+		for _, r := range dump(t, w.brokers, w.topic("due.kit")) {
+			if r.Attrs.TimestampType() != 1 { // or the kit does not learn the brokers' clock
+				t.Fatalf("the time of %s/%d/%d is not the broker's", r.Topic, r.Partition, r.Offset)
+			}
+		}
 		seen, twice := map[string]bool{}, 0
 		for _, call := range callsIn(t, calls) {
 			if seen[call] {
