@@ -209,6 +209,11 @@ func TestQueueAgainstModel(t *testing.T) {
 					end(it)
 				}
 			}
+			for name, g := range q.groups {
+				if q.maxWait > 0 && g.running >= q.inFlight && g.waiting > q.maxWait {
+					t.Fatalf("%d of group %s wait, want at most %d", g.waiting, name, q.maxWait)
+				}
+			}
 			switch rnd.IntN(3) {
 			case 0:
 				if n < 200 {
