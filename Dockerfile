@@ -6,6 +6,7 @@ FROM golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c8266
 ARG VERSION=devel
 WORKDIR /src
 COPY go.mod go.sum ./
+COPY clients/go/go.mod clients/go/go.sum clients/go/
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 # The sources are only looked at: no layer holds what lies beside them.
 RUN --mount=type=bind,target=/src \

@@ -9,6 +9,7 @@ SERVICES := test/services/services.sh
 FUZZTIME ?= 20s
 SOAK     ?= 30m
 CHAOS    ?= 30m
+MODULES  := . clients/go
 LINT     := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
@@ -26,14 +27,15 @@ test: setup check ## everything: unit, simulated, embedded, foreign clients, rea
 	go test -tags flaws -run "Flaws|MutedOwner" ./pipeline
 
 quick: check ## unit and embedded tests only
-	go test -short ./...
+	@for module in $(MODULES); do echo "go test -short ./... in $$module"; (cd $$module && go test -short ./...); done
 
 # The first run compiles the linter, some minutes on two cores; it stays in Go's cache.
 check: ## go vet with every build tag, golangci-lint and gofumpt (.golangci.yml), the rules of the house (test/house)
 	@files=$$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l); \
 	if [ -n "$$files" ]; then echo "gofmt -w" $$files; exit 1; fi
 	@for tags in "" soak failpoints flaws; do echo "go vet -tags '$$tags' ./..."; go vet -tags "$$tags" ./...; done
-	$(LINT) run ./...
+	cd clients/go && go vet ./... && go mod tidy -diff
+	@for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(LINT) run ./...); done
 	go test ./test/house
 
 lint-fix: ## repairs what golangci-lint and gofumpt can
@@ -50,12 +52,12 @@ bench: setup ## every benchmark; results with their method are in bench/
 	test/run.sh -run '^$$' -bench . -benchmem ./...
 
 fuzz: ## every fuzz target for FUZZTIME=20s
-	@go list ./... | while read -r package; do \
+	@for module in $(MODULES); do cd $(CURDIR)/$$module; go list ./... | while read -r package; do \
 	  go test -list '^Fuzz' $$package < /dev/null | sed -n '/^Fuzz/p' | while read -r target; do \
 	    echo "$$package $$target"; \
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package < /dev/null; \
 	  done; \
-	done
+	done; done
 
 mutants: ## changes of the product that some test must notice; the result is docs/mutants.md
 	go run ./test/mutants -o docs/mutants.md

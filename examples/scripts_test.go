@@ -58,12 +58,31 @@ func promises(t *testing.T, script string) (want []string) {
 	return want
 }
 
-// TestWorker runs a channel of one's own: the receipt ends the trigger.
+// TestWorker runs a channel of one's own: the receipt ends the trigger. The
+// program is the one beside this test, and the one of the guide.
 func TestWorker(t *testing.T) {
 	d := startDev(t, "--set", "channels.print.receipts=true")
 	bin := filepath.Join(t.TempDir(), "worker")
 	build(t, bin, "./worker")
-	worker := d.command(t, bin, "-brokers", d.kafka, "-channel", "print")
+	t.Run("example", func(t *testing.T) { prints(t, d, "hello-1", bin, "-brokers", d.kafka, "-channel", "print") })
+
+	blocks := blocksOf(read(t, "../docs/api/worker.md"), "go")
+	if len(blocks) != 1 {
+		t.Fatalf("the guide has %d programs", len(blocks))
+	}
+	page, file := filepath.Join(t.TempDir(), "page"), filepath.Join(t.TempDir(), "main.go")
+	program := strings.ReplaceAll(blocks[0], "127.0.0.1:9092", d.kafka)
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build(t, page, file)
+	t.Run("guide", func(t *testing.T) { prints(t, d, "hello-2", page) })
+}
+
+// prints runs a worker until it has handled a trigger of this name, and ends
+// it as an init system would.
+func prints(t *testing.T, d *dev, name, bin string, args ...string) {
+	worker := d.command(t, bin, args...)
 	var printed bytes.Buffer
 	worker.Stdout, worker.Stderr = &printed, &printed
 	if err := worker.Start(); err != nil {
@@ -71,13 +90,16 @@ func TestWorker(t *testing.T) {
 	}
 	defer func() {
 		_ = worker.Process.Signal(syscall.SIGTERM)
-		_ = worker.Wait()
-		if !strings.Contains(printed.String(), `attempt 1: "hello"`) {
+		if err := worker.Wait(); err != nil {
+			t.Errorf("the worker ended with %v", err)
+		}
+		if !strings.Contains(printed.String(), name+"@") || !strings.Contains(printed.String(), `attempt 1: "hello"`) {
 			t.Errorf("the worker printed %q", printed.String())
 		}
 	}()
-	out, err := d.command(t, "sh", "-c", `waterclock schedule hello --in 1s --channel print --data '"hello"' > /dev/null
-		waterclock events tail --from-beginning --trigger hello --type 'delivery.*' -n 1 -o ndjson`).CombinedOutput()
+	out, err := d.command(t, "sh", "-c", `
+		waterclock schedule `+name+` --in 1s --channel print --data '"hello"' > /dev/null
+		waterclock events tail --from-beginning --trigger `+name+` --type 'delivery.*' -n 1 -o ndjson`).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `"state":"FIRED","previous_state":"IN_FLIGHT"`) {
 		t.Fatalf("%v\n%s", err, out)
 	}

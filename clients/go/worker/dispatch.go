@@ -1,0 +1,275 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// errAbandoned is why the context of a handler ended whose answer is no longer
+// waited for.
+var errAbandoned = errors.New("worker: the partition has moved, or the worker ends")
+
+// batchLinger is how long a batch is waited for while nearly all handlers are
+// busy: else each that ends would start a batch of one.
+const batchLinger = 5 * time.Millisecond
+
+// started is an event whose handler is about to be called.
+type started struct {
+	it  *item
+	ctx context.Context //nolint:containedctx // passed on from pick to execute, one of many
+}
+
+// dispatchLoop starts handlers until helpers ends; base is the context of each.
+func (w *worker) dispatchLoop(helpers, base context.Context) {
+	for {
+		select {
+		case <-helpers.Done():
+			return
+		case <-w.wake:
+		}
+		for w.dispatch(helpers, base) {
+		}
+	}
+}
+
+// dispatch starts one batch; false means that nothing can start.
+func (w *worker) dispatch(helpers, base context.Context) bool {
+	if w.onBatch != nil && w.busy() {
+		pause(helpers, batchLinger)
+	}
+	batch, ended := w.pick(base)
+	w.answerOverflow()
+	for _, it := range ended {
+		w.answer(it, Result{Outcome: OutcomeSuppressed, Code: CodeExpired})
+		w.finish(it)
+	}
+	if len(batch) == 0 {
+		return len(ended) > 0
+	}
+	value, failed := w.callHook(base, batch)
+	for _, s := range batch {
+		if failed != nil {
+			go w.end(s.it, *failed)
+			continue
+		}
+		go w.execute(context.WithValue(s.ctx, eventKey, s.it.event), s.it, value)
+	}
+	return true
+}
+
+// busy is that more than three quarters of the handlers run.
+func (w *worker) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.waiting > 0 && w.concurrency-w.running < max(w.concurrency/4, 1)
+}
+
+// pick takes as many events as may start now. Those that have expired come
+// back apart; those that need nothing are done.
+func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	most := w.concurrency
+	if w.onBatch != nil {
+		most = min(most, w.batchMax)
+	}
+	if w.ending {
+		return nil, nil
+	}
+	brokers := w.clock.now(w.now())
+	for len(batch) < most && len(expired) < maxPoll && w.running < w.concurrency {
+		it := w.queue.next()
+		if it == nil {
+			break
+		}
+		if reason := w.known(it, brokers); reason != SkipNot {
+			w.metrics.Skipped(reason)
+			w.queue.finish(it)
+			w.done(it)
+			continue
+		}
+		w.running++
+		it.part.running[it] = struct{}{}
+		if e := it.event.Expires; !e.IsZero() && brokers.After(e) {
+			expired = append(expired, it)
+			continue
+		}
+		ctx, cancel := context.WithCancelCause(base)
+		it.cancel = cancel
+		batch = append(batch, started{it, ctx})
+	}
+	return batch, expired
+}
+
+// known says why an event is not handled. mu is held.
+func (w *worker) known(it *item, brokers time.Time) SkipReason {
+	if reason := w.memoryOf(it.event).check(it.event); reason != SkipNot {
+		return reason
+	}
+	if by := it.event.ReceiptBy; !by.IsZero() && brokers.After(by) {
+		return SkipReceiptBy
+	}
+	return SkipNot
+}
+
+// answerOverflow answers what finds no room in its bulkhead. One answer may
+// bring the next event of the same key.
+func (w *worker) answerOverflow() {
+	for {
+		w.mu.Lock()
+		items := w.queue.takeOverflow()
+		live := items[:0]
+		for _, it := range items {
+			if it.part.gone {
+				w.queue.finish(it)
+				continue
+			}
+			if reason := w.known(it, w.clock.now(w.now())); reason != SkipNot {
+				w.metrics.Skipped(reason)
+				w.queue.finish(it)
+				w.done(it)
+				continue
+			}
+			w.running++
+			it.part.running[it] = struct{}{}
+			live = append(live, it)
+		}
+		w.mu.Unlock()
+		if len(items) == 0 {
+			return
+		}
+		for _, it := range live {
+			w.end(it, w.overflowResult(it.event))
+		}
+	}
+}
+
+// overflowResult is the answer to what finds no room.
+func (w *worker) overflowResult(e *DueEvent) Result {
+	r := Call(context.Background(), func(context.Context, *DueEvent) (Result, error) {
+		return w.bulkhead.Overflow(e), nil
+	}, e)
+	w.metrics.Handled(r.Outcome, r.Code, 0)
+	return r
+}
+
+// callHook calls OnBatch; failed is the answer to the whole batch if it
+// panicked.
+func (w *worker) callHook(base context.Context, batch []started) (value any, failed *Result) {
+	if w.onBatch == nil {
+		return nil, nil
+	}
+	events := make([]*DueEvent, len(batch))
+	for i, s := range batch {
+		events[i] = s.it.event
+	}
+	ctx, cancel := context.WithTimeout(base, w.handlerTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			w.log.Error("OnBatch panicked", "panic", p, "stack", string(debug.Stack()))
+			failed = &Result{Outcome: OutcomeRetry, Code: CodePanic, Detail: "OnBatch panicked"}
+		}
+	}()
+	return w.onBatch(ctx, events), nil
+}
+
+// execute calls the handler and answers.
+func (w *worker) execute(ctx context.Context, it *item, batch any) {
+	if batch != nil {
+		ctx = WithBatchValue(ctx, batch)
+	}
+	abandoned := ctx
+	ctx, stop := context.WithTimeout(ctx, w.handlerTimeout)
+	defer stop()
+	defer it.cancel(nil)
+	ctx, endSpan := w.tracer.Start(ctx, it.event)
+	begin := time.Now()
+	r, f := call(ctx, w.handle, it.event)
+	took := time.Since(begin)
+	endSpan(r)
+	if f.panicked != nil {
+		w.log.Error("the handler panicked; its due event is retried", "ce_id", it.event.ID,
+			"panic", fmt.Sprint(f.panicked), "stack", f.stack)
+	}
+	if f.err != nil && errors.Is(context.Cause(abandoned), errAbandoned) {
+		w.metrics.Abandoned()
+		w.finish(it) // no receipt, so its offset is not committed
+		return
+	}
+	w.metrics.Handled(r.Outcome, r.Code, took)
+	w.end(it, r)
+}
+
+// end answers an event and lets the next one of its key start.
+func (w *worker) end(it *item, r Result) {
+	w.answer(it, r)
+	w.finish(it)
+}
+
+// finish gives back what a running event had.
+func (w *worker) finish(it *item) {
+	w.mu.Lock()
+	w.running--
+	delete(it.part.running, it)
+	w.queue.finish(it)
+	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// answer writes the receipt. Before the next event of the same key starts, the
+// memory has it, and it stands before theirs in the producer.
+func (w *worker) answer(it *item, r Result) {
+	receipt := it.event.Receipt(w.channel, r, w.now())
+	w.mu.Lock()
+	if m := w.memoryOf(it.event); m != nil {
+		m.add(receipt.DueID, receipt.Outcome, receipt.Attempt, receipt.Postponed)
+	}
+	w.pending++
+	it.part.pending++
+	w.mu.Unlock()
+	w.receipts.write(it.event.Key, receipt.Append(nil), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.pending--
+		it.part.pending--
+		w.done(it)
+	})
+}
+
+// failure is what went wrong in a handler.
+type failure struct {
+	err      error
+	panicked any
+	stack    string
+}
+
+// Call calls a handler as Run does: errors, panics and the zero Result become
+// retries. It is for tests; workertest is more convenient.
+func Call(ctx context.Context, handle Handler, e *DueEvent) Result {
+	r, _ := call(context.WithValue(ctx, eventKey, e), handle, e)
+	return r
+}
+
+func call(ctx context.Context, handle Handler, e *DueEvent) (r Result, f failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			f = failure{panicked: p, stack: string(debug.Stack())}
+			r = Result{Outcome: OutcomeRetry, Code: CodePanic, Detail: clip(fmt.Sprint(p), maxDetail)}
+		}
+	}()
+	r, err := handle(ctx, e)
+	switch {
+	case err == nil:
+		return r.checked(), f
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		r = Result{Outcome: OutcomeRetry, Code: CodeTimeout}
+	default:
+		r = Result{Outcome: OutcomeRetry, Code: CodeError}
+	}
+	r.Detail = clip(err.Error(), maxDetail)
+	return r, failure{err: err}
+}

@@ -1,0 +1,75 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// drain ends the worker within DrainTimeout: nothing new starts, handlers have
+// three quarters of the time, receipts an eighth more, the last commit the rest.
+func (w *worker) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.drainTimeout)
+	defer cancel()
+	parts := w.closeAll()
+	work, stop := context.WithTimeout(ctx, w.drainTimeout*7/8)
+	defer stop()
+	if !w.waitHandlers(work, w.drainTimeout*3/4) {
+		w.abandon(parts)
+	}
+	w.waitIdle(work, w.drainTimeout, parts) // handlers that have heeded their contexts, and receipts
+	running, pending := w.unfinished()
+	w.commit(ctx, parts)
+	w.leave(ctx)
+	w.receipts.close()
+	if running+pending > 0 {
+		return fmt.Errorf("%w: after %v, %d handlers ran and %d receipts were not written; "+
+			"these due events are delivered again", ErrUnfinished, w.drainTimeout, running, pending)
+	}
+	return nil
+}
+
+func (w *worker) closeAll() []*partition {
+	w.mu.Lock()
+	w.ending = true
+	for _, p := range w.parts {
+		p.gone = true
+	}
+	w.queue.purge()
+	w.mu.Unlock()
+	return w.assignedParts()
+}
+
+func (w *worker) waitHandlers(ctx context.Context, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		if running, _ := w.unfinished(); running == 0 {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+func (w *worker) unfinished() (running, pending int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running, w.pending
+}
+
+// leave leaves the group, so that others get the partitions at once. Without
+// an answer they get them when the session has timed out.
+func (w *worker) leave(ctx context.Context) {
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		w.consumer.CloseAllowingRebalance()
+	}()
+	select {
+	case <-left:
+	case <-ctx.Done():
+	}
+}

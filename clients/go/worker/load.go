@@ -1,0 +1,286 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Bounds of one reading of the receipts topic.
+const (
+	loadStall   = 30 * time.Second // without a record
+	loadBackoff = 5 * time.Second  // between two tries, at most
+)
+
+// memoryOf is the memory that an event's receipts are in; nil if it is turned
+// off. mu is held.
+func (w *worker) memoryOf(e *DueEvent) *memory {
+	if !w.byKey {
+		return w.memories[e.Partition]
+	}
+	if w.numbers == 0 {
+		return nil
+	}
+	return w.memories[int32(w.murmur2.Partition(&kgo.Record{Key: []byte(e.Key)}, int(w.numbers)))]
+}
+
+// loadLoop reads the memory of new partitions, for as long as it takes, and
+// lets their events go.
+func (w *worker) loadLoop(ctx context.Context, parts []*partition) {
+	for try := 0; ; try++ {
+		if w.allGone(parts) || ctx.Err() != nil {
+			return
+		}
+		err := w.loadOnce(ctx, parts)
+		if err == nil {
+			w.release(parts)
+			return
+		}
+		w.failing.log(w.log, "cannot read the receipts topic; its due events are held until it can be read",
+			"topic", w.options.receipts, "error", err)
+		pause(ctx, min(100*time.Millisecond<<min(try, 10), loadBackoff))
+	}
+}
+
+func (w *worker) allGone(parts []*partition) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range parts {
+		if !p.gone {
+			return false
+		}
+	}
+	return true
+}
+
+// release lets the events of partitions go.
+func (w *worker) release(parts []*partition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range parts {
+		p.loaded = true
+		for _, it := range p.held {
+			if !p.gone {
+				w.queue.add(it)
+			}
+		}
+		p.held = nil
+	}
+	signal(w.wake)
+}
+
+func (w *worker) loadOnce(ctx context.Context, parts []*partition) error {
+	select {
+	case w.loading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-w.loading }()
+	if err := w.askEnds(ctx); err != nil {
+		return err
+	}
+	if w.options.memory < 0 {
+		return nil
+	}
+	from, to, err := w.span(ctx, parts)
+	if err != nil {
+		return err
+	}
+	return w.readReceipts(ctx, from, to)
+}
+
+// span is what of the receipts topic has to be read: at most Memory records
+// from the end of each partition, and nothing a second time.
+func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int32]int64, err error) {
+	ends, err := w.admin.ListEndOffsets(ctx, w.options.receipts)
+	if err != nil {
+		return nil, nil, err
+	}
+	starts, err := w.admin.ListStartOffsets(ctx, w.options.receipts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if whole, ok := ends.Lookup(w.options.receipts, -1); ok { // the topic is not there, or not for us
+		return nil, nil, whole.Err
+	}
+	wanted := w.wanted(parts, ends)
+	from, to = map[int32]int64{}, map[int32]int64{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.numbers = int32(len(ends[w.options.receipts]))
+	for num := range wanted {
+		end, ok := ends.Lookup(w.options.receipts, num)
+		start, _ := starts.Lookup(w.options.receipts, num)
+		if !ok {
+			return nil, nil, fmt.Errorf("topic %s has no partition %d, but the due topic has: "+
+				"if the channel has partitioning: by_key, use worker.ByKey()", w.options.receipts, num)
+		}
+		if err := errors.Join(end.Err, start.Err); err != nil {
+			return nil, nil, err
+		}
+		m := w.memories[num]
+		if m == nil || m.next > end.Offset { // the topic was made anew
+			m = newMemory(w.options.memory)
+			w.memories[num] = m
+		}
+		from[num] = max(start.Offset, m.next, end.Offset-int64(w.options.memory))
+		to[num] = end.Offset
+	}
+	return from, to, nil
+}
+
+func (w *worker) wanted(parts []*partition, ends kadm.ListedOffsets) map[int32]bool {
+	wanted := map[int32]bool{}
+	if w.byKey {
+		for num := range ends[w.options.receipts] {
+			wanted[num] = true
+		}
+		return wanted
+	}
+	for _, p := range parts {
+		wanted[p.num] = true
+	}
+	return wanted
+}
+
+// readReceipts reads [from, to) of each partition into its memory.
+//
+// It reads uncommitted and control records too: so every offset is seen, and
+// the end is reached whatever stands there. Receipts are never written in
+// transactions but by the engine, when it forwards one to its right partition;
+// a forwarding that was aborted happens later all the same.
+func (w *worker) readReceipts(ctx context.Context, from, to map[int32]int64) error {
+	offsets := map[int32]kgo.Offset{}
+	for num, at := range from {
+		if at < to[num] {
+			offsets[num] = kgo.NewOffset().At(at)
+		}
+	}
+	if len(offsets) > 0 {
+		if err := w.consumeReceipts(ctx, offsets, to); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for num, end := range to {
+		if m := w.memories[num]; m != nil {
+			m.next = end
+		}
+	}
+	return nil
+}
+
+func (w *worker) consumeReceipts(ctx context.Context, offsets map[int32]kgo.Offset, to map[int32]int64) error {
+	cl, err := kgo.NewClient(append(w.common(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{w.options.receipts: offsets}),
+		kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, 1<<20)),
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.MetadataMinAge(time.Second),
+	)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	open := len(offsets)
+	closed := map[int32]bool{}
+	for open > 0 {
+		stall, cancel := context.WithTimeout(ctx, loadStall)
+		fetches := cl.PollFetches(stall)
+		cancel()
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if len(p.Records) == 0 || closed[p.Partition] {
+				return
+			}
+			w.learn(p.Partition, p.Records)
+			if p.Records[len(p.Records)-1].Offset >= to[p.Partition]-1 {
+				closed[p.Partition] = true
+				open--
+			}
+		})
+	}
+	return nil
+}
+
+// learn takes receipts into the memory of their partition.
+func (w *worker) learn(num int32, records []*kgo.Record) {
+	seen := make([]seenReceipt, 0, len(records))
+	for _, r := range records {
+		if receipt, ok := w.reader.read(r.Key, r.Value); ok && !r.Attrs.IsControl() {
+			seen = append(seen, receipt)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.memories[num]
+	if m == nil {
+		return // its partition is gone
+	}
+	for _, r := range seen {
+		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed)
+	}
+}
+
+// askLoop asks for the ends of the due topics, for the clock.
+func (w *worker) askLoop(ctx context.Context) {
+	tick := time.NewTicker(w.askInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = w.askEnds(ctx) // the bounds stay as they are
+			w.checkTopic(ctx)
+		}
+	}
+}
+
+// checkTopic says so if there is nothing to read: a channel that nobody has used
+// yet, or a wrong name.
+func (w *worker) checkTopic(ctx context.Context) {
+	if len(w.assignedParts()) > 0 {
+		return
+	}
+	found, err := w.admin.ListTopics(ctx, w.topic)
+	if err == nil && errors.Is(found[w.topic].Err, kerr.UnknownTopicOrPartition) {
+		w.log.Warn("the due topic is not there; it is made with the channel's first trigger, or by `waterclock topics "+
+			"apply`. If that has happened, check Prefix, Topic and the channel's name", "topic", w.topic)
+	}
+}
+
+// askEnds notes where the logs end: what comes behind was appended after now.
+func (w *worker) askEnds(ctx context.Context) error {
+	topics := map[string]bool{}
+	for _, p := range w.assignedParts() {
+		topics[p.topic] = true
+	}
+	names := make([]string, 0, len(topics))
+	for name := range topics {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	asked := w.now()
+	ends, err := w.admin.ListEndOffsets(ctx, names...)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for tp, p := range w.parts {
+		if end, ok := ends.Lookup(tp.topic, tp.num); ok && end.Err == nil {
+			p.end, p.asked = end.Offset, asked.UnixNano()
+		}
+	}
+	return nil
+}

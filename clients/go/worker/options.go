@@ -1,0 +1,232 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Option is one setting of Run.
+type Option func(*options)
+
+// Bulkhead bounds how many events of one group are handled at a time, so that
+// a slow receiver does not take the concurrency of all. Groups take turns.
+type Bulkhead struct {
+	// Group names the group of an event, such as tenant and host. It must be
+	// fast. "" is a group like any other.
+	Group func(*DueEvent) string
+
+	// InFlight is how many of one group are handled at a time. 0 means 100.
+	InFlight int
+
+	// Waiting is how many more of one group wait for that; what comes beyond is
+	// answered with Overflow. 0 means 200.
+	Waiting int
+
+	// Overflow is the answer to what finds no room, such as Postpone. If it is
+	// nil, nothing is answered so: events of a full group wait, and as they fill
+	// the buffer of a partition they delay others on it.
+	Overflow func(*DueEvent) Result
+}
+
+type options struct {
+	channel        string
+	brokers        []string
+	kafka          []kgo.Opt
+	prefix         string
+	group          string
+	topic          string
+	receipts       string
+	concurrency    int
+	bulkhead       Bulkhead
+	bufferRecords  int
+	bufferBytes    int64
+	fetchBytes     int32
+	handlerTimeout time.Duration
+	drainTimeout   time.Duration
+	revokeTimeout  time.Duration
+	commitInterval time.Duration
+	memory         int
+	byKey          bool
+	onBatch        func(context.Context, []*DueEvent) any
+	batchMax       int
+	log            *slog.Logger
+	metrics        Metrics
+	tracer         Tracer
+	now            func() time.Time       // replaced in tests
+	byBroker       func(*kgo.Record) bool // whether the broker has set the record's time
+	askInterval    time.Duration          // between two questions for the ends of the logs (clock)
+	receiptBackoff time.Duration          // before a receipt that failed is written anew
+}
+
+// Brokers are the addresses to start from. The default is 127.0.0.1:9092.
+func Brokers(addresses ...string) Option { return func(o *options) { o.brokers = addresses } }
+
+// Kafka adds options to each of the three clients: consumer, producer, and
+// reader of receipts. It is for TLS, SASL, dialers and logging. What the kit
+// depends on is set after these: group, topics, isolation, acks and commits.
+func Kafka(opts ...kgo.Opt) Option {
+	return func(o *options) { o.kafka = append(o.kafka, opts...) }
+}
+
+// Prefix is the engine's topics.prefix. The default is "waterclock.".
+func Prefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
+
+// Group is the engine's group; the consumer group is <group>.<channel>. The
+// default is "waterclock".
+func Group(group string) Option { return func(o *options) { o.group = group } }
+
+// Topic is the engine's channels.<channel>.topic, where that is set. The
+// default is <prefix>due.<channel>. The high lane is <topic>.high in any case.
+func Topic(topic string) Option { return func(o *options) { o.topic = topic } }
+
+// Concurrency is how many events are handled at a time. The default is 64; 1
+// to 100,000.
+func Concurrency(n int) Option { return func(o *options) { o.concurrency = n } }
+
+// PerGroup sets bulkheads. The default is none.
+func PerGroup(b Bulkhead) Option { return func(o *options) { o.bulkhead = b } }
+
+// Buffer bounds the events in memory, from the poll to the acknowledged
+// receipt. Each assigned partition has an equal share of both, at least 16
+// records and 64 KiB; one that is full is paused until half of its share is
+// free. The last poll before that may exceed the records of a share twofold, and
+// its bytes by those of one fetch (FetchBytes). The default is 10,000 records
+// and 64 MiB.
+func Buffer(records int, bytes int64) Option {
+	return func(o *options) { o.bufferRecords, o.bufferBytes = records, bytes }
+}
+
+// FetchBytes bounds one fetch from one broker, compressed. The client has at
+// most one fetch of each broker in memory beside Buffer. The default is 8 MiB.
+func FetchBytes(n int32) Option { return func(o *options) { o.fetchBytes = n } }
+
+// HandlerTimeout ends the context of a handler, and then its answer is retry,
+// code "timeout". A handler that does not heed its context keeps its part of
+// Concurrency. The default is 5 minutes; keep it below the channel's
+// receipt_timeout.
+func HandlerTimeout(d time.Duration) Option { return func(o *options) { o.handlerTimeout = d } }
+
+// DrainTimeout bounds the end of Run after its context has ended: handlers have
+// three quarters of it to finish, then their contexts end; receipts and
+// commits have what is left. The default is 20 s.
+func DrainTimeout(d time.Duration) Option { return func(o *options) { o.drainTimeout = d } }
+
+// RevokeTimeout is how long a rebalance waits for handlers and receipts of a
+// partition that moves to another worker. Then the contexts of the handlers
+// end, and the other worker gets their events. The default is 10 s; keep it
+// below the session timeout (45 s).
+func RevokeTimeout(d time.Duration) Option { return func(o *options) { o.revokeTimeout = d } }
+
+// CommitInterval is the time between two commits of offsets. What was done
+// since the last one is done a second time after a crash, unless Memory knows
+// it. The default is 1 s.
+func CommitInterval(d time.Duration) Option { return func(o *options) { o.commitInterval = d } }
+
+// Memory is worker.memory: how many receipts are known of each partition, about
+// 35 bytes each. They are read from the end of the receipts topic when a
+// partition is assigned, so a second worker skips what the first one has
+// answered. The default is 100,000; -1 turns it off.
+func Memory(receipts int) Option { return func(o *options) { o.memory = receipts } }
+
+// ByKey is for a channel with partitioning: by_key. The memory then holds
+// Memory receipts of every partition of the receipts topic.
+func ByKey() Option { return func(o *options) { o.byKey = true } }
+
+// OnBatch is called with each batch of events right before their handlers, on
+// one goroutine; BatchValue gives handlers what it returned. There one query
+// reads for many events what each handler would read for itself. A batch is
+// of events that start now, not of a whole poll: what it reads is fresh.
+//
+// Nothing starts while it runs, so it needs a time-out of its own; its context
+// ends with HandlerTimeout. After a panic the events of the batch are retried,
+// code "panic".
+func OnBatch(hook func(ctx context.Context, events []*DueEvent) any) Option {
+	return func(o *options) { o.onBatch = hook }
+}
+
+// BatchMax bounds the events of one call of OnBatch. The default is 500; it is
+// never more than Concurrency.
+func BatchMax(n int) Option { return func(o *options) { o.batchMax = n } }
+
+// Logger takes what is logged. The default is slog.Default(). Payloads and
+// headers are never logged.
+func Logger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithMetrics sets where numbers go. The default is nowhere; workerprom has
+// Prometheus.
+func WithMetrics(m Metrics) Option { return func(o *options) { o.metrics = m } }
+
+// WithTracer sets where spans go. The default is nowhere.
+func WithTracer(t Tracer) Option { return func(o *options) { o.tracer = t } }
+
+// maxPoll bounds the records of one poll.
+const maxPoll = 1000
+
+// The shares of a partition of Buffer are at least these.
+const (
+	minShareRecords = 16
+	minShareBytes   = 64 << 10
+)
+
+func newOptions(channel string, opts []Option) (*options, error) {
+	o := &options{
+		channel: channel, brokers: []string{"127.0.0.1:9092"}, prefix: "waterclock.", group: "waterclock",
+		concurrency: 64, bufferRecords: 10_000, bufferBytes: 64 << 20, fetchBytes: 8 << 20,
+		handlerTimeout: 5 * time.Minute, drainTimeout: 20 * time.Second, revokeTimeout: 10 * time.Second,
+		commitInterval: time.Second, memory: 100_000, batchMax: 500,
+		log: slog.Default(), metrics: noMetrics{}, tracer: noTracer{},
+		now: time.Now, byBroker: func(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 },
+		askInterval: 15 * time.Second, receiptBackoff: time.Second,
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	if o.topic == "" {
+		o.topic = o.prefix + "due." + channel
+	}
+	o.receipts = o.prefix + "receipts"
+	if o.log != nil {
+		o.log = o.log.With("channel", channel)
+	}
+	if o.bulkhead.InFlight == 0 {
+		o.bulkhead.InFlight = 100
+	}
+	if o.bulkhead.Waiting == 0 {
+		o.bulkhead.Waiting = 200
+	}
+	return o, o.validate()
+}
+
+var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,48}$`)
+
+// validate joins everything that is wrong.
+func (o *options) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("worker: "+format, args...))
+		}
+	}
+	check(channelName.MatchString(o.channel), "channel %q: want a-z, 0-9, '.', '_', '-', at most 49 of them", o.channel)
+	check(len(o.brokers) > 0, "Brokers: want at least one address")
+	check(o.group != "", "Group: want the engine's group")
+	check(o.concurrency >= 1 && o.concurrency <= 100_000, "Concurrency %d: want 1 to 100,000", o.concurrency)
+	check(o.bulkhead.InFlight > 0 && o.bulkhead.Waiting > 0, "PerGroup: InFlight and Waiting must not be negative")
+	check(o.bufferRecords > 0 && o.bufferBytes > 0, "Buffer %d, %d: want both above 0", o.bufferRecords, o.bufferBytes)
+	check(o.fetchBytes >= 64<<10, "FetchBytes %d: want 64 KiB or more", o.fetchBytes)
+	check(o.handlerTimeout > 0, "HandlerTimeout %v: want more than 0", o.handlerTimeout)
+	check(o.drainTimeout > 0, "DrainTimeout %v: want more than 0", o.drainTimeout)
+	check(o.revokeTimeout > 0, "RevokeTimeout %v: want more than 0", o.revokeTimeout)
+	check(o.commitInterval > 0, "CommitInterval %v: want more than 0", o.commitInterval)
+	check(o.memory > 0 && o.memory <= 10_000_000 || o.memory == -1,
+		"Memory %d: want 1 to 10,000,000 receipts, or -1 for none", o.memory)
+	check(o.batchMax > 0, "BatchMax %d: want more than 0", o.batchMax)
+	check(o.log != nil && o.metrics != nil && o.tracer != nil, "Logger, WithMetrics, WithTracer: must not be nil")
+	return errors.Join(errs...)
+}

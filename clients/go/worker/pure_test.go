@@ -1,0 +1,375 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestTracker: in any order of completion the offset to commit is behind the
+// longest beginning in which everything is done.
+func TestTracker(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for range 200 {
+		tr := tracker{next: noOffset, committed: -1}
+		var marks []*mark
+		offset := rnd.Int64N(10)
+		added := 0
+		for n := rnd.IntN(50); len(marks) < n; offset += 1 + rnd.Int64N(3) {
+			marks = append(marks, &mark{offset: offset})
+		}
+		open := []*mark{}
+		for added < len(marks) || len(open) > 0 {
+			if added < len(marks) && (len(open) == 0 || rnd.IntN(2) == 0) {
+				tr.add(marks[added])
+				open = append(open, marks[added])
+				added++
+				continue
+			}
+			i := rnd.IntN(len(open))
+			tr.finish(open[i])
+			open = slices.Delete(open, i, i+1)
+			want := int64(-1)
+			for _, m := range marks[:added] {
+				if !m.done {
+					break
+				}
+				want = m.offset + 1
+			}
+			if at, ok := tr.commit(); at.Offset != want || ok != (want >= 0) {
+				t.Fatalf("commits %v %v, want %d", at, ok, want)
+			}
+		}
+	}
+}
+
+// TestMemoryAgainstModel: the last receipts are known, by the rules of the
+// contract, and no others.
+func TestMemoryAgainstModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	type receipt struct {
+		id      string
+		outcome Outcome
+		round   [2]int
+	}
+	outcomes := []Outcome{
+		OutcomeDelivered, OutcomeAccepted, OutcomeFailed, OutcomeRetry, OutcomePostponed, OutcomeSuppressed,
+	}
+	const limit = 50
+	m := newMemory(limit)
+	var kept []receipt // those that said something new
+	state := func(id string) (round [2]int, final, known bool) {
+		for _, r := range kept[max(len(kept)-limit, 0):] {
+			if r.id == id {
+				round, final, known = r.round, final || r.outcome.final(), true
+			}
+		}
+		return round, final, known
+	}
+	for range 5000 {
+		id := fmt.Sprintf("k-%d", rnd.IntN(80))
+		old, wasFinal, known := state(id)
+		r := receipt{id, outcomes[rnd.IntN(len(outcomes))], [2]int{1 + rnd.IntN(3), rnd.IntN(2)}}
+		if known && slices.Compare(r.round[:], old[:]) < 0 {
+			r.round = old
+		}
+		m.add(id, r.outcome, r.round[0], r.round[1])
+		if !known || r.round != old || r.outcome.final() && !wasFinal {
+			if wasFinal { // what is final stays so while it is known
+				r.outcome = OutcomeDelivered
+			}
+			kept = append(kept, r)
+		}
+		probe := fmt.Sprintf("k-%d", rnd.IntN(80))
+		e := &DueEvent{ID: probe, Attempt: 1 + rnd.IntN(3), Postponed: rnd.IntN(2)}
+		want := SkipNot
+		if round, final, known := state(probe); known {
+			at := []int{e.Attempt, e.Postponed}
+			switch {
+			case final:
+				want = SkipFinal
+			case slices.Compare(at, round[:]) <= 0:
+				want = SkipAnswered
+			}
+		}
+		if got := m.check(e); got != want {
+			t.Fatalf("%s attempt %d.%d: %q, want %q", probe, e.Attempt, e.Postponed, got, want)
+		}
+	}
+	if len(m.known) > limit || len(m.ring) > limit {
+		t.Errorf("%d known, %d in the ring", len(m.known), len(m.ring))
+	}
+}
+
+// TestMemoryBound: a million receipts leave what 100,000 need.
+func TestMemoryBound(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	before := heap()
+	m := newMemory(100_000)
+	for i := range 1_000_000 {
+		id := fmt.Sprintf("tenant/some-trigger-with-a-long-name-%d@2026-11-20T14:00:00.000Z#0", i)
+		m.add(id, OutcomeDelivered, 1, 0)
+	}
+	took := int64(heap()) - int64(before)
+	t.Logf("%d bytes a receipt", took/100_000)
+	if len(m.known) != 100_000 || took > 12<<20 {
+		t.Errorf("%d known in %d bytes", len(m.known), took)
+	}
+	known := func(i int) bool {
+		id := fmt.Sprintf("tenant/some-trigger-with-a-long-name-%d@2026-11-20T14:00:00.000Z#0", i)
+		return m.check(&DueEvent{ID: id, Attempt: 1}) == SkipFinal
+	}
+	if known(899_999) || !known(900_000) || !known(999_999) {
+		t.Error("not the last 100,000 are known")
+	}
+}
+
+// TestClock: our clock counts until records say otherwise, and then theirs
+// does within what they say.
+func TestClock(t *testing.T) {
+	begin := time.Unix(1_800_000_000, 0)
+	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
+	var c clock
+	near := func(name string, now time.Time, want, within time.Duration) {
+		t.Helper()
+		if got := c.ahead(now); (got - want).Abs() > within {
+			t.Errorf("%s: %v ahead, want %v", name, got, want)
+		}
+	}
+	near("nothing is known", at(0), 0, 0)
+	c.observe(at(-3600), at(0), time.Time{})
+	near("a backlog says nothing", at(0), 0, 0)
+	c.observe(at(7200), at(1), time.Time{})
+	near("a record from our future", at(1), 7199*time.Second, time.Millisecond)
+	c.observe(at(7210), at(11), at(10.5))
+	near("appended between 10.5 and 11", at(11), 7199*time.Second, 20*time.Millisecond)
+	near("an hour later, weakened by 3.6 s", at(3611), 7199*time.Second, 4*time.Second)
+	// Our clock is set two hours ahead: it was behind, now it is right.
+	c.observe(at(7400), at(7400.2), at(7399))
+	near("after our clock was set", at(7401), 0, time.Second)
+	// And an hour too far.
+	c.observe(at(7500), at(7500+3600.2), at(7499+3600))
+	near("after our clock was set too far", at(7500+3601), -time.Hour, 2*time.Second)
+}
+
+// TestQueueAgainstModel: whatever order handlers end in, each event comes once,
+// those of a key in their order and one at a time, and a group within its
+// bound.
+func TestQueueAgainstModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for round := range 200 {
+		q := newQueue()
+		q.groupOf = func(e *DueEvent) string { return e.Tenant }
+		q.inFlight = 1 + rnd.IntN(4)
+		if round%2 == 0 {
+			q.maxWait = 1 + rnd.IntN(4)
+		}
+		parts := []*partition{newPartition("t", 0, laneNormal), newPartition("t.high", 0, laneHigh)}
+		last, busy, groups := map[string]int64{}, map[string]bool{}, map[string]int{}
+		var running []*item
+		seen, n := 0, int64(0)
+		begin := func(it *item, counts bool) {
+			key := fmt.Sprint(it.part.lane, string(it.event.RecordKey))
+			if busy[key] || it.offset < last[key] {
+				t.Fatalf("%s: offset %d after %d", key, it.offset, last[key])
+			}
+			busy[key], last[key] = true, it.offset
+			if groups[it.event.Tenant]++; counts && groups[it.event.Tenant] > q.inFlight {
+				t.Fatalf("%d of one group", groups[it.event.Tenant])
+			}
+			seen++
+		}
+		end := func(it *item) {
+			busy[fmt.Sprint(it.part.lane, string(it.event.RecordKey))] = false
+			groups[it.event.Tenant]--
+			q.finish(it)
+		}
+		for n < 200 || len(running) > 0 || q.waiting > 0 {
+			for over := q.takeOverflow(); len(over) > 0; over = q.takeOverflow() {
+				for _, it := range over {
+					begin(it, false)
+					end(it)
+				}
+			}
+			for name, g := range q.groups {
+				if q.maxWait > 0 && g.running >= q.inFlight && g.waiting > q.maxWait {
+					t.Fatalf("%d of group %s wait, want at most %d", g.waiting, name, q.maxWait)
+				}
+			}
+			switch rnd.IntN(3) {
+			case 0:
+				if n < 200 {
+					key := rnd.IntN(20) // a key is of one group, as a trigger is of one endpoint
+					q.add(&item{mark: mark{offset: n}, part: parts[rnd.IntN(2)], event: &DueEvent{
+						RecordKey: fmt.Append(nil, key), Tenant: fmt.Sprint(key % 4),
+					}})
+					n++
+				}
+			case 1:
+				if it := q.next(); it != nil {
+					begin(it, true)
+					running = append(running, it)
+				}
+			default:
+				if len(running) > 0 {
+					i := rnd.IntN(len(running))
+					end(running[i])
+					running = slices.Delete(running, i, i+1)
+				}
+			}
+		}
+		for _, it := range q.takeOverflow() {
+			begin(it, false)
+			end(it)
+		}
+		if seen != 200 || len(q.groups) != 0 || len(parts[0].tails)+len(parts[1].tails) != 0 {
+			t.Fatalf("%d of 200 came, %d groups and %d keys are left", seen, len(q.groups), len(parts[0].tails))
+		}
+	}
+}
+
+// TestDecode: every field, and the headers that it does not know.
+func TestDecode(t *testing.T) {
+	r := due{key: "acme/pills", target: "u_81", attempt: 2, postponed: 3, value: "{}"}.record()
+	r.Headers = append(r.Headers, []kgo.RecordHeader{
+		{Key: "ce_wclocaltime", Value: []byte("2026-11-20T09:00:00[America/New_York]")},
+		{Key: "ce_wcuser", Value: []byte("u_81")},
+		{Key: "ce_expirytime", Value: []byte("2026-11-20T15:00:00.000Z")},
+		{Key: "ce_wcreceiptby", Value: []byte("2026-11-20T15:30:00.000Z")},
+		{Key: "ce_wcbasis", Value: []byte("1.2.3.4.5")},
+		{Key: "content-type", Value: []byte("application/json")},
+		{Key: "traceparent", Value: []byte("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")},
+		{Key: "wcx-tags", Value: []byte(`{"type":"medication"}`)},
+		{Key: "ce_wcfuture", Value: []byte("new")},
+		{Key: "mine", Value: []byte("1")},
+		{Key: "content-type", Value: []byte("the user's own")},
+	}...)
+	e, err := Decode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprintf("%s|%s|%s|%s|%d %d %d %d|%s|%s|%s", e.Key, e.Tenant, e.TriggerID(), e.Occurrence, e.Step,
+		e.Attempt, e.Postponed, e.Revision, e.LocalTime, e.User, e.ContentType)
+	want := "acme/pills|acme|pills|2026-11-20T14:00:00.000Z|0 2 3 1|2026-11-20T09:00:00[America/New_York]|u_81|" +
+		"application/json"
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if e.ReceiptBy.Sub(e.Scheduled) != 90*time.Minute || e.Expires.Sub(e.Scheduled) != time.Hour ||
+		e.Fired.Sub(e.Scheduled) != 3*time.Millisecond {
+		t.Errorf("times are %v %v %v %v", e.Scheduled, e.Fired, e.Expires, e.ReceiptBy)
+	}
+	if tags := e.Tags(); len(tags) != 1 || tags["type"] != "medication" {
+		t.Errorf("tags are %v", tags)
+	}
+	names := ""
+	for _, h := range e.Headers {
+		names += h.Key + " "
+	}
+	if names != "wcx-tags ce_wcfuture mine content-type " {
+		t.Errorf("headers are %s", names)
+	}
+	if v, ok := e.Header("mine"); !ok || v != "1" {
+		t.Errorf("mine is %q", v)
+	}
+	if _, ok := e.Header("none"); ok {
+		t.Error("a header that is not there")
+	}
+}
+
+// FuzzDecode: no record makes it panic, and what it lets in can be answered.
+func FuzzDecode(f *testing.F) {
+	f.Add("k", "k@2026-11-20T14:00:00.000Z#0", "1", "2026-11-20T14:00:00Z", "a", "b")
+	f.Add("t/k@#", "t/k@#@x#1", "9", "2026-11-20T14:00:00Z", "ce_wcstep", "7")
+	f.Fuzz(func(t *testing.T, subject, id, attempt, at, name, value string) {
+		r := &kgo.Record{Key: []byte(subject), Headers: []kgo.RecordHeader{
+			{Key: "ce_type", Value: []byte(DueType)},
+			{Key: "ce_subject", Value: []byte(subject)},
+			{Key: "ce_id", Value: []byte(id)},
+			{Key: "ce_wcattempt", Value: []byte(attempt)},
+			{Key: "ce_time", Value: []byte(at)},
+			{Key: name, Value: []byte(value)},
+		}}
+		e, err := Decode(r)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("the error has raw text: %q", err)
+			}
+			return
+		}
+		receipt := e.Receipt("print", Fail(value, name), time.Unix(1, 0))
+		back, ok := newReceiptReader("print").read([]byte(e.Key), receipt.Append(nil))
+		if !json.Valid(receipt.Append(nil)) {
+			t.Errorf("receipt %s", receipt.Append(nil))
+		}
+		if plain := strings.ToValidUTF8(id, "") == id; plain && (!ok || back.DueID != id || back.Attempt != e.Attempt) {
+			t.Errorf("%s comes back as %v %v", receipt.Append(nil), back, ok)
+		}
+	})
+}
+
+// FuzzReceipts: whatever stands on the receipts topic, reading it is safe.
+func FuzzReceipts(f *testing.F) {
+	f.Add([]byte("k"), []byte(`{"due_id":"k@x#0","channel":"print","outcome":"delivered","attempt":1}`))
+	f.Add([]byte("k"), []byte(`{"due_id":"k@x#0","attempt":-1}`))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		r, ok := newReceiptReader("print").read(key, value)
+		if ok && (!strings.HasPrefix(r.DueID, string(key)+"@") || r.Attempt < 0 || r.Postponed < 0) {
+			t.Errorf("%v", r)
+		}
+		m := newMemory(1)
+		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed)
+	})
+}
+
+// TestReceiptReader: receipts of this channel, and those that do not say.
+func TestReceiptReader(t *testing.T) {
+	for value, want := range map[string]bool{
+		`{"due_id":"k@x#0","channel":"print","outcome":"delivered"}`:    true,
+		`{"due_id":"k@x#0", "channel" : "print","outcome":"delivered"}`: true,
+		`{"due_id":"k@x#0","outcome":"delivered"}`:                      true,
+		`{"due_id":"k@x#0","channel":"sms","outcome":"delivered"}`:      false,
+		`{"due_id":"k@x#0","channel":"sms","code":"print"}`:             false,
+		`{"due_id":"other@x#0","channel":"print"}`:                      false,
+		`{"due_id":"k"}`: false, `{`: false, `[]`: false, ``: false,
+	} {
+		if _, ok := newReceiptReader("print").read([]byte("k"), []byte(value)); ok != want {
+			t.Errorf("%s: %v, want %v", value, ok, want)
+		}
+	}
+}
+
+// TestReceiptBounds: what a handler says too much of is cut, between
+// characters.
+func TestReceiptBounds(t *testing.T) {
+	e := &DueEvent{ID: "k@x#0", Key: "k", Attempt: 1}
+	r := e.Receipt("print", Fail(strings.Repeat("ä", 100), strings.Repeat("€", 1000)), time.Time{})
+	if len(r.Code) != 128 || len(r.Detail) != 1023 {
+		t.Errorf("%d and %d bytes", len(r.Code), len(r.Detail))
+	}
+	if r := e.Receipt("print", Retry(365*24*time.Hour), time.Time{}); r.RetryAfter != maxRetryAfter {
+		t.Errorf("retry after %v", r.RetryAfter)
+	}
+	r = e.Receipt("print", Retry(time.Nanosecond), time.Time{})
+	if got := string(r.Append(nil)); !strings.Contains(got, `"retry_after":"1ms"`) {
+		t.Errorf("%s: 0 would mean the profile", got)
+	}
+}

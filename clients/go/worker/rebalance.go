@@ -1,0 +1,178 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// committed notes what the brokers have, and returns the first error.
+func (w *worker) committed(resp *kmsg.OffsetCommitResponse, sent map[string]map[int32]kgo.EpochOffset) (first error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				first = errors.Join(first, err)
+				continue
+			}
+			if part := w.parts[topicPartition{t.Topic, p.Partition}]; part != nil {
+				part.tracker.committed = max(part.tracker.committed, sent[t.Topic][p.Partition].Offset)
+			}
+		}
+	}
+	return first
+}
+
+// assigned begins new partitions. Their events are held until the end of the
+// receipts topic is read.
+func (w *worker) assigned(ctx context.Context, _ *kgo.Client, assigned map[string][]int32) {
+	var parts []*partition
+	w.mu.Lock()
+	for topic, nums := range assigned {
+		lane := laneNormal
+		if topic == w.topic+highSuffix {
+			lane = laneHigh
+		}
+		for _, num := range nums {
+			p := newPartition(topic, num, lane)
+			w.parts[topicPartition{topic, num}] = p
+			parts = append(parts, p)
+		}
+	}
+	w.mu.Unlock()
+	if len(parts) > 0 {
+		w.log.Info("partitions assigned", "partitions", fmt.Sprint(assigned))
+		go w.loadLoop(ctx, parts)
+	}
+}
+
+// revoked gives partitions up: what runs may finish within RevokeTimeout, and
+// what is done is committed.
+func (w *worker) revoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
+	parts := w.close(revoked)
+	if len(parts) == 0 {
+		return
+	}
+	if !w.waitIdle(ctx, w.waitForMove(), parts) {
+		w.abandon(parts)
+		w.log.Warn("partitions moved before their handlers had finished; their events go to another worker",
+			"partitions", fmt.Sprint(revoked))
+	}
+	w.commit(ctx, parts)
+	w.forget(parts)
+}
+
+// waitForMove is how long revoked waits: at the end of the worker everything
+// was waited for before.
+func (w *worker) waitForMove() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ending {
+		return 0
+	}
+	return w.revokeTimeout
+}
+
+// lost is that the group has given our partitions to others: nothing may be
+// committed.
+func (w *worker) lost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	parts := w.close(lost)
+	if len(parts) == 0 {
+		return
+	}
+	w.log.Warn("the group has taken partitions away; their events go to another worker", "partitions", fmt.Sprint(lost))
+	w.abandon(parts)
+	w.forget(parts)
+}
+
+// close lets nothing new start of partitions.
+func (w *worker) close(which map[string][]int32) (parts []*partition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for topic, nums := range which {
+		for _, num := range nums {
+			if p := w.parts[topicPartition{topic, num}]; p != nil {
+				p.gone = true
+				parts = append(parts, p)
+			}
+		}
+	}
+	w.queue.purge()
+	return parts
+}
+
+// waitIdle waits until no handler of the partitions runs and no receipt of
+// theirs is open.
+func (w *worker) waitIdle(ctx context.Context, within time.Duration, parts []*partition) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		if w.idle(parts) {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		pause(ctx, 5*time.Millisecond)
+	}
+}
+
+func (w *worker) idle(parts []*partition) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range parts {
+		if len(p.running) > 0 || p.pending > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// abandon ends the contexts of handlers.
+func (w *worker) abandon(parts []*partition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range parts {
+		for it := range p.running {
+			if it.cancel != nil {
+				it.cancel(errAbandoned)
+			}
+		}
+	}
+}
+
+// forget drops partitions, and the memory of those of which no lane is left.
+func (w *worker) forget(parts []*partition) {
+	w.pausing.Lock()
+	defer w.pausing.Unlock()
+	resume := map[string][]int32{}
+	w.mu.Lock()
+	used := map[int32]bool{}
+	for _, p := range parts {
+		tp := topicPartition{p.topic, p.num}
+		if w.parts[tp] == p {
+			delete(w.parts, tp)
+		}
+		if p.paused {
+			resume[p.topic] = append(resume[p.topic], p.num)
+		}
+	}
+	for tp := range w.parts {
+		used[tp.num] = true
+	}
+	for num := range w.memories {
+		if !w.byKey && !used[num] {
+			delete(w.memories, num)
+		}
+	}
+	w.mu.Unlock()
+	if len(resume) > 0 {
+		w.consumer.ResumeFetchPartitions(resume) // or it is paused when it comes back
+	}
+}

@@ -1,0 +1,119 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// receiptWriter writes receipts until the brokers have them. A receipt that
+// fails is written anew: its due event stays open meanwhile, so the number of
+// them is bounded by Buffer. The producer is idempotent, asks for all
+// replicas, and is never transactional: an open transaction would hold back
+// the engine.
+type receiptWriter struct {
+	*options
+	failing throttle
+
+	mu       sync.Mutex
+	cl       *kgo.Client
+	checking bool // whether cl can still produce
+	closed   bool
+}
+
+func newReceiptWriter(o *options) (*receiptWriter, error) {
+	p := &receiptWriter{options: o}
+	var err error
+	p.cl, err = p.client()
+	return p, err
+}
+
+func (p *receiptWriter) client() (*kgo.Client, error) {
+	return kgo.NewClient(append(
+		append([]kgo.Opt{kgo.ProducerLinger(2 * time.Millisecond)}, p.common()...),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, as Kafka's Java client
+		kgo.MaxBufferedRecords(1<<20),                        // Buffer is the bound
+		kgo.DefaultProduceTopic(p.options.receipts),
+	)...)
+}
+
+// write calls acked once the brokers have the receipt.
+func (p *receiptWriter) write(key string, value []byte, acked func()) {
+	p.produce(&kgo.Record{Key: []byte(key), Value: value}, time.Now(), acked)
+}
+
+func (p *receiptWriter) produce(r *kgo.Record, begin time.Time, acked func()) {
+	p.mu.Lock()
+	cl, closed := p.cl, p.closed
+	p.mu.Unlock()
+	if closed {
+		return
+	}
+	cl.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+		if err == nil {
+			p.metrics.ReceiptWritten(time.Since(begin))
+			acked()
+			return
+		}
+		p.failed(cl, err)
+		next := &kgo.Record{Key: r.Key, Value: r.Value}
+		time.AfterFunc(p.receiptBackoff, func() { p.produce(next, begin, acked) })
+	})
+}
+
+func (p *receiptWriter) failed(cl *kgo.Client, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || errors.Is(err, kgo.ErrClientClosed) {
+		return
+	}
+	p.metrics.ReceiptFailed()
+	p.failing.log(p.log, "cannot write receipts; trying on, and committing nothing meanwhile",
+		"topic", p.options.receipts, "error", err)
+	if final(err) && !p.checking && p.cl == cl {
+		p.checking = true
+		go p.check(cl)
+	}
+}
+
+// check replaces a client that has no producer id and will never get one: after
+// one refusal it fails every record.
+func (p *receiptWriter) check(cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_, _, err := cl.ProducerID(ctx)
+	var next *kgo.Client
+	if final(err) {
+		next, _ = p.client() // it could be made before
+	}
+	p.mu.Lock()
+	p.checking = false
+	old := next
+	if next != nil && !p.closed {
+		old, p.cl = p.cl, next
+	}
+	p.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+}
+
+// final says that a broker has answered, and that asking anew is no use.
+func final(err error) bool {
+	answer, ok := errors.AsType[*kerr.Error](err)
+	return ok && !answer.Retriable
+}
+
+// close ends it. What is not written is lost; its offset was not committed.
+func (p *receiptWriter) close() {
+	p.mu.Lock()
+	p.closed = true
+	cl := p.cl
+	p.mu.Unlock()
+	cl.Close()
+}

@@ -1,0 +1,289 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Handler does the work of one due event and says what became of it. Many run
+// at a time; two events with the same record key never do.
+//
+// An error counts as Retry(0), code "error", with the error's text as detail:
+// return a Result for anything that you can name, and keep secrets out of
+// errors. When ctx ends, return its error: what was not finished is delivered
+// again.
+type Handler func(ctx context.Context, e *DueEvent) (Result, error)
+
+// ErrUnfinished is what Run returns where DrainTimeout was too short. What was
+// unfinished is delivered again, to this or another worker.
+var ErrUnfinished = errors.New("worker: ended before all that was begun was finished")
+
+// Run handles the due events of a channel until ctx ends, and then drains: what
+// is running finishes, receipts are written, offsets are committed. It returns
+// an error only for options that are wrong, and ErrUnfinished. Brokers that
+// are away are waited for.
+func Run(ctx context.Context, channel string, handle Handler, opts ...Option) error {
+	o, err := newOptions(channel, opts)
+	if handle == nil {
+		err = errors.Join(err, errors.New("worker: the handler is nil"))
+	}
+	if err != nil {
+		return err
+	}
+	w, err := newWorker(o, handle)
+	if err != nil {
+		return err
+	}
+	return w.run(ctx)
+}
+
+// topicPartition names a partition.
+type topicPartition struct {
+	topic string
+	num   int32
+}
+
+// worker is one Run. mu guards what is below it; nobody calls Kafka or the
+// handler while holding it.
+type worker struct {
+	*options
+	handle   Handler
+	consumer *kgo.Client
+	admin    *kadm.Client
+	receipts *receiptWriter
+	reader   receiptReader
+
+	committing sync.Mutex    // held from reading what to commit to the answer
+	pausing    sync.Mutex    // held from deciding what to pause to having done so
+	loading    chan struct{} // one reading of receipts at a time
+	wake       chan struct{} // something is ready, or a handler has ended
+	room       chan struct{} // a paused partition has room
+	garbled    throttle
+	failing    throttle
+
+	mu       sync.Mutex
+	queue    *queue
+	parts    map[topicPartition]*partition
+	memories map[int32]*memory // by partition of the receipts topic
+	numbers  int32             // how many partitions that has, once known
+	murmur2  kgo.TopicPartitioner
+	clock    clock
+	running  int // handlers
+	pending  int // receipts
+	ending   bool
+}
+
+func newWorker(o *options, handle Handler) (*worker, error) {
+	w := &worker{
+		options: o, handle: handle, reader: newReceiptReader(o.channel),
+		loading: make(chan struct{}, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		queue: newQueue(), parts: map[topicPartition]*partition{}, memories: map[int32]*memory{},
+		murmur2: kgo.StickyKeyPartitioner(nil).ForTopic(""),
+	}
+	if b := o.bulkhead; b.Group != nil {
+		w.queue.groupOf, w.queue.inFlight = b.Group, b.InFlight
+		if b.Overflow != nil {
+			w.queue.maxWait = b.Waiting
+		}
+	}
+	var err error
+	if w.receipts, err = newReceiptWriter(o); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	if w.consumer, err = kgo.NewClient(w.consumerOpts()...); err != nil {
+		w.receipts.close()
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	w.admin = kadm.NewClient(w.consumer)
+	return w, nil
+}
+
+// common are the options of each client.
+func (o *options) common() []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(o.brokers...), kgo.ClientID("waterclock-worker-" + o.channel),
+		kgo.RetryTimeout(10 * time.Second),
+		kgo.MetadataMinAge(2 * time.Second), // how soon a partition's new leader is found
+	}
+	return append(opts, o.kafka...)
+}
+
+func (w *worker) consumerOpts() []kgo.Opt {
+	return append(
+		append([]kgo.Opt{
+			kgo.HeartbeatInterval(time.Second), // how soon one hears of a rebalance
+			kgo.Balancers(kgo.CooperativeStickyBalancer()),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		}, w.common()...),
+		kgo.ConsumerGroup(w.group+"."+w.channel),
+		kgo.ConsumeTopics(w.topic, w.topic+highSuffix),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // or due events of aborted transactions are seen
+		kgo.DisableAutoCommit(),
+		// What a poll returns belongs to partitions that are ours, until it is taken in.
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(w.assigned),
+		kgo.OnPartitionsRevoked(w.revoked),
+		kgo.OnPartitionsLost(w.lost),
+		// A lane that is created later is found within 5 s.
+		kgo.MetadataMinAge(2*time.Second), kgo.MetadataMaxAge(4*time.Second),
+		// What is resumed waits for the fetch under way.
+		kgo.FetchMaxWait(500*time.Millisecond),
+		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, 1<<20)),
+	)
+}
+
+const highSuffix = ".high"
+
+// run polls until ctx ends. Handlers outlive ctx: they may finish.
+func (w *worker) run(ctx context.Context) error {
+	base, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer abandon(errAbandoned)
+	helpers, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	for _, helper := range []func(context.Context){w.commitLoop, w.resumeLoop, w.askLoop} {
+		wg.Go(func() { helper(helpers) })
+	}
+	wg.Go(func() { w.dispatchLoop(helpers, base) })
+	for ctx.Err() == nil {
+		w.poll(ctx)
+	}
+	err := w.drain(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// poll takes in what has come.
+func (w *worker) poll(ctx context.Context) {
+	fetches := w.consumer.PollRecords(ctx, w.pollMax())
+	n := w.admit(fetches)
+	w.consumer.AllowRebalance()
+	w.flow()
+	if n > 0 {
+		signal(w.wake)
+		return
+	}
+	failed := false
+	fetches.EachError(func(topic string, partition int32, err error) {
+		if ctx.Err() == nil {
+			failed = true
+			w.failing.log(w.log, "cannot read due events; trying on", "topic", topic, "partition", partition,
+				"error", err)
+		}
+	})
+	if failed {
+		pause(ctx, 100*time.Millisecond) // the client waits before it asks, but not for every error
+	}
+}
+
+// admit takes polled records in, and says how many there were.
+func (w *worker) admit(fetches kgo.Fetches) (n int) {
+	polled := w.now()
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) == 0 {
+			return
+		}
+		n += len(p.Records)
+		items := make([]*item, len(p.Records))
+		for i, r := range p.Records {
+			items[i] = w.decode(r)
+		}
+		w.take(topicPartition{p.Topic, p.Partition}, items, p.Records, polled)
+	})
+	return n
+}
+
+// decode makes an item; its event is nil if the record is garbled.
+func (w *worker) decode(r *kgo.Record) *item {
+	it := &item{mark: mark{offset: r.Offset, epoch: r.LeaderEpoch}, bytes: sizeOf(r)}
+	e, err := Decode(r)
+	if err != nil {
+		w.metrics.Garbled(garbledHeader(err))
+		w.garbled.log(w.log, "stepped over a record that is no due event", "topic", r.Topic, "partition", r.Partition,
+			"offset", r.Offset, "error", err)
+		return it
+	}
+	e.High = r.Topic == w.topic+highSuffix
+	it.event = e
+	return it
+}
+
+// sizeOf is about what a record holds in memory.
+func sizeOf(r *kgo.Record) int64 {
+	n := 512 + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int64(n)
+}
+
+// take puts the items of one partition into the queue.
+func (w *worker) take(tp topicPartition, items []*item, records []*kgo.Record, polled time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	part := w.parts[tp]
+	if part == nil || part.gone {
+		return // the worker ends
+	}
+	for i, it := range items {
+		w.observe(part, records[i], polled)
+		it.part = part
+		part.tracker.add(&it.mark)
+		part.records++
+		part.bytes += it.bytes
+		switch {
+		case it.event == nil:
+			w.done(it)
+		case part.loaded:
+			w.queue.add(it)
+		default:
+			part.held = append(part.held, it)
+		}
+	}
+}
+
+// observe gives the clock a record whose time the broker has set.
+func (w *worker) observe(part *partition, r *kgo.Record, polled time.Time) {
+	if !w.byBroker(r) {
+		return
+	}
+	var asked time.Time
+	if part.asked != 0 && r.Offset >= part.end {
+		asked = time.Unix(0, part.asked)
+	}
+	w.clock.observe(r.Timestamp, polled, asked)
+}
+
+// done says that nothing more has to be done for an item. mu is held.
+func (w *worker) done(it *item) {
+	part := it.part
+	part.tracker.finish(&it.mark)
+	part.records--
+	part.bytes -= it.bytes
+	if part.paused && w.hasRoom(part) {
+		signal(w.room)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// pause waits for d, or for the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
