@@ -29,6 +29,8 @@ type request struct {
 	span  tracing.Span
 	route string // its pattern
 
+	read *read // of a costly route
+
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
 }
 
@@ -88,7 +90,11 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		}
 		req.who, w.tenant = who, who.Tenant
 	}
-	err = route.handle(s, w, req)
+	if route.costly {
+		err = s.costly(w, req, route.handle)
+	} else {
+		err = route.handle(s, w, req)
+	}
 	s.auditor.trespass(req, err)
 	return err
 }

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -40,7 +41,12 @@ func (r *Router) CalendarUse(ctx context.Context, tenant, name string) (sum Cale
 
 // calendarUse asks one partition of this process.
 func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name string) (u CalendarUse, err error) {
+	turns := scan{ctx: ctx, tenant: tenant, budget: &Budget{}}
+	defer turns.end()
 	err = o.Scan(ctx, partition, "", func(st *trigger.State) bool {
+		if !turns.visit(1) {
+			return false
+		}
 		if st.Status.Finished() || !st.Uses(name) {
 			return true
 		}
@@ -49,7 +55,7 @@ func calendarUse(ctx context.Context, o Owner, partition int32, tenant, name str
 		}
 		return true
 	})
-	return u, err
+	return u, errors.Join(err, turns.err)
 }
 
 func (c *client) calendarUse(ctx context.Context, addr string, partition int32, tenant, name string) (u CalendarUse,

@@ -145,6 +145,7 @@ func (h *handler) find(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
+	page.Visited = q.Cost.Visited()
 	return writePage(w, &page)
 }
 
@@ -161,6 +162,7 @@ func (h *handler) forecast(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
+	f.Visited, f.Spent = q.Cost.Visited(), time.Duration(q.Cost.spent.Load())
 	return json.NewEncoder(w).Encode(f)
 }
 

@@ -168,6 +168,16 @@ type Limits struct {
 	BatchBytes Size
 	MaxPending int // of a partition; 0 means no bound
 	MinPeriod  time.Duration
+	Calendars  int
+
+	Reads         int // costly reads at once
+	ReadBudget    int // triggers and occurrences that one visits
+	ReadTime      time.Duration
+	PageBytes     Size // of one page of a list
+	PagesInFlight Size // of all pages held at once
+	Batches       int  // at once
+	EventStreams  int  // at once
+	BodyRate      Size // least bytes a second of a body
 }
 
 // Events is what the event log holds; Retention 0 means for ever.
@@ -228,6 +238,7 @@ type Tenant struct {
 	MaxPending    int
 	Channels      []string // empty means all
 	MinPeriod     time.Duration
+	ReadRate      float64 // triggers and occurrences a second that reads visit
 }
 
 // Channel is the settings of a channel, configured or not.
@@ -255,6 +266,9 @@ func (c *Config) Tenant(name string) Tenant {
 	}
 	return out
 }
+
+// HasAuth says whether callers of the HTTP API have to log in.
+func (c *Config) HasAuth() bool { return c.Auth.KeysFile != "" || c.Auth.OIDC.Issuer != "" }
 
 // HasRole says whether a role was asked for.
 func (c *Config) HasRole(role string) bool {

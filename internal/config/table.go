@@ -303,6 +303,61 @@ var sections = []section{
 			Doc:  "Shortest period of a recurrence.",
 		},
 		{
+			Key: "limits.calendars", Default: "1000", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Limits.Calendars },
+			Doc: "Most named calendars. Over HTTP one more is refused with `quota_exceeded`, 429: delete one that no " +
+				"trigger names.",
+		},
+		{
+			Key: "limits.reads", Default: "64", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Limits.Reads },
+			Doc: "Most costly reads (lists, forecasts, previews) that one instance answers at once. With `auth` a " +
+				"tenant has at most as many as it leaves free. One more waits 2 s, then it is answered 503.",
+		},
+		{
+			Key: "limits.read_budget", Default: "1000000", Min: "1000", Max: "1000000000",
+			into: func(c *Config, _ string) any { return &c.Limits.ReadBudget },
+			Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with `too_large`, " +
+				"413, and `looked_at` says how many it visited. A list is a short page with a cursor instead.",
+		},
+		{
+			Key: "limits.read_time", Default: "2s", Min: "10ms", Max: "1m",
+			into: func(c *Config, _ string) any { return &c.Limits.ReadTime },
+			Doc: "Most time that one forecast or list computes, on all partitions together. Reads take at most a " +
+				"quarter of the processors, in turns of 5 ms by tenant; waiting for a turn does not count.",
+		},
+		{
+			Key: "limits.page_bytes", Default: "4MiB", Min: "64KiB", Max: "1GiB",
+			into: func(c *Config, _ string) any { return &c.Limits.PageBytes },
+			Doc: "About how many bytes of triggers, payloads included, one page of a list has. A page that reaches it " +
+				"is short and has a cursor.",
+		},
+		{
+			Key: "limits.pages_in_flight", Default: "32MiB", Min: "1MiB", Max: "64GiB",
+			into: func(c *Config, _ string) any { return &c.Limits.PagesInFlight },
+			Doc: "Bytes of triggers that the pages under way of one instance hold together, until their readers have " +
+				"them. A tenant has at most as much as it leaves free. Pages are shorter where little is free; where " +
+				"nothing is, a list is answered 503.",
+		},
+		{
+			Key: "limits.batches", Default: "8", Min: "1", Max: "10000",
+			into: func(c *Config, _ string) any { return &c.Limits.Batches },
+			Doc: "Most `:batch` requests that one instance answers at once. With `auth` a tenant has at most as many " +
+				"as it leaves free. One more is answered 503.",
+		},
+		{
+			Key: "limits.event_streams", Default: "256", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Limits.EventStreams },
+			Doc: "Most event streams (`?follow=1`) that one instance keeps open. With `auth` a tenant has at most as " +
+				"many as it leaves free. One more is answered 503.",
+		},
+		{
+			Key: "limits.body_rate", Default: "1KiB", Min: "1B", Max: "1MiB",
+			into: func(c *Config, _ string) any { return &c.Limits.BodyRate },
+			Doc: "Least bytes a second of a request's body, behind its first 5 seconds. A slower one is ended with " +
+				"`malformed`, 408: send a batch when its lines are there.",
+		},
+		{
 			Key: "store.cache", Default: "256MiB", Min: "32MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Store.Cache },
 			Doc:  "Block cache shared by the stores of all partitions of this process.",
@@ -388,6 +443,13 @@ var sections = []section{
 				Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
 				into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
 				Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
+			},
+			{
+				Key: "tenants.<name>.reads", Default: "100000", Word: "unlimited", Min: "1",
+				into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
+				Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one instance, " +
+					"in bursts of ten seconds' worth; each such read costs at least 100. Then they are refused with " +
+					"`quota_exceeded`, 429. It holds only with `auth`.",
 			},
 		},
 	},

@@ -34,6 +34,7 @@ func (n *node) openGateway() (err error) {
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}
+	n.boundReads(&o)
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
@@ -54,6 +55,18 @@ func (n *node) openGateway() (err error) {
 	o.TLSElsewhere = c.HTTP.TLSElsewhere
 	n.gateway, err = gateway.New(o)
 	return err
+}
+
+// boundReads is what readers may take, and what is held open.
+func (n *node) boundReads(o *gateway.Options) {
+	c := n.cfg
+	o.Reads, o.ReadBudget, o.ReadTime = c.Limits.Reads, int64(c.Limits.ReadBudget), c.Limits.ReadTime
+	o.PageBytes, o.PagesInFlight = int64(c.Limits.PageBytes), int64(c.Limits.PagesInFlight)
+	o.Batches, o.Followers, o.BodyRate = c.Limits.Batches, c.Limits.EventStreams, int64(c.Limits.BodyRate)
+	o.Calendars = c.Limits.Calendars
+	if c.HasAuth() {
+		o.ReadRate = func(tenant string) float64 { return c.Tenant(tenant).ReadRate }
+	}
 }
 
 // serverTLS is what listen serves; nil is plain HTTP.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // tenant is a caller with a key.
@@ -83,6 +84,10 @@ func (c *tenant) must(t *testing.T, status int, method, path, body string, heade
 	return a
 }
 
+// refusedFor is how long an attacker waits behind a refusal: how many requests a
+// second get as far as us is for whatever stands in front to bound.
+const refusedFor = 50 * time.Millisecond
+
 // many makes requests side by side until the phase ends, and counts the statuses.
 func (c *tenant) many(ctx context.Context, atOnce int, one func(i int) answer) map[int]int {
 	var mu sync.Mutex
@@ -95,6 +100,9 @@ func (c *tenant) many(ctx context.Context, atOnce int, one func(i int) answer) m
 				mu.Lock()
 				counts[a.status]++
 				mu.Unlock()
+				if a.status >= 400 {
+					pause(ctx, refusedFor)
+				}
 			}
 		})
 	}
