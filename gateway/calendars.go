@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -136,6 +137,15 @@ func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
 	key, value, err := topics.EncodeCalendar(c)
 	if err != nil {
 		return problem.InField(err, "dates")
+	}
+	all, err := s.calendars(r.Context(), "")
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	if all[c.Name] == nil && len(all) >= s.opts.Calendars {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "name", fmt.Sprintf(
+			"there are %d calendars, as many as there may be (limits.calendars): delete one that no trigger names",
+			len(all)))
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
 		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")

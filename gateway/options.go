@@ -51,6 +51,11 @@ type Options struct {
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
 	// KnownChannel says whether settings name a channel; nil knows none.
 	KnownChannel func(name string) bool
+	// Channels are the channels that settings name and that always exist, with their
+	// topics.
+	Channels map[string]string
+	// FixedChannels says that a channel which does not exist is not created.
+	FixedChannels bool
 	// Rate is a tenant's commands a second; 0 or nil means no bound.
 	Rate func(tenant string) float64
 

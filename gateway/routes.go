@@ -167,6 +167,20 @@ func viewRoutes() []route {
 			},
 		},
 		{
+			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: (*Server).listChannels,
+			costly: true, doc: operation{
+				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
+			},
+		},
+		{
+			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
+			handle: (*Server).deleteChannel, costly: true, doc: operation{
+				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with its " +
+					"topic; answers what it was",
+				answers: answers{200: of[Channel]()},
+			},
+		},
+		{
 			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars, costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},

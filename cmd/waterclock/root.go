@@ -51,6 +51,7 @@ var verbs = []struct {
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},
 	{groupOperate, newCalendar},
+	{groupOperate, newChannels},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

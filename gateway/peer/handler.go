@@ -22,7 +22,7 @@ import (
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
 //	partitions             PartitionStatus of every partition of the instance
-//	calendar-use?partition&tenant&calendar   CalendarUse
+//	calendar-use?partition&tenant&calendar&channel   Use
 const internalPath = "/internal/v1/"
 
 // handler exposes the Owner of this process to other instances. One that is not

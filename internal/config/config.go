@@ -20,6 +20,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -170,6 +171,8 @@ type Limits struct {
 	MinPeriod  time.Duration
 	Calendars  int
 
+	TenantChannels int // that one tenant's registers create
+
 	Reads         int // costly reads at once
 	ReadBudget    int // triggers and occurrences that one visits
 	ReadTime      time.Duration
@@ -240,6 +243,15 @@ type Tenant struct {
 	MinPeriod     time.Duration
 	ReadRate      float64 // triggers and occurrences a second that reads visit
 }
+
+// builtIn are the channels that always exist.
+var builtIn = []string{"default", "webhook", "push", "sms", "email"}
+
+// BuiltInChannels are the channels that always exist.
+func BuiltInChannels() []string { return slices.Clone(builtIn) }
+
+// BuiltIn says whether a channel always exists.
+func BuiltIn(channel string) bool { return slices.Contains(builtIn, channel) }
 
 // Channel is the settings of a channel, configured or not.
 func (c *Config) Channel(name string) Channel {

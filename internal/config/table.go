@@ -119,7 +119,8 @@ var sections = []section{
 			Key: "auth.audit_rate", Default: "10", Min: "0.1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.Auth.AuditRate },
 			Doc: "How many refused attempts a second (log-in, role, another tenant's trigger) one instance " +
-				"records, in bursts of ten seconds' worth. It only counts the others.",
+				"records, in bursts of ten seconds' worth. It only counts the others. Those without a valid credential " +
+				"have a rate of their own.",
 		},
 		{
 			Key:  "http.tls.cert",
@@ -309,6 +310,12 @@ var sections = []section{
 				"trigger names.",
 		},
 		{
+			Key: "limits.tenant_channels", Default: "20", Min: "1", Max: "100",
+			into: func(c *Config, _ string) any { return &c.Limits.TenantChannels },
+			Doc: "Most channels that the registers of one tenant create, as one engine counts them since it started. One " +
+				"more is refused with `unknown_channel`.",
+		},
+		{
 			Key: "limits.reads", Default: "64", Min: "1", Max: "100000",
 			into: func(c *Config, _ string) any { return &c.Limits.Reads },
 			Doc: "Most costly reads (lists, forecasts, previews) that one instance answers at once. With `auth` a " +
@@ -372,8 +379,10 @@ var sections = []section{
 		{
 			Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
-			Doc: "A register for an unknown channel creates it, up to 100 channels. If false, it is refused with " +
-				"`unknown_channel`.",
+			Doc: "A register for a channel that does not exist creates it, up to 100 in the cluster and " +
+				"`limits.tenant_channels` of a tenant. If false, it is refused with `unknown_channel`. The default is " +
+				"false in `serve` with `auth`. A channel exists if it is configured here, or if its topic " +
+				"`<prefix>due.<name>` does; `default`, `webhook`, `push`, `sms` and `email` always exist.",
 		},
 		{
 			Key:  "channels.<name>.topic",
@@ -421,7 +430,8 @@ var sections = []section{
 			{
 				Key:  "tenants.<name>.callback_allow",
 				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow`.",
+				Doc: "Origins that its webhooks may call, in addition to `webhook.allow`. It does nothing yet: no " +
+					"callback URL is checked.",
 			},
 			{
 				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
@@ -458,7 +468,8 @@ var sections = []section{
 			Key:  "webhook.allow",
 			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
 			Doc: "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, " +
-				"`http://10.0.0.5:8080`.",
+				"`http://10.0.0.5:8080`. It does nothing yet: no callback URL is checked, and whoever serves channel " +
+				"`webhook` has to check them.",
 		},
 		{
 			Key: "webhook.secret", Secret: true,

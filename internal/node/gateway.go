@@ -25,8 +25,9 @@ func (n *node) openGateway() (err error) {
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
 		Address: n.internalAddress, PeerSecret: n.peerSecret,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known,
-		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
+		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
+		Channels: channelTopics(c),
+		Tenants:  slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
 				Rate
 		},
@@ -55,6 +56,15 @@ func (n *node) openGateway() (err error) {
 	o.TLSElsewhere = c.HTTP.TLSElsewhere
 	n.gateway, err = gateway.New(o)
 	return err
+}
+
+// channelTopics are the channels that exist whatever commands say, with their topics.
+func channelTopics(c *config.Config) map[string]string {
+	all := map[string]string{}
+	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(c.Channels)) {
+		all[name] = c.Channel(name).Topic
+	}
+	return all
 }
 
 // boundReads is what readers may take, and what is held open.

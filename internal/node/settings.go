@@ -26,7 +26,7 @@ func (n *node) engineOptions() pipeline.Options {
 
 		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: maxPending(c), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxPending: maxPending(c), MaxTenantChannels: c.Limits.TenantChannels, MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
@@ -86,7 +86,7 @@ type channelSettings struct {
 
 func (s channelSettings) Known(name string) bool {
 	_, ok := s.c.Channels[name]
-	return ok || name == "default"
+	return ok || config.BuiltIn(name)
 }
 
 func (s channelSettings) Configured() []string {

@@ -16,6 +16,7 @@ func attacks() []attack {
 		{"streams on nothing", nil, streamsOnNothing},
 		{"streams", nil, streams},
 		{"trickled batches", nil, trickledBatches},
+		{"channels", nil, channels},
 		{"slow readers", largeTriggers, slowReaders},
 		{"upcoming", everyMinute, upcoming},
 	}
@@ -156,4 +157,25 @@ func trickledBatches(ctx context.Context, _ *testing.T, a *tenant) {
 		})
 	}
 	all.Wait()
+}
+
+// channels names a new one in each of 300 lines (security 2). What a tenant creates
+// leaves room for others, and none is created in serve.
+func channels(ctx context.Context, t *testing.T, a *tenant) {
+	var lines []string
+	for i := range 300 {
+		lines = append(lines, fmt.Sprintf(`{"id":"c%d","delay":"0s","channel":"new-%d"}`, i, i))
+	}
+	got := a.try(ctx, "POST", "/v1/triggers:batch", strings.Join(lines, "\n"))
+	made := strings.Count(got.body, `"status":20`)
+	if most := map[string]int{"dev": 20}[a.n.kind]; got.status != http.StatusOK || made > most {
+		t.Errorf("%d channels were created, of which a tenant has %d; %s", made, most, got)
+	}
+	victim := a.n.as("victim", victimKey)
+	for _, name := range []string{"sms", "push", "email", "default"} {
+		victim.must(t, http.StatusCreated, "POST", "/v1/triggers", `{"delay":"1d","channel":"`+name+`"}`)
+	}
+	for _, name := range []string{"sms.high", "new-1.high"} {
+		a.must(t, http.StatusUnprocessableEntity, "POST", "/v1/triggers", `{"delay":"1d","channel":"`+name+`"}`)
+	}
 }
