@@ -37,7 +37,8 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers, costly: true,
+			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers,
+			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
 				query:   listQuery("state"),
@@ -118,7 +119,8 @@ func verbRoutes() []route {
 func viewRoutes() []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents, costly: true,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents,
+			costly: true,
 			doc: operation{
 				id: "getEvents",
 				summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now " +
@@ -142,14 +144,16 @@ func viewRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview, costly: true,
+			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
+			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](),
 				answers: answers{200: of[calendar.PreviewResponse]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming, costly: true,
+			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming,
+			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
 				query: []parameter{
@@ -175,19 +179,21 @@ func viewRoutes() []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
 			handle: (*Server).deleteChannel, costly: true, doc: operation{
-				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with its " +
-					"topic; answers what it was",
+				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
+					"its topic; answers what it was",
 				answers: answers{200: of[Channel]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars, costly: true,
+			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars,
+			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar, costly: true,
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
+			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[Calendar]()},
 			},
@@ -220,7 +226,8 @@ func reminderRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders, costly: true,
+			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders,
+			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
 				answers: answers{200: of[Reminders]()},

@@ -37,8 +37,9 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		begin("POST", "/v1/triggers:batch", keyA, body)
 		begin("GET", "/v1/triggers/t/events?follow=1", keyA, nil)
 	}
-	for deadline := time.Now().Add(5 * time.Second); (w.server.batches.Held("acme") < 2 || w.server.followers.Held("acme") < 2) &&
-		time.Now().Before(deadline); {
+	deadline := time.Now().Add(5 * time.Second)
+	for (w.server.batches.Held("acme") < 2 || w.server.followers.Held("acme") < 2) &&
+		time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
 	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization",

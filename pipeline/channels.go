@@ -70,8 +70,8 @@ func (c *channelRegister) admit(tenant, name string) *trigger.Error {
 		return unknownChannel("channel " + strconv.Quote(name) + " does not exist, and channels.auto_create is off: " +
 			"configure it under channels." + name + ", or create its topic " + c.o.Names.Due(name))
 	case len(c.exist)+len(c.claimed) >= MaxChannels:
-		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under channels." +
-			name + ", or remove one that nobody uses (waterclock channels)")
+		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under " +
+			"channels." + name + ", or remove one that nobody uses (waterclock channels)")
 	case c.by[tenant] >= c.o.MaxTenantChannels:
 		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.by[tenant]) +
 			" channels, as many as it may (limits.tenant_channels): configure this one under channels." + name)

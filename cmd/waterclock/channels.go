@@ -60,7 +60,8 @@ anew. It asks the API at --url, as an operator.`,
 			}
 			from.within = deleteWithin
 			var c gateway.Channel
-			if err := from.ask(cmd.Context(), http.MethodDelete, "/v1/channels/"+url.PathEscape(args[0]), &c); err != nil {
+			path := "/v1/channels/" + url.PathEscape(args[0])
+			if err := from.ask(cmd.Context(), http.MethodDelete, path, &c); err != nil {
 				return err
 			}
 			return a.out.record(c, [][2]string{{"channel", c.Name}, {"topic", c.Topic}, {"result", "removed"}})

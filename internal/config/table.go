@@ -119,8 +119,8 @@ var sections = []section{
 			Key: "auth.audit_rate", Default: "10", Min: "0.1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.Auth.AuditRate },
 			Doc: "How many refused attempts a second (log-in, role, another tenant's trigger) one instance " +
-				"records, in bursts of ten seconds' worth. It only counts the others. Those without a valid credential " +
-				"have a rate of their own.",
+				"records, in bursts of ten seconds' worth. It only counts the others. Those without a valid " +
+				"credential have a rate of their own.",
 		},
 		{
 			Key:  "http.tls.cert",
@@ -312,8 +312,8 @@ var sections = []section{
 		{
 			Key: "limits.tenant_channels", Default: "20", Min: "1", Max: "100",
 			into: func(c *Config, _ string) any { return &c.Limits.TenantChannels },
-			Doc: "Most channels that the registers of one tenant create, as one engine counts them since it started. One " +
-				"more is refused with `unknown_channel`.",
+			Doc: "Most channels that the registers of one tenant create, as one engine counts them since it " +
+				"started. One more is refused with `unknown_channel`.",
 		},
 		{
 			Key: "limits.reads", Default: "64", Min: "1", Max: "100000",
@@ -324,8 +324,9 @@ var sections = []section{
 		{
 			Key: "limits.read_budget", Default: "1000000", Min: "1000", Max: "1000000000",
 			into: func(c *Config, _ string) any { return &c.Limits.ReadBudget },
-			Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with `too_large`, " +
-				"413, and `looked_at` says how many it visited. A list is a short page with a cursor instead.",
+			Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with " +
+				"`too_large`, 413, and `looked_at` says how many it visited. A list is a " +
+				"short page with a cursor instead.",
 		},
 		{
 			Key: "limits.read_time", Default: "2s", Min: "10ms", Max: "1m",
@@ -336,8 +337,8 @@ var sections = []section{
 		{
 			Key: "limits.page_bytes", Default: "4MiB", Min: "64KiB", Max: "1GiB",
 			into: func(c *Config, _ string) any { return &c.Limits.PageBytes },
-			Doc: "About how many bytes of triggers, payloads included, one page of a list has. A page that reaches it " +
-				"is short and has a cursor.",
+			Doc: "About how many bytes of triggers, payloads included, one page of a list has. A page that " +
+				"reaches it is short and has a cursor.",
 		},
 		{
 			Key: "limits.pages_in_flight", Default: "32MiB", Min: "1MiB", Max: "64GiB",
@@ -380,8 +381,8 @@ var sections = []section{
 			Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
 			Doc: "A register for a channel that does not exist creates it, up to 100 in the cluster and " +
-				"`limits.tenant_channels` of a tenant. If false, it is refused with `unknown_channel`. The default is " +
-				"false in `serve` with `auth`. A channel exists if it is configured here, or if its topic " +
+				"`limits.tenant_channels` of a tenant. If false, it is refused with `unknown_channel`. The default " +
+				"is false in `serve` with `auth`. A channel exists if it is configured here, or if its topic " +
 				"`<prefix>due.<name>` does; `default`, `webhook`, `push`, `sms` and `email` always exist.",
 		},
 		{
@@ -457,9 +458,9 @@ var sections = []section{
 			{
 				Key: "tenants.<name>.reads", Default: "100000", Word: "unlimited", Min: "1",
 				into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
-				Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one instance, " +
-					"in bursts of ten seconds' worth; each such read costs at least 100. Then they are refused with " +
-					"`quota_exceeded`, 429. It holds only with `auth`.",
+				Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one " +
+					"instance, in bursts of ten seconds' worth; each such read costs at least 100. Then they are " +
+					"refused with `quota_exceeded`, 429. It holds only with `auth`.",
 			},
 		},
 	},

@@ -26,7 +26,8 @@ func (n *node) engineOptions() pipeline.Options {
 
 		Dir: filepath.Join(c.DataDir, "store"), Cache: statestore.NewCache(int64(c.Store.Cache)),
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: maxPending(c), MaxTenantChannels: c.Limits.TenantChannels, MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxPending: maxPending(c), MaxTenantChannels: c.Limits.TenantChannels,
+		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
