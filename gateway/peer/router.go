@@ -6,7 +6,8 @@
 //	owners.go     who owns a partition, as its last progress record says
 //	owner.go      Owner: what an engine answers, and what a partition says of itself
 //	find.go       lists: the share of each partition, pages joined
-//	forecast.go   what is expected to fire
+//	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
+//	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question
 //	client.go     asks another instance      handler.go  answers one
 //	sign.go       the signature of a request wire.go, frame.go  how questions and answers are spelled
