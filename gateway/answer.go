@@ -149,7 +149,12 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 
 // sendJSON writes v as the answer.
 func sendJSON(w http.ResponseWriter, status int, v any) error {
-	b, err := appendJSON(nil, v)
+	return sendSized(w, status, v, 0)
+}
+
+// sendSized is sendJSON of what takes about so many bytes.
+func sendSized(w http.ResponseWriter, status int, v any, size int64) error {
+	b, err := appendJSON(make([]byte, 0, size), v)
 	if err != nil {
 		return err
 	}

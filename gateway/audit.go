@@ -26,7 +26,10 @@ type auditor struct {
 	commands *commandLog
 	now      func() time.Time
 
-	limiter *rate.Limiter
+	// Those without a credential have a bound of their own: they cost nothing, and
+	// must not hide what a tenant tries.
+	strangers, callers *rate.Limiter
+
 	dropped atomic.Int64 // since the last that was put on record
 	tenants tenantNames
 }
@@ -35,9 +38,12 @@ type auditor struct {
 const auditBurst = 10
 
 func newAuditor(o *Options, commands *commandLog) *auditor {
+	limiter := func() *rate.Limiter {
+		return rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))
+	}
 	a := &auditor{
 		log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
-		limiter: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate))),
+		strangers: limiter(), callers: limiter(),
 	}
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
@@ -53,7 +59,11 @@ func newAuditor(o *Options, commands *commandLog) *auditor {
 // audit notes an attempt at what is not the caller's. It says whether the
 // attempt went on record or was one of too many.
 func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
-	if !a.limiter.AllowN(a.now(), 1) {
+	limiter := a.callers
+	if who.Tenant == "" {
+		limiter = a.strangers
+	}
+	if !limiter.AllowN(a.now(), 1) {
 		a.dropped.Add(1)
 		a.listener.Audited(false)
 		return false

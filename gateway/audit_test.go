@@ -94,7 +94,7 @@ func TestAuditIsBounded(t *testing.T) {
 	now = now.Add(2 * time.Second)
 	w.must(http.StatusUnauthorized, "GET", "/v1/triggers/t", "", "Authorization", "Bearer nobody")
 	try(1)
-	if h.audited[true] != 6 || h.audited[false] != 21 || !strings.Contains(log.String(), "dropped_before=20") {
+	if h.audited[true] != 7 || h.audited[false] != 20 || !strings.Contains(log.String(), "dropped_before=20") {
 		t.Errorf("2 s later %v, %s", h.audited, log.String())
 	}
 	records := w.commandTail()

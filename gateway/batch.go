@@ -38,14 +38,14 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	if err := encoded(w, r); err != nil {
 		return err
 	}
-	if !s.batches.take(r.who.Tenant) {
+	if !s.batches.Take(r.who.Tenant) {
 		return problem.Unavailable(nil, "as many batches are under way as may be here")
 	}
-	defer s.batches.release(r.who.Tenant)
+	defer s.batches.Release(r.who.Tenant)
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(batchWithin))
 	_ = control.SetWriteDeadline(time.Now().Add(batchWithin + responseWithin))
-	chunks, err := s.batch(r, http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody())))
+	body := http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody()))
+	chunks, err := s.batch(r, s.steadily(w, body, batchWithin))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 		case err != nil && err != io.EOF:
 			b.seal()
 			return nil,
-				problem.Malformed("the body ended before it was complete; the lines read were obeyed, and " +
+				s.bodyEnded(err, "the body ended before it was complete; the lines read were obeyed, and "+
 					"repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {

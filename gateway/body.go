@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -37,6 +38,57 @@ func encoded(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// bodyGrace is how long a body may take however slowly it comes.
+const bodyGrace = 5 * time.Second
+
+// steady is a body that is ended when it comes more slowly than it may. It ends a
+// read that waits, too.
+type steady struct {
+	io.Reader
+	control *http.ResponseController
+	rate    int64
+	begun   time.Time
+	last    time.Time // nothing may come later
+	read    int64
+}
+
+// errTrickled ends a body that comes too slowly.
+var errTrickled = errors.New("the body comes too slowly")
+
+// steadily is the body of a request, which must have come by a time.
+func (s *Server) steadily(w http.ResponseWriter, body io.Reader, within time.Duration) *steady {
+	now := time.Now()
+	return &steady{
+		Reader: body, control: http.NewResponseController(w), rate: s.opts.BodyRate, begun: now, last: now.Add(within),
+	}
+}
+
+func (b *steady) Read(p []byte) (int, error) {
+	by := b.begun.Add(bodyGrace + time.Duration(b.read/b.rate)*time.Second)
+	if by.After(b.last) {
+		by = b.last
+	}
+	_ = b.control.SetReadDeadline(by)
+	n, err := b.Reader.Read(p)
+	if b.read += int64(n); err != nil && err != io.EOF && !time.Now().Before(by) {
+		err = errTrickled
+	}
+	if err == io.EOF { // who waits for the answer sends nothing, and is not gone
+		_ = b.control.SetReadDeadline(b.last)
+	}
+	return n, err
+}
+
+// bodyEnded is the problem of a body that was not read to its end.
+func (s *Server) bodyEnded(err error, detail string) *problem.Problem {
+	if errors.Is(err, errTrickled) {
+		return problem.New(http.StatusRequestTimeout, problem.CodeMalformed, "", fmt.Sprintf(
+			"the body came with less than %d bytes a second (limits.body_rate): send it when it is there; %s",
+			s.opts.BodyRate, detail))
+	}
+	return problem.Malformed(detail)
+}
+
 // body reads a request's body whole, within its bound.
 func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	if err := encoded(w, r); err != nil {
@@ -47,16 +99,20 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "",
 			"send one JSON object, as application/json")
 	}
-	b, err := readAll(http.MaxBytesReader(w, r.Body, s.maxBody()), r.ContentLength, s.maxBody())
+	from := s.steadily(w, http.MaxBytesReader(w, r.Body, s.maxBody()), requestWithin)
+	b, err := readAll(from, r.ContentLength, s.maxBody())
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
 			fmt.Sprintf("the body has over %d bytes", s.maxBody()))
 	}
 	if err != nil {
-		return nil, problem.Malformed("the body ended before it was complete")
+		return nil, s.bodyEnded(err, "the body ended before it was complete")
 	}
 	return b, nil
 }
+
+// readAhead is how much room is made for a body that has not come yet.
+const readAhead = 64 << 10
 
 // readAll is io.ReadAll for a body whose length may be known.
 func readAll(from io.Reader, length, most int64) ([]byte, error) {
@@ -64,7 +120,7 @@ func readAll(from io.Reader, length, most int64) ([]byte, error) {
 		return io.ReadAll(from)
 	}
 	var b bytes.Buffer
-	b.Grow(int(length) + bytes.MinRead) // so much is asked for to see the end
+	b.Grow(int(min(length, readAhead)) + bytes.MinRead) // so much is asked for to see the end
 	_, err := b.ReadFrom(from)
 	return b.Bytes(), err
 }

@@ -141,14 +141,14 @@ func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
 
 // calendarInUse says who names the calendar. Other tenants' triggers are counted
 // only.
-func calendarInUse(u *peer.CalendarUse) *problem.Problem {
+func calendarInUse(u *peer.Use) *problem.Problem {
 	p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",
 		usersOf(u)+": cancel them, or register them without it")
 	p.Triggers, p.TriggerCount = u.IDs, u.Triggers
 	return p
 }
 
-func usersOf(u *peer.CalendarUse) string {
+func usersOf(u *peer.Use) string {
 	n := u.Triggers - int64(len(u.IDs))
 	switch {
 	case len(u.IDs) == 0 && n == 1:

@@ -101,8 +101,11 @@ var internalCalls atomic.Int64
 
 // cluster is two instances, each owning half of the partitions, and a third
 // that owns none. Their URLs are in that order.
-func newCluster(t *testing.T) (*world, []string, []string) {
-	w := newWorld(t, nil)
+func newCluster(t *testing.T) (*world, []string, []string) { return newClusterWith(t, nil) }
+
+// newClusterWith is newCluster with other options.
+func newClusterWith(t *testing.T, change func(*Options)) (*world, []string, []string) {
+	w := newWorld(t, change)
 	var urls, addrs []string
 	for i := range 3 {
 		var own peer.Owner
@@ -111,7 +114,11 @@ func newCluster(t *testing.T) (*world, []string, []string) {
 		}
 		internal := httptest.NewUnstartedServer(nil)
 		addr := internal.Listener.Addr().String()
-		s, u := w.gateway(own, func(o *Options) { o.PeerSecret, o.Address = []byte(secret), addr })
+		s, u := w.gateway(own, func(o *Options) {
+			if o.PeerSecret, o.Address = []byte(secret), addr; change != nil {
+				change(o)
+			}
+		})
 		if own != nil {
 			h := s.InternalHandler()
 			internal.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -74,7 +74,13 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
-	c.opens = s.channels.opens(r.Context(), c.channel)
+	opens := s.channels.opens(r.Context(), c.channel)
+	if opens && s.opts.FixedChannels && op == trigger.OpRegister {
+		return c, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownChannel, "channel",
+			"channel "+problem.Quoted(c.channel)+" does not exist, and channels.auto_create is off: ask an operator "+
+				"to configure it")
+	}
+	c.opens = opens && s.channels.first(c.channel)
 	return c, nil
 }
 

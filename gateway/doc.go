@@ -25,10 +25,10 @@
 //	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go spells what is there
 //	batch.go batch_chunk.go     many writes
 //	reminders.go short_form.go  other names for the same
-//	list.go cursor.go           lists
+//	list.go cursor.go           lists; reads.go bounds what is costly
 //	event_log.go events.go      what happened to a trigger; follow.go streams it
 //	occurrences.go upcoming.go  what is to come; preview.go
-//	partitions.go calendars.go  what operators see and put
+//	partitions.go calendars.go channels.go   what operators see and put
 //	openapi.go bodies.go        what /openapi.json says; docs.go for people
 //	audit.go observe.go         refused attempts, metrics, traces
 //

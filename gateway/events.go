@@ -28,6 +28,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if follow && r.Method != http.MethodHead {
+		r.read.end() // a stream has a slot of its own
 		return s.follow(w, r, key)
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
@@ -43,6 +44,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	r.read.charge(len(list))
 	if len(list) == 0 && after == (EventCursor{}) {
 		return s.noEvents(w, r)
 	}

@@ -31,13 +31,13 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	if err != nil {
 		return problem.InField(err, field)
 	}
-	if err := s.followable(r, key, after); err != nil {
+	if err := s.followable(r, key); err != nil {
 		return err
 	}
-	if !s.followers.take(r.who.Tenant) {
+	if !s.followers.Take(r.who.Tenant) {
 		return problem.Unavailable(nil, "as many event streams are open as may be here")
 	}
-	defer s.followers.release(r.who.Tenant)
+	defer s.followers.Release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
 	defer s.opts.Listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -59,14 +59,11 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	return nil
 }
 
-// followable refuses to follow what is not there: neither the history knows it,
-// unless the caller has an event of it, nor its owner.
-func (s *Server) followable(r *request, key trigger.Key, after EventCursor) error {
-	if after != (EventCursor{}) {
-		return nil
-	}
+// followable refuses to follow what is not there: neither its owner knows it nor the
+// history. A cursor proves nothing: anybody can make one up.
+func (s *Server) followable(r *request, key trigger.Key) error {
 	if s.events.history != nil {
-		if list, err := s.events.page(r.Context(), key, after, 1); err != nil || len(list) > 0 {
+		if list, err := s.events.page(r.Context(), key, EventCursor{}, 1); err != nil || len(list) > 0 {
 			return err
 		}
 	}

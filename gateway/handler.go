@@ -29,6 +29,8 @@ type request struct {
 	span  tracing.Span
 	route string // its pattern
 
+	read *read // of a costly route
+
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
 }
 
@@ -91,7 +93,11 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	if wait, why := s.opts.Overloaded(); wait > 0 && route.role != 0 && route.role < auth.Operator {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "", why).Retry(wait)
 	}
-	err = route.handle(s, w, req)
+	if route.costly {
+		err = s.costly(w, req, route.handle)
+	} else {
+		err = route.handle(s, w, req)
+	}
 	s.auditor.trespass(req, err)
 	return err
 }

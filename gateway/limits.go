@@ -12,19 +12,23 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// rateLimits holds each tenant to its commands a second, with bursts of one
-// second's worth. It counts what this instance takes.
+// rateLimits holds each tenant to its commands, or to what its reads visit, a
+// second, with bursts of some seconds' worth. It counts what this instance takes.
 type rateLimits struct {
-	of  func(tenant string) float64
-	now func() time.Time
+	of    func(tenant string) float64
+	burst float64 // seconds
+	now   func() time.Time
 
 	mu sync.Mutex
 	by map[string]*rate.Limiter
 }
 
-func newRateLimits(of func(string) float64, now func() time.Time) *rateLimits {
-	return &rateLimits{of: of, now: now, by: map[string]*rate.Limiter{}}
+func newRateLimits(of func(string) float64, burst float64, now func() time.Time) *rateLimits {
+	return &rateLimits{of: of, burst: burst, now: now, by: map[string]*rate.Limiter{}}
 }
+
+// maxRateLimits bounds the tenants that are counted; an issuer may name any number.
+const maxRateLimits = 10_000
 
 // take takes one command, or says when to come back.
 func (l *rateLimits) take(tenant string) *problem.Problem {
@@ -52,7 +56,10 @@ func (l *rateLimits) limiter(tenant string) *rate.Limiter {
 	defer l.mu.Unlock()
 	limiter := l.by[tenant]
 	if limiter == nil {
-		limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(perSecond))))
+		if len(l.by) >= maxRateLimits {
+			clear(l.by)
+		}
+		limiter = rate.NewLimiter(rate.Limit(perSecond), max(1, int(math.Ceil(perSecond*l.burst))))
 		l.by[tenant] = limiter
 	}
 	return limiter

@@ -35,7 +35,7 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, triggerJSON(f.State))
 	}
-	return sendJSON(w, http.StatusOK, answer)
+	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
 
 func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
@@ -45,7 +45,11 @@ func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
-	page, err := s.router.Find(ctx, *q)
+	var page peer.Page
+	err = r.read.gather(ctx, func() (err error) {
+		page, err = s.router.Find(ctx, *q)
+		return err
+	})
 	return page, q, err
 }
 
@@ -63,7 +67,7 @@ func (s *Server) query(r *request) (*peer.Query, error) {
 	}
 	q := &peer.Query{
 		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
-		Budget: s.opts.ListBudget,
+		Budget: s.opts.ListBudget, Cost: r.read.cost,
 	}
 	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
 		states, p := parseStates(name, v[name])

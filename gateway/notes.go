@@ -41,6 +41,7 @@ type channels struct {
 type channelAnswer struct {
 	opens bool
 	until time.Time // zero: for ever
+	noted bool      // a command has been said to create it
 }
 
 const (
@@ -76,6 +77,19 @@ func (c *channels) get(channel string) (opens, known bool) {
 	defer c.mu.Unlock()
 	was, known := c.all[channel]
 	return was.opens, known && (was.until.IsZero() || time.Now().Before(was.until))
+}
+
+// first says that no command before this one was said to create a new channel.
+func (c *channels) first(channel string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.all[channel]
+	if was.noted {
+		return false
+	}
+	was.noted = true
+	c.all[channel] = was
+	return true
 }
 
 func (c *channels) keep(channel string, opens, forGood bool) {

@@ -36,7 +36,14 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	answer := Occurrences{Items: []OccurrenceJSON{}}
-	for _, p := range peer.Planned(forked(s.opts.Timetable), st, n, 0) {
+	var planned []trigger.Planned
+	if err := r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
+		planned = peer.Planned(forked(s.opts.Timetable), st, n, 0)
+	}); err != nil {
+		return err
+	}
+	r.read.charge(len(planned))
+	for _, p := range planned {
 		answer.Items = append(answer.Items, OccurrenceJSON{
 			At: p.Nominal.String(), LocalTime: p.Local,
 			Occurrence: p.Occurrence,

@@ -54,6 +54,11 @@ type Options struct {
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
 	// KnownChannel says whether settings name a channel; nil knows none.
 	KnownChannel func(name string) bool
+	// Channels are the channels that settings name and that always exist, with their
+	// topics.
+	Channels map[string]string
+	// FixedChannels says that a channel which does not exist is not created.
+	FixedChannels bool
 	// Rate is a tenant's commands a second; 0 or nil means no bound.
 	Rate func(tenant string) float64
 
@@ -119,6 +124,25 @@ type Options struct {
 	// Followers bounds the open event streams, as Batches does. 0 means 256.
 	Followers int
 
+	// Reads bounds the costly reads under way (lists, forecasts, previews), as
+	// Batches does. 0 means 64.
+	Reads int
+	// ReadRate is how many triggers and occurrences a second the costly reads of a
+	// tenant may visit, in bursts of ten seconds' worth; 0 or nil means no bound.
+	ReadRate func(tenant string) float64
+	// ReadBudget is how many of them one read may visit, ReadTime how long it may
+	// compute; beyond that it is refused with 413. 0 means 1,000,000 and 2 s.
+	ReadBudget int64
+	ReadTime   time.Duration
+	// PageBytes is how much is stored of the triggers of one page of a list, and
+	// PagesInFlight of all pages held at once; a page that meets one is short and
+	// has a cursor; where nothing is left a list is refused with 503. 0 means 4 MiB and 32 MiB.
+	PageBytes     int64
+	PagesInFlight int64
+	// BodyRate is how many bytes a second a body must have, behind its first
+	// seconds. 0 means 1 KiB.
+	BodyRate int64
+
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger
 }
@@ -147,6 +171,12 @@ func (o Options) withDefaults() Options {
 	def(&o.BatchAtOnce, 4096)
 	def(&o.Batches, 8)
 	def(&o.Followers, 256)
+	def(&o.Reads, 64)
+	def(&o.ReadBudget, 1_000_000)
+	def(&o.ReadTime, 2*time.Second)
+	def(&o.PageBytes, 4<<20)
+	def(&o.PagesInFlight, 32<<20)
+	def(&o.BodyRate, 1<<10)
 	def(&o.Limits.Payload, 4<<10)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -156,6 +186,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Rate == nil {
 		o.Rate = func(string) float64 { return 0 }
+	}
+	if o.ReadRate == nil {
+		o.ReadRate = func(string) float64 { return 0 }
 	}
 	if o.KnownChannel == nil {
 		o.KnownChannel = func(string) bool { return false }
@@ -208,15 +241,17 @@ func (o Options) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin,
-		"ReadWithin": o.ReadWithin,
+		"ReadWithin": o.ReadWithin, "ReadTime": o.ReadTime,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: %s, must not be negative", name, d))
 		}
 	}
 	for name, n := range map[string]int{
-		"OwnCalendars": o.OwnCalendars, "ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
-		"Followers": o.Followers,
+		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
+		"PageBytes": int(o.PageBytes), "PagesInFlight": int(o.PagesInFlight), "BodyRate": int(o.BodyRate),
+		"OwnCalendars": o.OwnCalendars,
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d, must not be negative", name, n))

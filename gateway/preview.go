@@ -21,10 +21,18 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	named := s.calendarSource(r.Context(), r.who.Tenant)
-	answer, p := Preview(s.opts.Timetable().Zones, named, b, s.opts.Now().UnixMilli())
-	if p != nil {
+	var answer calendar.PreviewResponse
+	var p *problem.Problem
+	err = r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
+		answer, p = Preview(s.opts.Timetable().Zones, named, b, s.opts.Now().UnixMilli())
+	})
+	switch {
+	case err != nil:
+		return err
+	case p != nil:
 		return p
 	}
+	r.read.charge(len(answer.Occurrences))
 	return sendJSON(w, http.StatusOK, answer)
 }
 

@@ -124,7 +124,7 @@ func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
 	for _, f := range page.Items {
 		answer.Items = append(answer.Items, reminder(f.State))
 	}
-	return sendJSON(w, http.StatusOK, answer)
+	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
 
 func (s *Server) getReminder(w http.ResponseWriter, r *request) error {

@@ -18,6 +18,7 @@ type route struct {
 	pattern string
 	role    auth.Role // 0: no caller needed
 	handle  func(*Server, http.ResponseWriter, *request) error
+	costly  bool      // bounded by reads.go
 	doc     operation // for /openapi.json
 
 	segments []string

@@ -38,6 +38,7 @@ func triggerRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers,
+			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
 				query:   listQuery("state"),
@@ -119,6 +120,7 @@ func viewRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents,
+			costly: true,
 			doc: operation{
 				id: "getEvents",
 				summary: "What happened to a trigger; with follow=1 as server-sent events, what happens from now " +
@@ -135,7 +137,7 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
-			handle: (*Server).getOccurrences, doc: operation{
+			handle: (*Server).getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
 				answers: answers{200: of[Occurrences]()},
@@ -143,6 +145,7 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
+			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](),
 				answers: answers{200: of[calendar.PreviewResponse]()},
@@ -150,6 +153,7 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming,
+			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
 				query: []parameter{
@@ -167,13 +171,29 @@ func viewRoutes() []route {
 			},
 		},
 		{
+			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: (*Server).listChannels,
+			costly: true, doc: operation{
+				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
+			},
+		},
+		{
+			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
+			handle: (*Server).deleteChannel, costly: true, doc: operation{
+				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
+					"its topic; answers what it was",
+				answers: answers{200: of[Channel]()},
+			},
+		},
+		{
 			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars,
+			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
+			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
@@ -188,7 +208,7 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
-			handle: (*Server).deleteCalendar, doc: operation{
+			handle: (*Server).deleteCalendar, costly: true, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
@@ -209,6 +229,7 @@ func reminderRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders,
+			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
 				answers: answers{200: of[Reminders]()},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/slots"
 )
 
 // Server is the HTTP API of one process.
@@ -37,8 +38,9 @@ type Server struct {
 	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
 
-	batches   *slots // one for each batch under way
-	followers *slots // one for each open event stream
+	batches   *slots.Slots // one for each batch under way
+	followers *slots.Slots // one for each open event stream
+	reads     *reads       // lists, forecasts, previews
 }
 
 // New checks the options and makes a server. It connects to Kafka when the
@@ -53,10 +55,16 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
 	}
 	s := &Server{
-		opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, o.Now),
+		opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, 1, o.Now),
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
-		batches:   newSlots(o.Batches, o.Auth != nil),
-		followers: newSlots(o.Followers, o.Auth != nil),
+		batches:   slots.New(o.Batches, o.Auth != nil),
+		followers: slots.New(o.Followers, o.Auth != nil),
+	}
+	s.reads = &reads{
+		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,
+		quota:     newRateLimits(o.ReadRate, readBurst, o.Now),
+		pages:     &pages{most: o.PagesInFlight, by: map[string]int64{}},
+		gathering: slots.New(gatherAtOnce, o.Auth != nil),
 	}
 	s.commands = &commandLog{
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
@@ -113,6 +121,13 @@ func sealSecrets(shared *peer.Credentials) func() [][]byte {
 	_, _ = rand.Read(own) // never fails
 	return func() [][]byte { return [][]byte{own} }
 }
+
+// How long a costly read waits for a slot, and how many seconds' worth of its
+// tenant's reads it may use at once.
+const (
+	waitForRead = 2 * time.Second
+	readBurst   = 10
+)
 
 // Time-outs against callers that send or read slowly, and the bound on headers.
 const (

@@ -11,33 +11,6 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// One tenant cannot take all slots, and what ends gives its slot back.
-func TestSlots(t *testing.T) {
-	s := newSlots(8, true)
-	for _, c := range []struct {
-		tenant string
-		want   int
-	}{{"a", 4}, {"b", 2}, {"c", 1}, {"d", 1}, {"e", 0}} {
-		got := 0
-		for s.take(c.tenant) {
-			got++
-		}
-		if got != c.want {
-			t.Errorf("%s took %d, want %d", c.tenant, got, c.want)
-		}
-	}
-	for range 4 {
-		s.release("a")
-	}
-	if !s.take("e") || len(s.by) != 4 {
-		t.Errorf("after a has ended: %v", s.by)
-	}
-	alone := newSlots(2, false)
-	if first, second, third := alone.take(""), alone.take(""), alone.take(""); !first || !second || third {
-		t.Error("without tenants all are everybody's")
-	}
-}
-
 // A tenant that sends batches without end, and one that listens without end,
 // do not shut others out.
 func TestNoTenantTakesAllSlots(t *testing.T) {
@@ -64,13 +37,9 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		begin("POST", "/v1/triggers:batch", keyA, body)
 		begin("GET", "/v1/triggers/t/events?follow=1", keyA, nil)
 	}
-	held := func(s *slots) int {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.by["acme"]
-	}
-	for deadline := time.Now().Add(5 * time.Second); (held(w.server.batches) < 2 || held(w.server.followers) < 2) &&
-		time.Now().Before(deadline); {
+	deadline := time.Now().Add(5 * time.Second)
+	for (w.server.batches.Held("acme") < 2 || w.server.followers.Held("acme") < 2) &&
+		time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
 	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization",

@@ -41,12 +41,15 @@ func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	now := trigger.At(s.opts.Now())
-	q := peer.ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n}
+	q := peer.ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n, Cost: r.read.cost}
 	q.From = now - now%trigger.Instant(q.Bucket)
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
-	f, err := s.router.Forecast(ctx, q, s.opts.Timetable)
-	if err != nil {
+	var f peer.Forecast
+	if err := r.read.gather(ctx, func() (err error) {
+		f, err = s.router.Forecast(ctx, q, s.opts.Timetable)
+		return err
+	}); err != nil {
 		return err
 	}
 	return sendJSON(w, http.StatusOK, upcoming(&f, &q))

@@ -34,27 +34,5 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " +
 			strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
 	}
-	return p.admitChannel(t, cmd.Spec.Channel)
-}
-
-// maxChannels bounds the channels that auto_create makes (docs/SEMANTICS.md).
-const maxChannels = 100
-
-func (p *Partition) admitChannel(t *turn, name string) *trigger.Error {
-	if p.channels[name] || p.opts.Channels.Known(name) {
-		return nil
-	}
-	if !p.opts.Channels.AutoCreate() {
-		return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: "channel " +
-			strconv.Quote(name) + " is not configured, and channels.auto_create is off"}
-	}
-	if len(p.channels) >= maxChannels {
-		return &trigger.Error{
-			Code: trigger.CodeUnknownChannel, Field: "channel",
-			Msg: "100 channels exist already; configure this one under channels." + name,
-		}
-	}
-	p.channels[name] = true
-	t.progress.Channels = append(t.progress.Channels[:len(t.progress.Channels):len(t.progress.Channels)], name)
-	return nil
+	return p.opts.register.admit(cmd.Key.Tenant(), cmd.Spec.Channel)
 }

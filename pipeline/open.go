@@ -36,7 +36,7 @@ import (
 func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statestore.Store) (*Partition, error) {
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id),
-		machine: o.Machine, dueTopics: o.due, store: warm, kept: kept, channels: map[string]bool{},
+		machine: o.Machine, dueTopics: o.due, store: warm, kept: kept,
 		timers: timers{
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),

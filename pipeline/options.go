@@ -62,6 +62,10 @@ type Options struct {
 	// MaxPending bounds the triggers one partition will hold; registers beyond
 	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
 	MaxPending int64
+
+	// MaxTenantChannels bounds the channels that the commands of one tenant create,
+	// as one process counts them. 0 means 20.
+	MaxTenantChannels int
 	// MaxDone bounds the done records of one partition, oldest out first;
 	// dedup.max_per_partition. 0 means 5,000,000.
 	MaxDone int64
@@ -145,7 +149,7 @@ type Channels interface {
 	Known(name string) bool
 	// Configured are the names Known is true of.
 	Configured() []string
-	// AutoCreate says whether unknown channels are created on first use.
+	// AutoCreate says whether channels that do not exist are created on first use.
 	AutoCreate() bool
 }
 
@@ -163,6 +167,7 @@ func (o Options) withDefaults() Options {
 	def(&o.BarrierMaxHold, 10*time.Second)
 	def(&o.MaxClockOffset, 30*time.Second)
 	def(&o.MaxPending, 5_000_000)
+	def(&o.MaxTenantChannels, 20)
 	def(&o.MaxDone, 5_000_000)
 	def(&o.ForwardMemory, 16<<20)
 	def(&o.OutcomeMemory, 8<<20)

@@ -44,9 +44,8 @@ type Partition struct {
 	stood     time.Time // when an input was last suspected of standing still
 	forward   *forwarder
 	clock     brokerClock
-	committed time.Time       // when the last turn was
-	channels  map[string]bool // channels in use
-	unknown   unknowns        // keys that are remembered though nothing is known of them
+	committed time.Time // when the last turn was
+	unknown   unknowns  // keys that are remembered though nothing is known of them
 
 	oldest  trigger.Instant // when the oldest done record ends, as of checked
 	checked time.Time

@@ -33,6 +33,9 @@ type Process struct {
 	// the fetch that waits for records.
 	asker *kgo.Client
 	due   *output.Topics
+
+	register *channelRegister
+
 	cache *statestore.Cache // ours; nil: the options brought one
 
 	NoRoom func(error) // hears of writes for which the disk has no room; set before the first store is opened
@@ -62,7 +65,10 @@ func NewProcess(o Options) (*Process, error) {
 
 // Connect brings a client that reads no partition: all that is asked once is
 // asked by it.
-func (o *Process) Connect(cl *kgo.Client) { o.asker, o.due = cl, output.New(o.output(), cl) }
+func (o *Process) Connect(cl *kgo.Client) {
+	o.asker, o.due = cl, output.New(o.output(), cl)
+	o.register = newChannelRegister(o)
+}
 
 // Close comes when every partition is closed.
 func (o *Process) Close() {

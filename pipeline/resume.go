@@ -53,9 +53,7 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
 	p.progress.CommandsID, p.progress.StateID = ids.Commands, ids.State
 	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.Receipts, ids.Control, p.opts.Group
-	for _, name := range p.progress.Channels {
-		p.channels[name] = true
-	}
+	p.progress.Channels = nil // of an engine of before: topics say which there are
 	if err := p.followInputs(ctx); err != nil {
 		return err
 	}

@@ -17,16 +17,38 @@ func (t *Timetable) Upcoming(s *State, n int, until Instant) []Planned {
 	if s.Status.Finished() {
 		return nil
 	}
-	out := s.waitingPlanned()
-	if s.Series.At != 0 {
-		out = append(out, Planned{s.Series.Due(), s.Series.At, s.Series.Occurrence, s.Series.Local})
-	}
-	if s.Recurring() && s.Series.At != 0 {
-		out = t.follow(s, out, n, until)
-	}
+	var out []Planned
+	left := n
+	t.Walk(s, until, func(p Planned, followed bool) bool {
+		out = append(out, p)
+		if followed {
+			left--
+		}
+		return left > 0
+	})
 	slices.SortStableFunc(out, func(a, b Planned) int { return int(max(-1, min(1, a.At-b.At))) })
 	out = slices.DeleteFunc(out, func(p Planned) bool { return until != 0 && p.At > until })
 	return out[:min(n, len(out))]
+}
+
+// Walk calls f for what s will fire until f returns false: first what waits and the
+// planned occurrence, then those that follow it, none of which is after until (0: no
+// such bound). It computes each when it is asked for.
+func (t *Timetable) Walk(s *State, until Instant, f func(p Planned, followed bool) bool) {
+	if s.Status.Finished() {
+		return
+	}
+	for _, p := range s.waitingPlanned() {
+		if !f(p, false) {
+			return
+		}
+	}
+	if s.Series.At == 0 || !f(Planned{s.Series.Due(), s.Series.At, s.Series.Occurrence, s.Series.Local}, false) {
+		return
+	}
+	if s.Recurring() {
+		t.follow(s, until, func(p Planned) bool { return f(p, true) })
+	}
 }
 
 func (s *State) waitingPlanned() []Planned {
@@ -39,24 +61,22 @@ func (s *State) waitingPlanned() []Planned {
 	return out
 }
 
-// follow appends the n occurrences after the planned one that were not
-// skipped.
-func (t *Timetable) follow(s *State, out []Planned, n int, until Instant) []Planned {
+// follow calls f for the occurrences after the planned one that were not skipped.
+func (t *Timetable) follow(s *State, until Instant, f func(Planned) bool) {
 	r, err := t.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
 	if err != nil {
-		return out
+		return
 	}
-	for at, left := s.Series.At, n; left > 0; {
+	for at := s.Series.At; ; {
 		o, ok, err := r.next(at)
 		if err != nil || !ok || (until != 0 && o.At > until) {
-			break
+			return
 		}
-		if at = o.At; indexSkip(s.Series.Skip, o.ID) < 0 {
-			out = append(out, Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local})
-			left--
+		at = o.At
+		if indexSkip(s.Series.Skip, o.ID) < 0 && !f(Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local}) {
+			return
 		}
 	}
-	return out
 }
 
 // Nominal is the instant of the planned occurrence; where nothing is planned

@@ -15,21 +15,22 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 	kafka, url := startDev(t)
 	doors := map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}}
 	for _, line := range []string{
-		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
-		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders", // a duplicate
-		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders",
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders-K",
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders-K", // a duplicate
+		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders-K",
 		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K",
 		"resume K",
 		"schedule K --every cron:@daily", // with a note
 		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z",
 		"cancel K", "cancel K",
-		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders",
+		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders-K",
 		"cancel unknown", "skip unknown",
 	} {
 		said, codes := map[string]map[string]any{}, map[string]int{}
 		for door, flags := range doors {
 			args := strings.Fields(strings.ReplaceAll(line, "K", door))
 			r := cli(t, nil, "", append(args, append(flags, "-o", "ndjson")...)...)
+			r.out = strings.ReplaceAll(r.out, "orders-"+door, "orders-K") // each door has a new channel
 			var d map[string]any
 			if r.out != "" && json.Unmarshal([]byte(r.out), &d) != nil {
 				t.Fatalf("%s by %s: %s", line, door, r.out)

@@ -19,7 +19,8 @@ var notJSON = map[string]string{
 	"dev": "runs until it is stopped", "serve": "runs until it is stopped", "man": "writes files",
 	"help": "for people", "completion": "for shells", "bench": "TestBenchJSON, and takes long",
 	"history migrate": "needs Cassandra", "calendar delete": "TestCalendarDelete, and works once",
-	"backup": "TestBackup, and wants a new directory each time",
+	"backup":        "TestBackup, and wants a new directory each time",
+	"channels list": "TestChannels", "channels remove": "TestChannels, and works once",
 }
 
 // jsonArgs are arguments of every other verb, in an order that makes sense.

@@ -52,6 +52,7 @@ var verbs = []struct {
 	{groupOperate, newDoctor},
 	{groupOperate, newBackup},
 	{groupOperate, newCalendar},
+	{groupOperate, newChannels},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

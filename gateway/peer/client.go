@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -20,14 +22,15 @@ type client struct {
 	trust   *Credentials
 	signer  *signer
 	http    *http.Client
-	waiting chan struct{} // one slot for each question that waits for decisions
+	waiting *slots.Slots // one for each question that waits for decisions
 }
 
-// decisionsAtOnce bounds the connections that wait for decisions.
+// decisionsAtOnce bounds the connections that wait for decisions. No tenant has
+// all of them.
 const decisionsAtOnce = 512
 
 func newClient(trust *Credentials) *client {
-	return &client{trust: trust, signer: newSigner(), waiting: make(chan struct{}, decisionsAtOnce), http: &http.Client{
+	return &client{trust: trust, signer: newSigner(), waiting: slots.New(decisionsAtOnce, true), http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         trust.dial,
 			DialTLSContext:      trust.dial,
@@ -41,7 +44,7 @@ func newClient(trust *Credentials) *client {
 
 func (c *client) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
 	err = c.ask(ctx, addr, "trigger", url.Values{"key": {string(key)}}, func(body io.Reader) error {
-		page, err := readPage(body)
+		page, err := readPage(body, nil)
 		if err == nil && len(page.Items) == 1 {
 			s = page.Items[0].State
 		}
@@ -56,12 +59,11 @@ const answerAhead = 100 * time.Millisecond
 
 // decisions asks another instance about commands of one of its partitions.
 func (c *client) decisions(ctx context.Context, addr string, partition int32, list []Question) error {
-	select {
-	case c.waiting <- struct{}{}:
-		defer func() { <-c.waiting }()
-	case <-ctx.Done():
-		return ctx.Err()
+	tenant := list[0].Key.Tenant()
+	if err := c.waiting.Wait(ctx, tenant); err != nil {
+		return noSlot(err)
 	}
+	defer c.waiting.Release(tenant)
 	q := url.Values{"key": {string(list[0].Key)}, "offsets": {packOffsets(list)}}
 	q.Set("partition", strconv.Itoa(int(partition)))
 	if end, ok := ctx.Deadline(); ok {
@@ -97,11 +99,24 @@ func takeDecisions(wires []decisionWire, list []Question) (missing error) {
 	return missing
 }
 
+// noSlot is the end of a wait without a slot: the commands are durable, and not
+// known to be decided.
+func noSlot(err error) error {
+	if errors.Is(err, slots.ErrFull) {
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
 func (c *client) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
 	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
 	q.addTo(v)
 	err = c.ask(ctx, addr, "find", v, func(body io.Reader) error {
-		page, err = readPage(body)
+		page, err = readPage(body, func(s *trigger.State) {
+			if q.Cost.Taken != nil {
+				q.Cost.Taken(storedBytes(s))
+			}
+		})
 		return err
 	})
 	return page, err

@@ -1,7 +1,9 @@
 package peer
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -20,6 +22,9 @@ type Query struct {
 	After   UserCursor      // exclusive
 	Limit   int             // of items, at least 1
 	Budget  int             // of triggers visited, at least 1
+	Bytes   int64           // of what is stored of the items of one partition; 0: no bound
+
+	Cost *Budget // of the whole request; nil: no bound
 }
 
 // StateSet is a set of trigger.Status; empty means all that are shown.
@@ -39,6 +44,7 @@ type Page struct {
 	Items   []Found
 	Through UserCursor
 	More    bool
+	Visited int64 // of another instance: what it cost there
 }
 
 // Found is a trigger and its place in the list.
@@ -51,10 +57,18 @@ type Found struct {
 func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error) {
 	var page Page
 	visited, row := 0, 0
+	var bytes int64
 	var beyond trigger.Key // where to go on, past what is another tenant's
+	turns := scan{ctx: ctx, tenant: q.Tenant, budget: cmp.Or(q.Cost, &Budget{})}
+	defer turns.end()
 	visit := func(at UserCursor, s *trigger.State) bool {
+		if !turns.visit(1) {
+			page.More = true // from Through on
+			return false
+		}
 		visited++
 		row++
+		full := false
 		switch ours := q.inTenant(s.Key); {
 		case !ours && !q.mayFollow(s.Key):
 			return false
@@ -64,23 +78,34 @@ func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error)
 		case ours:
 			if row = 0; q.matches(s) {
 				page.Items = append(page.Items, Found{at, s})
+				full = q.fills(&bytes, s)
 			}
 		}
 		page.Through = at
-		page.More = len(page.Items) >= q.Limit || visited >= q.Budget
+		page.More = full || len(page.Items) >= q.Limit || visited >= q.Budget
 		return !page.More
 	}
 	if q.User != "" {
 		err := o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, visit)
-		return page, err
+		return page, errors.Join(err, turns.err)
 	}
 	for after := q.firstKey(); ; after = beyond {
 		beyond, row = "", 0
 		err := o.Scan(ctx, partition, after, func(s *trigger.State) bool { return visit(UserCursor{Key: s.Key}, s) })
-		if err != nil || beyond == "" {
+		if err = errors.Join(err, turns.err); err != nil || beyond == "" {
 			return page, err
 		}
 	}
+}
+
+// fills says that a page has as many bytes as it may, with one more item.
+func (q *Query) fills(bytes *int64, s *trigger.State) bool {
+	n := storedBytes(s)
+	*bytes += n
+	if q.Cost != nil && q.Cost.Taken != nil {
+		q.Cost.Taken(n)
+	}
+	return q.Bytes > 0 && *bytes >= q.Bytes
 }
 
 // longRow is how many triggers of others are passed one by one, before a scan

@@ -2,8 +2,10 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
@@ -16,11 +18,18 @@ type ForecastQuery struct {
 	From   trigger.Instant
 	Bucket int64 // ms
 	N      int
+
+	Cost *Budget // nil: no bound
 }
 
 // Forecast is a count for each bucket and channel.
 type Forecast struct {
 	Channels map[string][]int `json:"channels"`
+
+	// Of another instance: what it cost there, and whether that was too much.
+	Visited int64         `json:"visited,omitempty"`
+	Spent   time.Duration `json:"spent,omitempty"`
+	Over    bool          `json:"over,omitempty"`
 }
 
 // MaxBuckets bounds the buckets of a forecast: a day of minutes.
@@ -31,7 +40,8 @@ const MaxBuckets = 1440
 const maxForecastOf = 10_080
 
 // forecast counts one partition from its owner. Recurrences are followed to
-// the end of the window; what is paused does not count.
+// the end of the window; what is paused does not count. Over says that the budget
+// was met before the end.
 func forecast(
 	ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable,
 ) (Forecast, error) {
@@ -42,18 +52,50 @@ func forecast(
 	}
 	last := q.From + trigger.Instant(q.Bucket*int64(q.N)) - 1
 	tenant := Query{Tenant: q.Tenant}
+	turns := scan{ctx: ctx, tenant: q.Tenant, budget: q.Cost}
+	defer turns.end()
 	err := o.Scan(ctx, partition, tenant.firstKey(), func(s *trigger.State) bool {
+		if !turns.visit(1) {
+			return false
+		}
 		if !tenant.inTenant(s.Key) {
 			return tenant.mayFollow(s.Key)
 		}
-		if s.Status != trigger.Paused {
-			for _, p := range Planned(timetable, s, maxForecastOf, last) {
-				f.add(s.Spec.Channel, p.At, q)
-			}
+		if s.Status == trigger.Paused {
+			return true
 		}
-		return true
+		n := 0
+		walk(timetable, s, last, func(at trigger.Instant) bool {
+			if at > last {
+				return true // snoozed for longer than that
+			}
+			f.add(s.Spec.Channel, at, q)
+			if n++; n%visitsAtOnce == 0 && !turns.visit(visitsAtOnce) {
+				return false
+			}
+			return n < maxForecastOf
+		})
+		return turns.err == nil && turns.visit(n%visitsAtOnce)
 	})
-	return f, err
+	f.Over = q.Cost.over()
+	return f, errors.Join(err, turns.err)
+}
+
+// visitsAtOnce is how many occurrences are counted between two questions whether
+// the scan may go on: about a millisecond of them.
+const visitsAtOnce = 256
+
+// walk calls f for what s will fire; without a timetable only the next is known.
+func walk(timetable func() *trigger.Timetable, s *trigger.State, until trigger.Instant,
+	f func(at trigger.Instant) bool,
+) {
+	if timetable != nil {
+		timetable().Walk(s, until, func(p trigger.Planned, _ bool) bool { return f(p.At) })
+		return
+	}
+	if at := s.Next(); at != 0 {
+		f(at)
+	}
 }
 
 // Planned is Timetable.Upcoming; without a timetable only the next is known.
@@ -100,6 +142,9 @@ func (q *ForecastQuery) addTo(v url.Values) {
 	v.Set("from", strconv.FormatInt(int64(q.From), 10))
 	v.Set("bucket", strconv.FormatInt(q.Bucket, 10))
 	v.Set("n", strconv.Itoa(q.N))
+	visits, within := q.Cost.left()
+	v.Set("visits", strconv.FormatInt(visits, 10))
+	v.Set("time", strconv.FormatInt(int64(within), 10))
 }
 
 func forecastQueryFrom(v url.Values) (ForecastQuery, error) {
@@ -115,5 +160,14 @@ func forecastQueryFrom(v url.Values) (ForecastQuery, error) {
 	if err != nil || n < 1 || n > MaxBuckets {
 		return ForecastQuery{}, problem.BadParameter("n", "too many buckets")
 	}
-	return ForecastQuery{Tenant: v.Get("tenant"), From: trigger.Instant(from), Bucket: bucket, N: n}, nil
+	cost := &Budget{} // an instance of before bounds nothing
+	if text := v.Get("visits"); text != "" {
+		visits, err := strconv.ParseInt(text, 10, 64)
+		within, err2 := strconv.ParseInt(v.Get("time"), 10, 64)
+		if err := errors.Join(err, err2); err != nil {
+			return ForecastQuery{}, err
+		}
+		cost.Visits, cost.Time = visits, time.Duration(within)
+	}
+	return ForecastQuery{Tenant: v.Get("tenant"), From: trigger.Instant(from), Bucket: bucket, N: n, Cost: cost}, nil
 }

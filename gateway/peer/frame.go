@@ -16,8 +16,8 @@ import (
 //	┌───┬─────────┬─────┬───────────┬───────┐
 //	│ 1 │ due     │ key │ state     │ item, repeated
 //	├───┼─────────┼─────┼───────────┘
-//	│ 0 │ due     │ key │ more │      end: Through and More
-//	└───┴─────────┴─────┴──────┘
+//	│ 0 │ due     │ key │ more │ visited │   end: Through, More and Visited
+//	└───┴─────────┴─────┴──────┴─────────┘
 //
 // numbers as varints, key and state with their length before them, a state as
 // topics.AppendState writes it. A stream without its end is an error.
@@ -43,7 +43,7 @@ func writePage(w io.Writer, p *Page) error {
 	if p.More {
 		more = 1
 	}
-	_, err := w.Write(append(p.Through.AppendTo(append(b[:0], 0)), more))
+	_, err := w.Write(binary.AppendUvarint(append(p.Through.AppendTo(append(b[:0], 0)), more), uint64(p.Visited)))
 	return err
 }
 
@@ -54,7 +54,8 @@ func (c UserCursor) AppendTo(b []byte) []byte {
 	return append(b, c.Key...)
 }
 
-func readPage(from io.Reader) (Page, error) {
+// readPage reads a page; taken hears of each item's bytes.
+func readPage(from io.Reader, taken func(*trigger.State)) (Page, error) {
 	r := bufio.NewReader(from)
 	var p Page
 	for {
@@ -68,8 +69,14 @@ func readPage(from io.Reader) (Page, error) {
 		}
 		if kind == 0 {
 			more, err := r.ReadByte()
+			if err != nil {
+				return Page{}, noEOF(err)
+			}
 			p.Through, p.More = at, more != 0
-			return p, noEOF(err)
+			if n, err := binary.ReadUvarint(r); err == nil { // an instance of before does not say
+				p.Visited = int64(n)
+			}
+			return p, nil
 		}
 		value, err := readText(r)
 		if err != nil {
@@ -80,6 +87,9 @@ func readPage(from io.Reader) (Page, error) {
 			return Page{}, fmt.Errorf("read page: %w", err)
 		}
 		p.Items = append(p.Items, Found{at, s})
+		if taken != nil {
+			taken(s)
+		}
 	}
 }
 

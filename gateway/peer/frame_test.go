@@ -18,12 +18,12 @@ func TestBrokenPage(t *testing.T) {
 	if err := writePage(&b, &page); err != nil {
 		t.Fatal(err)
 	}
-	for n := range b.Len() {
-		if _, err := readPage(strings.NewReader(b.String()[:n])); err == nil {
+	for n := range b.Len() - 1 { // without the last byte it is of an instance that counts no visits
+		if _, err := readPage(strings.NewReader(b.String()[:n]), nil); err == nil {
 			t.Errorf("%d of %d bytes read as a page", n, b.Len())
 		}
 	}
-	got, err := readPage(strings.NewReader(b.String()))
+	got, err := readPage(strings.NewReader(b.String()), nil)
 	if err != nil || len(got.Items) != 1 || got.Items[0].State.Revision != 3 || got.Items[0].At != page.Items[0].At ||
 		got.Through != page.Through || !got.More {
 		t.Errorf("read %+v, %v", got, err)
@@ -41,7 +41,7 @@ func FuzzReadPage(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0})
 	f.Add([]byte{1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		page, err := readPage(bytes.NewReader(b))
+		page, err := readPage(bytes.NewReader(b), nil)
 		if err == nil {
 			var spelled bytes.Buffer
 			if err := writePage(&spelled, &page); err != nil {

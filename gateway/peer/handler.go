@@ -22,7 +22,7 @@ import (
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
 //	partitions             PartitionStatus of every partition of the instance
-//	calendar-use?partition&tenant&calendar   CalendarUse
+//	calendar-use?partition&tenant&calendar&channel   Use
 const internalPath = "/internal/v1/"
 
 // handler exposes the Owner of this process to other instances. One that is not
@@ -169,6 +169,7 @@ func (h *handler) find(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
+	page.Visited = q.Cost.Visited()
 	return writePage(w, &page)
 }
 
@@ -185,6 +186,7 @@ func (h *handler) forecast(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
+	f.Visited, f.Spent = q.Cost.Visited(), time.Duration(q.Cost.spent.Load())
 	return json.NewEncoder(w).Encode(f)
 }
 

@@ -6,7 +6,8 @@
 //	owners.go     who owns a partition, as its last progress record says
 //	owner.go      Owner: what an engine answers, and what a partition says of itself
 //	find.go       lists: the share of each partition, pages joined
-//	forecast.go   what is expected to fire
+//	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
+//	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question
 //	client.go     asks another instance      handler.go  answers one
 //	credentials.go  secrets, certificates    sign.go    signatures of requests and answers
@@ -103,6 +104,10 @@ func (r *Router) Decisions(ctx context.Context, partition int32, list []Question
 // much as the whole page.
 func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
 	need := q.Limit + 1 // one more tells whether there is a next page
+	if q.Cost == nil {
+		q.Cost = &Budget{}
+	}
+	q.Bytes = q.Cost.share(int(r.partitions))
 	pages := make([]Page, r.partitions)
 	q.Limit = shareOf(need, int(r.partitions))
 	err := r.find(ctx, &q, pages, func(int32) bool { return true })
@@ -121,18 +126,43 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 		}
 		return r.ask(ctx, p, Patience,
 			func() error { pages[p], err = find(ctx, r.own, p, q); return err },
-			func(addr string) error { pages[p], err = r.peer.find(ctx, addr, p, q); return err })
+			func(addr string) error {
+				pages[p], err = r.peer.find(ctx, addr, p, q)
+				q.Cost.used(pages[p].Visited, 0)
+				return err
+			})
 	})
 }
 
-// Forecast adds up what all partitions expect to fire.
+// forecastAtOnce bounds the partitions that one forecast is computed for side by
+// side: each may go on for what is left of the budget.
+const forecastAtOnce = 4
+
+// Forecast adds up what all partitions expect to fire. One that meets its budget
+// is a problem, too_large, and ends the others.
 func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
 	all := make([]Forecast, r.partitions)
-	err := r.each(ctx, func(ctx context.Context, p int32) (err error) {
-		return r.ask(ctx, p, Patience,
-			func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
-			func(addr string) error { all[p], err = r.peer.forecast(ctx, addr, p, &q); return err })
-	})
+	if q.Cost == nil {
+		q.Cost = &Budget{}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(forecastAtOnce)
+	for p := range r.partitions {
+		g.Go(func() (err error) {
+			err = r.ask(ctx, p, Patience,
+				func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
+				func(addr string) error {
+					all[p], err = r.peer.forecast(ctx, addr, p, &q)
+					q.Cost.used(all[p].Visited, all[p].Spent)
+					return err
+				})
+			if err == nil && (all[p].Over || q.Cost.over()) {
+				return q.Cost.tooMuch("ask for fewer buckets (n), or shorter ones (bucket)")
+			}
+			return err
+		})
+	}
+	err := g.Wait()
 	return addForecasts(all), err
 }
 

@@ -25,6 +25,7 @@ func (q *Query) addTo(v url.Values) {
 	v.Set("after_key", string(q.After.Key))
 	v.Set("limit", strconv.Itoa(q.Limit))
 	v.Set("budget", strconv.Itoa(q.Budget))
+	v.Set("bytes", strconv.FormatInt(q.Bytes, 10))
 }
 
 func queryFrom(v url.Values) (Query, error) {
@@ -38,7 +39,10 @@ func queryFrom(v url.Values) (Query, error) {
 		Tenant: v.Get("tenant"), User: v.Get("user"), Channel: v.Get("channel"), States: StateSet(number("states")),
 		From: trigger.Instant(number("from")), To: trigger.Instant(number("to")),
 		After: UserCursor{trigger.Instant(number("after_due")), trigger.Key(v.Get("after_key"))},
-		Limit: int(number("limit")), Budget: int(number("budget")),
+		Limit: int(number("limit")), Budget: int(number("budget")), Cost: &Budget{},
+	}
+	if v.Has("bytes") { // an instance of before bounds none
+		q.Bytes = number("bytes")
 	}
 	for _, t := range v["tag"] {
 		key, value, _ := strings.Cut(t, ":")

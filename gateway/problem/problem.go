@@ -55,6 +55,9 @@ type Problem struct {
 	Triggers     []string `json:"triggers,omitempty" doc:"Of a calendar: up to 5 of the caller's triggers that name it"`
 	TriggerCount int64    `json:"trigger_count,omitempty" doc:"Of a calendar: how many triggers of all tenants name it"`
 
+	// Visited is in the answer to a read that met its budget.
+	Visited int64 `json:"looked_at,omitempty" doc:"How many triggers and occurrences a read had visited when it stopped"`
+
 	allow string // 405: the header Allow
 	cause error  // for the log
 }

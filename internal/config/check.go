@@ -182,6 +182,9 @@ var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,48}$`)
 const MaxChannels = 100
 
 func (l *loader) checkChannels() {
+	if key := "channels.auto_create"; !l.c.dev && l.c.HasAuth() && l.c.Source(key).Kind == "default" {
+		l.c.AutoCreate = false // callers who are told apart do not share what they can use up
+	}
 	if len(l.c.Channels) > MaxChannels {
 		l.at("channels", "there are %d, over the %d allowed", len(l.c.Channels), MaxChannels)
 	}
@@ -228,6 +231,10 @@ func (l *loader) checkTenants() {
 		}
 		t := l.c.Tenants[name]
 		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
+		if len(t.CallbackAllow) > 0 {
+			l.c.Warnings = append(l.c.Warnings,
+				key+".callback_allow does nothing yet: no callback URL is checked against it")
+		}
 		for _, ch := range t.Channels {
 			if !channelName.MatchString(ch) {
 				l.at(key+".channels", "%q is no channel", ch)
@@ -238,6 +245,9 @@ func (l *loader) checkTenants() {
 
 func (l *loader) checkWebhook() {
 	l.checkOrigins("webhook.allow", l.c.Webhook.Allow)
+	if len(l.c.Webhook.Allow) > 0 {
+		l.c.Warnings = append(l.c.Warnings, "webhook.allow does nothing yet: no callback URL is checked against it")
+	}
 	if s, ok := strings.CutPrefix(l.c.Webhook.Secret, "whsec_"); ok {
 		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
 			l.at("webhook.secret", "begins with whsec_ but what follows is no base64")

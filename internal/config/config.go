@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -195,6 +196,17 @@ type Limits struct {
 
 	Calendars        int           // of a tenant's own
 	CalendarInterval time.Duration // between a tenant's changes of them
+
+	TenantChannels int // that one tenant's registers create
+
+	Reads         int // costly reads at once
+	ReadBudget    int // triggers and occurrences that one visits
+	ReadTime      time.Duration
+	PageBytes     Size // of one page of a list
+	PagesInFlight Size // of all pages held at once
+	Batches       int  // at once
+	EventStreams  int  // at once
+	BodyRate      Size // least bytes a second of a body
 }
 
 // Events is what the event log holds; Retention 0 means for ever.
@@ -258,6 +270,7 @@ type Tenant struct {
 	MaxPending    int
 	Channels      []string // empty means all
 	MinPeriod     time.Duration
+	ReadRate      float64 // triggers and occurrences a second that reads visit
 }
 
 // SecretFile is the file that a secret came from; "" for none.
@@ -284,6 +297,15 @@ func (c *Config) ReadSecret(key, was string) (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
+// builtIn are the channels that always exist.
+var builtIn = []string{"default", "webhook", "push", "sms", "email"}
+
+// BuiltInChannels are the channels that always exist.
+func BuiltInChannels() []string { return slices.Clone(builtIn) }
+
+// BuiltIn says whether a channel always exists.
+func BuiltIn(channel string) bool { return slices.Contains(builtIn, channel) }
+
 // Channel is the settings of a channel, configured or not.
 func (c *Config) Channel(name string) Channel {
 	ch, ok := c.Channels[name]
@@ -309,6 +331,9 @@ func (c *Config) Tenant(name string) Tenant {
 	}
 	return out
 }
+
+// HasAuth says whether callers of the HTTP API have to log in.
+func (c *Config) HasAuth() bool { return c.Auth.KeysFile != "" || c.Auth.OIDC.Issuer != "" }
 
 // HasRole says whether a role was asked for.
 func (c *Config) HasRole(role string) bool {

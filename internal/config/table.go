@@ -139,7 +139,8 @@ var sections = []section{
 			Key: "auth.audit_rate", Default: "10", Min: "0.1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.Auth.AuditRate },
 			Doc: "How many refused attempts a second (log-in, role, another tenant's trigger) one instance " +
-				"records, in bursts of ten seconds' worth. It only counts the others.",
+				"records, in bursts of ten seconds' worth. It only counts the others. Those without a valid " +
+				"credential have a rate of their own.",
 		},
 		{
 			Key:  "http.tls.cert",
@@ -356,6 +357,62 @@ var sections = []section{
 				"engine looks at all triggers.",
 		},
 		{
+			Key: "limits.tenant_channels", Default: "20", Min: "1", Max: "100",
+			into: func(c *Config, _ string) any { return &c.Limits.TenantChannels },
+			Doc: "Most channels that the registers of one tenant create, as one engine counts them since it " +
+				"started. One more is refused with `unknown_channel`.",
+		},
+		{
+			Key: "limits.reads", Default: "64", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Limits.Reads },
+			Doc: "Most costly reads (lists, forecasts, previews) that one instance answers at once. With `auth` a " +
+				"tenant has at most as many as it leaves free. One more waits 2 s, then it is answered 503.",
+		},
+		{
+			Key: "limits.read_budget", Default: "1000000", Min: "1000", Max: "1000000000",
+			into: func(c *Config, _ string) any { return &c.Limits.ReadBudget },
+			Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with " +
+				"`too_large`, 413, and `looked_at` says how many it visited. A list is a " +
+				"short page with a cursor instead.",
+		},
+		{
+			Key: "limits.read_time", Default: "2s", Min: "10ms", Max: "1m",
+			into: func(c *Config, _ string) any { return &c.Limits.ReadTime },
+			Doc: "Most time that one forecast or list computes, on all partitions together. Reads take at most a " +
+				"quarter of the processors, in turns of 5 ms by tenant; waiting for a turn does not count.",
+		},
+		{
+			Key: "limits.page_bytes", Default: "4MiB", Min: "64KiB", Max: "1GiB",
+			into: func(c *Config, _ string) any { return &c.Limits.PageBytes },
+			Doc: "About how many bytes of triggers, payloads included, one page of a list has. A page that " +
+				"reaches it is short and has a cursor.",
+		},
+		{
+			Key: "limits.pages_in_flight", Default: "32MiB", Min: "1MiB", Max: "64GiB",
+			into: func(c *Config, _ string) any { return &c.Limits.PagesInFlight },
+			Doc: "Bytes of triggers that the pages under way of one instance hold together, until their readers have " +
+				"them. A tenant has at most as much as it leaves free. Pages are shorter where little is free; where " +
+				"nothing is, a list is answered 503.",
+		},
+		{
+			Key: "limits.batches", Default: "8", Min: "1", Max: "10000",
+			into: func(c *Config, _ string) any { return &c.Limits.Batches },
+			Doc: "Most `:batch` requests that one instance answers at once. With `auth` a tenant has at most as many " +
+				"as it leaves free. One more is answered 503.",
+		},
+		{
+			Key: "limits.event_streams", Default: "256", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Limits.EventStreams },
+			Doc: "Most event streams (`?follow=1`) that one instance keeps open. With `auth` a tenant has at most as " +
+				"many as it leaves free. One more is answered 503.",
+		},
+		{
+			Key: "limits.body_rate", Default: "1KiB", Min: "1B", Max: "1MiB",
+			into: func(c *Config, _ string) any { return &c.Limits.BodyRate },
+			Doc: "Least bytes a second of a request's body, behind its first 5 seconds. A slower one is ended with " +
+				"`malformed`, 408: send a batch when its lines are there.",
+		},
+		{
 			Key: "store.cache", Default: "auto", Word: "auto", Min: "32MiB", Max: "1TiB",
 			into: func(c *Config, _ string) any { return &c.Store.Cache },
 			Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
@@ -382,8 +439,10 @@ var sections = []section{
 		{
 			Key: "channels.auto_create", Default: "true",
 			into: func(c *Config, _ string) any { return &c.AutoCreate },
-			Doc: "A register for an unknown channel creates it, up to 100 channels. If false, it is refused with " +
-				"`unknown_channel`.",
+			Doc: "A register for a channel that does not exist creates it, up to 100 in the cluster and " +
+				"`limits.tenant_channels` of a tenant. If false, it is refused with `unknown_channel`. The default " +
+				"is false in `serve` with `auth`. A channel exists if it is configured here, or if its topic " +
+				"`<prefix>due.<name>` does; `default`, `webhook`, `push`, `sms` and `email` always exist.",
 		},
 		{
 			Key:  "channels.<name>.topic",
@@ -431,7 +490,8 @@ var sections = []section{
 			{
 				Key:  "tenants.<name>.callback_allow",
 				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow`.",
+				Doc: "Origins that its webhooks may call, in addition to `webhook.allow`. It does nothing yet: no " +
+					"callback URL is checked.",
 			},
 			{
 				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
@@ -454,6 +514,13 @@ var sections = []section{
 				into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
 				Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
 			},
+			{
+				Key: "tenants.<name>.reads", Default: "100000", Word: "unlimited", Min: "1",
+				into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
+				Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one " +
+					"instance, in bursts of ten seconds' worth; each such read costs at least 100. Then they are " +
+					"refused with `quota_exceeded`, 429. It holds only with `auth`.",
+			},
 		},
 	},
 	{"Webhooks", "", []Setting{
@@ -461,7 +528,8 @@ var sections = []section{
 			Key:  "webhook.allow",
 			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
 			Doc: "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, " +
-				"`http://10.0.0.5:8080`.",
+				"`http://10.0.0.5:8080`. It does nothing yet: no callback URL is checked, and whoever serves channel " +
+				"`webhook` has to check them.",
 		},
 		{
 			Key: "webhook.secret", Secret: true,

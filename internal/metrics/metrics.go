@@ -90,7 +90,7 @@ func New() *Metrics {
 			"Records that the event log dropped before they were in the history."),
 	}
 	m.door = newDoor(m.Registry)
-	m.quota = counterVec("quota_rejected_total", "Writes refused because a tenant met a limit.", "limit")
+	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
 	}, []string{"version", "commit", "goversion"})
@@ -105,7 +105,7 @@ func New() *Metrics {
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
-	fromZero(m.quota, pipeline.QuotaLimits...)
+	fromZero(m.quota, append([]string{"reads"}, pipeline.QuotaLimits...)...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
 }
@@ -217,7 +217,7 @@ func (m *Metrics) PendingLimit(triggers int) {
 	m.limit.Set(float64(triggers))
 }
 
-// QuotaRejected counts a tenant's write over a limit.
+// QuotaRejected counts a tenant's request over a limit.
 func (m *Metrics) QuotaRejected(limit string) { m.quota.WithLabelValues(limit).Inc() }
 
 // History is what a projector tells us.

@@ -14,7 +14,7 @@ import (
 func TestKnownLabelsBeginAtZero(t *testing.T) {
 	for name, want := range map[string][]string{
 		"waterclock_transaction_aborts_total": {"closed", "fenced", "fetch", "other", "produce"},
-		"waterclock_quota_rejected_total":     {"max_pending", "rate"},
+		"waterclock_quota_rejected_total":     {"max_pending", "rate", "reads"},
 		"waterclock_misfires_total":           {"fire_all", "fire_once", "skip"},
 	} {
 		if got := zeros(t, New(), name); !slices.Equal(got, want) {

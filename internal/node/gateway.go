@@ -24,8 +24,9 @@ func (n *node) openGateway() (err error) {
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
 		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known,
-		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
+		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
+		Channels: channelTopics(c),
+		Tenants:  slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
 				Rate
 		},
@@ -34,6 +35,7 @@ func (n *node) openGateway() (err error) {
 		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
 		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}
+	n.boundReads(&o)
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
@@ -51,6 +53,26 @@ func (n *node) openGateway() (err error) {
 	o.TLS, o.TLSElsewhere, o.OwnHost = n.cert.server(), c.HTTP.TLSElsewhere, n.ownHost
 	n.gateway, err = gateway.New(o)
 	return err
+}
+
+// channelTopics are the channels that exist whatever commands say, with their topics.
+func channelTopics(c *config.Config) map[string]string {
+	all := map[string]string{}
+	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(c.Channels)) {
+		all[name] = c.Channel(name).Topic
+	}
+	return all
+}
+
+// boundReads is what readers may take, and what is held open.
+func (n *node) boundReads(o *gateway.Options) {
+	c := n.cfg
+	o.Reads, o.ReadBudget, o.ReadTime = c.Limits.Reads, int64(c.Limits.ReadBudget), c.Limits.ReadTime
+	o.PageBytes, o.PagesInFlight = int64(c.Limits.PageBytes), int64(c.Limits.PagesInFlight)
+	o.Batches, o.Followers, o.BodyRate = c.Limits.Batches, c.Limits.EventStreams, int64(c.Limits.BodyRate)
+	if c.HasAuth() {
+		o.ReadRate = func(tenant string) float64 { return c.Tenant(tenant).ReadRate }
+	}
 }
 
 // derivedSecret is what instances sign with on loopback, where the setting may be

@@ -28,7 +28,8 @@ func (n *node) engineOptions() pipeline.Options {
 		MemTableBytes: n.shares.MemTable, OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
 		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: n.pendingLimit(), MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,
+		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
@@ -94,7 +95,7 @@ type channelSettings struct {
 
 func (s channelSettings) Known(name string) bool {
 	_, ok := s.c.Channels[name]
-	return ok || name == "default"
+	return ok || config.BuiltIn(name)
 }
 
 func (s channelSettings) Configured() []string {

@@ -214,14 +214,19 @@ const listTimeout = 20 * time.Second
 
 // All lists the due topics there are: those of the channels configured, and
 // every one that is called like a channel's.
-func (d *Topics) All(ctx context.Context) ([]Topic, error) {
+func (d *Topics) All(ctx context.Context) ([]Topic, error) { return d.list(ctx, listFor) }
+
+// Fresh is All as of now.
+func (d *Topics) Fresh(ctx context.Context) ([]Topic, error) { return d.list(ctx, 0) }
+
+func (d *Topics) list(ctx context.Context, serves time.Duration) ([]Topic, error) {
 	select {
 	case d.listing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-d.listing }()
-	if !d.stale.Swap(false) && time.Since(d.at) < listFor {
+	if !d.stale.Swap(false) && time.Since(d.at) < serves {
 		return d.listed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)

@@ -1,0 +1,116 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Channels are all channels, by name.
+type Channels struct {
+	Items []Channel `json:"items"`
+}
+
+// Channel is where due events go.
+type Channel struct {
+	Name       string `json:"name"`
+	Topic      string `json:"topic" doc:"Of its due events"`
+	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired, and it is yet to be made"`
+	Removable  bool   `json:"removable" doc:"Neither settings nor the contract name it: a command created it"`
+}
+
+// listChannels lists the channels that settings name, those that always exist, and
+// every one that has a due topic.
+func (s *Server) listChannels(w http.ResponseWriter, r *request) error {
+	all, err := s.allChannels(r.Context())
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	list := Channels{Items: []Channel{}}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list.Items = append(list.Items, all[name])
+	}
+	return sendJSON(w, http.StatusOK, list)
+}
+
+func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+	defer cancel()
+	// Of all topics, asked of the brokers: kadm would answer from what it heard before.
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, s.kafka.Client())
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]int{}
+	for _, t := range resp.Topics {
+		if t.Topic != nil && t.ErrorCode == 0 {
+			found[*t.Topic] = len(t.Partitions)
+		}
+	}
+	all := map[string]Channel{}
+	for name, topic := range s.opts.Channels {
+		all[name] = Channel{Name: name, Topic: topic, Partitions: found[topic]}
+	}
+	for topic, n := range found {
+		name := s.opts.Names.Channel(topic)
+		if _, known := all[name]; known || name == "" || strings.HasSuffix(name, ".high") {
+			continue
+		}
+		all[name] = Channel{Name: name, Topic: topic, Partitions: n, Removable: true}
+	}
+	return all, nil
+}
+
+// deleteChannel removes a channel that a command created and no trigger names, with
+// the due events on its topic. A register that comes meanwhile may create it anew.
+func (s *Server) deleteChannel(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
+	defer cancel()
+	all, err := s.allChannels(ctx)
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	c, ok := all[r.names["name"]]
+	switch {
+	case !ok:
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "name", "no such channel")
+	case !c.Removable:
+		return problem.New(http.StatusConflict, trigger.CodeConflict, "name",
+			"the channel always exists, or settings name it: remove channels."+c.Name+" from them first")
+	}
+	u, err := s.router.ChannelUse(ctx, r.who.Tenant, c.Name)
+	if err != nil {
+		return problem.Unavailable(err, "not every partition can say which triggers name the channel; try again")
+	}
+	if u.Triggers > 0 {
+		p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",
+			"triggers that are not over name the channel: cancel them, or register them on another")
+		p.Triggers, p.TriggerCount = u.IDs, u.Triggers
+		return p
+	}
+	if err := s.removeTopics(ctx, c.Topic, topics.HighLane(c.Topic)); err != nil {
+		return problem.Unavailable(err, "Kafka has not removed the channel's topic; repeat it")
+	}
+	return sendJSON(w, http.StatusOK, c)
+}
+
+func (s *Server) removeTopics(ctx context.Context, names ...string) error {
+	answers, err := kadm.NewClient(s.kafka.Client()).DeleteTopics(ctx, names...)
+	for _, a := range answers {
+		if !errors.Is(a.Err, kerr.UnknownTopicOrPartition) {
+			err = errors.Join(err, a.Err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Who floods us without a credential does not hide what a tenant tries.
+func TestStrangersHideNoTrespass(t *testing.T) {
+	heard := &keptAudit{}
+	w := newWorld(t, func(o *Options) { o.Auth, o.AuditRate, o.Listener = testKeys(t), 0.1, heard })
+	for range 20 {
+		w.must(http.StatusUnauthorized, "GET", "/v1/triggers/x", "", "Authorization", "Bearer nobody")
+	}
+	before := heard.recorded.Load()
+	w.must(http.StatusNotFound, "GET", "/v1/triggers/blue%2Fx", "", "Authorization", "Bearer "+keyA)
+	if before != 1 || heard.recorded.Load() != 2 {
+		t.Errorf("%d were recorded, then %d", before, heard.recorded.Load())
+	}
+}
+
+// Where channels are fixed a register on another is refused before it is written. One
+// whose topic exists is a channel.
+func TestFixedChannels(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.FixedChannels = true })
+	a := w.must(http.StatusUnprocessableEntity, "PUT", "/v1/triggers/x", `{"delay":"1h","channel":"typo"}`)
+	if a.get(t, "code") != "unknown_channel" || a.get(t, "field") != "channel" || w.state(idKey("x")) != nil {
+		t.Error(a.body)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/d", `{"delay":"1h"}`)
+	w.createTopic(topics.Names{}.Due("made"))
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/m", `{"delay":"1h","channel":"made"}`)
+}
+
+// A channel that a command created is listed, and removed once no trigger names it.
+func TestRemoveChannel(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Channels = map[string]string{"sms": topics.Names{}.Due("sms")} })
+	w.createTopic(topics.Names{}.Due("made"))
+	w.createTopic(topics.HighLane(topics.Names{}.Due("made")))
+	list := w.must(http.StatusOK, "GET", "/v1/channels", "").body
+	if !strings.Contains(list, `"name":"made"`) || !strings.Contains(list, `"name":"sms"`) || strings.Contains(list,
+		`.high"`) {
+		t.Error(list)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/m", `{"delay":"1h","channel":"made"}`)
+	used := w.must(http.StatusConflict, "DELETE", "/v1/channels/made", "")
+	if used.get(t, "trigger_count") != "1" || !strings.Contains(used.body, `"m"`) {
+		t.Error(used.body)
+	}
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/m", "")
+	w.must(http.StatusConflict, "DELETE", "/v1/channels/sms", "")
+	w.must(http.StatusNotFound, "DELETE", "/v1/channels/none", "")
+	w.must(http.StatusOK, "DELETE", "/v1/channels/made", "")
+	if list := w.must(http.StatusOK, "GET", "/v1/channels", "").body; strings.Contains(list, "made") {
+		t.Error(list)
+	}
+}
+
+func (w *world) createTopic(name string) {
+	w.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).CreateTopic(w.t.Context(), testPartitions, 1, nil, name); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// keptAudit counts the attempts that went on record.
+type keptAudit struct {
+	NoListener
+	recorded atomic.Int64
+}
+
+func (k *keptAudit) Audited(onRecord bool) {
+	if onRecord {
+		k.recorded.Add(1)
+	}
+}

@@ -1,0 +1,191 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// computing is held by who scans a partition for a reader: half of the
+// processors, so that the engine always has the others. A scan rests with its slot
+// for as long as it computed, since brokers and collectors of garbage compute too.
+// Then it gives the slot back, and tenants take turns, so that one's long scans delay
+// another's short one by a slice each.
+var computing = slots.New(max(1, runtime.GOMAXPROCS(0)/2), true)
+
+// slice is how long a scan computes before another's turn.
+const slice = 5 * time.Millisecond
+
+// Budget is what the reads of one request may cost, in all partitions together,
+// and what they did cost. It is shared by the scans of the request.
+type Budget struct {
+	Visits int64         // triggers and occurrences; 0: no bound
+	Time   time.Duration // of computing; 0: no bound
+	Bytes  int64         // of stored triggers in one page; 0: no bound
+
+	// Taken hears of the bytes that a page holds, item by item; nil: nobody does.
+	Taken func(n int64)
+
+	visited atomic.Int64
+	spent   atomic.Int64 // ns
+}
+
+// Visited is how many triggers and occurrences were visited so far.
+func (b *Budget) Visited() int64 { return b.visited.Load() }
+
+// left is what is left, for another instance.
+func (b *Budget) left() (visits int64, d time.Duration) {
+	if b.Visits > 0 {
+		visits = max(1, b.Visits-b.visited.Load())
+	}
+	if b.Time > 0 {
+		d = max(1, b.Time-time.Duration(b.spent.Load()))
+	}
+	return visits, d
+}
+
+// leastShare is of the bytes of a page what any partition may fill.
+const leastShare = 64 << 10
+
+// share is what one of n partitions may fill of a page's bytes: twice the mean,
+// since a page ends where the first of them has more.
+func (b *Budget) share(n int) int64 {
+	if b.Bytes == 0 {
+		return 0
+	}
+	return max(leastShare, 2*b.Bytes/int64(n))
+}
+
+// over says that more was visited, or computed, than may be.
+func (b *Budget) over() bool {
+	return b.Visits > 0 && b.visited.Load() > b.Visits || b.Time > 0 && b.spent.Load() > int64(b.Time)
+}
+
+// used adds what another instance spent.
+func (b *Budget) used(visited int64, spent time.Duration) {
+	b.visited.Add(visited)
+	b.spent.Add(int64(spent))
+}
+
+// tooMuch is the answer to a request that met its budget.
+func (b *Budget) tooMuch(instead string) *problem.Problem {
+	p := problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf(
+		"this read stopped after %d triggers and occurrences, %s of computing: its limits are limits.read_budget, %d, "+
+			"and limits.read_time, %s; %s", b.visited.Load(),
+		time.Duration(b.spent.Load()).Round(time.Millisecond), b.Visits, b.Time, instead))
+	p.Visited = b.visited.Load()
+	return p
+}
+
+// scan is one partition's part of a read: it counts, and takes its turns.
+type scan struct {
+	ctx    context.Context //nolint:containedctx // of one read, which the scan is
+	tenant string
+	budget *Budget
+	inside bool
+	since  time.Time
+	err    error
+}
+
+// visit counts n triggers or occurrences. False: the scan ends, in the error if
+// there is one.
+func (s *scan) visit(n int) bool {
+	s.budget.visited.Add(int64(n))
+	if s.budget.over() || !s.turn() {
+		return false
+	}
+	return true
+}
+
+// turn waits for a slot where the scan has none, or has had it for its time.
+func (s *scan) turn() bool {
+	if s.inside && time.Since(s.since) < slice {
+		return true
+	}
+	if s.inside {
+		took := time.Since(s.since)
+		s.note()
+		time.Sleep(min(took, 4*slice))
+		s.since = time.Now()
+		if !computing.Waiting() {
+			return s.ctx.Err() == nil
+		}
+		computing.Release(s.tenant)
+		s.inside = false
+	}
+	if s.err = computing.Wait(s.ctx, s.tenant); s.err != nil {
+		if errors.Is(s.err, slots.ErrFull) {
+			s.err = problem.Unavailable(nil, "as many reads of this tenant wait as may")
+		}
+		return false
+	}
+	s.inside, s.since = true, time.Now()
+	return true
+}
+
+// Compute runs f with a slot of those who compute: for what a reader wants computed
+// that no scan does.
+func (b *Budget) Compute(ctx context.Context, tenant string, f func()) error {
+	s := scan{ctx: ctx, tenant: tenant, budget: b}
+	defer s.end()
+	if !s.turn() {
+		return s.err
+	}
+	f()
+	return nil
+}
+
+// Cost is what the request is charged, in visits: those that it made, or as many
+// as its computing would have made.
+func (b *Budget) Cost() int64 {
+	return max(b.visited.Load(), b.spent.Load()/int64(visitTakes))
+}
+
+// visitTakes is about what a visit takes: 3 µs of a trigger, 2 µs of an occurrence.
+const visitTakes = 5 * time.Microsecond
+
+// note adds the time since the turn began.
+func (s *scan) note() {
+	now := time.Now()
+	s.budget.spent.Add(int64(now.Sub(s.since)))
+	s.since = now
+}
+
+// end gives the slot back.
+func (s *scan) end() {
+	if s.inside {
+		s.note()
+		computing.Release(s.tenant)
+		s.inside = false
+	}
+}
+
+// storedBytes is about what a trigger takes in memory.
+func storedBytes(s *trigger.State) int64 {
+	n := s.SummarySize() + specBytes(&s.Spec)
+	for i := range s.Live {
+		if was := s.Live[i].Was; was != nil {
+			n += specBytes(was)
+		}
+	}
+	return int64(n)
+}
+
+func specBytes(s *trigger.Spec) int {
+	n := len(s.Payload)
+	for i := range s.Headers {
+		n += len(s.Headers[i].Key) + len(s.Headers[i].Value)
+	}
+	for i := range s.Tags {
+		n += len(s.Tags[i].Key) + len(s.Tags[i].Value)
+	}
+	return n
+}

@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// reads bound what costly reads take: lists, forecasts, previews. Each holds a
+// slot until its answer is written, and is charged afterwards for what it visited.
+type reads struct {
+	slots  *slots.Slots
+	within time.Duration // a read waits so long for a slot
+	quota  *rateLimits   // triggers and occurrences a second; a read may overdraw it once
+
+	pages     *pages
+	gathering *slots.Slots // one for each list that is being put together
+}
+
+// pages counts the bytes of list pages from when they are gathered until their
+// readers have them. No tenant holds more than it leaves free when it asks.
+type pages struct {
+	most int64
+
+	mu  sync.Mutex
+	sum int64
+	by  map[string]int64
+}
+
+// free is how much one more page of a tenant may have; 0: none.
+func (p *pages) free(tenant string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.most-p.sum-p.by[tenant])
+}
+
+func (p *pages) add(tenant string, n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sum += n
+	if p.by[tenant] += n; p.by[tenant] == 0 {
+		delete(p.by, tenant)
+	}
+}
+
+// gatherAtOnce bounds the lists and forecasts that are being put together: a page has
+// its bytes in memory several times over meanwhile.
+const gatherAtOnce = 8
+
+// read is one costly read under way.
+type read struct {
+	of     *reads
+	tenant string
+	cost   *peer.Budget
+	more   int64 // visited beside cost
+	held   atomic.Int64
+	ended  bool
+}
+
+// begin lets a read in, or says why not.
+func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) (*read, *problem.Problem) {
+	if p := rs.quota.overdrawn(tenant); p != nil {
+		return nil, p
+	}
+	ctx, cancel := context.WithTimeout(ctx, rs.within)
+	defer cancel()
+	if err := rs.slots.Wait(ctx, tenant); err != nil {
+		if errors.Is(err, slots.ErrFull) || errors.Is(err, context.DeadlineExceeded) {
+			err = nil
+		}
+		return nil, problem.Unavailable(err, "as many lists, forecasts and previews are under way as may be here "+
+			"(limits.reads): try again with fewer at once")
+	}
+	one := &read{of: rs, tenant: tenant, cost: budget}
+	budget.Taken = one.taken
+	return one, nil
+}
+
+// taken counts bytes that the answer will have.
+func (r *read) taken(n int64) {
+	r.held.Add(n)
+	r.of.pages.add(r.tenant, n)
+}
+
+// size is about how long the answer will be.
+func (r *read) size() int64 { return r.held.Load() + r.held.Load()/8 }
+
+// gather runs f, which puts a list together, within the bytes that are free.
+func (r *read) gather(ctx context.Context, f func() error) error {
+	if err := r.of.gathering.Wait(ctx, r.tenant); err != nil {
+		return problem.Unavailable(nil, "as many lists and forecasts are put together as may be here: try again")
+	}
+	defer r.of.gathering.Release(r.tenant)
+	free := r.of.pages.free(r.tenant)
+	if free == 0 {
+		return problem.Unavailable(nil, "pages that their readers have not taken hold as much as they may "+
+			"(limits.pages_in_flight): read what you asked for, then try again")
+	}
+	r.cost.Bytes = min(r.cost.Bytes, max(1, free/gatherAtOnce))
+	return f()
+}
+
+// charge adds what a read visited that no scan counts.
+func (r *read) charge(n int) {
+	if r != nil {
+		r.more += int64(n)
+	}
+}
+
+// end gives back what a read held, and charges its tenant.
+func (r *read) end() {
+	if r == nil || r.ended {
+		return
+	}
+	r.ended = true
+	r.of.pages.add(r.tenant, -r.held.Load())
+	r.of.slots.Release(r.tenant)
+	r.of.quota.charge(r.tenant, leastCost+r.cost.Cost()+r.more)
+}
+
+// leastCost is what any costly read is charged: a hundred triggers.
+const leastCost = 100
+
+// budget is what one read may cost.
+func (s *Server) budget() *peer.Budget {
+	return &peer.Budget{Visits: s.opts.ReadBudget, Time: s.opts.ReadTime, Bytes: s.opts.PageBytes}
+}
+
+// costly runs a handler within the bounds of costly reads.
+func (s *Server) costly(w http.ResponseWriter, r *request, h func(*Server, http.ResponseWriter, *request) error) error {
+	one, p := s.reads.begin(r.Context(), r.who.Tenant, s.budget())
+	if p != nil {
+		if p.Code == trigger.CodeQuotaExceeded {
+			s.opts.Listener.QuotaRejected(limitReads)
+		}
+		return p
+	}
+	defer one.end()
+	r.read = one
+	return h(s, w, r)
+}
+
+// limitReads is the name of the limit in metrics and settings.
+const limitReads = "reads"
+
+// overdrawn refuses a tenant that has visited more than it may, until it has not.
+func (l *rateLimits) overdrawn(tenant string) *problem.Problem {
+	limiter := l.limiter(tenant)
+	if limiter == nil {
+		return nil
+	}
+	tokens := limiter.TokensAt(l.now())
+	if tokens > 0 {
+		return nil
+	}
+	wait := time.Duration((1 - tokens) / float64(limiter.Limit()) * float64(time.Second))
+	return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
+		"the tenant's limit reads, %g triggers and occurrences a second visited by lists, forecasts and previews, "+
+			"is reached", float64(limiter.Limit()))).Retry(wait)
+}
+
+// charge takes tokens, also those that are not there yet.
+func (l *rateLimits) charge(tenant string, n int64) {
+	if limiter := l.limiter(tenant); limiter != nil {
+		limiter.ReserveN(l.now(), int(min(n, int64(limiter.Burst()))))
+	}
+}

@@ -1,0 +1,146 @@
+// Package slots bounds what goes on at once, and shares it among tenants.
+//
+// # Promises
+//
+//   - Never more than n slots are held.
+//   - Where slots are shared, no tenant holds more than it leaves free when it
+//     takes one: another always comes in.
+//   - Tenants that wait take turns, however many requests each of them has.
+//   - A tenant that waits with many requests is refused beyond MaxWaiting.
+package slots
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// MaxWaiting bounds the requests of one tenant that wait.
+const MaxWaiting = 4096
+
+// ErrFull says that a tenant has too many requests waiting already.
+var ErrFull = errors.New("too many requests of this tenant wait already")
+
+// Slots is a number of slots.
+type Slots struct {
+	shared bool // among tenants
+
+	mu      sync.Mutex
+	free    int
+	by      map[string]int
+	waiting map[string][]chan struct{} // each closed when it has its slot
+	order   []string                   // the tenants that wait; the first is served first
+}
+
+// New makes n slots. shared says that no tenant may take all.
+func New(n int, shared bool) *Slots {
+	return &Slots{shared: shared, free: n, by: map[string]int{}, waiting: map[string][]chan struct{}{}}
+}
+
+// Take takes a slot if there is one. Each that was taken is to be released.
+func (s *Slots) Take(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.take(tenant)
+}
+
+func (s *Slots) take(tenant string) bool {
+	if s.free == 0 || s.shared && s.by[tenant] >= s.free {
+		return false
+	}
+	s.free--
+	s.by[tenant]++
+	return true
+}
+
+// Wait takes a slot as soon as there is one. It fails when ctx ends, or with
+// ErrFull at once.
+func (s *Slots) Wait(ctx context.Context, tenant string) error {
+	s.mu.Lock()
+	if len(s.waiting[tenant]) == 0 && s.take(tenant) {
+		s.mu.Unlock()
+		return nil
+	}
+	if len(s.waiting[tenant]) >= MaxWaiting {
+		s.mu.Unlock()
+		return ErrFull
+	}
+	turn := make(chan struct{})
+	if len(s.waiting[tenant]) == 0 {
+		s.order = append(s.order, tenant)
+	}
+	s.waiting[tenant] = append(s.waiting[tenant], turn)
+	s.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	if !s.leave(tenant, turn) { // it was served meanwhile
+		s.Release(tenant)
+	}
+	return ctx.Err()
+}
+
+// leave takes one out of those who wait; false if it waits no more.
+func (s *Slots) leave(tenant string, turn chan struct{}) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, t := range s.waiting[tenant] {
+		if t == turn {
+			s.waiting[tenant] = append(s.waiting[tenant][:i], s.waiting[tenant][i+1:]...)
+			s.forget(tenant)
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops a tenant that waits with nothing any more.
+func (s *Slots) forget(tenant string) {
+	if len(s.waiting[tenant]) > 0 {
+		return
+	}
+	delete(s.waiting, tenant)
+	for i, t := range s.order {
+		if t == tenant {
+			s.order = append(s.order[:i], s.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// Release gives a slot back, to who waits for one.
+func (s *Slots) Release(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+	if s.by[tenant]--; s.by[tenant] == 0 {
+		delete(s.by, tenant)
+	}
+	for i := 0; i < len(s.order); {
+		next := s.order[i]
+		if !s.take(next) {
+			i++
+			continue
+		}
+		close(s.waiting[next][0])
+		s.waiting[next] = s.waiting[next][1:]
+		s.order = append(append(s.order[:i:i], s.order[i+1:]...), next) // the others first
+		s.forget(next)
+	}
+}
+
+// Waiting says whether somebody waits for a slot.
+func (s *Slots) Waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.order) > 0
+}
+
+// Held is how many slots a tenant has.
+func (s *Slots) Held(tenant string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.by[tenant]
+}

@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// channelRegister says which channels there are, and admits new ones. A channel
+// exists if settings name it, or if its due topic does: so all engines of a cluster
+// agree, and an operator can see, make and remove channels as topics. One for the
+// process.
+//
+// The topic of a new channel is created at once, beside the turn, so that other
+// engines count it. Those that admit new channels within the same second do not see
+// each other's: they may exceed MaxChannels by as many.
+type channelRegister struct {
+	o *Process
+
+	mu      sync.Mutex
+	exist   map[string]bool // as the brokers listed them
+	at      time.Time       // when they did
+	claimed map[string]time.Time
+	by      map[string]int // claims of a tenant
+
+	creating chan struct{} // held by who creates a topic
+}
+
+// Bounds of channels that commands create.
+const (
+	MaxChannels = 100 // in the cluster (docs/SEMANTICS.md)
+
+	channelsFor    = time.Second      // how long a list of them serves
+	claimFor       = 10 * time.Minute // how long one counts whose topic cannot be made
+	listChannels   = 2 * time.Second  // what the question may take out of a turn
+	maxClaimTenant = 10_000           // tenants whose claims are counted
+)
+
+func newChannelRegister(o *Process) *channelRegister {
+	return &channelRegister{
+		o: o, exist: map[string]bool{}, claimed: map[string]time.Time{}, by: map[string]int{},
+		creating: make(chan struct{}, 1),
+	}
+}
+
+// admit says whether a tenant's trigger may go to a channel. One that is not there is
+// created, where that is allowed.
+func (c *channelRegister) admit(tenant, name string) *trigger.Error {
+	if c.o.Channels.Known(name) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.exist[name] || c.isClaimed(name) {
+		return nil
+	}
+	if now := c.o.Now(); now.Sub(c.at) >= channelsFor {
+		c.refresh(now)
+	}
+	switch {
+	case c.exist[name]:
+		return nil
+	case !c.o.Channels.AutoCreate():
+		return unknownChannel("channel " + strconv.Quote(name) + " does not exist, and channels.auto_create is off: " +
+			"configure it under channels." + name + ", or create its topic " + c.o.Names.Due(name))
+	case len(c.exist)+len(c.claimed) >= MaxChannels:
+		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under " +
+			"channels." + name + ", or remove one that nobody uses (waterclock channels)")
+	case c.by[tenant] >= c.o.MaxTenantChannels:
+		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.by[tenant]) +
+			" channels, as many as it may (limits.tenant_channels): configure this one under channels." + name)
+	}
+	if len(c.by) >= maxClaimTenant {
+		clear(c.by)
+	}
+	c.by[tenant]++
+	c.claimed[name] = c.o.Now()
+	go c.create(name)
+	return nil
+}
+
+func unknownChannel(msg string) *trigger.Error {
+	return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: msg}
+}
+
+func (c *channelRegister) isClaimed(name string) bool {
+	_, ok := c.claimed[name]
+	return ok
+}
+
+// refresh lists the channels. While the brokers do not answer, those known count.
+func (c *channelRegister) refresh(now time.Time) {
+	c.at = now
+	ctx, cancel := context.WithTimeout(context.Background(), listChannels)
+	defer cancel()
+	all, err := c.o.due.Fresh(ctx)
+	if err != nil {
+		c.o.Logger.Warn("which channels exist is not known; those known count", "error", err)
+		return
+	}
+	clear(c.exist)
+	for _, name := range ChannelsOf(c.o.Names, all) {
+		c.exist[name] = true
+		delete(c.claimed, name)
+	}
+	for name, at := range c.claimed {
+		if now.Sub(at) >= claimFor {
+			delete(c.claimed, name)
+		}
+	}
+}
+
+// ChannelsOf are the channels that due topics are of, lanes left out.
+func ChannelsOf(names topics.Names, all []output.Topic) (list []string) {
+	for i := range all {
+		if name := names.Channel(all[i].Name); name != "" && !strings.HasSuffix(name, ".high") {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// create makes the topic of a new channel; who fires first makes it where this fails.
+func (c *channelRegister) create(name string) {
+	c.creating <- struct{}{}
+	defer func() { <-c.creating }()
+	if _, err := c.o.due.Ensure(context.Background(), c.o.Names.Due(name), false); err != nil {
+		c.o.Logger.Warn("the topic of a new channel is not there yet", "channel", name, "error", err)
+	}
+}

@@ -1,0 +1,69 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+)
+
+// TestChannelsOfTheCluster: the bound on channels that commands create holds for the
+// cluster and not for each partition, and one tenant has a share of it. What one
+// engine has created is no new channel for another.
+func TestChannelsOfTheCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 8})
+		w.Start("a")
+		w.Start("b")
+		w.AwaitOwners()
+		rejected := 0
+		refused := func() int {
+			time.Sleep(5 * time.Second)
+			all := w.Dump(w.Names.Rejected())
+			n := len(all) - rejected
+			rejected = len(all)
+			return n
+		}
+		register := func(tenant, id, channel string) {
+			w.Send(tenant+"/"+id, fmt.Sprintf(`{"op":"register","channel":%q,"delay":"1d"}`, channel))
+		}
+		for i := range 100 {
+			register("greedy", fmt.Sprint(i), fmt.Sprintf("new-%d", i))
+		}
+		const share, nodes = 20, 2
+		if n := refused(); n < 100-nodes*share || n > 100-share {
+			t.Errorf("%d of 100 were refused to one tenant", n)
+		}
+		for i := range 8 { // on every partition
+			register("other", fmt.Sprint(i), "shared")
+		}
+		if n := refused(); n != 0 {
+			t.Errorf("%d of 8 were refused another tenant's first channel", n)
+		}
+		for tenant := range 20 {
+			for i := range 10 {
+				register(fmt.Sprintf("t%d", tenant), fmt.Sprint(i), fmt.Sprintf("t%d-%d", tenant, i))
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		refused()
+		n := 0
+		for _, name := range w.Topics() {
+			if w.Names.Channel(name) != "" && !strings.HasSuffix(name, ".high") {
+				n++
+			}
+		}
+		if n < pipeline.MaxChannels-20 || n > pipeline.MaxChannels+nodes {
+			t.Errorf("there are %d channels", n)
+		}
+		register("late", "1", "one-more")
+		register("late", "2", "shared")
+		if n := refused(); n != 1 {
+			t.Errorf("%d of 2 were refused", n)
+		}
+	})
+}

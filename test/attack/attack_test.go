@@ -1,0 +1,95 @@
+package attack
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// attack is what the attacker does until ctx ends. It fails the test where the
+// server answers what it must not.
+type attack struct {
+	name    string
+	prepare func(t *testing.T, a *tenant)
+	run     func(ctx context.Context, t *testing.T, a *tenant)
+}
+
+// What no attack may do to another tenant and to the processes.
+const (
+	mayDelay = 50 * time.Millisecond
+	mayGrow  = 200 << 20
+)
+
+// How long a phase lasts, and how often an attack is judged before it has failed.
+const (
+	calmFor   = 1500 * time.Millisecond
+	attackFor = 3 * time.Second
+	rounds    = 3
+)
+
+// mostOthers is what processes beside the test's may have of the processors in a
+// round whose latency is judged.
+const mostOthers = 0.15
+
+func TestDev(t *testing.T)   { suffer(t, newDev(t)) }
+func TestServe(t *testing.T) { suffer(t, newServe(t)) }
+
+func suffer(t *testing.T, n *node) {
+	v, a := watch(t, n), n.as("attacker", attackerKey)
+	v.phase(t.Context(), time.Second) // the first turns, topics and connections
+	for _, one := range attacks() {
+		t.Run(one.name, func(t *testing.T) {
+			if one.prepare != nil {
+				one.prepare(t, a)
+				pause(t.Context(), time.Second)
+			}
+			withstand(t, v, func() { one.judged(t, a) })
+		})
+	}
+}
+
+// judged runs an attack for its time.
+func (one *attack) judged(t *testing.T, a *tenant) {
+	ctx, cancel := context.WithTimeout(t.Context(), attackFor)
+	defer cancel()
+	one.run(ctx, t, a)
+	<-ctx.Done()
+}
+
+// withstand runs an attack behind a calm phase, up to rounds times.
+func withstand(t *testing.T, v *victim, run func()) {
+	t.Helper()
+	var worst time.Duration
+	judged := 0
+	for round := range rounds {
+		before := v.n.machine(t)
+		calm := v.phase(t.Context(), calmFor)
+		done := make(chan struct{})
+		go func() { defer close(done); run() }()
+		hurt := v.phase(t.Context(), attackFor)
+		<-done
+		t.Logf("round %d:\n calm   %s\n attack %s", round+1, calm, hurt)
+		if grown := hurt.peak - calm.peak; grown > mayGrow {
+			t.Errorf("memory grew by %d MB, may be %d MB", grown>>20, mayGrow>>20)
+		}
+		for _, f := range hurt.failed {
+			t.Errorf("the victim's PUT was refused: %s", f)
+			break
+		}
+		worst = max(hurt.puts-calm.puts, hurt.late-calm.late)
+		if hurt.n > 0 && hurt.fired > 0 && worst <= mayDelay {
+			return
+		}
+		if busy := v.n.machine(t).othersSince(before); busy > mostOthers {
+			t.Logf("others had %.0f%% of the processors: this round says nothing of latency", 100*busy)
+		} else {
+			judged++
+		}
+		pause(t.Context(), time.Second) // what the attack has left
+	}
+	if judged == 0 {
+		return
+	}
+	t.Errorf("in each of %d rounds that count the victim's p99 moved by over %s, at last by %s", judged,
+		mayDelay, worst)
+}
