@@ -37,8 +37,10 @@ func flawed(t *testing.T, seed uint64, flaw func(*pipeline.Options), provoke fun
 	t.Helper()
 	t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := sim.New(t, sim.Options{Seed: seed, Partitions: 3,
-				Change: func(_ string, o *pipeline.Options) { flaw(o) }})
+			w := sim.New(t, sim.Options{
+				Seed: seed, Partitions: 3,
+				Change: func(_ string, o *pipeline.Options) { flaw(o) },
+			})
 			provoke(w)
 			time.Sleep(time.Minute)
 			found = w.Violations()

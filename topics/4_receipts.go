@@ -46,7 +46,8 @@ func (r *Receipt) Input() *trigger.Receipt {
 	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt lets no other pass
 	return &trigger.Receipt{
 		Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
-		Attempt: r.Attempt, Postponed: r.Postponed, Code: r.Code, Detail: r.Detail, RetryAfter: r.RetryAfter, At: r.Appended,
+		Attempt: r.Attempt, Postponed: r.Postponed, Code: r.Code, Detail: r.Detail,
+		RetryAfter: r.RetryAfter, At: r.Appended,
 	}
 }
 

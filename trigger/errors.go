@@ -100,7 +100,3 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Errorf-like helpers used all over the package.
 func invalid(field, msg string) *Error { return &Error{Code: CodeInvalid, Field: field, Msg: msg} }
-
-func unsupported(field string) *Error {
-	return &Error{Code: CodeUnsupported, Field: field, Msg: field + " is not supported by this release"}
-}

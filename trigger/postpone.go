@@ -65,5 +65,5 @@ func (d *decision) firstSent(l *Live) Instant {
 // the hash of its ce_id.
 func postponeSpread(id string, n int) time.Duration {
 	window := min(firstSpread<<min(n, 10), maxSpread)
-	return window/2 + time.Duration(calendar.Jitter(id, "", window/2))
+	return window/2 + calendar.Jitter(id, "", window/2)
 }

@@ -19,7 +19,7 @@ import (
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
 //	tzdata 2023c|2025c        another release of the tz database is in force
 //	topic refuses|silent|takes  whether the due topic takes records
-//	receipt OUTCOME […]       about the last due event of the trigger, or occ= step= attempt= echo=; appended now, or at=
+//	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
 //	show                      the state, its keys and firings

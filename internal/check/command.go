@@ -310,7 +310,7 @@ func (c *command) set(field string, raw []byte, header bool) {
 	case "due_id":
 		c.dueID = s
 	case "attempt":
-		c.attempt, _ = small([]byte(text))
+		c.attempt, _ = small(text)
 	default:
 		c.what.set(c, field, raw, s)
 	}

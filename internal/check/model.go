@@ -105,7 +105,8 @@ type misfireRun struct {
 func (m *model) reset() {
 	next, missing := m.next, m.missing
 	*m = model{
-		known: true, live: map[string]*live{}, redriven: map[string]*redriven{}, done: map[string]bool{}, went: map[string]bool{},
+		known: true, live: map[string]*live{}, redriven: map[string]*redriven{},
+		done: map[string]bool{}, went: map[string]bool{},
 		skips: map[string]bool{}, next: next, missing: missing,
 	}
 }

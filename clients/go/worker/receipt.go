@@ -45,7 +45,8 @@ func (r *Receipt) Append(b []byte) []byte {
 	b = appendText(b, "channel", r.Channel)
 	b = appendText(b, "outcome", string(r.Outcome))
 	b = appendNumber(b, "attempt", r.Attempt)
-	b = appendNumber(b, "postponed", r.Postponed)
+	// 0 as well: a receipt that comes twice must not decide the emission after it.
+	b = strconv.AppendInt(append(b, `,"postponed":`...), int64(r.Postponed), 10)
 	b = appendText(b, "code", r.Code)
 	b = appendText(b, "detail", r.Detail)
 	if r.RetryAfter > 0 {
