@@ -148,12 +148,23 @@ func (d *doctor) within(ctx context.Context, c oneCheck) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	c.do(d, ctx)
+	own := *d
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.do(&own, ctx)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done(): // some requests of kgo outlast their context; they end with the client
+	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		d.findings = nil
 		d.fail(c.name, "see whether a broker hangs (its host, its disk), then run doctor again",
 			"the brokers did not answer within %s", checkWithin)
+		return
 	}
+	<-done
+	d.findings = own.findings
 }
 
 // report prints the findings; the error says that something failed.
