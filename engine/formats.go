@@ -65,7 +65,7 @@ func (e *Engine) agreeOnFormat(ctx context.Context) (done bool) {
 		agreed = min(agreed, m.reads)
 	}
 	e.process.AgreeOn(agreed)
-	if was := topics.Format(e.readByAll.Swap(uint64(agreed))); was != agreed {
+	if was := topics.Format(e.readByAll.Swap(uint64(agreed))); was != agreed && (was != 0 || agreed < topics.Newest) {
 		e.process.Logger.Info("every member of the group reads this format of topic state", "format", agreed,
 			"before", was)
 	}

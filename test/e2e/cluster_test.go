@@ -103,10 +103,22 @@ func owners(t *testing.T, p *process) map[string]int {
 // awaitOwners waits until all partitions are ready, shared by n owners.
 func awaitOwners(t *testing.T, p *process, partitions, n int) {
 	t.Helper()
+	awaitOwnersAmong(t, []*process{p}, partitions, n)
+}
+
+// awaitOwnersAmong is awaitOwners by what several processes know together: versions
+// that do not speak each other's internal interface know their own partitions.
+func awaitOwnersAmong(t *testing.T, ps []*process, partitions, n int) {
+	t.Helper()
 	deadline := time.Now().Add(100 * time.Second)
 	var last map[string]int
 	for time.Now().Before(deadline) {
-		last = owners(t, p)
+		last = map[string]int{}
+		for _, p := range ps {
+			for owner, k := range owners(t, p) {
+				last[owner] = max(last[owner], k)
+			}
+		}
 		total := 0
 		for _, k := range last {
 			total += k

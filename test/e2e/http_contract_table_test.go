@@ -406,6 +406,15 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=not_found"},
 			},
 		}},
+		{"GET /v1/channels", []contractCall{
+			{name: "list", path: "/v1/channels", status: 200},
+			{name: "a writer's key", path: "/v1/channels", headers: as("blue"), status: 403},
+		}},
+		{"DELETE /v1/channels/{name}", []contractCall{
+			{name: "none", path: "/v1/channels/none", status: 404, wants: []string{"code=not_found"}},
+			{name: "built in", path: "/v1/channels/sms", status: 409, wants: []string{"code=conflict"}},
+			{name: "a writer's key", path: "/v1/channels/sms", headers: as("blue"), status: 403},
+		}},
 		{"POST /api/reminders", []contractCall{
 			{
 				name: "new", path: "/api/reminders",
