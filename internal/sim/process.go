@@ -125,19 +125,27 @@ func (p Process) quitIfStuck(child *os.Process, ended <-chan struct{}) bool {
 	}
 }
 
-// whyStuck is ErrStoodStill only for what is known of kgo: one goroutine waits
-// for an answer inside EndTransaction or the producer's id, and another one
-// for the mutex that the first holds. Anything else is a deadlock of ours.
+// knownOfKgo is where kgo waits for an answer with a mutex in its hands, and who then
+// waits for that mutex.
+var knownOfKgo = []struct{ holds, waits string }{
+	{"kgo.(*Client).doInitProducerID", "franz-go/pkg/kgo."},      // EndTransaction, or the producer's id
+	{"kgo.(*consumer).stopSession", "kgo.(*Client).PollRecords"}, // a new assignment, while offsets are asked for
+}
+
+// whyStuck is ErrStoodStill only for what is known of kgo. Anything else is a deadlock
+// of ours.
 func whyStuck(plan Plan, dump string) error {
-	var holds, waits bool
-	for _, g := range strings.Split(dump, "\n\n") {
-		state, _, _ := strings.Cut(g, "\n")
-		locked := strings.Contains(state, "[sync.Mutex.Lock") || strings.Contains(state, "[sync.RWMutex.")
-		holds = holds || (!locked && strings.Contains(g, "kgo.(*Client).doInitProducerID"))
-		waits = waits || (locked && strings.Contains(g, "franz-go/pkg/kgo."))
-	}
-	if holds && waits {
-		return ErrStoodStill
+	for _, known := range knownOfKgo {
+		var holds, waits bool
+		for _, g := range strings.Split(dump, "\n\n") {
+			state, _, _ := strings.Cut(g, "\n")
+			locked := strings.Contains(state, "[sync.Mutex.Lock") || strings.Contains(state, "[sync.RWMutex.")
+			holds = holds || (!locked && strings.Contains(g, known.holds))
+			waits = waits || (locked && strings.Contains(g, known.waits))
+		}
+		if holds && waits {
+			return ErrStoodStill
+		}
 	}
 	return fmt.Errorf("waterclock sim %v stood still, and not for what is known of kgo:\n%s", plan, dump)
 }

@@ -22,13 +22,21 @@ github.com/twmb/franz-go/pkg/kgo.(*producer).promiseBatch(0xc000, {0x1, 0x2})`
 	const ours = `goroutine 44 [sync.Mutex.Lock, synctest bubble 1]:
 internal/sync.(*Mutex).lockSlow(0xc0004)
 github.com/waterclock/waterclock/pipeline.(*Partition).turn(0xc000)`
+	const assigns = `goroutine 51 [sync.Cond.Wait (durable), synctest bubble 1]:
+github.com/twmb/franz-go/pkg/kgo.(*consumer).stopSession(0xc000)
+github.com/twmb/franz-go/pkg/kgo.(*consumer).assignPartitions(0xc000, 0x0, 0x2)`
+	const polls = `goroutine 32 [sync.Mutex.Lock, synctest bubble 1]:
+internal/sync.(*Mutex).lockSlow(0xc0004)
+github.com/twmb/franz-go/pkg/kgo.(*Client).PollRecords.func3()`
 	for _, c := range []struct {
 		name  string
 		dump  []string
 		known bool
 	}{
 		{"kgo waits for kgo", []string{"SIGQUIT: quit", waiter, holder}, true},
+		{"kgo polls while it takes an assignment", []string{assigns, polls}, true},
 		{"nobody waits for the mutex", []string{holder}, false},
+		{"nobody polls", []string{assigns, waiter}, false},
 		{"nobody asks for an id", []string{waiter}, false},
 		{"the engine waits", []string{holder, ours}, false},
 		{"nothing", nil, false},
