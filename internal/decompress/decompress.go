@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -36,6 +37,10 @@ const DefaultBatch = 64 << 20
 // small batches are nearly all there are: they pass without a look at the
 // process.
 const small = 1 << 20
+
+// window is what a zstd frame may ask for however little is in it: Java's encoder asks
+// for 2 MiB, others for 8 up to level 19.
+const window = 8 << 20
 
 // shares is how many of the largest batches the process may hold.
 const shares = 4
@@ -47,6 +52,7 @@ var ErrLater = errors.New("too much is decompressed already; this batch has to w
 type Bound struct {
 	batch        int
 	small, large kgo.Decompressor
+	zstd         kgo.Decompressor // of small batches in large windows
 
 	gate sync.Mutex // of large and room
 	room room
@@ -64,8 +70,11 @@ func New(batch int) (*Bound, error) {
 	if b.small, err = codecs(min(small, batch)); err != nil {
 		return nil, err
 	}
+	if b.zstd, err = codecs(window); err != nil {
+		return nil, err
+	}
 	b.room.size = batch + slack
-	b.large, err = codecs(batch, kgo.WithPools(&b.room))
+	b.large, err = codecs(max(batch, window), kgo.WithPools(&b.room)) // decompress holds batch against what comes out
 	return b, err
 }
 
@@ -98,7 +107,7 @@ func (b *Bound) decompress(src []byte, codec kgo.CompressionCodecType) (out []by
 	if codec == kgo.CodecNone {
 		return src, 0, nil
 	}
-	if out, err = b.small.Decompress(src, codec); errors.Is(err, kgo.ErrMaxDecompress) && b.batch > small {
+	if out, err = b.decompressSmall(src, codec); errors.Is(err, kgo.ErrMaxDecompress) && b.batch > small {
 		out, err = b.decompressLarge(src, codec)
 	}
 	if err != nil {
@@ -110,6 +119,17 @@ func (b *Bound) decompress(src []byte, codec kgo.CompressionCodecType) (out []by
 	return out, takes, nil
 }
 
+func (b *Bound) decompressSmall(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	out, err := b.small.Decompress(src, codec)
+	if !errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return out, err
+	}
+	if out, err = b.zstd.Decompress(src, codec); errors.Is(err, zstd.ErrWindowSizeExceeded) || len(out) > small {
+		return nil, kgo.ErrMaxDecompress
+	}
+	return out, err
+}
+
 // decompressLarge works in memory that is used again: gzip and lz4 do not say
 // how long their output is, and a buffer that grows takes three times as much.
 func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
@@ -118,6 +138,9 @@ func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) ([]b
 	b.room.open()
 	defer b.room.close()
 	out, err := b.large.Decompress(src, codec)
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return nil, kgo.ErrMaxDecompress
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package decompress
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -69,6 +71,46 @@ func TestCodecs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWindows: a zstd frame that does not say how long it is asks for a window, Java's
+// for 2 MiB at the least. That is no reason to refuse what is in it.
+func TestWindows(t *testing.T) {
+	for _, most := range []int{4 << 20, DefaultBatch} {
+		b, err := New(most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size, fits := range map[int]bool{
+			1 << 20: true, 2 << 20: true, 8 << 20: true, 32 << 20: most == DefaultBatch, 128 << 20: false,
+		} {
+			for _, n := range []int{100, 3 << 20} {
+				out, err := b.Decompress(streamed(t, size, n), kgo.CodecZstd)
+				if fits && (err != nil || len(out) != n) || !fits && !errors.Is(err, kgo.ErrMaxDecompress) {
+					t.Errorf("window %d, batches of %d: %d bytes of %d, %v", size, most, len(out), n, err)
+				}
+			}
+		}
+	}
+}
+
+// streamed is a frame without the length of its content.
+func streamed(t *testing.T, window, n int) []byte {
+	var to bytes.Buffer
+	e, err := zstd.NewWriter(&to, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+	if err == nil {
+		_, err = e.Write(make([]byte, n/2))
+	}
+	if err == nil {
+		err = e.Flush()
+	}
+	if err == nil {
+		_, err = e.Write(make([]byte, n-n/2))
+	}
+	if err = errors.Join(err, e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return to.Bytes()
 }
 
 // TestDecodedCounts: records and headers take far more than their bytes.
