@@ -118,8 +118,6 @@ func (s *Server) calendarToChange(r *request) (string, error) {
 		s.auditor.audit(r.Request, r.who, "role too low")
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "",
 			"calendars of all tenants are changed by the role operator; yours is "+r.who.Role.String())
-	case scope != "" && scope != "tenant":
-		return "", problem.BadParameter("scope", "scope is tenant or cluster")
 	}
 	return trigger.OwnCalendar(r.who.Tenant, r.names["name"]), nil
 }

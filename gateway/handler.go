@@ -236,6 +236,8 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 				problem.Quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
 		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
 			return nil, problem.BadParameter(name, name+" is given twice")
+		case !r.doc.query[i].allows(values):
+			return nil, problem.BadParameter(name, name+" is "+strings.Join(r.doc.query[i].oneOf, " or "))
 		}
 	}
 	return all, nil

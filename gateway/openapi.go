@@ -35,6 +35,12 @@ type parameter struct {
 	oneOf       []string // all there is
 }
 
+// allows says whether all values are among those that the parameter has.
+func (p *parameter) allows(values []string) bool {
+	return len(p.oneOf) == 0 ||
+		!slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(p.oneOf, v) })
+}
+
 // answers are the types of the answers by status; nil has no body.
 type answers map[int]reflect.Type
 

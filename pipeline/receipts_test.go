@@ -60,6 +60,12 @@ func (d *delivered) DeadLettered(channel, code string) {
 	d.dead = append(d.dead, channel+" "+code)
 }
 
+func (d *delivered) letters() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.dead)
+}
+
 func (d *delivered) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,6 +122,7 @@ func TestDeadLettersAreReported(t *testing.T) {
 	w.Receipt("k", said)
 	w.Receipt("k", said) // which says nothing new
 	letters.Next()
+	w.Eventually("it is told", func() bool { return heard.letters() > 0 }) // after the commit that Next has seen
 	if err := w.Stop("a"); err != nil {
 		t.Fatal(err)
 	}

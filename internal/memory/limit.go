@@ -31,7 +31,8 @@ type Limit struct {
 }
 
 // Find finds the limit. A setting that is not 0 is right, then GOMEMLIMIT, then
-// the container's. An error says that the container's cannot be read.
+// the container's. An error says that the container's cannot be read, which is
+// no reason not to start: a host may name a cgroup that this process does not see.
 func Find(setting int64) (Limit, error) {
 	switch {
 	case setting > 0:
@@ -53,7 +54,7 @@ func ofContainer(read memlimit.Provider) (Limit, error) {
 		errors.Is(err, memlimit.ErrCgroupsNotSupported), errors.Is(err, os.ErrNotExist):
 		return Limit{}, nil
 	case err != nil:
-		return Limit{}, fmt.Errorf("read the container's memory limit: %w; set memory.limit to a size", err)
+		return Limit{}, fmt.Errorf("read the container's memory limit: %w", err)
 	case all >= unlimited:
 		return Limit{}, nil
 	}

@@ -86,6 +86,10 @@ func TestContainers(t *testing.T) {
 			"sys/fs/cgroup/memory/app/memory.limit_in_bytes": "9223372036854771712\n",
 			"sys/fs/cgroup/memory/app/memory.stat":           "hierarchical_memory_limit 9223372036854771712\n",
 		}, nil, "0  <nil>"},
+		{"v1, named but not mounted", map[string]string{
+			"proc/self/mountinfo": "30 23 0:26 / /proc rw - proc proc rw\n", "proc/self/cgroup": "4:memory:/app\n",
+		}, nil, "0  read the container's memory limit: memory controller found in /proc/self/cgroup but no cgroup " +
+			"v1 memory mount found"},
 		{"no /proc", nil, nil, "0  <nil>"},
 		{"GOMEMLIMIT is used instead", map[string]string{
 			"proc/self/mountinfo": v2mount, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1073741824\n",

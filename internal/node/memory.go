@@ -9,10 +9,10 @@ import (
 )
 
 // shareMemory finds this process's limit, tells the Go runtime, and divides it.
-func (n *node) shareMemory() error {
+func (n *node) shareMemory() {
 	limit, err := memory.Find(int64(n.cfg.Memory.Limit))
 	if err != nil {
-		return &SettingError{err.Error()}
+		n.log.Warn("memory is not limited; set memory.limit to a size", "error", err)
 	}
 	limit.Apply()
 	n.memory = memory.NewWatcher(limit.Bytes)
@@ -26,7 +26,6 @@ func (n *node) shareMemory() error {
 		n.log.Warn("memory.limit is less than this process's parts may take; give it more, or fewer partitions",
 			"limit", limit.Bytes, "parts", sum, "partitions", n.cfg.Topics.Partitions)
 	}
-	return nil
 }
 
 // watchMemory is a role: it looks at memory until ctx ends.

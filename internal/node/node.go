@@ -111,9 +111,7 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 		"data_dir", c.DataDir)
 	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
 	n.metrics.Build(o.Version)
-	if err := n.shareMemory(); err != nil {
-		return nil, err
-	}
+	n.shareMemory()
 	heap.Manage()
 	n.timetable = &trigger.Timetable{
 		Zones:     calendar.Embedded(),

@@ -45,9 +45,10 @@ type node struct {
 
 // process is one running waterclock.
 type process struct {
-	http string
-	log  string
-	cmd  *exec.Cmd
+	http  string
+	admin string // where it says whether it is ready
+	log   string
+	cmd   *exec.Cmd
 }
 
 // largePayload is what a payload may have on these nodes: the most there is.
@@ -102,13 +103,13 @@ func (n *node) start(t *testing.T, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{http: freeAddr(t), log: filepath.Join(t.TempDir(), "log")}
+	p := &process{http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(p.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(file, append(args, "--listen", p.http)...)
+	p.cmd = exec.Command(file, append(args, "--listen", p.http, "--admin-listen", p.admin)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -130,7 +131,7 @@ func (p *process) ready(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
-		if resp, err := http.Get("http://" + p.http + "/readyz"); err == nil {
+		if resp, err := http.Get("http://" + p.admin + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return
