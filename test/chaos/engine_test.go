@@ -81,10 +81,9 @@ func (e *engine) line() []string {
 		line = []string{"ip", "netns", "exec", e.guest.Namespace}
 	}
 	line = append(line, e.file, "serve", "--config", e.w.config, "--roles", e.roles, "--data-dir", e.dir, "--listen",
-		strings.TrimPrefix(e.url, "http://"))
+		strings.TrimPrefix(e.url, "http://"), "--admin-listen", strings.TrimPrefix(e.probe, "http://"))
 	if e.guest.Addr != "" {
-		line = append(line, "--internal-listen", e.guest.Addr+":7070", "--admin-listen",
-			strings.TrimPrefix(e.probe, "http://"))
+		line = append(line, "--internal-listen", e.guest.Addr+":7070")
 	}
 	return line
 }

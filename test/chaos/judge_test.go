@@ -50,7 +50,7 @@ func (w *world) awaitHistory() {
 	w.t.Helper()
 	var lag []string
 	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(500 * time.Millisecond) {
-		resp, err := w.http.Get(w.history.url + "/metrics")
+		resp, err := w.http.Get(w.history.probe + "/metrics")
 		if err != nil {
 			continue
 		}

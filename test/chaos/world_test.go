@@ -186,7 +186,7 @@ func (w *world) engine(name, roles string, n int) *engine {
 		w.t.Fatal(err)
 	}
 	e.url = "http://" + address + ":" + freePort(w.t, address)
-	if e.probe = e.url; e.guest.Addr != "" {
+	if e.probe = "http://" + address + ":" + freePort(w.t, address); e.guest.Addr != "" {
 		e.probe = "http://" + address + ":8081"
 	}
 	w.t.Cleanup(func() { w.killForGood(e) })
