@@ -17,6 +17,7 @@
 // # Files
 //
 //	open.go           a partition is made ready: fence, nonce, restore.go, resume.go
+//	                  (package handover: what the next owner does with what the last has left)
 //	open_dangling.go  what the owner before us left open is ended (package dangling)
 //	partition.go      the turn; 1_poll to 5_commit are its stages
 //	2_apply_receipt   how a failed delivery is retried

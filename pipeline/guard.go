@@ -80,49 +80,6 @@ func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	return nil
 }
 
-// openGuard finds the last guard, in what was restored or in the store.
-func (p *Partition) openGuard() error {
-	if p.guard.Seq == 0 {
-		raw, err := p.store.Meta(recovery.MetaGuard)
-		if err != nil {
-			return err
-		}
-		if raw != nil {
-			g, err := topics.DecodeGuard(raw)
-			if err != nil {
-				return fmt.Errorf("stored guard: %w", err)
-			}
-			p.guard = *g
-		}
-	}
-	if err := p.opts.ownedBy(p.guard.Group); err != nil {
-		return err
-	}
-	return nil
-}
-
-// sameLog refuses to resume an input that does not hold what was read of it
-// last: it lost its end, and producers have filled it again since. Commands
-// that stand there now were never read. next is where reading would go on; if
-// the operator has accepted the gap, it is where what was lost begins.
-func (p *Partition) sameLog(ctx context.Context, topic string, last *topics.LastRead, next *int64, start int64) error {
-	if *last == (topics.LastRead{}) || last.Offset < start || last.Offset >= *next {
-		return nil
-	}
-	lost, err := p.kafka.lost(ctx, p.opts, topic, p.id, *last)
-	if err != nil || lost < 0 {
-		return err
-	}
-	from := min(lost, *next)
-	err = p.opts.gap(p.id, from,
-		"%s/%d was read up to %d, but what stands at %d is another record: the log lost its end at %d or before, "+
-			"and what was appended since was never read", topic, p.id, *next, last.Offset, from)
-	if err == nil {
-		*next, *last = from, topics.LastRead{}
-	}
-	return err
-}
-
 // sameState refuses a topic state that does not hold the last turn our store
 // has seen: it lost its end, and with it turns that were committed. What they
 // fired is in other topics, and would fire again.

@@ -1,12 +1,12 @@
 package pipeline
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/waterclock/waterclock/pipeline/handover"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -62,11 +62,9 @@ func (o *Options) gap(partition int32, offset int64, format string, args ...any)
 	return fmt.Errorf("%w: %s. Start with --accept-gap %s to go on", ErrGap, why, all)
 }
 
-// gapRecreated is gap for a topic that was made again, which loses all of it. In
-// place of an offset stands a number of its own: offset 0 would accept every
-// other topic's loss as well, and the next one.
+// gapRecreated is gap for a topic that was made again.
 func (o *Options) gapRecreated(partition int32, id [16]byte, format string, args ...any) error {
-	return o.gap(partition, int64(binary.BigEndian.Uint32(id[:])), format, args...)
+	return o.gap(partition, handover.Anew(id), format, args...)
 }
 
 // Reasons for which a partition alone is refused, as metrics name them.

@@ -3,61 +3,44 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/barrier"
+	"github.com/waterclock/waterclock/pipeline/handover"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// resume goes on where progress says.
+// resume goes on where the last owner has left off (package handover).
 func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
-	if p.progress.Seq == 0 { // a quiet store: nothing new was in topic state
-		raw, err := p.store.Meta(recovery.MetaProgress)
-		if err != nil {
-			return err
-		}
-		if raw != nil {
-			pr, err := topics.DecodeProgress(raw)
-			if err != nil {
-				return fmt.Errorf("stored progress: %w", err)
-			}
-			p.progress = *pr
-		}
-	}
-	if err := p.openGuard(); err != nil {
+	left, err := p.left()
+	if err != nil {
 		return err
 	}
-	if err := p.sameTopics(ids); err != nil {
+	if err := p.opts.ownedBy(left.Guard.Group); err != nil {
 		return err
 	}
-	if away := p.now().Sub(p.progress.At); p.progress.Seq > 0 && away > compactionLag {
-		err := p.opts.gap(p.id, p.progress.NextCommand,
-			"nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
-				"registers may be gone under later commands", p.id, away.Round(time.Hour), p.opts.Names.Commands())
-		if err != nil {
-			return err
-		}
+	how, err := p.decideResume(ctx, left, ids)
+	if err != nil {
+		return err
 	}
-	p.progress.Term++
-	if last := p.progress.Member; p.progress.Seq > 0 && last != p.opts.InstanceID {
-		p.takenOver = true
-		p.log.Info("taking the partition over", "from", last, "its_last_turn", p.progress.At.String(), "term",
+	p.progress, p.guard, p.takenOver = how.Progress, how.Guard, how.TakenFrom != ""
+	if p.takenOver {
+		p.log.Info("taking the partition over", "from", how.TakenFrom, "its_last_turn", p.progress.At.String(), "term",
 			p.progress.Term)
 	}
-	p.progress.Owner, p.progress.Member = p.opts.Address, p.opts.InstanceID
-	p.progress.CommandsID, p.progress.StateID = ids.Commands, ids.State
-	p.guard.ReceiptsID, p.guard.ControlID, p.guard.Group = ids.Receipts, ids.Control, p.opts.Group
-	p.progress.Channels = nil // of an engine of before: topics say which there are
-	if err := p.followInputs(ctx); err != nil {
-		return err
+	if how.ControlAnew {
+		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them",
+			"topic", p.opts.Names.Control())
 	}
-	p.guard.Seq = 0 // the first turn writes it, whatever it changes
+	for _, f := range how.Follow {
+		p.forward.reforward(p.progress.Forwarded, f.Topic, f.Start, f.Next)
+		p.kafka.plan(f.Topic, p.id, f.Next)
+	}
 	if err := p.openQuotas(); err != nil {
 		return err
 	}
@@ -66,7 +49,7 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { p.kafka.follow(ctx) })
-	err := p.startWheel()
+	err = p.startWheel()
 	beside.Wait()
 	p.barrier = barrier.New(
 		barrier.Start{Topic: p.opts.Names.Commands(), Offset: p.progress.NextCommand},
@@ -75,106 +58,87 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	return err
 }
 
-// compactionLag is min.compaction.lag.ms of topic commands: what is younger is
-// all there.
-const compactionLag = 7 * 24 * time.Hour
-
-// sameTopics refuses a commands topic that was deleted and made again: its
-// offsets mean something else.
-func (p *Partition) sameTopics(ids recovery.TopicIDs) error {
-	if p.progress.CommandsID != ids.Commands {
-		if p.progress.Seq > 0 {
-			err := p.opts.gapRecreated(p.id, ids.Commands,
-				"topic %s was deleted and made again; commands in the old one are lost", p.opts.Names.Commands())
-			if err != nil {
-				return err
-			}
-		}
-		p.progress.NextCommand, p.progress.Applied, p.progress.Forwarded = 0, nil, nil
-		p.guard.Commands, p.guard.Applied = topics.LastRead{}, nil
-	}
-	return p.sameSideTopics(ids)
-}
-
-// sameSideTopics is sameTopics for receipts and control: their offsets begin
-// anew, too. What a receipts topic held that was deleted is lost, which the
-// operator has to know; settings that are gone are put again.
-func (p *Partition) sameSideTopics(ids recovery.TopicIDs) error {
-	was := &p.guard
-	if was.ReceiptsID != ([16]byte{}) && was.ReceiptsID != ids.Receipts {
-		err := p.opts.gapRecreated(p.id, ids.Receipts,
-			"topic %s was deleted and made again; receipts in the old one are lost", p.opts.Names.Receipts())
+// left is what the last owner has left: in what was restored, or in a quiet
+// store, where nothing new was in topic state.
+func (p *Partition) left() (handover.Left, error) {
+	left := handover.Left{Progress: p.progress, Guard: p.guard}
+	if left.Progress.Seq == 0 {
+		raw, err := p.store.Meta(recovery.MetaProgress)
 		if err != nil {
-			return err
+			return left, err
 		}
-		p.progress.NextReceipt, was.Receipts = 0, topics.LastRead{}
-		p.forgetReceiptOrigins()
+		if raw != nil {
+			pr, err := topics.DecodeProgress(raw)
+			if err != nil {
+				return left, fmt.Errorf("stored progress: %w", err)
+			}
+			left.Progress = *pr
+		}
 	}
-	if was.ControlID != ([16]byte{}) && was.ControlID != ids.Control {
-		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them",
-			"topic", p.opts.Names.Control())
-		p.progress.NextControl = 0
+	if left.Guard.Seq == 0 {
+		raw, err := p.store.Meta(recovery.MetaGuard)
+		if err != nil {
+			return left, err
+		}
+		if raw != nil {
+			g, err := topics.DecodeGuard(raw)
+			if err != nil {
+				return left, fmt.Errorf("stored guard: %w", err)
+			}
+			left.Guard = *g
+		}
 	}
-	return nil
+	return left, nil
 }
 
-// forgetReceiptOrigins drops what was known of offsets of receipts elsewhere.
-func (p *Partition) forgetReceiptOrigins() {
-	forget := func(m map[int32]int64) map[int32]int64 {
-		m = maps.Clone(m)
-		maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
-		return m
+// decideResume asks Kafka what package handover wants to know.
+func (p *Partition) decideResume(ctx context.Context, left handover.Left, ids recovery.TopicIDs) (
+	how handover.Result, err error,
+) {
+	found, err := p.findTopics(ctx, ids)
+	if err != nil {
+		return how, err
 	}
-	p.progress.Applied, p.progress.Forwarded = forget(p.progress.Applied), forget(p.progress.Forwarded)
+	owner := handover.Owner{
+		Partition: p.id, Group: p.opts.Group, Member: p.opts.InstanceID, Address: p.opts.Address, Now: p.now(),
+	}
+	r, err := handover.Begin(owner, left, found, func(offset int64, lost string) error {
+		return p.opts.gap(p.id, offset, "%s", lost)
+	})
+	if err != nil {
+		return how, err
+	}
+	for {
+		q, err := r.Next()
+		if err != nil || q == nil {
+			return r.Result(), err
+		}
+		lost, err := p.kafka.lost(ctx, p.opts, q.Topic, p.id, q.Last)
+		if err != nil {
+			return how, err
+		}
+		if err := r.Lost(lost); err != nil {
+			return how, err
+		}
+	}
 }
 
-// followInputs plans to read commands and receipts from progress on, and has
-// sent again what had not been forwarded when progress was written.
-func (p *Partition) followInputs(ctx context.Context) error {
+// findTopics says what the inputs hold.
+func (p *Partition) findTopics(ctx context.Context, ids recovery.TopicIDs) (found handover.Found, err error) {
 	inputs := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
 	starts, err := kafkapart.ListOffsets(ctx, p.kafka.cl, inputs, p.id, kafkapart.ReadUncommitted, kafkapart.Earliest)
 	if err != nil {
-		return err
+		return found, err
 	}
 	ends, err := kafkapart.ListOffsets(ctx, p.kafka.cl, inputs, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
-		return err
+		return found, err
 	}
-	last := []*topics.LastRead{&p.guard.Commands, &p.guard.Receipts}
-	for i, next := range []*int64{&p.progress.NextCommand, &p.progress.NextReceipt} {
-		if err := p.sameLog(ctx, inputs[i], last[i], next, starts[i]); err != nil {
-			return err
-		}
-		if err := p.followFrom(inputs[i], next, starts[i], ends[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// followFrom is followInputs for a topic that is there from start to end.
-func (p *Partition) followFrom(topic string, next *int64, start, end int64) error {
-	if *next < start {
-		if p.progress.Seq > 0 { // also where nothing had come yet: an owner before us has seen the log begin
-			if err := p.opts.gap(p.id, start, "%s/%d begins at %d, but was read only up to %d", topic, p.id, start,
-				*next); err != nil {
-				return err
-			}
-		}
-		*next = start
-	}
-	if *next > end {
-		err := p.opts.gap(p.id, end,
-			"%s/%d ends at %d, but was read up to %d: the topic was made again, or lost its end", topic, p.id, end,
-			*next)
-		if err != nil {
-			return err
-		}
-		*next = end
-	}
-	p.forward.reforward(p.progress.Forwarded, topic, start, *next)
-	p.kafka.plan(topic, p.id, *next)
-	return nil
+	return handover.Found{
+		Commands: handover.Log{Topic: inputs[0], ID: ids.Commands, Start: starts[0], End: ends[0]},
+		Receipts: handover.Log{Topic: inputs[1], ID: ids.Receipts, Start: starts[1], End: ends[1]},
+		State:    ids.State, Control: ids.Control,
+	}, nil
 }
 
 func (p *Partition) openQuotas() error {

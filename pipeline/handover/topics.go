@@ -1,0 +1,67 @@
+package handover
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Anew is what an operator accepts in place of an offset if a topic was made
+// again, which loses all of it: offset 0 would accept every other topic's loss as
+// well, and the next one.
+func Anew(id [16]byte) int64 { return int64(binary.BigEndian.Uint32(id[:])) }
+
+// sameTopics refuses a topic that was deleted and made again: its offsets mean
+// something else.
+func (r *Resumption) sameTopics() error {
+	p, g := &r.out.Progress, &r.out.Guard
+	if p.CommandsID != r.found.Commands.ID {
+		if p.Seq > 0 {
+			if err := r.recreated(r.found.Commands, "commands"); err != nil {
+				return err
+			}
+		}
+		p.NextCommand, p.Applied, p.Forwarded = 0, nil, nil
+		g.Commands, g.Applied = topics.LastRead{}, nil
+	}
+	if was := g.ReceiptsID; was != ([16]byte{}) && was != r.found.Receipts.ID {
+		if err := r.recreated(r.found.Receipts, "receipts"); err != nil {
+			return err
+		}
+		p.NextReceipt, g.Receipts = 0, topics.LastRead{}
+		p.Applied, p.Forwarded = withoutReceipts(p.Applied), withoutReceipts(p.Forwarded)
+	}
+	if was := g.ControlID; was != ([16]byte{}) && was != r.found.Control {
+		p.NextControl, r.out.ControlAnew = 0, true // settings that are gone are put again
+	}
+	return nil
+}
+
+func (r *Resumption) recreated(log Log, what string) error {
+	return r.accept(Anew(log.ID),
+		fmt.Sprintf("topic %s was deleted and made again; %s in the old one are lost", log.Topic, what))
+}
+
+// withoutReceipts drops offsets of receipts, whose keys are below 0.
+func withoutReceipts(m map[int32]int64) map[int32]int64 {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
+	return m
+}
+
+// keptFromCompaction refuses a partition that nobody ran for so long that
+// registers may be compacted away under later commands.
+func (r *Resumption) keptFromCompaction() error {
+	p := &r.out.Progress
+	away := r.owner.Now.Sub(p.At)
+	if p.Seq == 0 || away <= compactionLag {
+		return nil
+	}
+	return r.accept(p.NextCommand, fmt.Sprintf(
+		"nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
+			"registers may be gone under later commands",
+		r.owner.Partition, away.Round(time.Hour), r.found.Commands.Topic))
+}
