@@ -172,8 +172,8 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	e.process.Close()
 }
 
-// partition is the open partition with this number.
-func (e *Engine) partition(id int32) (*pipeline.Partition, error) {
+// partition is what readers may see of the open partition with this number.
+func (e *Engine) partition(id int32) (*pipeline.View, error) {
 	e.mu.Lock()
 	own := e.owned[id]
 	e.mu.Unlock()
@@ -270,7 +270,7 @@ func (e *Engine) Ending() string {
 	var all []string
 	for id, own := range e.ending {
 		select {
-		case <-own.done:
+		case <-own.closed:
 		default:
 			all = append(all, fmt.Sprintf("partition %d at step %q", id, own.kept.Doing()))
 		}

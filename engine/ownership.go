@@ -20,14 +20,14 @@ import (
 // own what. The owner is whoever initialised the partition's transactional id
 // last: the brokers fence every other one.
 type ownership struct {
-	cancel context.CancelFunc
-	over   chan struct{} // closed when no turn of it comes any more
-	done   chan struct{} // closed when its store is, too
-	kept   *pipeline.Kept
+	cancel     context.CancelFunc
+	turnsEnded chan struct{} // closed when no turn of it comes any more
+	closed     chan struct{} // closed when its store is, too
+	kept       *pipeline.Kept
 
 	mu      sync.Mutex
-	current *pipeline.Partition // nil while it opens
-	last    pipeline.Status     // of the one before it, as it was left
+	current *pipeline.View  // nil while it opens
+	last    pipeline.Status // of the one before it, as it was left
 	next    trigger.Instant
 	failure error
 	refused string            // why the partition must not be opened; "": nothing is known against it
@@ -43,13 +43,13 @@ func (e *Engine) take(partitions []int32) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		own := &ownership{
-			cancel: cancel, over: make(chan struct{}), done: make(chan struct{}),
+			cancel: cancel, turnsEnded: make(chan struct{}), closed: make(chan struct{}),
 			kept: e.process.NewKept(id),
 		}
 		e.owned[id] = own
 		e.opening.Add(1)
 		go func() {
-			defer close(own.done)
+			defer close(own.closed)
 			defer e.opening.Add(-1)
 			own.warm = e.stopTail(id) // nobody else looks at it yet
 			e.own(ctx, own, id)
@@ -132,15 +132,15 @@ func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan s
 	}
 }
 
-func (o *ownership) lastTurn() <-chan struct{} { return o.over }
-func (o *ownership) end() <-chan struct{}      { return o.done }
+func (o *ownership) lastTurn() <-chan struct{} { return o.turnsEnded }
+func (o *ownership) end() <-chan struct{}      { return o.closed }
 
 // turnsOver is called by the one goroutine that runs its turns.
 func (o *ownership) turnsOver() {
 	select {
-	case <-o.over:
+	case <-o.turnsEnded:
 	default:
-		close(o.over)
+		close(o.turnsEnded)
 	}
 }
 
@@ -216,7 +216,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 	p.LogOpen(begun)
 	e.opening.Add(-1)
 	defer e.opening.Add(1)
-	own.set(p, nil)
+	own.set(p.View(), nil)
 	defer own.set(nil, nil)
 	return p.Run(ctx)
 }
@@ -233,7 +233,7 @@ func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.
 	return e.process.Open(ctx, id, own.kept, own.takeWarm())
 }
 
-func (o *ownership) set(p *pipeline.Partition, err error) {
+func (o *ownership) set(v *pipeline.View, err error) {
 	var last pipeline.Status
 	var next trigger.Instant
 	was, _ := o.get()
@@ -245,8 +245,8 @@ func (o *ownership) set(p *pipeline.Partition, err error) {
 	if was != nil {
 		o.last, o.next = last, next
 	}
-	o.current, o.failure = p, err
-	if p != nil {
+	o.current, o.failure = v, err
+	if v != nil {
 		o.refused = ""
 	}
 }
@@ -262,7 +262,7 @@ func (o *ownership) left(now trigger.Instant) (s pipeline.Status, ok bool) {
 	return s, s.Term > 0
 }
 
-func (o *ownership) get() (*pipeline.Partition, error) {
+func (o *ownership) get() (*pipeline.View, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.current, o.failure

@@ -190,12 +190,12 @@ func (s *Server) mayListen(addr net.Addr) error {
 		return fmt.Errorf("listen %s: without auth only loopback is served; set auth.keys_file or "+
 			"auth.oidc.issuer, or listen on 127.0.0.1", addr)
 	}
-	return InTheClear(addr, s.opts.TLS != nil || s.opts.TLSElsewhere)
+	return refusePlainHTTP(addr, s.opts.TLS != nil || s.opts.TLSElsewhere)
 }
 
 // InTheClear refuses an address beyond loopback unless tls says that callers
 // speak it, to us or to a proxy in front.
-func InTheClear(addr net.Addr, tls bool) error {
+func refusePlainHTTP(addr net.Addr, tls bool) error {
 	if tls || isLoopback(addr) {
 		return nil
 	}

@@ -45,7 +45,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.checkClaims(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
-		p.showPosition()
+		p.view.showPosition(p.barrier.Commands.At(), p.timers.next())
 	}
 	return in, nil
 }
@@ -180,8 +180,6 @@ func (p *Partition) hydrate() error {
 	if err != nil || !filled {
 		return err
 	}
-	p.view.mu.Lock()
-	defer p.view.mu.Unlock()
-	p.view.next = p.timers.next()
+	p.view.showNext(p.timers.next())
 	return nil
 }

@@ -76,7 +76,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, d := range t.dead {
 		p.opts.Listener.DeadLettered(d.channel, d.code)
 	}
-	p.publish(t)
+	p.view.publish(t.decisions, p.status(), p.barrier.Commands.At(), p.timers.next())
 	return nil
 }
 

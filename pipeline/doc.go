@@ -27,7 +27,7 @@
 //	guard.go          logs that lost their end, second writers, other groups
 //	unreadable.go     batches that nobody can read are passed over
 //	process.go kept.go  what partitions share; what is kept from one opening to the next
-//	query.go          what readers may see
+//	view.go           what readers may see; decided.go: what became of the latest commands
 //
 // # What a crash does
 //

@@ -218,3 +218,10 @@ func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, caus
 	f.changed(topic)
 	return nil
 }
+
+// trimBelow is how far back a successor may have to read commands: to what is
+// not applied, or not yet forwarded.
+func (p *Partition) trimBelow() int64 {
+	_, from := p.opts.unforwarded(p.progress.Forwarded, p.opts.Names.Commands(), p.progress.NextCommand)
+	return from
+}

@@ -78,7 +78,9 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	}
 	p.kafka.reader.Know(own...)
 	ids := recovery.IDsOf(own)
-	p.claims = newClaims(map[string][16]byte{*own[0].Topic: own[0].TopicID, *own[2].Topic: own[2].TopicID})
+	p.claims = newClaims(map[string][16]byte{
+		p.opts.Names.Commands(): ids.Commands, p.opts.Names.Receipts(): ids.Receipts,
+	})
 	resolver := p.resolver()
 	p.kafka.watch(resolver)
 	last := p.describeLast(ctx)

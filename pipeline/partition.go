@@ -33,19 +33,19 @@ type Partition struct {
 	scratch scratch           // memory of the turn under way
 	changes *statestore.Batch // what the turn does to the store; its memory too
 
-	progress  topics.Progress // as committed
-	guard     topics.Guard    // as committed
-	guarded   int64           // offset of that record in topic state, or one past it
-	taken     *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced bool            // progress names us as owner
-	barrier   barrier.Barrier
-	controlAt int64     // next offset to read of topic control
-	stood     time.Time // when an input was last suspected of standing still
-	forward   *forwarder
-	clock     brokerClock
-	committed time.Time // when the last turn was
-	unknown   unknowns  // keys that are remembered though nothing is known of them
+	progress    topics.Progress // as committed
+	guard       topics.Guard    // as committed
+	guarded     int64           // offset of that record in topic state, or one past it
+	taken       *topics.Guard   // of the group that the partition is being taken over from; nil: of none
+	stateNext   int64           // where the next turn's first record of topic state must stand; 0: not known
+	announced   bool            // progress names us as owner
+	barrier     barrier.Barrier
+	controlAt   int64     // next offset to read of topic control
+	suspectedAt time.Time // when an input was last suspected of standing still
+	forward     *forwarder
+	clock       brokerClock
+	committed   time.Time // when the last turn was
+	unknown     unknowns  // keys that are remembered though nothing is known of them
 
 	oldest  trigger.Instant // when the oldest done record ends, as of checked
 	checked time.Time
@@ -59,7 +59,7 @@ type Partition struct {
 	takenOver bool // another member ran it before
 
 	kept *Kept // from one opening to the next
-	view view  // what readers may see
+	view View  // what readers may see
 }
 
 // ownNames are the topics of every record, spelled once.
@@ -254,4 +254,17 @@ func (p *Partition) produce(ctx context.Context, t *turn, r *kgo.Record) {
 	}
 	t.manifest.add(r)
 	p.kafka.produce(ctx, r)
+}
+
+// View is what readers may see.
+func (p *Partition) View() *View { return &p.view }
+
+// status is what the partition says of itself after a turn.
+func (p *Partition) status() Status {
+	return Status{
+		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
+		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
+		ClockOffset: p.clock.offset, Held: p.clock.held, Ready: !p.clock.held,
+		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
+	}
 }

@@ -220,12 +220,12 @@ const standsFor = 5 * time.Second
 
 // suspectStanding notes inputs that stand still.
 func (p *Partition) suspectStanding() {
-	if time.Since(p.stood) < standsFor {
+	if time.Since(p.suspectedAt) < standsFor {
 		return
 	}
 	for _, in := range []*barrier.Input{&p.barrier.Commands, &p.barrier.Receipts} {
 		if in.Stands(time.Now(), standsFor) {
-			p.stood = time.Now()
+			p.suspectedAt = time.Now()
 			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.Topic, Partition: p.id}, errStands)
 		}
 	}

@@ -73,8 +73,8 @@ func (r *ring) take() *chunk {
 	return c
 }
 
-// give empties a chunk for reuse; its strings must not be kept alive by it.
-func (r *ring) give(c *chunk) {
+// release empties a chunk for reuse; its strings must not be kept alive by it.
+func (r *ring) release(c *chunk) {
 	if r.frees >= r.keep {
 		return
 	}
@@ -123,7 +123,7 @@ func (r *ring) open(bucket int64, o *opened) {
 			at[off]++
 		}
 		next := c.next
-		r.give(c)
+		r.release(c)
 		c = next
 	}
 	o.sort()

@@ -9,11 +9,11 @@
 // partition asks how the last transaction ended, looks for what it has left open,
 // and ends that likewise.
 //
-//	ending.go       how the last transaction ended; what this process made the brokers forget
+//	last_ending.go  how the last transaction ended; what this process made the brokers forget
 //	resolution.go   what to do next, decided without Kafka; stories in testdata/resolution
 //	resolver.go     does what the resolution says
 //	inspect.go      where a transaction of ours is open
-//	end.go          the requests that write markers
+//	end_transaction.go  the requests that write markers
 //	watcher.go      hears of brokers that go away, and inspects beside the turns
 //
 // # Who is right

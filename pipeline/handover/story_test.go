@@ -17,7 +17,7 @@ import (
 // TestStories tells the stories in testdata/story: what an owner has left, what the
 // topics hold, and how the next one goes on. -rewrite writes what comes of it.
 //
-//	left turns=7 member=a commands=40 receipts=5 last=39 applied   where it stood; applied: offsets elsewhere are known
+//	left turns=7 member=a commands=40 receipts=5 last=39 applied   where it stood; applied: so are offsets elsewhere
 //	logs commands=(10,50) receipts=(0,5) commands-id=1             first offset and end now; 1 is every topic's id
 //	resume days=1 accept=(50)                                      a new owner, so many days later
 //	lost offset=-1                                                 the answer to a question
@@ -86,7 +86,8 @@ func (s *story) scanLogs(t *testing.T, d *datadriven.TestData) {
 		return l
 	}
 	s.found = Found{
-		Commands: log("commands"), Receipts: log("receipts"), State: named(1), Control: named(number(d, "control-id", 1)),
+		Commands: log("commands"), Receipts: log("receipts"), State: named(1),
+		Control: named(number(d, "control-id", 1)),
 	}
 }
 

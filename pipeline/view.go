@@ -1,0 +1,221 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Status is what a partition says of itself.
+type Status struct {
+	Partition      int32
+	Owner          string
+	Term           int64
+	CommandsOffset int64 // next to read
+	CommandsLag    int64
+	Pending        int64
+	Done           int64
+	FiredThrough   trigger.Instant // everything due up to here has fired
+	OldestOverdue  time.Duration
+	ClockOffset    time.Duration
+	Restored       int64  // records read of topic state, while restoring
+	RestoreTotal   int64  // of so many
+	Doing          string // step of opening, or of the turn
+	Ready          bool
+	Held           bool // clocks are too far apart to fire
+	// why it must not be opened: gap, newer_format, second_writer, disk_full; "" if nothing is known against
+	// it
+	Refused        string
+	RefusedBecause string // in words
+	StoreBytes     int64  // on disk
+	Turns          int64
+	ControlOffset  int64 // settings below it are applied
+	Replanning     bool  // triggers are being resolved again after a setting changed
+	TrimBelow      int64 // commands below it will never be read again
+}
+
+// View is what other goroutines may see of a partition: what readers of any
+// instance are answered from.
+type View struct {
+	partition int32
+	commands  string // the topic
+	now       func() time.Time
+
+	mu      sync.RWMutex
+	store   *statestore.Store // nil: closed
+	changed chan struct{}     // closed and replaced at every commit
+	read    int64             // commands below it are decided and in the store
+	next    trigger.Instant   // everything due before it has fired
+	ending  bool              // a transaction is being ended: others may see it before the store has it
+	status  Status
+	decided decided
+}
+
+// start shows a partition that is open.
+func (v *View) start(p *Partition) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
+	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
+	v.decided.most = p.opts.OutcomeMemory
+	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
+}
+
+// shut makes readers go elsewhere; it waits for those under way.
+func (v *View) shut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.store = nil
+	v.status.Ready = false
+	if v.changed != nil {
+		close(v.changed)
+		v.changed = nil
+	}
+}
+
+// end marks the moment from which a reader of topics may know more than the
+// store: readers wait for publish.
+func (v *View) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ending = true
+}
+
+// publish shows a committed turn: what was decided in it, how far reading got, and
+// before when everything has fired.
+func (v *View) publish(decisions []decision, s Status, read int64, next trigger.Instant) {
+	v.decided.add(decisions, time.Now())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.show(s, read, next)
+	v.ending = false
+	v.wake()
+}
+
+// showPosition shows how far reading got when there was nothing to decide: markers
+// and aborted records move the position without a turn.
+func (v *View) showPosition(read int64, next trigger.Instant) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.read < read {
+		v.read = read
+		v.wake()
+	}
+	v.next = next
+}
+
+// showNext shows before when everything has fired.
+func (v *View) showNext(next trigger.Instant) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.next = next
+}
+
+func (v *View) show(s Status, read int64, next trigger.Instant) {
+	v.status, v.read, v.next = s, max(v.read, s.CommandsOffset, read), next
+}
+
+// wake lets readers that wait look.
+func (v *View) wake() {
+	close(v.changed)
+	v.changed = make(chan struct{})
+}
+
+// ErrNotOwner sends a reader to whoever owns the partition now.
+var ErrNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
+
+// Await waits until every command acknowledged before the call is decided and
+// in the store: the read barrier of readers.
+func (v *View) Await(ctx context.Context, cl *kgo.Client) error {
+	end, err := kafkapart.ListOffset(ctx, cl, v.commands, v.partition, kafkapart.ReadCommitted, kafkapart.Latest)
+	if err != nil {
+		return fmt.Errorf("read barrier: %w", err)
+	}
+	return v.AwaitOffset(ctx, end)
+}
+
+// AwaitOffset waits until commands below offset are decided.
+func (v *View) AwaitOffset(ctx context.Context, offset int64) error {
+	for {
+		v.mu.RLock()
+		read, changed, ending := v.read, v.changed, v.ending
+		v.mu.RUnlock()
+		if changed == nil {
+			return ErrNotOwner
+		}
+		if read >= offset && !ending {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Snapshot is a consistent look at the store.
+func (v *View) Snapshot() (*statestore.Snapshot, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.store == nil {
+		return nil, ErrNotOwner
+	}
+	return v.store.Snapshot(), nil
+}
+
+// NextUnfired is the due time below which everything has fired.
+func (v *View) NextUnfired() trigger.Instant {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.next
+}
+
+// Status is what the partition says of itself.
+func (v *View) Status() Status {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.status
+	now := trigger.At(v.now())
+	s.CommandsOffset = v.read
+	s.FiredThrough, s.OldestOverdue = min(now, v.next-1), max(0, now.Sub(v.next))
+	if v.store != nil {
+		s.StoreBytes = int64(v.store.Stats().DiskBytes)
+	}
+	return s
+}
+
+// Get reads a trigger from the store as it is.
+func (v *View) Get(key trigger.Key) (*trigger.State, error) {
+	sn, err := v.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer sn.Close()
+	value, err := sn.Get(key, nil)
+	if err != nil || value == nil {
+		return nil, err
+	}
+	return topics.DecodeState(key, value)
+}
+
+// Decision is what became of a command that was first appended at (partition,
+// offset) with topics.HeaderAsk; it waits until the command is decided. ok is
+// false when it is not kept any more.
+func (v *View) Decision(ctx context.Context, partition int32, offset int64) (d Decided, ok bool, err error) {
+	if v.partition == partition {
+		if err := v.AwaitOffset(ctx, offset+1); err != nil {
+			return Decided{}, false, err
+		}
+	}
+	d, ok = v.decided.get(origin{partition, offset})
+	return d, ok, nil
+}
