@@ -392,7 +392,7 @@ var sections = []section{
 			into: func(c *Config, _ string) any { return &c.Limits.PagesInFlight },
 			Doc: "Bytes of triggers that the pages under way of one instance hold together, until their readers have " +
 				"them. A tenant has at most as much as it leaves free. Pages are shorter where little is free; where " +
-				"nothing is, a list is answered 503.",
+				"nothing is, a list is answered 503. At most 10 % of the memory limit, whatever stands here.",
 		},
 		{
 			Key: "limits.batches", Default: "8", Min: "1", Max: "10000",

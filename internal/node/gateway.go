@@ -68,7 +68,8 @@ func channelTopics(c *config.Config) map[string]string {
 func (n *node) boundReads(o *gateway.Options) {
 	c := n.cfg
 	o.Reads, o.ReadBudget, o.ReadTime = c.Limits.Reads, int64(c.Limits.ReadBudget), c.Limits.ReadTime
-	o.PageBytes, o.PagesInFlight = int64(c.Limits.PageBytes), int64(c.Limits.PagesInFlight)
+	o.PageBytes = int64(c.Limits.PageBytes)
+	o.PagesInFlight = min(int64(c.Limits.PagesInFlight), n.shares.InFlight)
 	o.Batches, o.Followers, o.BodyRate = c.Limits.Batches, c.Limits.EventStreams, int64(c.Limits.BodyRate)
 	if c.HasAuth() {
 		o.ReadRate = func(tenant string) float64 { return c.Tenant(tenant).ReadRate }
