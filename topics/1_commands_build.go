@@ -3,7 +3,6 @@ package topics
 import (
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +84,7 @@ func (d *draft) checkTogether(c *trigger.Command) {
 		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user means nothing beside an instant or a delay")
 	case s.FollowUser && s.UserID == "":
 		d.refuse(trigger.CodeInvalid, "user_id", "follow_user needs a user_id")
-	case slices.Contains(s.Channels(), channelWebhook) != (s.Callback != nil):
+	case s.GoesTo(channelWebhook) != (s.Callback != nil):
 		d.checkCallback(s.Callback != nil)
 	}
 }

@@ -262,8 +262,8 @@ func statusOf(s *State) error {
 			flying++
 		}
 		if l.Kind == LiveEscalating && (l.NextStep == 0 || l.NextStep != l.Due) {
-			return fmt.Errorf("nothing of %s is in flight, and its next step goes at %v, due %v", l.Occurrence, l.NextStep,
-				l.Due)
+			return fmt.Errorf("nothing of %s is in flight, and its next step goes at %v, due %v", l.Occurrence,
+				l.NextStep, l.Due)
 		}
 		for j := range i {
 			if s.Live[j].Occurrence == l.Occurrence && s.Live[j].Step == l.Step {

@@ -46,6 +46,12 @@ func (s *Spec) Channels() []string {
 	return all
 }
 
+// GoesTo says whether a channel is among Channels.
+func (s *Spec) GoesTo(channel string) bool {
+	return s.Channel == channel ||
+		slices.ContainsFunc(s.Escalation, func(step Step) bool { return step.Channel == channel })
+}
+
 func (d *decision) channel(l *Live) Channel { return d.m.Channel(d.content(l).ChannelOfStep(l.Step)) }
 
 // hasNext says that a step follows the one at hand.

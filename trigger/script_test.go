@@ -122,7 +122,8 @@ func (p *script) register() {
 
 func (p *script) escalation() []Step {
 	all := []Step{
-		{Channel: "push"}, {Channel: of(p, "sms", "default", "push"), After: of(p, time.Second, time.Minute, 2*time.Hour)},
+		{Channel: "push"},
+		{Channel: of(p, "sms", "default", "push"), After: of(p, time.Second, time.Minute, 2*time.Hour)},
 		{Channel: of(p, "email", "default"), After: of(p, time.Second, 10*time.Minute)},
 	}
 	return all[:len(all)-p.pick(2)]
