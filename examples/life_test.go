@@ -56,7 +56,7 @@ func newLife(t *testing.T) *life {
 // channel has the defaults of docs/operations/settings.md.
 func channel(name string) trigger.Channel {
 	c := trigger.Channel{Topic: "waterclock.due." + name, ReceiptTimeout: time.Hour}
-	if name == "push" || name == "webhook" {
+	if name != topics.DefaultChannel {
 		c.Receipts = true
 		c.Retry = []time.Duration{
 			10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute,

@@ -155,10 +155,10 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 		return s.command(r, trigger.OpRegister, target, fs)
 	}
 	op, ok := trigger.ParseOp(name)
-	if !ok || op == trigger.OpRedrive || op == trigger.OpErase || op == trigger.OpAck {
+	if !ok || op == trigger.OpRedrive || op == trigger.OpErase {
 		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op",
 			problem.Quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, "+
-				"run_now or rezone")
+				"run_now, rezone or ack")
 	}
 	target, err := fs.takeText("id")
 	if err != nil {

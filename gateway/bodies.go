@@ -118,6 +118,13 @@ type SnoozeBody struct {
 	Corr       string              `json:"correlation_id,omitempty"`
 }
 
+// AckBody names what the user has reacted to; the default is all that is in flight.
+type AckBody struct {
+	Occurrence string `json:"occurrence,omitempty" doc:"As events and due events name it, without the life"`
+	IfRevision int64  `json:"if_revision,omitempty"`
+	Corr       string `json:"correlation_id,omitempty"`
+}
+
 // SkipBody names an occurrence; the default is the next.
 type SkipBody struct {
 	Occurrence string `json:"occurrence,omitempty" doc:"A local date, local date-time or instant"`

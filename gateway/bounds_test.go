@@ -25,6 +25,7 @@ var goodWrites = map[string]string{
 	"POST /v1/triggers/{id}:snooze": `{"for":"1m"}`, "POST /v1/triggers/{id}:skip": "",
 	"POST /v1/triggers/{id}:pause": "", "POST /v1/triggers/{id}:resume": "",
 	"POST /v1/triggers/{id}:run": "", "POST /v1/triggers/{id}:rezone": `{"timezone":"UTC"}`,
+	"POST /v1/triggers/{id}:ack": "", "POST /v1/triggers/{id}:erase": "",
 	"POST /api/reminders": at(`,"title":"a"`), "PATCH /api/reminders/{id}": `{"title":"a"}`,
 	"DELETE /api/reminders/{id}": "", "POST /api/reminders/{id}/snooze": `{"minutes":1}`,
 }

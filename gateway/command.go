@@ -21,19 +21,19 @@ import (
 
 // command is a command ready to be written.
 type command struct {
-	op      trigger.Op
-	id      string
-	key     trigger.Key
-	value   []byte
-	headers []trigger.Header
-	hash    trigger.Hash // of a register's content
-	once    string       // a register's idempotency key
-	patch   bool         // a register that changes some of what is there
-	when    trigger.When // what it asks for, as of sent
-	sent    trigger.Instant
-	channel string
-	opens   bool // its channel is new
-	trace   tracing.Parent
+	op       trigger.Op
+	id       string
+	key      trigger.Key
+	value    []byte
+	headers  []trigger.Header
+	hash     trigger.Hash // of a register's content
+	once     string       // a register's idempotency key
+	patch    bool         // a register that changes some of what is there
+	when     trigger.When // what it asks for, as of sent
+	sent     trigger.Instant
+	channels []string
+	opens    []string // of its channels, those that are new
+	trace    tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
 	absent      bool // only what does not exist; a repeat by its content is no better than a conflict
@@ -74,13 +74,19 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if err := s.check(r.who.Tenant, c); err != nil {
 		return c, err
 	}
-	opens := s.channels.opens(r.Context(), c.channel)
-	if opens && s.opts.FixedChannels && op == trigger.OpRegister {
-		return c, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownChannel, "channel",
-			"channel "+problem.Quoted(c.channel)+" does not exist, and channels.auto_create is off: ask an operator "+
-				"to configure it")
+	for _, name := range c.channels {
+		if !s.channels.opens(r.Context(), name) {
+			continue
+		}
+		if s.opts.FixedChannels && op == trigger.OpRegister {
+			return c, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownChannel, "channel",
+				"channel "+problem.Quoted(name)+" does not exist, and channels.auto_create is off: ask an operator "+
+					"to configure it")
+		}
+		if s.channels.first(name) {
+			c.opens = append(c.opens, name)
+		}
 	}
-	c.opens = opens && s.channels.first(c.channel)
 	return c, nil
 }
 
@@ -93,7 +99,7 @@ func (s *Server) check(tenant string, c *command) error {
 	}
 	c.hash, c.once, c.patch = decoded.Hash, decoded.IdempotencyKey, decoded.Patch
 	if spec := decoded.Spec; spec != nil {
-		c.when, c.sent, c.channel = spec.When, decoded.From.Append, spec.Channel
+		c.when, c.sent, c.channels = spec.When, decoded.From.Append, spec.Channels()
 	}
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.opts.Admit(tenant, decoded); e != nil {

@@ -16,8 +16,10 @@ import (
 // notes say what may surprise the caller of a write that was applied.
 func (c *command) notes(v *verdict) (notes []string) {
 	repeat := v.has(trigger.Duplicate)
-	if c.opens && !repeat {
-		notes = append(notes, topics.NoteNewChannel(c.channel))
+	for _, name := range c.opens {
+		if !repeat {
+			notes = append(notes, topics.NoteNewChannel(name))
+		}
 	}
 	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
 		return notes

@@ -33,6 +33,7 @@ func TestNullIsAbsent(t *testing.T) {
 		{"NoteBody", "POST", "/v1/triggers/rule:resume", `{}`, 200},
 		{"EmptyBody", "POST", "/v1/triggers/rule:run", `{}`, 200},
 		{"RezoneBody", "POST", "/v1/triggers/rule:rezone", `{"timezone":"UTC"}`, 200},
+		{"AckBody", "POST", "/v1/triggers/rule:ack", `{}`, 200},
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200},
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"for":"1m"}`, 200},
 		{"Calendar", "PUT", "/v1/calendars/us", `{"dates":[]}`, 200},

@@ -17,7 +17,7 @@ import (
 // commandBodies are the components whose fields are a command's.
 var commandBodies = []string{
 	"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
-	"EmptyBody", "RezoneBody", "ReminderSnooze",
+	"EmptyBody", "RezoneBody", "AckBody", "ReminderSnooze",
 }
 
 // oneNeeded are the fields of which a body has at least one.

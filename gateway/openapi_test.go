@@ -186,7 +186,7 @@ func TestContractRoutes(t *testing.T) {
 		"DELETE /v1/triggers/x", "GET /v1/triggers",
 		"POST /v1/triggers/x:snooze", "POST /v1/triggers/x:skip", "POST /v1/triggers/x:pause",
 		"POST /v1/triggers/x:resume", "POST /v1/triggers/x:run",
-		"POST /v1/triggers/x:rezone", "GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview",
+		"POST /v1/triggers/x:rezone", "POST /v1/triggers/x:ack", "POST /v1/triggers/x:erase", "GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview",
 		"POST /v1/triggers:batch",
 		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x",
 		"DELETE /v1/calendars/x", "GET /schemas/x", "GET /healthz", "GET /readyz",

@@ -80,7 +80,7 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 	}
 	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
 		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
-			"no verb "+verb+": there are snooze, skip, pause, resume, run and rezone")
+			"no verb "+verb+": there are snooze, skip, pause, resume, run, rezone, ack and erase")
 	}
 	if len(allow) == 0 {
 		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")

@@ -101,6 +101,14 @@ func verbRoutes() []route {
 		{"resume", "Go on; the misfire policy decides on what was missed", trigger.OpResume, of[NoteBody]()},
 		{"run", "Fire once now, off schedule", trigger.OpRunNow, of[EmptyBody]()},
 		{"rezone", "Move a local-time trigger to another zone, wall times kept", trigger.OpRezone, of[RezoneBody]()},
+		{
+			"ack", "The user has reacted: nothing further happens to what is in flight, no retry and no step",
+			trigger.OpAck, of[AckBody](),
+		},
+		{
+			"erase", "Cancel it and forget its content; also of a trigger that is over, or of which only the history knows",
+			trigger.OpErase, of[EmptyBody](),
+		},
 	}
 	var all []route
 	for _, v := range verbs {

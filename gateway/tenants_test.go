@@ -18,6 +18,7 @@ type reach struct {
 	bodies []string // that would do something; {id} stands for the other's trigger
 	query  string
 	empty  string // what a list must say: that there is nothing
+	own    bool   // it answers of the caller's own trigger of that id
 }
 
 // reaches is each route with a caller. One that is not here fails the test.
@@ -41,6 +42,7 @@ var reaches = map[string]reach{
 	"POST /v1/triggers/{id}:pause":  {},
 	"POST /v1/triggers/{id}:resume": {}, "POST /v1/triggers/{id}:run": {},
 	"POST /v1/triggers/{id}:rezone": {bodies: []string{`{"timezone":"Asia/Tokyo"}`}},
+	"POST /v1/triggers/{id}:ack":    {}, "POST /v1/triggers/{id}:erase": {own: true},
 
 	"GET /v1/triggers/{id}/events": {}, "GET /v1/triggers/{id}/occurrences": {},
 	"GET /v1/triggers":   {query: "?user_id=u", empty: `"items":[]`},
@@ -133,7 +135,7 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)
 			}
 			named := strings.Contains(r.pattern, "{id}")
-			if named && a.status < 400 || a.status >= 500 {
+			if named && !how.own && a.status < 400 || a.status >= 500 {
 				t.Errorf("%s %s %s: %d %s", r.method, path, body, a.status, a.body)
 			}
 		}

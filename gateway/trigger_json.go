@@ -47,15 +47,17 @@ type Firings struct {
 
 // LiveJSON is an occurrence beside the plan.
 type LiveJSON struct {
-	Kind       string `json:"kind" enum:"snoozed,in_flight,retry,run_now"`
+	Kind       string `json:"kind" enum:"snoozed,in_flight,retry,run_now,escalating"`
 	Occurrence string `json:"occurrence"`
+	Step       int    `json:"step,omitempty" doc:"Step of its escalation that went out last, from 0"`
 	At         string `json:"at" format:"date-time" doc:"When its timer goes: it fires, is retried, or has waited long enough for a receipt"`
 	Attempt    int    `json:"attempt"`
+	NextStepAt string `json:"next_step_at,omitempty" format:"date-time" doc:"When the next step of its escalation goes out"`
 }
 
 var liveKinds = [...]string{
 	trigger.LiveSnoozed: "snoozed", trigger.LiveInFlight: "in_flight", trigger.LiveRetry: "retry",
-	trigger.LiveRunNow: "run_now",
+	trigger.LiveRunNow: "run_now", trigger.LiveEscalating: "escalating",
 }
 
 // MarshalJSON spells one object of all three parts.
@@ -188,7 +190,9 @@ func firingsJSON(st *trigger.State) Firings {
 		if l.Kind == trigger.LiveInFlight || l.Kind == trigger.LiveRetry {
 			f.Attempt = l.Attempt
 		}
-		f.Live = append(f.Live, LiveJSON{liveKinds[l.Kind], l.Occurrence, l.Due.String(), l.Attempt})
+		f.Live = append(f.Live, LiveJSON{
+			liveKinds[l.Kind], l.Occurrence, l.Step, l.Due.String(), l.Attempt, instantText(l.NextStep),
+		})
 	}
 	return f
 }
@@ -230,7 +234,8 @@ var shown = map[string]shownField{
 		always: true, oneOf: []any{"fire_all", "fire_once", "skip"},
 		text: func(st *trigger.State) string { return st.Spec.Misfire.String() },
 	},
-	"callback": {kind: of[topics.CallbackJSON]()},
+	"callback":   {kind: of[topics.CallbackJSON]()},
+	"escalation": {kind: of[[]topics.StepJSON]()},
 }
 
 // shownTable are the fields that a trigger keeps, with how they are shown.

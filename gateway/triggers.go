@@ -169,8 +169,11 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 // change is the common part of verbs and their aliases.
 func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
 	c, v, err := s.apply(r, op, r.id(), fs)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case op == trigger.OpAck && v.decided && (v.state == nil || v.state.Status == trigger.Unknown): // to the engine it has no effect
+		return problem.NotFound(r.id())
 	}
 	return s.sendChanged(w, c, v, say)
 }

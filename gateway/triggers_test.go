@@ -108,12 +108,18 @@ func TestVerbs(t *testing.T) {
 		{"snooze without a time", "s:snooze", `{}`, 422, "code", "conflicting_time"},
 		{"snooze with a rule", "s:snooze", `{"for":"1m","recurrence":"every:1h"}`, 422, "field", "recurrence"},
 		{"run", "s:run", ``, 200, "state", "PENDING"},
+		{"ack of nothing in flight", "s:ack", ``, 200, "state", "PENDING"},
+		{"ack of nothing", "none:ack", ``, 404, "code", "not_found"},
 		{"no such zone", "s:rezone", `{"timezone":"Mars/Olympus"}`, 422, "code", "unknown_zone"},
 		{"of nothing", "none:pause", ``, 404, "code", "not_found"},
 		{"no such verb", "s:explode", ``, 404, "code", "not_found"},
 		{"no verb", "s", ``, 405, "code", "method_not_allowed"},
 		{"not an object", "s:pause", `[]`, 400, "code", "malformed"},
 		{"actor is ours", "s:pause", `{"actor":"root"}`, 422, "code", "unknown_field"},
+		{"erase", "s:erase", ``, 200, "state", "ERASED"},
+		{"erase what is erased", "s:erase", ``, 200, "state", "ERASED"},
+		{"erase what nobody knows", "nobody:erase", ``, 200, "state", "ERASED"},
+		{"ack of what is erased", "s:ack", ``, 200, "state", "ERASED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := w.on(t)

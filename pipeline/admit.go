@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strconv"
 
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -25,6 +26,9 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	if cmd.Op != trigger.OpRegister || isDuplicate(out) {
 		return nil
 	}
+	if err := p.admitVersion(cmd.Spec); err != nil {
+		return err
+	}
 	known := alive(e.status())
 	if limit, err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
 		t.overQuota = append(t.overQuota, limit)
@@ -34,5 +38,17 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 		return &trigger.Error{Code: trigger.CodeOverloaded, Msg: "the partition holds " +
 			strconv.FormatInt(p.opts.MaxPending, 10) + " triggers, its limit (limits.max_pending)"}
 	}
-	return p.opts.register.admit(cmd.Key.Tenant(), cmd.Spec.Channel)
+	return p.opts.register.admit(cmd.Key.Tenant(), cmd.Spec.Channels()...)
+}
+
+// admitVersion refuses what an instance of an older version would lose, should it
+// own the partition next.
+func (p *Partition) admitVersion(s *trigger.Spec) *trigger.Error {
+	if len(s.Escalation) == 0 || max(p.opts.writes(), p.progress.Format) >= topics.Deliveries {
+		return nil
+	}
+	return &trigger.Error{
+		Code: trigger.CodeUnsupported, Field: "escalation",
+		Msg: "an instance of this cluster runs a version without escalation: try again when all are upgraded",
+	}
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,39 +50,52 @@ func newChannelRegister(o *Process) *channelRegister {
 	}
 }
 
-// admit says whether a tenant's trigger may go to a channel. One that is not there is
-// created, where that is allowed.
-func (c *channelRegister) admit(tenant, name string) *trigger.Error {
-	if c.o.Channels.Known(name) {
+// admit says whether a tenant's trigger may go to channels. Those that are not
+// there are created, where that is allowed: all, or none.
+func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
+	names = slices.DeleteFunc(names, c.o.Channels.Known)
+	if len(names) == 0 {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.exist[name] || c.isClaimed(name) {
+	exists := func(name string) bool { return c.exist[name] || c.isClaimed(name) }
+	if names = slices.DeleteFunc(names, exists); len(names) == 0 {
 		return nil
 	}
 	if now := c.o.Now(); now.Sub(c.at) >= channelsFor {
 		c.refresh(now)
+		names = slices.DeleteFunc(names, exists)
 	}
-	switch {
-	case c.exist[name]:
-		return nil
-	case !c.o.Channels.AutoCreate():
-		return unknownChannel("channel " + strconv.Quote(name) + " does not exist, and channels.auto_create is off: " +
-			"configure it under channels." + name + ", or create its topic " + c.o.Names.Due(name))
-	case len(c.exist)+len(c.claimed) >= MaxChannels:
-		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under " +
-			"channels." + name + ", or remove one that nobody uses (waterclock channels)")
-	case c.by[tenant] >= c.o.MaxTenantChannels:
-		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.by[tenant]) +
-			" channels, as many as it may (limits.tenant_channels): configure this one under channels." + name)
+	for i, name := range names {
+		if err := c.mayCreate(tenant, name, i); err != nil {
+			return err
+		}
 	}
 	if len(c.by) >= maxClaimTenant {
 		clear(c.by)
 	}
-	c.by[tenant]++
-	c.claimed[name] = c.o.Now()
-	go c.create(name)
+	for _, name := range names {
+		c.by[tenant]++
+		c.claimed[name] = c.o.Now()
+		go c.create(name)
+	}
+	return nil
+}
+
+// mayCreate says whether a tenant may create a channel beside others that it asks for.
+func (c *channelRegister) mayCreate(tenant, name string, others int) *trigger.Error {
+	switch {
+	case !c.o.Channels.AutoCreate():
+		return unknownChannel("channel " + strconv.Quote(name) + " does not exist, and channels.auto_create is off: " +
+			"configure it under channels." + name + ", or create its topic " + c.o.Names.Due(name))
+	case len(c.exist)+len(c.claimed)+others >= MaxChannels:
+		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under " +
+			"channels." + name + ", or remove one that nobody uses (waterclock channels)")
+	case c.by[tenant]+others >= c.o.MaxTenantChannels:
+		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.by[tenant]) +
+			" channels, as many as it may (limits.tenant_channels): configure this one under channels." + name)
+	}
 	return nil
 }
 

@@ -115,6 +115,7 @@ type draft struct {
 	tags             []trigger.Tag
 	calendarNames    []string
 	retry            []string
+	steps            []stepText // of an escalation
 	payload          []byte
 	payloadIsJSON    bool // it was read as JSON: no need to parse it twice
 	contentType      string

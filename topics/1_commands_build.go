@@ -51,10 +51,6 @@ func (d *draft) build(c *trigger.Command) {
 }
 
 func (d *draft) buildRegister(c *trigger.Command) {
-	if d.seen.has(fEscalation) {
-		d.refuse(trigger.CodeUnsupported, "escalation", "escalation is not supported by this release")
-		return
-	}
 	d.plainHeaders()
 	s := d.content()
 	s.When = d.when()
@@ -88,17 +84,23 @@ func (d *draft) checkTogether(c *trigger.Command) {
 		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user means nothing beside an instant or a delay")
 	case s.FollowUser && s.UserID == "":
 		d.refuse(trigger.CodeInvalid, "user_id", "follow_user needs a user_id")
-	case s.Channel == channelWebhook && s.Callback == nil:
-		d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
-	case s.Channel != channelWebhook && s.Callback != nil:
-		d.refuse(trigger.CodeInvalid, "callback", "a callback goes to channel webhook")
+	case s.GoesTo(channelWebhook) != (s.Callback != nil):
+		d.checkCallback(s.Callback != nil)
 	}
+}
+
+func (d *draft) checkCallback(given bool) {
+	if given {
+		d.refuse(trigger.CodeInvalid, "callback", "a callback goes to channel webhook")
+		return
+	}
+	d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
 }
 
 // channelWebhook is the channel a callback goes to, and the default beside
 // one; DefaultChannel is the default without.
 const (
-	channelWebhook = "webhook"
+	channelWebhook = trigger.CallbackChannel
 	DefaultChannel = "default"
 )
 
@@ -167,16 +169,20 @@ func contentTypeOf(payload []byte) string {
 func (d *draft) channel() string {
 	name := d.text[fChannel]
 	switch {
+	case !d.seen.has(fChannel) && len(d.steps) > 0: // what is wrong with it, escalation says
+		return d.steps[0].channel
 	case !d.seen.has(fChannel) && d.seen.has(fCallback):
 		return channelWebhook
 	case !d.seen.has(fChannel):
 		return DefaultChannel
 	case !ValidChannel(name):
 		d.refuse(trigger.CodeInvalid, "channel",
-			"a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high")
+			whatChannelsAre)
 	}
 	return name
 }
+
+const whatChannelsAre = "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high"
 
 // ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}. A
 // name that ends as a high lane's would be another channel's lane.

@@ -98,6 +98,13 @@ func (h *content) callback(c *trigger.Callback) {
 	h.flag(35, c.Recheck)
 }
 
+func (h *content) escalation(steps []trigger.Step) {
+	for i := range steps {
+		h.item(36, steps[i].Channel)
+		h.item(37, steps[i].After.String())
+	}
+}
+
 func (h *content) tags(tags []trigger.Tag) {
 	for i := range tags {
 		h.item(40, tags[i].Key)

@@ -222,7 +222,7 @@ func (d *draft) readPart(dec *jsontext.Decoder, f field, kind jsontext.Kind) err
 	case fPayload:
 		return d.readPayload(dec)
 	case fEscalation:
-		return dec.SkipValue()
+		return d.readSteps(dec, kind)
 	case fInclude:
 		return d.readList(dec, f, kind, &d.include)
 	case fExclude:

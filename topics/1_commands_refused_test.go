@@ -306,9 +306,61 @@ func TestCommandRefused(t *testing.T) {
 			register(`"fire_at":"2026-11-20T09:00","timezone":"Europe/Berlin","follow_user":true`), trigger.CodeInvalid,
 			"user_id",
 		},
+		{"escalation of nothing", register(`"delay":"7m","escalation":[]`), trigger.CodeInvalid, "escalation"},
+		{"escalation as an object", register(`"delay":"7m","escalation":{}`), trigger.CodeInvalid, "escalation"},
 		{
-			"escalation", register(`"delay":"7m","escalation":[{"channel":"push"}]`), trigger.CodeUnsupported,
-			"escalation",
+			"escalation of 9 steps",
+			register(`"delay":"7m","escalation":[{"channel":"a"}` + strings.Repeat(`,{"channel":"a","after":"1m"}`, 8) + `]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"escalation from another channel",
+			register(`"delay":"7m","channel":"sms","escalation":[{"channel":"push"}]`), trigger.CodeInvalid, "escalation",
+		},
+		{
+			"first step with after", register(`"delay":"7m","escalation":[{"channel":"push","after":"1m"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"second step without after", register(`"delay":"7m","escalation":[{"channel":"push"},{"channel":"sms"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step too soon",
+			register(`"delay":"7m","escalation":[{"channel":"push"},{"channel":"sms","after":"999ms"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step too late", register(`"delay":"7m","escalation":[{"channel":"push"},{"channel":"sms","after":"8d"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step after what is no duration",
+			register(`"delay":"7m","escalation":[{"channel":"push"},{"channel":"sms","after":"soon"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step without channel", register(`"delay":"7m","escalation":[{"channel":"push"},{"after":"1m"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step on no channel", register(`"delay":"7m","escalation":[{"channel":"push"},{"after":"1m","channel":"a b"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{
+			"step with another field",
+			register(`"delay":"7m","escalation":[{"channel":"push"},{"afer":"1m","channel":"sms"}]`),
+			trigger.CodeUnknownField, "escalation",
+		},
+		{
+			"step with a channel twice", register(`"delay":"7m","escalation":[{"channel":"push","channel":"push"}]`),
+			trigger.CodeInvalid, "escalation",
+		},
+		{"step that is text", register(`"delay":"7m","escalation":["push"]`), trigger.CodeInvalid, "escalation"},
+		{
+			"webhook as a step without callback",
+			register(`"delay":"7m","escalation":[{"channel":"push"},{"after":"1m","channel":"webhook"}]`),
+			trigger.CodeInvalid, "callback",
 		},
 		{"if_revision of 0", register(`"delay":"7m","if_revision":0`), trigger.CodeInvalid, "if_revision"},
 		{

@@ -25,6 +25,12 @@ type CallbackJSON struct {
 	Retry   []TextOrNumber `json:"retry,omitzero"` // nil: the channel's profile; empty: no retries
 }
 
+// StepJSON is a step of an escalation.
+type StepJSON struct {
+	Channel string       `json:"channel"`
+	After   TextOrNumber `json:"after,omitempty"` // since the step before; none in the first
+}
+
 // TextOrNumber is a duration or a time: JSON has it as a string or a number,
 // and either means the same.
 type TextOrNumber string

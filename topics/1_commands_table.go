@@ -253,7 +253,14 @@ func commandFields() []fieldDef {
 		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
 		{f: fBody, name: "body", owner: fCallback, ops: ofContent},
 		{f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent},
-		{f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister},
+		{
+			f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister,
+			doc: "Steps: the first is the channel, each further one has a channel and after, from 1s to 7d since the " +
+				"step before; 1 to 8",
+			read:  func(d *draft, s *trigger.Spec) { s.Escalation = d.escalation(s.Channel) },
+			spell: spellEscalation,
+			hash:  func(h *content, s *trigger.Spec) { h.escalation(s.Escalation) }, hashAt: 36,
+		},
 		{
 			f: fCorrelationID, name: "correlation_id", ops: allOps,
 			flag: "correlation-id", help: "`id` that events carry",

@@ -32,6 +32,7 @@ func TestSpelledFieldsDecode(t *testing.T) {
 		},
 		{"until", `"recurrence":"cron:0 9 * * 1","until":"2027-11-20T09:00:00Z"`},
 		{"callback", `"delay":60,"callback":{"url":"https://a.example/x","timeout":"5s","retry":["10s",30]}`},
+		{"escalation", `"delay":60,"escalation":[{"channel":"push"},{"after":"5m","channel":"sms"},{"channel":"a","after":90}]`},
 		{
 			"callback without retries",
 			`"delay":60,"callback":{"url":"https://a.example/x","timeout":"250ms","retry":[]}`,

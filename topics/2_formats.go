@@ -15,25 +15,26 @@ type Format uint64
 // Oldest is what every version reads.
 const Oldest Format = 1
 
-// Redrives is the first format that has what redrives and postponements need
-// (schemas/waterclock/v1/state.proto). In an older one a restart forgets how often an
-// occurrence was postponed, and what was redriven.
-const Redrives Format = 2
+// Deliveries is the first format that has what redrives, postponements and
+// escalations need (schemas/waterclock/v1/state.proto). In an older one a restart forgets
+// how often an occurrence was postponed, and what was redriven; a trigger with an
+// escalation does not fit into it.
+const Deliveries Format = 2
 
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
 // that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {
-	if alwaysNewest || needsRedrives(s) {
+	if alwaysNewest || needsDeliveries(s) {
 		return Newest
 	}
 	return Oldest
 }
 
-func needsRedrives(s *trigger.State) bool {
+func needsDeliveries(s *trigger.State) bool {
 	of := func(s *trigger.Spec) bool {
-		return s != nil && s.Callback != nil && (s.Callback.Raw || s.Callback.Recheck)
+		return s != nil && (s.Callback != nil && (s.Callback.Raw || s.Callback.Recheck) || len(s.Escalation) > 0)
 	}
 	return len(s.Redriven) > 0 || of(&s.Spec) || slices.ContainsFunc(s.Live, func(l trigger.Live) bool {
-		return l.Postponed > 0 || l.AttemptsBefore > 0 || of(l.Was)
+		return l.Postponed > 0 || l.AttemptsBefore > 0 || l.FirstFired > 0 || of(l.Was)
 	})
 }

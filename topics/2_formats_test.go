@@ -8,19 +8,24 @@ import (
 
 // A state is written in the oldest format that holds it.
 func TestFormatOf(t *testing.T) {
-	raw := &trigger.Spec{Callback: &trigger.Callback{Raw: true}}
+	raw, recheck := &trigger.Spec{Callback: &trigger.Callback{Raw: true}}, &trigger.Spec{
+		Callback: &trigger.Callback{Recheck: true},
+	}
+	steps := &trigger.Spec{Escalation: []trigger.Step{{Channel: "push"}}}
 	for name, c := range map[string]struct {
 		state trigger.State
 		want  Format
 	}{
+		"escalation":        {trigger.State{Spec: *steps}, Deliveries},
 		"nothing new":       {trigger.State{Live: []trigger.Live{{Attempt: 3}}}, Oldest},
 		"plain callback":    {trigger.State{Spec: trigger.Spec{Callback: &trigger.Callback{URL: "u"}}}, Oldest},
-		"postponed":         {trigger.State{Live: []trigger.Live{{}, {Postponed: 1}}}, Redrives},
-		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBefore: 1}}}, Redrives},
-		"redriven":          {trigger.State{Redriven: []trigger.Redrive{{Attempt: 1}}}, Redrives},
-		"raw":               {trigger.State{Spec: *raw}, Redrives},
-		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Redrives},
-		"recheck":           {trigger.State{Spec: trigger.Spec{Callback: &trigger.Callback{Recheck: true}}}, Redrives},
+		"postponed":         {trigger.State{Live: []trigger.Live{{}, {Postponed: 1}}}, Deliveries},
+		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBefore: 1}}}, Deliveries},
+		"redriven":          {trigger.State{Redriven: []trigger.Redrive{{Attempt: 1}}}, Deliveries},
+		"raw":               {trigger.State{Spec: *raw}, Deliveries},
+		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
+		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
+		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {
 		if got := FormatOf(&c.state); got != c.want {
 			t.Errorf("%s: format %d, want %d", name, got, c.want)

@@ -73,6 +73,9 @@ func decodeSpecPart(fv fieldValue, s *trigger.Spec) error {
 		return fv.text(&s.CorrelationID)
 	case 16:
 		return fv.text(&s.TraceParent)
+	case 17:
+		s.Escalation = append(s.Escalation, trigger.Step{})
+		return decodeStep(fv.p, &s.Escalation[len(s.Escalation)-1])
 	default:
 		return fv.unknown("spec")
 	}
@@ -89,6 +92,19 @@ func decodeHeader(b []byte, h *trigger.Header) error {
 			return nil
 		}
 		return fv.unknown("header")
+	})
+}
+
+func decodeStep(b []byte, s *trigger.Step) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&s.Channel)
+		case number | 2:
+			s.After = time.Duration(fv.v)
+			return nil
+		}
+		return fv.unknown("step")
 	})
 }
 

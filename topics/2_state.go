@@ -10,7 +10,7 @@ import (
 )
 
 // lastLiveKind is the highest kind the schema knows.
-const lastLiveKind = trigger.LiveRunNow
+const lastLiveKind = trigger.LiveEscalating
 
 // AppendState appends the value of a trigger's record on topic state
 // (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on
@@ -91,7 +91,7 @@ func (w *wire) state(s *trigger.State) {
 	w.int(15, int64(s.ForgetAt))
 	w.str(16, s.Note)
 	w.bool(17, s.Trimmed)
-	if w.format >= Redrives {
+	if w.format >= Deliveries {
 		for i := range s.Redriven {
 			w.redrive(18, &s.Redriven[i])
 		}
@@ -143,10 +143,12 @@ func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
 	if first < i {
 		w.int(12, int64(first)+1)
 	}
-	if w.format >= Redrives {
+	if w.format >= Deliveries {
 		w.int(13, int64(l.Postponed))
 		w.int(14, int64(l.FirstSent))
 		w.int(15, int64(l.AttemptsBefore))
+		w.int(16, int64(l.NextStep))
+		w.int(17, int64(l.FirstFired))
 	}
 	w.close(mark)
 }
@@ -221,6 +223,14 @@ func (w *wire) spec(s *trigger.Spec) {
 	}
 	w.str(15, s.CorrelationID)
 	w.str(16, s.TraceParent)
+	if w.format >= Deliveries {
+		for i := range s.Escalation {
+			mark := w.open(17)
+			w.str(1, s.Escalation[i].Channel)
+			w.int(2, int64(s.Escalation[i].After))
+			w.close(mark)
+		}
+	}
 }
 
 // wirePriority maps the domain's numbers (lower fires first) to the schema's,
@@ -258,7 +268,7 @@ func (w *wire) callback(n protowire.Number, c *trigger.Callback) {
 	w.int(2, int64(c.Timeout))
 	w.durations(3, c.Retry)
 	w.bool(4, c.Retry != nil && len(c.Retry) == 0)
-	if w.format >= Redrives {
+	if w.format >= Deliveries {
 		w.bool(5, c.Raw)
 		w.bool(6, c.Recheck)
 	}

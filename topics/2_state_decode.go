@@ -209,6 +209,10 @@ func decodeLive(b []byte, all []trigger.Live) error {
 			l.FirstSent = trigger.Instant(fv.v)
 		case number | 15:
 			l.AttemptsBefore = int(fv.v)
+		case number | 16:
+			l.NextStep = trigger.Instant(fv.v)
+		case number | 17:
+			l.FirstFired = trigger.Instant(fv.v)
 		default:
 			err = fv.unknown("live")
 		}

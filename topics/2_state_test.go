@@ -68,7 +68,7 @@ var enums = map[reflect.Type]int{
 	reflect.TypeFor[trigger.WhenKind](): int(trigger.WhenRecurrence) + 1,
 	reflect.TypeFor[trigger.Priority](): int(trigger.Low) + 1,
 	reflect.TypeFor[trigger.Misfire]():  int(trigger.SkipMissed) + 1,
-	reflect.TypeFor[trigger.LiveKind](): int(trigger.LiveRunNow) + 1,
+	reflect.TypeFor[trigger.LiveKind](): int(trigger.LiveEscalating) + 1,
 }
 
 func (r filler) fillScalar(v reflect.Value) {
@@ -191,6 +191,7 @@ func TestStateOfANewerVersion(t *testing.T) {
 		{"field of key", nest(10, 0x78, 1)},
 		{"field of firing", nest(11, 0x78, 1)},
 		{"field of redrive", nest(18, 0x78, 1)},
+		{"field of step", nest(6, 0x8a, 0x01, 2, 0x78, 1)},
 	} {
 		if _, err := DecodeState("k", c.b); !errors.Is(err, ErrNewer) {
 			t.Errorf("%s: got %v, want ErrNewer", c.name, err)
@@ -317,7 +318,7 @@ func pbState(s *trigger.State) *statepb.State {
 			Local: l.Local, Due: int64(l.Due),
 			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
 			EmitRetry: int64(l.EmitRetry), Postponed: int64(l.Postponed), FirstSent: int64(l.FirstSent),
-			AttemptsBefore: int64(l.AttemptsBefore),
+			AttemptsBefore: int64(l.AttemptsBefore), NextStep: int64(l.NextStep), FirstFired: int64(l.FirstFired),
 		}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)
@@ -374,6 +375,9 @@ func pbSpec(s *trigger.Spec) *statepb.Spec {
 	for _, t := range s.Tags {
 		m.Tags = append(m.Tags, &statepb.Tag{Key: t.Key, Value: t.Value})
 	}
+	for _, step := range s.Escalation {
+		m.Escalation = append(m.Escalation, &statepb.Step{Channel: step.Channel, After: int64(step.After)})
+	}
 	if c := s.Callback; c != nil {
 		m.Callback = &statepb.Callback{
 			Url: c.URL, Timeout: int64(c.Timeout), NoRetry: c.Retry != nil && len(c.Retry) == 0,
@@ -405,7 +409,7 @@ func pbWhen(w *trigger.When) *statepb.When {
 func FuzzDecodeState(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 20 {
-		if b, err := AppendState(nil, randomState(r)); err == nil {
+		if b, err := AppendStateAs(nil, randomState(r), Newest); err == nil {
 			f.Add(b)
 		}
 	}
@@ -418,7 +422,7 @@ func FuzzDecodeState(f *testing.F) {
 		if err := proto.Unmarshal(b, new(statepb.State)); err != nil {
 			t.Fatalf("we accept what the generated code does not: %v", err)
 		}
-		spelled, err := AppendState(nil, s)
+		spelled, err := AppendStateAs(nil, s, Newest)
 		if err != nil {
 			t.Fatalf("decoded %+v, cannot encode it: %v", s, err)
 		}

@@ -83,6 +83,12 @@ func goldenStateV2() *trigger.State {
 	s.Spec.Callback.Raw, s.Spec.Callback.Recheck = true, true
 	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBefore = 3, 1_795_010_400_007, 6
 	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6}}
+	s.Spec.Escalation = []trigger.Step{{Channel: "webhook"}, {Channel: "sms", After: 5 * time.Minute}}
+	s.Live[0].FirstFired, s.Live[0].NextStep = 1_795_010_400_002, 1_795_010_700_007
+	s.Live = append(s.Live, trigger.Live{
+		Kind: trigger.LiveEscalating, Occurrence: "2026-11-17T09:00:00", Nominal: 1_794_924_000_000,
+		Due: 1_794_924_300_000, NextStep: 1_794_924_300_000, Attempt: 1, Revision: 3, Accepted: true,
+	})
 	return s
 }
 
@@ -143,7 +149,7 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stateV2, err := AppendStateAs(nil, goldenStateV2(), Redrives)
+	stateV2, err := AppendStateAs(nil, goldenStateV2(), Deliveries)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,14 @@ func (d *decision) cancel(c *Command) *Error {
 		d.tooLate(s.Status, "")
 		d.out.Changed = true
 	case InFlight:
-		flying := s.flying()
+		flying, stopped := s.flying(), d.escalating()
 		d.endBy(c)
 		s.Revision++
 		d.tooLate(InFlight, flying)
+		d.addStoppedFacts(stopped)
 	default:
 		next, others := s.planned()
+		stopped := d.escalating()
 		d.endBy(c)
 		s.Revision++
 		d.addFact(Fact{
@@ -29,6 +31,7 @@ func (d *decision) cancel(c *Command) *Error {
 			Tags: s.Spec.Tags,
 		})
 		d.addDroppedFacts(others, "cancelled")
+		d.addStoppedFacts(stopped)
 	}
 	return nil
 }
@@ -61,7 +64,7 @@ func (d *decision) addDroppedFacts(dropped []Live, reason string) {
 // flying is the occurrence of a one-shot that went out last and is still open.
 func (s *State) flying() (occurrence string) {
 	for i := range s.Live {
-		if l := &s.Live[i]; l.Kind == LiveInFlight || l.Kind == LiveRetry {
+		if l := &s.Live[i]; l.open() {
 			occurrence = l.Occurrence
 		}
 	}

@@ -28,9 +28,14 @@ func (d *decision) erase(c *Command) *Error {
 	if old != nil {
 		planned, others = old.planned()
 	}
+	stopped := d.escalating()
 	d.s = next
 	d.addFact(Fact{Type: ErasedFact, Scheduled: planned.Nominal, Occurrence: planned.Occurrence})
 	d.addDroppedFacts(others, "erased")
+	for i := range stopped {
+		stopped[i].Was = &Spec{} // nothing of its content is told
+	}
+	d.addStoppedFacts(stopped)
 	return nil
 }
 
@@ -64,8 +69,7 @@ func (d *decision) addAckedFacts(acked []Live) {
 func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
 	live := make([]Live, 0, len(d.s.Live))
 	for _, l := range d.s.Live {
-		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) &&
-			(occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
+		if l.open() && (occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
 			dropped = append(dropped, l)
 			continue
 		}
@@ -223,7 +227,11 @@ func (d *decision) addLive(l Live) {
 		i := s.oldest()
 		oldest := s.Live[i]
 		s.Live = slices.Delete(s.Live, i, i+1)
-		d.deadLetter(&oldest, "overrun", "more than 128 live occurrences")
+		if oldest.Accepted {
+			d.addFactOf(&oldest, Fact{Type: EscalationStopped, Reason: "overrun"})
+		} else {
+			d.deadLetter(&oldest, "overrun", "more than 128 live occurrences")
+		}
 	}
 	s.Live = append(s.Live, l)
 }

@@ -12,6 +12,14 @@ type checks struct {
 	sent map[sentID]Instant
 	seq  map[Key]int64
 	rev  map[Key]int64
+
+	ladders map[Key]map[string]*ladder // by occurrence
+}
+
+// ladder is how far an escalation has come.
+type ladder struct {
+	step    int
+	stopped bool
 }
 
 // sentID is what there must be exactly one due event of (docs/formats/due.md).
@@ -43,7 +51,7 @@ func (in stepInput) String() string {
 }
 
 func newChecks() checks {
-	return checks{map[sentID]Instant{}, map[Key]int64{}, map[Key]int64{}}
+	return checks{map[sentID]Instant{}, map[Key]int64{}, map[Key]int64{}, map[Key]map[string]*ladder{}}
 }
 
 // forget drops what was known of a key whose horizon has passed: seq, revision
@@ -56,6 +64,7 @@ func (c *checks) forget(k Key) {
 	}
 	delete(c.seq, k)
 	delete(c.rev, k)
+	delete(c.ladders, k)
 }
 
 // step checks one step; s is the state before it.
@@ -64,6 +73,7 @@ func (c *checks) step(m *Machine, in stepInput, s *State, out Outcome) error {
 		c.numbers(in.key, s, out),
 		c.fires(m, in, s, out),
 		c.dead(in, out),
+		c.steps(in, out),
 		unchanged(s, out),
 		c.bounds(out.State),
 		timersOf(out.State),
@@ -143,6 +153,40 @@ func (c *checks) dead(in stepInput, out Outcome) error {
 	return nil
 }
 
+// steps: one step after the other, and none after the escalation was stopped.
+func (c *checks) steps(in stepInput, out Outcome) error {
+	all := c.ladders[in.key]
+	if all == nil {
+		all = map[string]*ladder{}
+		c.ladders[in.key] = all
+	}
+	for _, f := range out.Facts {
+		l := all[f.Occurrence]
+		if l == nil {
+			l = &ladder{}
+			all[f.Occurrence] = l
+		}
+		switch f.Type {
+		case Redriven:
+			l.step, l.stopped = f.Step, false
+		case EscalationStopped:
+			l.stopped = true
+		case EscalationAdvanced:
+			if l.stopped || f.Step != l.step+1 && f.Step != l.step+2 { // a step whose topic refuses it never goes
+				return fmt.Errorf("%s of %s to step %d, from %+v", f.Type, f.Occurrence, f.Step, *l)
+			}
+			l.step = f.Step
+		case OccurrenceFired:
+			if l.stopped || f.Step != l.step {
+				return fmt.Errorf("%s of %s, step %d, in %+v", f.Type, f.Occurrence, f.Step, *l)
+			}
+		case DeadLettered:
+			l.step = f.Step
+		}
+	}
+	return nil
+}
+
 // unchanged: a refusal leaves the trigger as it was, but for the facts told;
 // and a step that says nothing changed changed nothing.
 func unchanged(s *State, out Outcome) error {
@@ -213,8 +257,18 @@ func statusOf(s *State) error {
 	}
 	flying := 0
 	for i := range s.Live {
-		if k := s.Live[i].Kind; k == LiveInFlight || k == LiveRetry {
+		l := &s.Live[i]
+		if l.open() {
 			flying++
+		}
+		if l.Kind == LiveEscalating && (l.NextStep == 0 || l.NextStep != l.Due) {
+			return fmt.Errorf("nothing of %s is in flight, and its next step goes at %v, due %v", l.Occurrence,
+				l.NextStep, l.Due)
+		}
+		for j := range i {
+			if s.Live[j].Occurrence == l.Occurrence && s.Live[j].Step == l.Step {
+				return fmt.Errorf("%s #%d lives twice", l.Occurrence, l.Step)
+			}
 		}
 	}
 	switch {

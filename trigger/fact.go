@@ -68,6 +68,7 @@ type Fact struct {
 	First      Instant
 	Last       Instant
 
+	FirstFired        Instant // when the occurrence it is about first went out
 	PreviousScheduled Instant
 	PreviousTZData    string
 }

@@ -15,27 +15,41 @@ func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 			d.seriesDue()
 		}
 	case TimerLive:
-		if i := s.liveAt(t); i >= 0 {
+		switch i, step := s.liveAt(t); {
+		case i < 0:
+		case step:
+			d.stepDue(i)
+		default:
 			d.liveDue(i)
 		}
 	}
 	return d.finish()
 }
 
-func (s *State) liveAt(t Timer) int {
-	return slices.IndexFunc(s.Live, func(l Live) bool {
-		return l.Due == t.Due && l.timerName() == t.Occurrence && !(s.Status == Paused && l.Kind == LiveSnoozed)
-	})
+// liveAt finds the occurrence that a timer is of, and whether it is that of its
+// next step; -1 if the timer is stale.
+func (s *State) liveAt(t Timer) (i int, step bool) {
+	for i := range s.Live {
+		l := &s.Live[i]
+		switch {
+		case s.Status == Paused && l.Kind == LiveSnoozed:
+		case l.NextStep == t.Due && l.NextStep != 0 && l.nextStepName() == t.Occurrence:
+			return i, true
+		case l.Kind != LiveEscalating && l.Due == t.Due && l.timerName() == t.Occurrence:
+			return i, false
+		}
+	}
+	return -1, false
 }
 
 // WaitsForReceipt says that a receipt read before t goes may decide otherwise: it
-// is a time-out or a retry.
+// is a time-out, a retry or a step.
 func (s *State) WaitsForReceipt(t Timer) bool {
 	if t.Kind != TimerLive {
 		return false
 	}
-	i := s.liveAt(t)
-	return i >= 0 && (s.Live[i].Kind == LiveInFlight || s.Live[i].Kind == LiveRetry)
+	i, _ := s.liveAt(t)
+	return i >= 0 && s.Live[i].open()
 }
 
 // seriesDue fires the next occurrence of the plan, unless it is too late for
@@ -86,6 +100,8 @@ func (d *decision) expire(l *Live, reason string) {
 		d.addExpiredFact(l, reason)
 		d.deriveStatus()
 		return
+	case s.Series.At == 0 && len(s.Live) == 0 && l.Accepted:
+		d.end(Fired) // a step before was taken
 	case s.Series.At == 0 && len(s.Live) == 0:
 		d.end(Expired)
 	default:
@@ -95,10 +111,14 @@ func (d *decision) expire(l *Live, reason string) {
 }
 
 func (d *decision) addExpiredFact(l *Live, reason string) {
-	d.ofContent(l, d.addFact(Fact{
+	f := Fact{
 		Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
 		Occurrence: l.Occurrence,
-	}))
+	}
+	if l.Step > 0 {
+		f.Step, f.Attempt, f.HasStep = l.Step, l.Attempt, true
+	}
+	d.ofContent(l, d.addFact(f))
 }
 
 func (d *decision) misfired(count int, first, last Instant) {
@@ -167,9 +187,15 @@ func (d *decision) emit(l *Live) *Fact {
 	late := max(0, int64(d.now-wanted))
 	topic, partition := d.m.dueTopic(&f)
 	d.keepFiring(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
-	if ch.Receipts {
-		l.Kind, l.Due, l.EmitRetry = LiveInFlight, d.now.Add(ch.ReceiptTimeout), 0
+	d.planNextStep(l)
+	l.EmitRetry = 0
+	switch {
+	case ch.Receipts:
+		l.Kind, l.Due = LiveInFlight, d.now.Add(ch.ReceiptTimeout)
 		d.addLive(*l)
+	case l.NextStep != 0: // a channel without receipts has taken it
+		l.Accepted = true
+		d.waitForStep(l, l.NextStep)
 	}
 	d.statusOfFired(ch)
 	return d.addFactOf(l, Fact{
@@ -184,7 +210,7 @@ func (d *decision) dueEvent(l *Live) Fire {
 	f := Fire{
 		Key: d.s.Key, Spec: &spec, Occurrence: l.Occurrence, Step: l.Step, Attempt: l.Attempt,
 		Revision: cmp.Or(l.Revision, d.s.Revision),
-		Nominal:  l.Nominal, Local: l.Local, Channel: spec.Channel, Postponed: l.Postponed,
+		Nominal:  l.Nominal, Local: l.Local, Channel: spec.ChannelOfStep(l.Step), Postponed: l.Postponed,
 	}
 	if spec.Expires > 0 {
 		f.Expires = d.wanted(l).Add(spec.Expires)
@@ -207,12 +233,27 @@ func (d *decision) statusOfFired(ch Channel) {
 
 func (d *decision) keepFiring(f Firing) {
 	s := d.s
-	if s.hasFired(f.Occurrence) {
-		return // a retry
+	if i := slices.IndexFunc(s.Done, func(done Firing) bool { return done.Occurrence == f.Occurrence }); i >= 0 {
+		if s.Done[i].Topic != f.Topic || s.Done[i].Partition != f.Partition { // another step, on its own channel
+			s.Done = slices.Clone(s.Done)
+			s.Done[i].Topic, s.Done[i].Partition = f.Topic, f.Partition
+		}
+		return
 	}
 	s.Done = append(slices.Clone(s.Done), f)
-	if len(s.Done) > keepFirings {
-		s.Done = s.Done[len(s.Done)-keepFirings:]
+	for len(s.Done) > keepFirings {
+		d.keepFirstFired(&s.Done[0])
+		s.Done = s.Done[1:]
+	}
+}
+
+// keepFirstFired notes when an occurrence in flight went out first, before Done
+// forgets it: events about it say so.
+func (d *decision) keepFirstFired(f *Firing) {
+	i := slices.IndexFunc(d.s.Live, func(l Live) bool { return l.Occurrence == f.Occurrence })
+	if i >= 0 {
+		d.s.Live = slices.Clone(d.s.Live)
+		d.s.Live[i].FirstFired = f.At
 	}
 }
 
@@ -241,8 +282,8 @@ func (m *Machine) putOff(s *State, t Timer, now Instant, reason string, outlast 
 	d := m.begin(s, now)
 	if t.Kind == TimerSeries {
 		d.putOffSeries(reason, outlast)
-	} else if i := s.liveAt(t); i >= 0 {
-		d.putOffLive(i, reason, outlast)
+	} else if i, step := s.liveAt(t); i >= 0 {
+		d.putOffLive(i, step, reason, outlast)
 	}
 	return d.finish()
 }
@@ -256,24 +297,46 @@ func (d *decision) putOffSeries(reason string, outlast bool) {
 	}
 	l := d.seriesOccurrence()
 	d.advance()
-	d.deadLetter(&l, "due_topic", reason)
-	d.endOrDeriveStatus()
+	d.giveUp(&l, reason)
 }
 
-func (d *decision) putOffLive(i int, reason string, outlast bool) {
+func (d *decision) putOffLive(i int, step bool, reason string, outlast bool) {
 	s := d.s
 	s.Live = slices.Clone(s.Live)
 	l := &s.Live[i]
 	if tries := l.EmitRetry; outlast || tries < maxEmitRetries {
-		l.Due, l.EmitRetry = d.now+emitBackoff(tries), oneMoreTry(tries, outlast)
+		at := d.now + emitBackoff(tries)
+		l.EmitRetry = oneMoreTry(tries, outlast)
+		if step {
+			l.NextStep = at
+		}
+		if !step || l.Kind == LiveEscalating {
+			l.Due = at
+		}
 		d.out.Changed = true
 		return
 	}
-	dead := *l
+	given := *l
 	s.Live = slices.Delete(s.Live, i, i+1)
-	d.deadLetter(&dead, "due_topic", reason)
-	d.endOrDeriveStatus()
+	if step {
+		given.nextStep()
+	}
+	given.EmitRetry = 0
+	d.giveUp(&given, reason)
 }
+
+// giveUp ends an occurrence, or its step, whose due topic has refused it for too long.
+func (d *decision) giveUp(l *Live, reason string) {
+	if !d.hasNext(l) && !l.Accepted { // that it never went out is all there is to tell
+		d.deadLetter(l, reasonDueTopic, reason)
+		d.endOrDeriveStatus()
+		return
+	}
+	d.fail(l, Fact{Type: DeliveryFailed, Reason: reasonDueTopic, Detail: reason}, reasonDueTopic, reason)
+}
+
+// reasonDueTopic is the reason of what its due topic refuses.
+const reasonDueTopic = "due_topic"
 
 func oneMoreTry(tries int, outlast bool) int {
 	if outlast && tries >= maxAnswerRetries {

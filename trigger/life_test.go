@@ -184,7 +184,11 @@ func timerWord(s *State, t Timer) string {
 		return "series"
 	}
 	for i := range s.Live {
-		if l := &s.Live[i]; l.timerName() == t.Occurrence {
+		l := &s.Live[i]
+		if l.NextStep == t.Due && l.nextStepName() == t.Occurrence {
+			return "step"
+		}
+		if l.timerName() == t.Occurrence {
 			return [...]string{
 				LiveSnoozed: "snooze", LiveInFlight: "time-out", LiveRetry: "retry",
 				LiveRunNow: "run",

@@ -14,6 +14,7 @@ const maxPostponed = 7 * 24 * time.Hour
 // The codes that a postponement may have, or ends with.
 const (
 	CodeQuietHours       = "quiet_hours" // a postponement until a given minute: not spread
+	CodePreferencesAway  = "preferences_away"
 	CodePostponedTooLong = "postponed_too_long"
 )
 
@@ -30,16 +31,16 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 		l.FirstSent = cmp.Or(d.firstSent(l), r.At)
 	}
 	if r.At.Sub(l.FirstSent) > maxPostponed {
-		late := *r
-		late.Outcome, late.Code = ReceiptFailed, CodePostponedTooLong
-		d.addReceiptFact(l, &late)
-		d.deadLetter(l, late.Code, late.Detail)
-		d.endOrDeriveStatus()
+		failure := Fact{Type: DeliveryFailed, Reason: CodePostponedTooLong, Detail: r.Detail}
+		d.fail(l, failure, CodePostponedTooLong, r.Detail)
 		return
 	}
 	wait := max(r.RetryAfter, time.Second)
 	if r.Code != CodeQuietHours {
 		wait += postponeSpread(DueID(d.s.Key, l.Occurrence, l.Step), l.Postponed)
+	}
+	if r.Code == CodeQuietHours || r.Code == CodePreferencesAway {
+		l.NextStep = 0 // counted anew from the emission that goes out
 	}
 	l.Postponed++
 	l.Kind, l.Due = LiveRetry, r.At.Add(wait)
@@ -51,7 +52,7 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 // firstSent is when an occurrence first went out, or first since it was redriven;
 // 0 if that is not known.
 func (d *decision) firstSent(l *Live) Instant {
-	if l.AttemptsBefore == 0 {
+	if l.AttemptsBefore == 0 && l.Step == 0 {
 		for i := range d.s.Done {
 			if d.s.Done[i].Occurrence == l.Occurrence {
 				return d.s.Done[i].At

@@ -22,13 +22,15 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if i < 0 {
 		f := receiptFact(r)
 		f.Reason = "late"
-		if s.Spec.Channel != "" && !m.Channel(s.Spec.Channel).Receipts {
+		channel := s.Spec.ChannelOfStep(r.Step)
+		if channel != "" && !m.Channel(channel).Receipts {
 			f.Reason = ReasonNoReceipts
 		}
 		if s.Status == Erased {
 			f.Detail = "" // what a channel says may name the user that was to be forgotten
 		}
-		d.addFact(f)
+		late := d.addFact(f)
+		late.Channel, late.FirstFired = channel, s.firstFired(r.Occurrence)
 		return d.finish()
 	}
 	d.receive(i, r)
@@ -36,18 +38,18 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 }
 
 // receivable finds the occurrence a receipt decides, -1 if it is too late to.
-// Good news of any attempt counts as long as the occurrence is open, be it
-// between two attempts; other news only of the emission in flight, which the
-// attempt and the count of postponements tell apart.
+// Good news of any attempt of any step counts as long as the occurrence is open,
+// be it between two attempts; other news only of the emission in flight, which
+// step, attempt and the count of postponements tell apart.
 func (s *State) receivable(r *Receipt) int {
 	return slices.IndexFunc(s.Live, func(l Live) bool {
 		switch {
-		case l.Occurrence != r.Occurrence || l.Step != r.Step:
+		case l.Occurrence != r.Occurrence:
 			return false
 		case r.good():
-			return l.Kind == LiveInFlight || l.Kind == LiveRetry
+			return l.open() && r.Step <= l.Step
 		}
-		return l.Kind == LiveInFlight && (r.Attempt == 0 || r.Attempt == l.Attempt) &&
+		return l.Kind == LiveInFlight && l.Step == r.Step && (r.Attempt == 0 || r.Attempt == l.Attempt) &&
 			(r.Postponed < 0 || r.Postponed == l.Postponed)
 	})
 }
@@ -67,11 +69,14 @@ func receiptFact(r *Receipt) Fact {
 	}
 }
 
-// addReceiptFact tells what was said of l; without an attempt it is the one in flight.
+// addReceiptFact tells what was said of l, or of a step before the one at hand;
+// without an attempt it is the one in flight.
 func (d *decision) addReceiptFact(l *Live, r *Receipt) *Fact {
-	f := receiptFact(r)
-	f.Attempt = cmp.Or(r.Attempt, l.Attempt)
-	return d.ofContent(l, d.addFact(f))
+	f, of := receiptFact(r), *l
+	if f.Attempt = cmp.Or(r.Attempt, l.Attempt); r.Step != l.Step {
+		of.Step, f.Attempt = r.Step, max(1, r.Attempt)
+	}
+	return d.ofContent(&of, d.addFact(f))
 }
 
 func (d *decision) receive(i int, r *Receipt) {
@@ -79,7 +84,7 @@ func (d *decision) receive(i int, r *Receipt) {
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
 	d.showWaiting()
-	d.out.Delivered = d.content(&l).Channel
+	d.out.Delivered = d.content(&l).ChannelOfStep(r.Step)
 	switch r.Outcome {
 	case ReceiptRetry:
 		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)
@@ -87,16 +92,13 @@ func (d *decision) receive(i int, r *Receipt) {
 	case ReceiptPostponed:
 		d.postpone(&l, r)
 	case ReceiptFailed:
-		d.addReceiptFact(&l, r)
-		d.deadLetter(&l, r.Code, r.Detail)
-		d.endOrDeriveStatus()
-	default: // delivered, accepted, suppressed
-		ended := d.endsNow()
-		if ended && !s.Recurring() {
-			d.end(Fired)
-		}
-		d.addReceiptFact(&l, r)
-		d.deriveStatusUnlessEnded()
+		d.fail(&l, receiptFact(r), r.Code, r.Detail)
+	case ReceiptAccepted:
+		d.accept(&l, r)
+	case ReceiptSuppressed:
+		d.suppress(&l, r)
+	default:
+		d.deliver(&l, r)
 	}
 }
 

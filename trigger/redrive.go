@@ -111,7 +111,8 @@ func sameDelivery(a, b *Spec) bool {
 	return a.Channel == b.Channel && a.UserID == b.UserID && bytes.Equal(a.Payload, b.Payload) &&
 		a.ContentType == b.ContentType && a.TargetKey == b.TargetKey && a.Priority == b.Priority &&
 		a.Expires == b.Expires && a.CorrelationID == b.CorrelationID && a.TraceParent == b.TraceParent &&
-		slices.Equal(a.Tags, b.Tags) && reflect.DeepEqual(a.Callback, b.Callback) &&
+		slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Escalation, b.Escalation) &&
+		reflect.DeepEqual(a.Callback, b.Callback) &&
 		slices.EqualFunc(a.Headers, b.Headers, func(x, y Header) bool {
 			return x.Key == y.Key && bytes.Equal(x.Value, y.Value)
 		})

@@ -153,7 +153,7 @@ func (d *decision) detach(keepWaiting bool) (dropped []Live) {
 			dropped = append(dropped, l)
 			continue
 		}
-		if (l.Kind == LiveInFlight || l.Kind == LiveRetry) && l.Was == nil {
+		if l.open() && l.Was == nil {
 			l.Was = &old
 		}
 		live = append(live, l)

@@ -7,12 +7,7 @@ import "time"
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
 	if l.Attempt-l.AttemptsBefore > len(profile) {
-		d.addFactOf(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail})
-		d.deadLetter(l, reason, "no attempt is left")
-		if d.endsNow() && !d.s.Recurring() {
-			d.end(Failed)
-			d.addFact(Fact{Type: FailedFact})
-		}
+		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, "no attempt is left")
 		return
 	}
 	if after <= 0 {
@@ -26,10 +21,11 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 
 func (d *decision) profile(l *Live) []time.Duration {
 	spec := d.content(l)
-	if spec.Callback != nil && spec.Callback.Retry != nil { // an empty list asks for one attempt
-		return spec.Callback.Retry
+	channel := spec.ChannelOfStep(l.Step)
+	if spec.Callback != nil && spec.Callback.Retry != nil && channel == CallbackChannel {
+		return spec.Callback.Retry // an empty list asks for one attempt
 	}
-	return d.m.Channel(spec.Channel).Retry
+	return d.m.Channel(channel).Retry
 }
 
 // deadLetter sends an occurrence to the dead letters.
@@ -46,7 +42,7 @@ func (d *decision) sentAt(l *Live) Instant {
 	if l.Kind != LiveInFlight {
 		return 0
 	}
-	at := l.Due - Instant(d.m.Channel(d.content(l).Channel).ReceiptTimeout.Milliseconds())
+	at := l.Due - Instant(d.channel(l).ReceiptTimeout.Milliseconds())
 	if at < l.Nominal || at > d.now {
 		return 0
 	}

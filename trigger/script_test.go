@@ -102,6 +102,9 @@ func (p *script) register() {
 		s.Callback = &Callback{URL: "https://example.com", Retry: of(p, nil,
 			[]time.Duration{time.Second, 2 * time.Second})}
 	}
+	if s.Channel == "push" && p.pick(3) > 0 {
+		s.Escalation = p.escalation()
+	}
 	c := &Command{Op: OpRegister, Key: p.key(), From: p.origin(), Spec: s}
 	switch n := p.pick(30); {
 	case n < 20 && n > 0:
@@ -115,6 +118,15 @@ func (p *script) register() {
 	c.Hash = contentOf(s)
 	p.conditions(c)
 	p.w.command(c)
+}
+
+func (p *script) escalation() []Step {
+	all := []Step{
+		{Channel: "push"},
+		{Channel: of(p, "sms", "default", "push"), After: of(p, time.Second, time.Minute, 2*time.Hour)},
+		{Channel: of(p, "email", "default"), After: of(p, time.Second, 10*time.Minute)},
+	}
+	return all[:len(all)-p.pick(2)]
 }
 
 func (p *script) conditions(c *Command) {
@@ -213,6 +225,7 @@ func (p *script) deadLetter(k Key) *Fire {
 func carried(f Fire) Fire {
 	spec := *f.Spec
 	spec.When, spec.Jitter, spec.Misfire, spec.FollowUser, spec.Expires = When{}, 0, 0, false, 0
+	spec.Channel, spec.Escalation = f.Channel, nil
 	if f.Expires != 0 {
 		spec.Expires = f.Expires.Sub(f.Nominal)
 	}
@@ -233,6 +246,9 @@ func (p *script) receipt() {
 		r.Occurrence, r.Step, r.Attempt = f.Occurrence, f.Step, f.Attempt
 		if p.pick(3) == 1 {
 			r.Postponed = f.Postponed
+		}
+		if p.pick(6) == 1 {
+			r.Code = of(p, CodeQuietHours, CodePreferencesAway)
 		}
 	}
 	r.Attempt = max(0, r.Attempt-of(p, 0, 0, 0, 1))

@@ -24,6 +24,7 @@ type Spec struct {
 	Misfire     Misfire
 	FollowUser  bool
 	Callback    *Callback
+	Escalation  []Step // the first is Channel's; empty: Channel alone
 
 	CorrelationID string
 	TraceParent   string // W3C traceparent of the command, passed on to due events

@@ -111,9 +111,12 @@ type Live struct {
 	Was        *Spec // content it was fired with, when the trigger was replaced since
 	EmitRetry  int   // failed attempts to emit the due record
 
+	NextStep Instant // when the next step of its escalation goes; 0: none does, or it is held
+
 	Postponed      int     // how often it was postponed, over all attempts: ce_wcpostponed
-	FirstSent      Instant // postponed: when its first attempt went out, or the first since it was redriven
+	FirstSent      Instant // postponed: when its step first went out, or first since it was redriven
 	AttemptsBefore int     // made before it was redriven: the retry list begins anew behind them
+	FirstFired     Instant // when it first went out, if Done has forgotten that
 }
 
 // LiveKind says what a live occurrence waits for.
@@ -121,10 +124,11 @@ type LiveKind uint8
 
 // The kinds of live occurrences.
 const (
-	LiveSnoozed  LiveKind = iota + 1 // to fire at Due for the first time, after a snooze
-	LiveInFlight                     // for a receipt; Due is its time-out
-	LiveRetry                        // to be emitted again at Due
-	LiveRunNow                       // to fire at once, even while paused
+	LiveSnoozed    LiveKind = iota + 1 // to fire at Due for the first time, after a snooze
+	LiveInFlight                       // for a receipt; Due is its time-out
+	LiveRetry                          // to be emitted again at Due
+	LiveRunNow                         // to fire at once, even while paused
+	LiveEscalating                     // for its next step, at Due: nothing of it is in flight
 )
 
 // MaxLive bounds the live occurrences of one trigger (docs/SEMANTICS.md).

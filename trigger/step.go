@@ -204,8 +204,9 @@ func (d *decision) addFactOf(l *Live, f Fact) *Fact {
 // ofContent makes a fact one of an occurrence's content.
 func (d *decision) ofContent(l *Live, f *Fact) *Fact {
 	spec := d.content(l)
-	f.Channel, f.UserID, f.Corr = spec.Channel, spec.UserID, spec.CorrelationID
+	f.Channel, f.UserID, f.Corr = spec.ChannelOfStep(l.Step), spec.UserID, spec.CorrelationID
 	f.Zone = cmp.Or(zoneOf(l.Local), spec.When.Zone)
+	f.FirstFired = cmp.Or(l.FirstFired, d.s.firstFired(l.Occurrence))
 	return f
 }
 
@@ -307,7 +308,12 @@ func (s *State) Timers(buf []Timer) []Timer {
 		if s.Status == Paused && l.Kind == LiveSnoozed {
 			continue
 		}
-		buf = append(buf, Timer{l.Due, s.Spec.Priority, TimerLive, l.timerName()})
+		if l.Kind != LiveEscalating {
+			buf = append(buf, Timer{l.Due, s.Spec.Priority, TimerLive, l.timerName()})
+		}
+		if l.NextStep != 0 {
+			buf = append(buf, Timer{l.NextStep, s.Spec.Priority, TimerLive, l.nextStepName()})
+		}
 	}
 	return buf
 }
@@ -330,8 +336,12 @@ func (s *State) Next() Instant {
 		next = s.Series.Due()
 	}
 	for i := range s.Live {
-		if l := &s.Live[i]; l.Kind != LiveInFlight && (next == 0 || l.Due < next) {
+		l := &s.Live[i]
+		if l.Kind != LiveInFlight && (next == 0 || l.Due < next) {
 			next = l.Due
+		}
+		if l.NextStep != 0 && (next == 0 || l.NextStep < next) {
+			next = l.NextStep
 		}
 	}
 	return next
@@ -348,6 +358,16 @@ func (l Life) suffix() string {
 
 func position(partition int32, offset int64) string {
 	return strconv.Itoa(int(partition)) + "-" + strconv.FormatInt(offset, 10)
+}
+
+// firstFired is when an occurrence first went out; 0 if that is not known.
+func (s *State) firstFired(occurrence string) Instant {
+	for i := range s.Done {
+		if s.Done[i].Occurrence == occurrence {
+			return s.Done[i].At
+		}
+	}
+	return 0
 }
 
 // bare is an occurrence id without its life.

@@ -281,6 +281,7 @@ func (a args) spec() *Spec {
 	case "skip":
 		sp.Misfire = SkipMissed
 	}
+	sp.Escalation = a.steps(sp.Channel)
 	if a.has("retry") {
 		sp.Callback = &Callback{URL: "https://example.com/hook"}
 		for _, r := range a.list("retry") {
@@ -292,6 +293,22 @@ func (a args) spec() *Spec {
 		}
 	}
 	return sp
+}
+
+// steps reads escalation=(5m:sms,10m:email): what comes after the trigger's channel.
+func (a args) steps(first string) (steps []Step) {
+	for _, text := range a.list("escalation") {
+		if steps == nil {
+			steps = []Step{{Channel: first}}
+		}
+		after, channel, _ := strings.Cut(text, ":")
+		d, err := calendar.ParseDuration(after)
+		if err != nil {
+			a.t.Fatalf("%s: escalation: %v", a.d.Pos, err)
+		}
+		steps = append(steps, Step{Channel: channel, After: d})
+	}
+	return steps
 }
 
 func (a args) when() When {

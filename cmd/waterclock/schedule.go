@@ -22,6 +22,7 @@ type scheduleFlags struct {
 	bools map[string]*bool
 
 	data, callback   string
+	escalation       string
 	tags, headers    []string
 	waitForTheFiring bool
 }
@@ -57,6 +58,8 @@ func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
 	f.bindFields(fs)
 	fs.StringVar(&f.data, "data", "", "payload: `JSON`, @file, or - for standard input")
 	fs.StringVar(&f.callback, "callback-url", "", "`URL` to post to, on channel webhook")
+	fs.StringVar(&f.escalation, "escalation", "",
+		"`STEPS` until somebody reacts: push,5m:sms,10m:email, each so long after the one before")
 	fs.StringArrayVar(&f.tags, "tag", nil, "label, `name=value`; may be repeated")
 	fs.StringArrayVar(&f.headers, "header", nil, "header of the due event, `name=value`; may be repeated")
 	fs.BoolVar(&f.waitForTheFiring, "wait", false, "wait until it fires and print that event")
@@ -95,6 +98,13 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 		if *f.texts["channel"] == "" {
 			out["channel"] = "webhook"
 		}
+	}
+	if f.escalation != "" {
+		steps, err := topics.ParseEscalation(f.escalation)
+		if err != nil {
+			return nil, usagef("--escalation: %v", err)
+		}
+		out["escalation"] = steps
 	}
 	if f.ifRevision != 0 {
 		out["if_revision"] = f.ifRevision

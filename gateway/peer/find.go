@@ -137,7 +137,7 @@ func (q *Query) matches(s *trigger.State) bool {
 	if states == 0 {
 		states = Shown
 	}
-	if !states.Has(s.Status) || q.Channel != "" && s.Spec.Channel != q.Channel || q.User != "" &&
+	if !states.Has(s.Status) || q.Channel != "" && !s.Spec.GoesTo(q.Channel) || q.User != "" &&
 		s.Spec.UserID != q.User {
 		return false
 	}

@@ -29,8 +29,8 @@ func (n named) by(st *trigger.State) bool {
 	if n.channel == "" {
 		return st.Uses(n.calendar)
 	}
-	return st.Spec.Channel == n.channel || slices.ContainsFunc(st.Live, func(l trigger.Live) bool {
-		return l.Was != nil && l.Was.Channel == n.channel
+	return st.Spec.GoesTo(n.channel) || slices.ContainsFunc(st.Live, func(l trigger.Live) bool {
+		return l.Was != nil && l.Was.GoesTo(n.channel)
 	})
 }
 

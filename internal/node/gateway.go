@@ -146,9 +146,15 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 	if c.Op != trigger.OpRegister { // a reschedule has a Spec too, of times alone
 		return nil
 	}
-	if allowed := n.cfg.Tenant(tenant).Channels; len(allowed) > 0 && !slices.Contains(allowed, c.Spec.Channel) {
-		msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, c.Spec.Channel)
-		return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
+	allowed := n.cfg.Tenant(tenant).Channels
+	if len(allowed) == 0 {
+		return nil
+	}
+	for _, name := range c.Spec.Channels() {
+		if !slices.Contains(allowed, name) {
+			msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, name)
+			return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
+		}
 	}
 	return nil
 }

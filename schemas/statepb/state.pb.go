@@ -271,6 +271,7 @@ const (
 	LiveKind_LIVE_KIND_IN_FLIGHT   LiveKind = 2
 	LiveKind_LIVE_KIND_RETRY       LiveKind = 3
 	LiveKind_LIVE_KIND_RUN_NOW     LiveKind = 4
+	LiveKind_LIVE_KIND_ESCALATING  LiveKind = 5 // format 2: nothing is in flight, the next step goes at due
 )
 
 // Enum value maps for LiveKind.
@@ -281,6 +282,7 @@ var (
 		2: "LIVE_KIND_IN_FLIGHT",
 		3: "LIVE_KIND_RETRY",
 		4: "LIVE_KIND_RUN_NOW",
+		5: "LIVE_KIND_ESCALATING",
 	}
 	LiveKind_value = map[string]int32{
 		"LIVE_KIND_UNSPECIFIED": 0,
@@ -288,6 +290,7 @@ var (
 		"LIVE_KIND_IN_FLIGHT":   2,
 		"LIVE_KIND_RETRY":       3,
 		"LIVE_KIND_RUN_NOW":     4,
+		"LIVE_KIND_ESCALATING":  5,
 	}
 )
 
@@ -579,6 +582,7 @@ type Spec struct {
 	Callback      *Callback              `protobuf:"bytes,14,opt,name=callback,proto3" json:"callback,omitempty"`
 	CorrelationId string                 `protobuf:"bytes,15,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
 	Traceparent   string                 `protobuf:"bytes,16,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Escalation    []*Step                `protobuf:"bytes,17,rep,name=escalation,proto3" json:"escalation,omitempty"` // format 2
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -725,6 +729,66 @@ func (x *Spec) GetTraceparent() string {
 	return ""
 }
 
+func (x *Spec) GetEscalation() []*Step {
+	if x != nil {
+		return x.Escalation
+	}
+	return nil
+}
+
+// Step is one step of an escalation; the first is the trigger's channel.
+type Step struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       string                 `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	After         int64                  `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"` // since the emission of the step before
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Step) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *Step) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
 type When struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          WhenKind               `protobuf:"varint,1,opt,name=kind,proto3,enum=waterclock.v1.WhenKind" json:"kind,omitempty"`
@@ -748,7 +812,7 @@ type When struct {
 
 func (x *When) Reset() {
 	*x = When{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[3]
+	mi := &file_waterclock_v1_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +824,7 @@ func (x *When) String() string {
 func (*When) ProtoMessage() {}
 
 func (x *When) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[3]
+	mi := &file_waterclock_v1_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +837,7 @@ func (x *When) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use When.ProtoReflect.Descriptor instead.
 func (*When) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{3}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *When) GetKind() WhenKind {
@@ -891,7 +955,7 @@ type Calendars struct {
 
 func (x *Calendars) Reset() {
 	*x = Calendars{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[4]
+	mi := &file_waterclock_v1_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +967,7 @@ func (x *Calendars) String() string {
 func (*Calendars) ProtoMessage() {}
 
 func (x *Calendars) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[4]
+	mi := &file_waterclock_v1_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +980,7 @@ func (x *Calendars) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Calendars.ProtoReflect.Descriptor instead.
 func (*Calendars) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{4}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Calendars) GetNames() []string {
@@ -943,7 +1007,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[5]
+	mi := &file_waterclock_v1_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1019,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[5]
+	mi := &file_waterclock_v1_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1032,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{5}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Header) GetKey() string {
@@ -995,7 +1059,7 @@ type Tag struct {
 
 func (x *Tag) Reset() {
 	*x = Tag{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[6]
+	mi := &file_waterclock_v1_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1071,7 @@ func (x *Tag) String() string {
 func (*Tag) ProtoMessage() {}
 
 func (x *Tag) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[6]
+	mi := &file_waterclock_v1_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1084,7 @@ func (x *Tag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tag.ProtoReflect.Descriptor instead.
 func (*Tag) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Tag) GetKey() string {
@@ -1052,7 +1116,7 @@ type Callback struct {
 
 func (x *Callback) Reset() {
 	*x = Callback{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[7]
+	mi := &file_waterclock_v1_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1128,7 @@ func (x *Callback) String() string {
 func (*Callback) ProtoMessage() {}
 
 func (x *Callback) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[7]
+	mi := &file_waterclock_v1_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1141,7 @@ func (x *Callback) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Callback.ProtoReflect.Descriptor instead.
 func (*Callback) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{7}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Callback) GetUrl() string {
@@ -1142,7 +1206,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[8]
+	mi := &file_waterclock_v1_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1218,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[8]
+	mi := &file_waterclock_v1_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1231,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{8}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Series) GetAt() int64 {
@@ -1266,13 +1330,15 @@ type Live struct {
 	Postponed      int64 `protobuf:"varint,13,opt,name=postponed,proto3" json:"postponed,omitempty"`                                 // how often it was postponed, over all attempts
 	FirstSent      int64 `protobuf:"varint,14,opt,name=first_sent,json=firstSent,proto3" json:"first_sent,omitempty"`                // when its first attempt went out, or the first since it was redriven
 	AttemptsBefore int64 `protobuf:"varint,15,opt,name=attempts_before,json=attemptsBefore,proto3" json:"attempts_before,omitempty"` // made before it was redriven
+	NextStep       int64 `protobuf:"varint,16,opt,name=next_step,json=nextStep,proto3" json:"next_step,omitempty"`                   // when the next step of its escalation goes
+	FirstFired     int64 `protobuf:"varint,17,opt,name=first_fired,json=firstFired,proto3" json:"first_fired,omitempty"`             // when it first went out, if done has forgotten that
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[9]
+	mi := &file_waterclock_v1_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1350,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[9]
+	mi := &file_waterclock_v1_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1363,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{9}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Live) GetKind() LiveKind {
@@ -1405,6 +1471,20 @@ func (x *Live) GetAttemptsBefore() int64 {
 	return 0
 }
 
+func (x *Live) GetNextStep() int64 {
+	if x != nil {
+		return x.NextStep
+	}
+	return 0
+}
+
+func (x *Live) GetFirstFired() int64 {
+	if x != nil {
+		return x.FirstFired
+	}
+	return 0
+}
+
 type IdempotencyKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -1415,7 +1495,7 @@ type IdempotencyKey struct {
 
 func (x *IdempotencyKey) Reset() {
 	*x = IdempotencyKey{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	mi := &file_waterclock_v1_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1507,7 @@ func (x *IdempotencyKey) String() string {
 func (*IdempotencyKey) ProtoMessage() {}
 
 func (x *IdempotencyKey) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	mi := &file_waterclock_v1_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1520,7 @@ func (x *IdempotencyKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdempotencyKey.ProtoReflect.Descriptor instead.
 func (*IdempotencyKey) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *IdempotencyKey) GetKey() string {
@@ -1470,7 +1550,7 @@ type Firing struct {
 
 func (x *Firing) Reset() {
 	*x = Firing{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[11]
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1562,7 @@ func (x *Firing) String() string {
 func (*Firing) ProtoMessage() {}
 
 func (x *Firing) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[11]
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1575,7 @@ func (x *Firing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Firing.ProtoReflect.Descriptor instead.
 func (*Firing) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Firing) GetOccurrence() string {
@@ -1545,7 +1625,7 @@ type Redrive struct {
 
 func (x *Redrive) Reset() {
 	*x = Redrive{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1637,7 @@ func (x *Redrive) String() string {
 func (*Redrive) ProtoMessage() {}
 
 func (x *Redrive) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1650,7 @@ func (x *Redrive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redrive.ProtoReflect.Descriptor instead.
 func (*Redrive) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Redrive) GetOccurrence() string {
@@ -1620,7 +1700,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1712,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1725,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Progress) GetFormat() uint32 {
@@ -1770,7 +1850,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +1862,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +1875,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PartitionOffset) GetPartition() int32 {
@@ -1823,7 +1903,7 @@ type TopicCount struct {
 
 func (x *TopicCount) Reset() {
 	*x = TopicCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +1915,7 @@ func (x *TopicCount) String() string {
 func (*TopicCount) ProtoMessage() {}
 
 func (x *TopicCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +1928,7 @@ func (x *TopicCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicCount.ProtoReflect.Descriptor instead.
 func (*TopicCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TopicCount) GetTopic() string {
@@ -1888,7 +1968,7 @@ type Nonce struct {
 
 func (x *Nonce) Reset() {
 	*x = Nonce{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +1980,7 @@ func (x *Nonce) String() string {
 func (*Nonce) ProtoMessage() {}
 
 func (x *Nonce) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +1993,7 @@ func (x *Nonce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nonce.ProtoReflect.Descriptor instead.
 func (*Nonce) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Nonce) GetFormat() uint32 {
@@ -1980,7 +2060,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2072,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2085,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Guard) GetSeq() int64 {
@@ -2069,7 +2149,7 @@ type AppliedOrigin struct {
 
 func (x *AppliedOrigin) Reset() {
 	*x = AppliedOrigin{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2161,7 @@ func (x *AppliedOrigin) String() string {
 func (*AppliedOrigin) ProtoMessage() {}
 
 func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2174,7 @@ func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
 func (*AppliedOrigin) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AppliedOrigin) GetPartition() int32 {
@@ -2133,7 +2213,7 @@ type LastRead struct {
 
 func (x *LastRead) Reset() {
 	*x = LastRead{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2225,7 @@ func (x *LastRead) String() string {
 func (*LastRead) ProtoMessage() {}
 
 func (x *LastRead) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2238,7 @@ func (x *LastRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
 func (*LastRead) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LastRead) GetOffset() int64 {
@@ -2227,7 +2307,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05later\x18\x03 \x01(\bR\x05later\"\xda\x04\n" +
+	"\x05later\x18\x03 \x01(\bR\x05later\"\x8f\x05\n" +
 	"\x04Spec\x12'\n" +
 	"\x04when\x18\x01 \x01(\v2\x13.waterclock.v1.WhenR\x04when\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\tR\achannel\x12\x17\n" +
@@ -2247,7 +2327,13 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"followUser\x123\n" +
 	"\bcallback\x18\x0e \x01(\v2\x17.waterclock.v1.CallbackR\bcallback\x12%\n" +
 	"\x0ecorrelation_id\x18\x0f \x01(\tR\rcorrelationId\x12 \n" +
-	"\vtraceparent\x18\x10 \x01(\tR\vtraceparent\"\xb3\x03\n" +
+	"\vtraceparent\x18\x10 \x01(\tR\vtraceparent\x123\n" +
+	"\n" +
+	"escalation\x18\x11 \x03(\v2\x13.waterclock.v1.StepR\n" +
+	"escalation\"6\n" +
+	"\x04Step\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\tR\achannel\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x03R\x05after\"\xb3\x03\n" +
 	"\x04When\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.WhenKindR\x04kind\x12\x1d\n" +
 	"\n" +
@@ -2299,7 +2385,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x06jitter\x18\t \x01(\x03R\x06jitter\x12\x12\n" +
 	"\x04told\x18\n" +
 	" \x01(\x03R\x04told\x12\x19\n" +
-	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xbe\x03\n" +
+	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\xfc\x03\n" +
 	"\x04Live\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.LiveKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -2320,7 +2406,10 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\tpostponed\x18\r \x01(\x03R\tpostponed\x12\x1d\n" +
 	"\n" +
 	"first_sent\x18\x0e \x01(\x03R\tfirstSent\x12'\n" +
-	"\x0fattempts_before\x18\x0f \x01(\x03R\x0eattemptsBefore\"6\n" +
+	"\x0fattempts_before\x18\x0f \x01(\x03R\x0eattemptsBefore\x12\x1b\n" +
+	"\tnext_step\x18\x10 \x01(\x03R\bnextStep\x12\x1f\n" +
+	"\vfirst_fired\x18\x11 \x01(\x03R\n" +
+	"firstFired\"6\n" +
 	"\x0eIdempotencyKey\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04hash\x18\x02 \x01(\fR\x04hash\"\x86\x01\n" +
@@ -2416,13 +2505,14 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\aMisfire\x12\x15\n" +
 	"\x11MISFIRE_FIRE_ONCE\x10\x00\x12\x14\n" +
 	"\x10MISFIRE_FIRE_ALL\x10\x01\x12\x10\n" +
-	"\fMISFIRE_SKIP\x10\x02*\x81\x01\n" +
+	"\fMISFIRE_SKIP\x10\x02*\x9b\x01\n" +
 	"\bLiveKind\x12\x19\n" +
 	"\x15LIVE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LIVE_KIND_SNOOZED\x10\x01\x12\x17\n" +
 	"\x13LIVE_KIND_IN_FLIGHT\x10\x02\x12\x13\n" +
 	"\x0fLIVE_KIND_RETRY\x10\x03\x12\x15\n" +
-	"\x11LIVE_KIND_RUN_NOW\x10\x04B2Z0github.com/waterclock/waterclock/schemas/statepbb\x06proto3"
+	"\x11LIVE_KIND_RUN_NOW\x10\x04\x12\x18\n" +
+	"\x14LIVE_KIND_ESCALATING\x10\x05B2Z0github.com/waterclock/waterclock/schemas/statepbb\x06proto3"
 
 var (
 	file_waterclock_v1_state_proto_rawDescOnce sync.Once
@@ -2437,7 +2527,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2447,54 +2537,56 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*State)(nil),           // 5: waterclock.v1.State
 	(*Life)(nil),            // 6: waterclock.v1.Life
 	(*Spec)(nil),            // 7: waterclock.v1.Spec
-	(*When)(nil),            // 8: waterclock.v1.When
-	(*Calendars)(nil),       // 9: waterclock.v1.Calendars
-	(*Header)(nil),          // 10: waterclock.v1.Header
-	(*Tag)(nil),             // 11: waterclock.v1.Tag
-	(*Callback)(nil),        // 12: waterclock.v1.Callback
-	(*Series)(nil),          // 13: waterclock.v1.Series
-	(*Live)(nil),            // 14: waterclock.v1.Live
-	(*IdempotencyKey)(nil),  // 15: waterclock.v1.IdempotencyKey
-	(*Firing)(nil),          // 16: waterclock.v1.Firing
-	(*Redrive)(nil),         // 17: waterclock.v1.Redrive
-	(*Progress)(nil),        // 18: waterclock.v1.Progress
-	(*PartitionOffset)(nil), // 19: waterclock.v1.PartitionOffset
-	(*TopicCount)(nil),      // 20: waterclock.v1.TopicCount
-	(*Nonce)(nil),           // 21: waterclock.v1.Nonce
-	(*Guard)(nil),           // 22: waterclock.v1.Guard
-	(*AppliedOrigin)(nil),   // 23: waterclock.v1.AppliedOrigin
-	(*LastRead)(nil),        // 24: waterclock.v1.LastRead
+	(*Step)(nil),            // 8: waterclock.v1.Step
+	(*When)(nil),            // 9: waterclock.v1.When
+	(*Calendars)(nil),       // 10: waterclock.v1.Calendars
+	(*Header)(nil),          // 11: waterclock.v1.Header
+	(*Tag)(nil),             // 12: waterclock.v1.Tag
+	(*Callback)(nil),        // 13: waterclock.v1.Callback
+	(*Series)(nil),          // 14: waterclock.v1.Series
+	(*Live)(nil),            // 15: waterclock.v1.Live
+	(*IdempotencyKey)(nil),  // 16: waterclock.v1.IdempotencyKey
+	(*Firing)(nil),          // 17: waterclock.v1.Firing
+	(*Redrive)(nil),         // 18: waterclock.v1.Redrive
+	(*Progress)(nil),        // 19: waterclock.v1.Progress
+	(*PartitionOffset)(nil), // 20: waterclock.v1.PartitionOffset
+	(*TopicCount)(nil),      // 21: waterclock.v1.TopicCount
+	(*Nonce)(nil),           // 22: waterclock.v1.Nonce
+	(*Guard)(nil),           // 23: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 24: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 25: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
 	6,  // 1: waterclock.v1.State.life:type_name -> waterclock.v1.Life
 	7,  // 2: waterclock.v1.State.spec:type_name -> waterclock.v1.Spec
-	13, // 3: waterclock.v1.State.series:type_name -> waterclock.v1.Series
-	14, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
-	15, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
-	16, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
-	17, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
-	8,  // 8: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
-	10, // 9: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
-	11, // 10: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
+	14, // 3: waterclock.v1.State.series:type_name -> waterclock.v1.Series
+	15, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
+	16, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
+	17, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
+	18, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
+	9,  // 8: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
+	11, // 9: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
+	12, // 10: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
 	2,  // 11: waterclock.v1.Spec.priority:type_name -> waterclock.v1.Priority
 	3,  // 12: waterclock.v1.Spec.misfire:type_name -> waterclock.v1.Misfire
-	12, // 13: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
-	1,  // 14: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
-	9,  // 15: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
-	4,  // 16: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
-	7,  // 17: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
-	19, // 18: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
-	19, // 19: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
-	20, // 20: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	24, // 21: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
-	24, // 22: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
-	23, // 23: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	13, // 13: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
+	8,  // 14: waterclock.v1.Spec.escalation:type_name -> waterclock.v1.Step
+	1,  // 15: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
+	10, // 16: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
+	4,  // 17: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
+	7,  // 18: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
+	20, // 19: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
+	20, // 20: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
+	21, // 21: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
+	25, // 22: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	25, // 23: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	24, // 24: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2508,7 +2600,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

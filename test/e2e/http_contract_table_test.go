@@ -285,6 +285,18 @@ func contractTriggers() []contractRow {
 			},
 			{name: "nobody", path: "/v1/triggers/nobody:rezone", body: `{"timezone":"Asia/Tokyo"}`, status: 404},
 		}},
+		{"POST /v1/triggers/{id}:ack", []contractCall{
+			{name: "ack", path: "/v1/triggers/s1:ack", status: 200, wants: []string{"state=PENDING"}},
+			{name: "nobody", path: "/v1/triggers/nobody:ack", status: 404},
+			{name: "a reader's key", path: "/v1/triggers/s1:ack", headers: as("reader"), status: 403},
+		}},
+		{"POST /v1/triggers/{id}:erase", []contractCall{
+			{
+				name: "what nobody knows", path: "/v1/triggers/erased-1:erase", status: 200,
+				wants: []string{"state=ERASED"},
+			},
+			{name: "a reader's key", path: "/v1/triggers/s1:erase", headers: as("reader"), status: 403},
+		}},
 		{"POST /v1/triggers:batch", []contractCall{
 			{
 				name: "lines", path: "/v1/triggers:batch", status: 200,
