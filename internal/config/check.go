@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/url"
@@ -35,7 +34,7 @@ func (c *Config) CheckServe() error {
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
-	for _, role := range []string{"webhook", "push", "sms", "email"} {
+	for _, role := range []string{"push", "sms", "email"} {
 		if c.HasRole(role) {
 			l.at("roles",
 				"has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work",
@@ -216,7 +215,7 @@ func (l *loader) checkChannels() {
 
 // checkReserved keeps a channel's topic off the ones the engine has.
 func (l *loader) checkReserved(owner map[string]string) {
-	for _, own := range []string{"commands", "receipts", "state", "events", "rejected", "dead-letter", "control"} {
+	for _, own := range []string{"commands", "receipts", "state", "events", "rejected", "dead-letter", "control", "endpoints"} {
 		if name, taken := owner[l.c.Topic(own)]; taken {
 			l.at("channels."+name+".topic", "%s is the engine's own topic", l.c.Topic(own))
 		}
@@ -231,6 +230,7 @@ func (l *loader) checkTenants() {
 		}
 		t := l.c.Tenants[name]
 		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
+		l.checkWebhookSecret(key+".webhook_secret", t.WebhookSecret)
 		if len(t.CallbackAllow) > 0 {
 			l.c.Warnings = append(l.c.Warnings,
 				key+".callback_allow does nothing yet: no callback URL is checked against it")
@@ -248,11 +248,8 @@ func (l *loader) checkWebhook() {
 	if len(l.c.Webhook.Allow) > 0 {
 		l.c.Warnings = append(l.c.Warnings, "webhook.allow does nothing yet: no callback URL is checked against it")
 	}
-	if s, ok := strings.CutPrefix(l.c.Webhook.Secret, "whsec_"); ok {
-		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
-			l.at("webhook.secret", "begins with whsec_ but what follows is no base64")
-		}
-	}
+	l.checkWebhookSecret("webhook.secret", l.c.Webhook.Secret)
+	l.checkEndpoints()
 }
 
 // checkOrigins: scheme, host and perhaps a port, nothing behind it.

@@ -8,6 +8,7 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
+//	webhook.go          the webhook role
 //	memory.go           what each part of this process may take, and shedding load before that is met
 //	http.go             listeners, probes, metrics, requests of other instances
 //	settings.go         settings as package pipeline wants them
@@ -94,6 +95,7 @@ type node struct {
 	cert            *certificate
 	timetable       *trigger.Timetable
 	gateway         *gateway.Server
+	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
 
 	throttle  *kafkaconn.Throttle
@@ -146,6 +148,15 @@ func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 // connectWithin bounds how long a process waits for the first broker.
 const connectWithin = 6 * time.Second
 
+// served are the channels whose due topics this process makes, so that its
+// workers need not wait for the first trigger.
+func (n *node) served() []string {
+	if n.cfg.HasRole("webhook") && n.cfg.Topics.Manage {
+		return []string{"webhook"}
+	}
+	return nil
+}
+
 // prepare makes the topics, or checks them where topics.manage says so.
 func (n *node) prepare(ctx context.Context) error {
 	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients...)
@@ -153,7 +164,7 @@ func (n *node) prepare(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	want := kafkaconn.Wanted(n.cfg)
+	want := kafkaconn.Wanted(n.cfg, n.served()...)
 	existing, err := kafkaconn.Existing(ctx, cl, want)
 	if err != nil {
 		return err
