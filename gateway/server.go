@@ -31,7 +31,10 @@ type Server struct {
 	decider  *decider     // what became of writes
 	events   *eventLog    // what happened to triggers
 	channels *channels    // which are new
-	auditor  *auditor     // records refused attempts
+
+	endpoints *endpointLog // how webhooks fare
+
+	auditor *auditor // records refused attempts
 
 	calendarChanges *changeRate // of tenants' own
 
@@ -70,6 +73,7 @@ func New(o Options) (*Server, error) {
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
 		tracing: o.Tracing,
 	}
+	s.endpoints = &endpointLog{topic: &topicReader{kafka: kafka, topic: o.Names.Endpoints()}}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}

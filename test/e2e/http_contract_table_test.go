@@ -406,6 +406,10 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=not_found"},
 			},
 		}},
+		{"GET /v1/endpoints", []contractCall{
+			{name: "list", path: "/v1/endpoints", status: 200},
+			{name: "a writer's key", path: "/v1/endpoints", headers: as("blue"), status: 403},
+		}},
 		{"GET /v1/channels", []contractCall{
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a writer's key", path: "/v1/channels", headers: as("blue"), status: 403},
