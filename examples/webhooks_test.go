@@ -137,13 +137,17 @@ func checkReceiver(t *testing.T, url string) {
 		{"two signatures, the second is known", []string{wrongKey, oldWebhookKey}, now, nil, 204},
 		{"another key", []string{wrongKey}, now, nil, 401},
 		{"another body", []string{newWebhookKey}, now, func(_ http.Header, body *string) { *body += " " }, 401},
-		{"another id", []string{newWebhookKey}, now, func(h http.Header, _ *string) { h.Set("webhook-id", "msg_x") }, 401},
+		{"another id", []string{newWebhookKey}, now, func(h http.Header, _ *string) {
+			h.Set("webhook-id", "msg_x")
+		}, 401},
 		{"old", []string{newWebhookKey}, now.Add(-6 * time.Minute), nil, 401},
 		{"of the future", []string{newWebhookKey}, now.Add(6 * time.Minute), nil, 401},
 		{"another time", []string{newWebhookKey}, now, func(h http.Header, _ *string) {
 			h.Set("webhook-timestamp", strconv.FormatInt(now.Unix()+1, 10))
 		}, 401},
-		{"no time", []string{newWebhookKey}, now, func(h http.Header, _ *string) { h.Set("webhook-timestamp", "soon") }, 401},
+		{"no time", []string{newWebhookKey}, now, func(h http.Header, _ *string) {
+			h.Set("webhook-timestamp", "soon")
+		}, 401},
 		{"no signature", nil, now, nil, 401},
 		{"nothing", nil, now, func(h http.Header, _ *string) { clear(h) }, 401},
 		{"an empty signature", nil, now, func(h http.Header, _ *string) { h.Set("webhook-signature", "v1,") }, 401},
@@ -179,12 +183,12 @@ func checkReceiver(t *testing.T, url string) {
 
 func post(t *testing.T, name string, req *http.Request, body string, want int) {
 	t.Helper()
-	again, err := http.NewRequest(req.Method, req.URL.String(), strings.NewReader(body))
+	second, err := http.NewRequest(req.Method, req.URL.String(), strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again.Header = req.Header
-	resp, err := http.DefaultClient.Do(again)
+	second.Header = req.Header
+	resp, err := http.DefaultClient.Do(second)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

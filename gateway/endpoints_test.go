@@ -48,7 +48,9 @@ func TestEndpoints(t *testing.T) {
 	}
 	until := now.Add(time.Minute).UTC().Truncate(time.Millisecond)
 	put(topics.EndpointState{Instance: "a", Tenant: "acme", Origin: "https://ok.example", State: "closed", OK: 5})
-	put(topics.EndpointState{Instance: "a", Tenant: "acme", Origin: "https://x.example", State: "closed", InFlight: 2, OK: 7})
+	put(topics.EndpointState{
+		Instance: "a", Tenant: "acme", Origin: "https://x.example", State: "closed", InFlight: 2, OK: 7,
+	})
 	put(topics.EndpointState{
 		Instance: "b", Tenant: "acme", Origin: "https://x.example", State: "open", InFlight: 1, OK: 1, Failed: 30,
 		LastCode: "timeout", Until: until,
@@ -58,8 +60,8 @@ func TestEndpoints(t *testing.T) {
 	write("c/acme/https://x.example", []byte(`{"instance":"other","tenant":"acme","origin":"https://x.example"}`))
 	want := []Endpoint{
 		{
-			Origin: "https://x.example", Tenant: "acme", State: "open", InFlight: 3, OK: 8, Failed: 30, LastCode: "timeout",
-			Until: &until, Workers: 2,
+			Origin: "https://x.example", Tenant: "acme", State: "open", InFlight: 3, OK: 8, Failed: 30,
+			LastCode: "timeout", Until: &until, Workers: 2,
 		},
 		{Origin: "https://x.example", Tenant: "other", State: "half_open", Workers: 1},
 		{Origin: "https://ok.example", Tenant: "acme", State: "closed", OK: 5, Workers: 1},

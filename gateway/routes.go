@@ -187,7 +187,8 @@ func viewRoutes() []route {
 		{
 			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: (*Server).listEndpoints,
 			costly: true, doc: operation{
-				id: "listEndpoints", summary: "List the origins that webhooks call, with their breakers: the worst first",
+				id:      "listEndpoints",
+				summary: "List the origins that webhooks call, with their breakers: the worst first",
 				answers: answers{200: of[Endpoints]()},
 			},
 		},

@@ -146,7 +146,9 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 	}
 	ts = append(ts, Topic{
 		Name: n.Endpoints(), Partitions: 1, Why: "webhook workers: breakers and counts, for operators",
-		Configs: map[string]string{cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime"},
+		Configs: map[string]string{
+			cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		},
 	})
 	for _, c := range channels {
 		ts = append(ts, DueTopic(n.Due(c), partitions, replication))

@@ -20,7 +20,8 @@ func newEndpointsList(a *app) *cobra.Command {
 		Long: `Print the origins that webhooks call, for each tenant: the state of the breaker,
 calls under way, calls answered and failed since the workers know them, and why the
 last one was not delivered. It asks the API at --url, as an operator.`,
-		Example: "  waterclock endpoints list\n  waterclock endpoints list -o json --jq '.[] | select(.state==\"open\")'",
+		Example: "  waterclock endpoints list\n" +
+			"  waterclock endpoints list -o json --jq '.[] | select(.state==\"open\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := a.channelsAPI()
@@ -38,7 +39,9 @@ last one was not delivered. It asks the API at --url, as an operator.`,
 			for i := range all.Items {
 				items[i] = all.Items[i]
 			}
-			columns := []string{"origin", "tenant", "state", "in flight", "ok", "failed", "last code", "until", "workers"}
+			columns := []string{
+				"origin", "tenant", "state", "in flight", "ok", "failed", "last code", "until", "workers",
+			}
 			return a.out.list(items, columns, func(i int) []string { return endpointRow(&all.Items[i]) })
 		},
 	}

@@ -215,7 +215,9 @@ func (l *loader) checkChannels() {
 
 // checkReserved keeps a channel's topic off the ones the engine has.
 func (l *loader) checkReserved(owner map[string]string) {
-	for _, own := range []string{"commands", "receipts", "state", "events", "rejected", "dead-letter", "control", "endpoints"} {
+	for _, own := range []string{
+		"commands", "receipts", "state", "events", "rejected", "dead-letter", "control", "endpoints",
+	} {
 		if name, taken := owner[l.c.Topic(own)]; taken {
 			l.at("channels."+name+".topic", "%s is the engine's own topic", l.c.Topic(own))
 		}

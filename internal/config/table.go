@@ -563,8 +563,8 @@ var sections = []section{
 		{
 			Key: "webhook.endpoints", Default: "10000", Min: "100", Max: "1000000",
 			into: func(c *Config, _ string) any { return &c.Webhook.Endpoints },
-			Doc: "Endpoints whose breaker and counts a process remembers, about 1 KiB each. Over it, the one that was " +
-				"called the longest ago is forgotten, open breakers last. It is at least `webhook.concurrency`.",
+			Doc: "Endpoints whose breaker and counts a process remembers, about 1 KiB each. Over it, the one that " +
+				"was called the longest ago is forgotten, open breakers last. It is at least `webhook.concurrency`.",
 		},
 		{
 			Key: "webhook.answer_limit", Default: "1MiB", Min: "1KiB", Max: "1GiB",
@@ -603,8 +603,8 @@ var sections = []section{
 	}},
 	{
 		"Endpoints",
-		"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write them in " +
-			"the file. They count for all tenants.",
+		"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write " +
+			"them in the file. They count for all tenants.",
 		[]Setting{
 			{
 				Key:  "endpoints.<name>.headers",

@@ -96,8 +96,8 @@ func signingKeys(text string) ([]string, error) {
 		coded, ok := strings.CutPrefix(value, "whsec_")
 		raw, err := base64.StdEncoding.DecodeString(coded)
 		if !ok || err != nil || len(raw) < minSigningKey {
-			return nil, errors.New("is no key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl rand " +
-				"-base64 32)` makes one), env:NAME or file:PATH")
+			return nil, errors.New("is no key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl " +
+				"rand -base64 32)` makes one), env:NAME or file:PATH")
 		}
 		list[i] = value
 	}
@@ -138,8 +138,8 @@ func (c *Config) EndpointHeaders(origin string) (http.Header, error) {
 // are all that begin with one of ownPrefixes.
 var (
 	ownHeaders = []string{
-		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "trailer", "te",
-		"upgrade", "keep-alive", "expect", "accept-encoding", "user-agent", "traceparent", "proxy-authorization",
+		"host", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection", "trailer",
+		"te", "upgrade", "keep-alive", "expect", "accept-encoding", "user-agent", "traceparent", "proxy-authorization",
 		"proxy-connection",
 	}
 	ownPrefixes = []string{"webhook-", "ce-", "x-trigger-"}

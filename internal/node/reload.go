@@ -106,8 +106,10 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 		subjects = append(subjects, subject{"http.tls", []string{n.cfg.HTTP.Cert, n.cfg.HTTP.Key}, n.cert.load})
 	}
 	if n.webhooks != nil {
-		subjects = append(subjects, subject{"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
-			n.loadWebhook})
+		subjects = append(subjects, subject{
+			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
+			n.loadWebhook,
+		})
 	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal

@@ -37,7 +37,7 @@ const (
 // endpoint is an origin as one tenant calls it.
 type endpoint struct {
 	tenant, origin string
-	place          *list.Element // in endpoints.order
+	listed         *list.Element // in endpoints.order
 
 	mu       sync.Mutex
 	breaker  circuitbreaker.CircuitBreaker[any]

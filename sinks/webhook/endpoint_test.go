@@ -211,7 +211,8 @@ func TestBreakerIsATenants(t *testing.T) {
 	code["/bad"], code["/good"] = 500, 200
 	mine := func(e *worker.DueEvent) { e.Tenant = "mine" }
 	for i := range 25 {
-		r := w.one(t, due(fmt.Sprintf("other/%d", i), to("https://a.example/bad"), func(e *worker.DueEvent) { e.Tenant = "other" }))
+		other := func(e *worker.DueEvent) { e.Tenant = "other" }
+		r := w.one(t, due(fmt.Sprintf("other/%d", i), to("https://a.example/bad"), other))
 		if want := map[bool]string{true: CodeServerError, false: CodeOpen}[i < 20]; r.Code != want {
 			t.Fatalf("call %d: %+v, want %s", i, r, want)
 		}

@@ -40,15 +40,15 @@ func (s *endpoints) get(tenant, origin string) *endpoint {
 	defer s.mu.Unlock()
 	key := endpointKey{tenant, origin}
 	if e := s.by[key]; e != nil {
-		e.place.Value.(*known).used = s.now()
-		s.order.MoveToFront(e.place)
+		e.listed.Value.(*known).used = s.now()
+		s.order.MoveToFront(e.listed)
 		return e
 	}
 	if len(s.by) >= s.most {
 		s.makeRoom()
 	}
 	e := newEndpoint(tenant, origin, s.breaker)
-	e.place = s.order.PushFront(&known{e, s.now()})
+	e.listed = s.order.PushFront(&known{e, s.now()})
 	s.by[key] = e
 	return e
 }
@@ -86,11 +86,11 @@ const maxGone = 10_000
 
 func (s *endpoints) forget(e *endpoint) {
 	delete(s.by, endpointKey{e.tenant, e.origin})
-	s.order.Remove(e.place)
+	s.order.Remove(e.listed)
 	e.mu.Lock()
-	told := !e.at.IsZero()
+	published := !e.at.IsZero()
 	e.mu.Unlock()
-	if told && len(s.gone) < maxGone {
+	if published && len(s.gone) < maxGone {
 		s.gone = append(s.gone, Status{Tenant: e.tenant, Origin: e.origin})
 	}
 }

@@ -90,7 +90,10 @@ func TestHostileReceivers(t *testing.T) {
 		{"negative length", say("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nxx"), CodeProtocol},
 		{"no HTTP", say("SSH-2.0-OpenSSH_9.2\r\n"), CodeProtocol},
 		{"status 999", say("HTTP/1.1 999 x\r\nContent-Length: 0\r\n\r\n"), CodeBadStatus},
-		{"switches protocols", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), CodeBadStatus + " " + CodeReset},
+		{
+			"switches protocols", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+			CodeBadStatus + " " + CodeReset,
+		},
 		{"a head without end", func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\n")
 			for i := 0; ; i++ {
@@ -171,7 +174,9 @@ func TestLargeAnswersTakeNoMemory(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	w := newTestWorker(t, func(o *Options) { o.Breaker = Breaker{Failures: 0.5, Requests: 1000, Window: time.Minute, Open: time.Minute} })
+	w := newTestWorker(t, func(o *Options) {
+		o.Breaker = Breaker{Failures: 0.5, Requests: 1000, Window: time.Minute, Open: time.Minute}
+	})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	done := make(chan worker.Result)

@@ -68,7 +68,7 @@ func (w *Worker) publish(ctx context.Context) {
 		return
 	}
 	for i, e := range changed {
-		e.told(states[i], now)
+		e.noted(states[i], now)
 	}
 }
 
@@ -99,8 +99,8 @@ func (e *endpoint) newsworthy(s Status, now time.Time) bool {
 	return e.at.IsZero() || since >= publishAlways || s.State != was.State || s != was && since >= publishCounts
 }
 
-// told notes what was published.
-func (e *endpoint) told(s Status, now time.Time) {
+// noted says what was published.
+func (e *endpoint) noted(s Status, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.published, e.at = s, now

@@ -81,7 +81,7 @@ X-Trigger-Id: p%C3%A4ck%201
 	if string(out) != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
-	if again := render(t, e, Settings{Keys: keys, UserAgent: "Waterclock/1.0", Now: time.Unix(1795183200, 0)}); again.
+	if repeat := render(t, e, Settings{Keys: keys, UserAgent: "Waterclock/1.0", Now: time.Unix(1795183200, 0)}); repeat.
 		Header.Get("Webhook-Signature") != r.Header.Get("Webhook-Signature") {
 		t.Error("the same event and settings are signed otherwise")
 	}
@@ -144,7 +144,8 @@ func TestSignatures(t *testing.T) {
 	if stranger.Verify(r.Body, r.Header) == nil {
 		t.Error("another key verifies")
 	}
-	if r := render(t, due("k", to("https://a.example/")), Settings{Now: time.Now()}); r.Header.Get("Webhook-Signature") != "" {
+	unsigned := render(t, due("k", to("https://a.example/")), Settings{Now: time.Now()})
+	if unsigned.Header.Get("Webhook-Signature") != "" {
 		t.Error("signed without a key")
 	}
 	for _, bad := range [][]string{{"abc"}, {"whsec_%"}, {"whsec_YQ=="}, {newSecret, oldSecret, newSecret}} {
@@ -222,9 +223,10 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal(err)
 		}
 		known := []string{
-			"Accept-Encoding", "Ce-Id", "Ce-Source", "Ce-Specversion", "Ce-Subject", "Ce-Time", "Ce-Type", "Ce-Wcattempt",
-			"Ce-Wcfired", "Ce-Wclocaltime", "Ce-Wcrevision", "Ce-Wcstep", "Ce-Wcuser", "Content-Type", "Traceparent",
-			"User-Agent", "Webhook-Id", "Webhook-Signature", "Webhook-Timestamp", "X-Trigger-Attempt", "X-Trigger-Id",
+			"Accept-Encoding", "Ce-Id", "Ce-Source", "Ce-Specversion", "Ce-Subject", "Ce-Time", "Ce-Type",
+			"Ce-Wcattempt", "Ce-Wcfired", "Ce-Wclocaltime", "Ce-Wcrevision", "Ce-Wcstep", "Ce-Wcuser",
+			"Content-Type", "Traceparent", "User-Agent", "Webhook-Id", "Webhook-Signature",
+			"Webhook-Timestamp", "X-Trigger-Attempt", "X-Trigger-Id",
 		}
 		for name, values := range r.Header {
 			if !slices.Contains(known, name) || len(values) != 1 || !httpguts.ValidHeaderFieldValue(values[0]) ||

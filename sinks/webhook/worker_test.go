@@ -40,7 +40,9 @@ func TestNotSent(t *testing.T) {
 				return status(200)(r)
 			}), func(o *Options) {
 				o.Origin = func(string) Origin { return row.about }
-				o.Live = func(_ context.Context, e *worker.DueEvent) (bool, error) { return e.Key == "live", alive[e.Key] }
+				o.Live = func(_ context.Context, e *worker.DueEvent) (bool, error) {
+					return e.Key == "live", alive[e.Key]
+				}
 			})
 			e := due(row.key, row.callback)
 			if row.callback == "" {
@@ -107,7 +109,8 @@ func TestRate(t *testing.T) {
 		var postponed atomic.Int32
 		for i := range 40 {
 			wg.Go(func() {
-				r := w.one(t, due("k", to("https://slow.example/"), func(e *worker.DueEvent) { e.Tenant = []string{"a", "b"}[i%2] }))
+				either := func(e *worker.DueEvent) { e.Tenant = []string{"a", "b"}[i%2] }
+				r := w.one(t, due("k", to("https://slow.example/"), either))
 				if r.Outcome == worker.OutcomePostponed {
 					postponed.Add(1)
 					if r.Code != CodeRate || r.RetryAfter <= rateWait {
