@@ -3,6 +3,7 @@ package node
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -148,6 +150,18 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 	if allowed := n.cfg.Tenant(tenant).Channels; len(allowed) > 0 && !slices.Contains(allowed, c.Spec.Channel) {
 		msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, c.Spec.Channel)
 		return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
+	}
+	if c.Spec.Callback == nil {
+		return nil
+	}
+	return n.allowURL(tenant, c.Spec.Callback.URL)
+}
+
+// allowURL refuses a callback that the tenant's triggers may not call.
+func (n *node) allowURL(tenant, url string) *trigger.Error {
+	var e *egress.Error
+	if errors.As(n.egress.Check(tenant, url), &e) {
+		return &trigger.Error{Code: trigger.Code(e.Code), Field: "callback", Msg: e.Reason}
 	}
 	return nil
 }
