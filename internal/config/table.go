@@ -490,7 +490,7 @@ var sections = []section{
 			{
 				Key:  "tenants.<name>.callback_allow",
 				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-				Doc: "Origins that its webhooks may call, in addition to `webhook.allow` and public https.",
+				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow` and public https.",
 			},
 			{
 				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
