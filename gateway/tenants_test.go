@@ -59,6 +59,7 @@ var reaches = map[string]reach{
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
 	"GET /v1/partitions": {},
 	"GET /v1/channels":   {}, "DELETE /v1/channels/{name}": {},
+	"POST /v1/endpoints:test": {},
 }
 
 // What another tenant has is not there: by no route, in no list, and by no
