@@ -43,6 +43,7 @@ type Server struct {
 
 	batches   *slots.Slots // one for each batch under way
 	followers *slots.Slots // one for each open event stream
+	tests     *slots.Slots // one for each endpoint that is being tested
 	reads     *reads       // lists, forecasts, previews
 }
 
@@ -62,6 +63,7 @@ func New(o Options) (*Server, error) {
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
 		batches:   slots.New(o.Batches, o.Auth != nil),
 		followers: slots.New(o.Followers, o.Auth != nil),
+		tests:     slots.New(testsAtOnce, false),
 	}
 	s.reads = &reads{
 		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,

@@ -10,7 +10,8 @@ import (
 )
 
 func newEndpoints(a *app) *cobra.Command {
-	return parent("endpoints", "See how the origins that webhooks call fare", newEndpointsList(a))
+	return parent("endpoints", "See how the origins that webhooks call fare, and test them", newEndpointsList(a),
+		newEndpointsTest(a))
 }
 
 func newEndpointsList(a *app) *cobra.Command {
@@ -22,7 +23,7 @@ calls under way, calls answered and failed since the workers know them, and why 
 last one was not delivered. It asks the API at --url, as an operator.`,
 		Example: "  waterclock endpoints list\n" +
 			"  waterclock endpoints list -o json --jq '.[] | select(.state==\"open\")'",
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := a.channelsAPI()
 			if err != nil {

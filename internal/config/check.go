@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // check finds what no single value shows: what does not fit together. It adds
@@ -233,10 +235,6 @@ func (l *loader) checkTenants() {
 		t := l.c.Tenants[name]
 		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
 		l.checkWebhookSecret(key+".webhook_secret", t.WebhookSecret)
-		if len(t.CallbackAllow) > 0 {
-			l.c.Warnings = append(l.c.Warnings,
-				key+".callback_allow does nothing yet: no callback URL is checked against it")
-		}
 		for _, ch := range t.Channels {
 			if !channelName.MatchString(ch) {
 				l.at(key+".channels", "%q is no channel", ch)
@@ -247,9 +245,6 @@ func (l *loader) checkTenants() {
 
 func (l *loader) checkWebhook() {
 	l.checkOrigins("webhook.allow", l.c.Webhook.Allow)
-	if len(l.c.Webhook.Allow) > 0 {
-		l.c.Warnings = append(l.c.Warnings, "webhook.allow does nothing yet: no callback URL is checked against it")
-	}
 	l.checkWebhookSecret("webhook.secret", l.c.Webhook.Secret)
 	l.checkEndpoints()
 }
@@ -257,12 +252,24 @@ func (l *loader) checkWebhook() {
 // checkOrigins: scheme, host and perhaps a port, nothing behind it.
 func (l *loader) checkOrigins(key string, origins []string) {
 	for _, o := range origins {
-		u, err := url.Parse(o)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
-			strings.TrimSuffix(o, "/") != u.Scheme+"://"+u.Host {
-			l.at(key, "%q is no origin: write scheme, host and port only, such as https://hooks.example.com", o)
+		if _, err := egress.ParseOrigin(o); err != nil {
+			l.at(key, "%q %v", o, err)
 		}
 	}
+}
+
+// Egress is which callback URLs may be called. The origins were checked when the
+// settings were loaded.
+func (c *Config) Egress() (*egress.Policy, error) {
+	s := egress.Settings{
+		Allow: c.Webhook.Allow, Strict: c.Webhook.Strict, Loopback: c.dev, Tenants: map[string][]string{},
+	}
+	for name, t := range c.Tenants {
+		if len(t.CallbackAllow) > 0 {
+			s.Tenants[name] = t.CallbackAllow
+		}
+	}
+	return egress.NewPolicy(s)
 }
 
 func (l *loader) checkPostgres() {

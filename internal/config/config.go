@@ -235,6 +235,7 @@ type Postgres struct{ URL string }
 // Webhook is what the webhook worker may call, and signs with.
 type Webhook struct {
 	Allow       []string // origins
+	Strict      bool     // no others
 	Secret      string   // or two, separated by a comma
 	Concurrency int
 	PerEndpoint int // of these

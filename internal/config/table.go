@@ -490,8 +490,7 @@ var sections = []section{
 			{
 				Key:  "tenants.<name>.callback_allow",
 				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-				Doc: "Origins that its webhooks may call, in addition to `webhook.allow`. It does nothing yet: no " +
-					"callback URL is checked.",
+				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow` and public https.",
 			},
 			{
 				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
@@ -532,9 +531,15 @@ var sections = []section{
 		{
 			Key:  "webhook.allow",
 			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
-			Doc: "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, " +
-				"`http://10.0.0.5:8080`. It does nothing yet: no callback URL is checked, and whoever serves channel " +
-				"`webhook` has to check them.",
+			Doc: "Origins that webhooks of every tenant may call although they are not public https: " +
+				"`http://hooks.example.com`, `http://10.0.0.5:8080`. `dev` adds http and https to loopback. A listed " +
+				"name may resolve to private addresses, so list only names whose DNS you trust. Set it for engines, " +
+				"APIs and webhook workers alike. A URL that is not allowed is refused with `forbidden_url`.",
+		},
+		{
+			Key: "webhook.strict", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Webhook.Strict },
+			Doc:  "Webhooks may call only origins of `webhook.allow` and `callback_allow`, not all of public https.",
 		},
 		{
 			Key: "webhook.secret", Secret: true,

@@ -45,6 +45,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/memory"
@@ -94,6 +95,7 @@ type node struct {
 	keys            *auth.Keys // nil: no auth.keys_file
 	cert            *certificate
 	timetable       *trigger.Timetable
+	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
 	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
@@ -125,6 +127,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 		return nil, err
 	}
 	var err error
+	if n.egress, err = c.Egress(); err != nil {
+		return nil, &SettingError{err.Error()}
+	}
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
 		return nil, err
 	}

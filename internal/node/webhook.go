@@ -52,12 +52,8 @@ func (n *node) openWebhook(dev bool) error {
 	if len(trust.keys[""]) == 0 {
 		n.log.Warn("webhooks are not signed: set webhook.secret, so that receivers can tell them from others' requests")
 	}
-	policy, err := n.egressPolicy(dev)
-	if err != nil {
-		return err
-	}
 	c := n.cfg
-	h.transport = egress.NewTransport(egress.Options{Policy: policy, Limits: egress.Limits{
+	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{
 		// The worker says so first, in its own words.
 		BodyBytes: int64(c.Webhook.AnswerLimit) + 64<<10, ConnsPerOrigin: max(2*c.Webhook.PerEndpoint, 256),
 	}})
@@ -66,7 +62,7 @@ func (n *node) openWebhook(dev bool) error {
 	}
 	n.webhooks = h
 	h.worker, err = webhook.New(webhook.Options{
-		Kafka: n.clients, Kit: n.kitOptions(webhook.Channel), Policy: policy, Transport: h.transport,
+		Kafka: n.clients, Kit: n.kitOptions(webhook.Channel), Policy: n.egress, Transport: h.transport,
 		Keys: h.keys, Origin: h.origin, Live: n.stillLive, Publish: h.publisher,
 		Concurrency: c.Webhook.Concurrency, PerEndpoint: c.Webhook.PerEndpoint, Waiting: c.Webhook.Waiting,
 		MaxEndpoints: c.Webhook.Endpoints, AnswerLimit: int64(c.Webhook.AnswerLimit),
@@ -81,15 +77,6 @@ func (n *node) openWebhook(dev bool) error {
 	}
 	n.metrics.WatchEndpoints(h.worker.Status)
 	return nil
-}
-
-// egressPolicy is which callback URLs settings allow.
-func (n *node) egressPolicy(dev bool) (*egress.Policy, error) {
-	s := egress.Settings{Allow: n.cfg.Webhook.Allow, Tenants: map[string][]string{}, Loopback: dev}
-	for name, t := range n.cfg.Tenants {
-		s.Tenants[name] = t.CallbackAllow
-	}
-	return egress.NewPolicy(s)
 }
 
 // kitOptions are what the worker kit has of the settings, for any channel of ours.
