@@ -30,7 +30,7 @@ func TestPlanACLs(t *testing.T) {
 			"User:operator --operation Read --operation Describe --topic waterclock.rejected",
 			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
-		}, "--topic waterclock.receipts"},
+		}, "--operation Write --operation Describe --topic waterclock.receipts"},
 		{
 			"prefix and group",
 			[]string{"--set", "topics.prefix=x.", "--set", "group=g"},

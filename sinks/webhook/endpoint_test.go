@@ -162,43 +162,56 @@ func TestEndpointsBound(t *testing.T) {
 	}
 }
 
-// However much others want, a tenant that comes finds places.
+// However much others want, a tenant that comes finds places. Who is alone has
+// all.
 func TestShares(t *testing.T) {
-	s := newShares(1000)
+	now := time.Now()
+	s := newShares(1000, func() time.Time { return now })
 	take := func(tenant string) (n int) {
-		for s.enter(tenant) {
+		for s.running < s.room && s.try(tenant) {
 			n++
 		}
 		return n
 	}
-	if n := take("a"); n != 667 {
-		t.Errorf("alone: %d of 1,000", n)
-	}
-	if b, c := take("b"), take("c"); b < 200 || c < 70 {
-		t.Errorf("those that come get %d and %d", b, c)
-	}
-	for range 667 {
-		s.leave("a")
-	}
-	// All want: each has its share, and places are free.
-	held := map[string]int{"b": s.by["b"], "c": s.by["c"]}
-	for range 5000 {
-		for _, tenant := range []string{"a", "b", "c"} {
-			if s.enter(tenant) {
-				held[tenant]++
-			}
-		}
-	}
-	if free := s.room - s.running; free < 100 || held["a"] < 200 {
-		t.Errorf("free %d, held %v", free, held)
-	}
-	for tenant, n := range held {
+	free := func(tenant string, n int) {
 		for range n {
 			s.leave(tenant)
 		}
 	}
+	if n := take("a"); n != 1000 {
+		t.Errorf("alone: %d of 1,000", n)
+	}
+	free("a", 1000)
+	free("b", take("b"))
+	if n := take("a"); n != 667 {
+		t.Errorf("where another one may come: %d of 1,000", n)
+	}
+	b, c := take("b"), take("c")
+	if b < 200 || c < 70 {
+		t.Errorf("those that come get %d and %d", b, c)
+	}
+	free("a", 667)
+	held := map[string]int{"b": b, "c": c}
+	for range 5000 { // all want: each has its share, and places are free
+		for _, tenant := range []string{"a", "b", "c"} {
+			if s.try(tenant) {
+				held[tenant]++
+			}
+		}
+	}
+	if left := s.room - s.running; left < 100 || held["a"] < 200 {
+		t.Errorf("free %d, held %v", left, held)
+	}
+	for tenant, n := range held {
+		free(tenant, n)
+	}
 	if s.running != 0 || len(s.by) != 0 {
 		t.Errorf("left over: %d, %v", s.running, s.by)
+	}
+	free("a", take("a"))
+	now = now.Add(othersCount + time.Minute)
+	if n := take("a"); n != 1000 {
+		t.Errorf("alone for long: %d of 1,000", n)
 	}
 }
 

@@ -260,6 +260,8 @@ func TestHangingTenantLeavesRoom(t *testing.T) {
 	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer good.Close()
 	c.start(newTestWorker(t, func(o *Options) { o.Kafka, o.Concurrency, o.PerEndpoint = c.opts, 64, 10 }))
+	c.write(c.record("good/first", to(good.URL)))
+	c.receipts(1)
 	var records []*kgo.Record
 	for i := range 1000 {
 		records = append(records, c.record("bad/"+strconv.Itoa(i), to(urls[i%len(urls)], "timeout", "60s")))
@@ -269,7 +271,7 @@ func TestHangingTenantLeavesRoom(t *testing.T) {
 	}
 	c.write(records...)
 	delivered := 0
-	for delivered < 50 {
+	for delivered < 51 {
 		seen := c.receipts(len(c.seen) + 1)
 		delivered = 0
 		for id, r := range seen {

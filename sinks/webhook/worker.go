@@ -110,7 +110,7 @@ func New(o Options) (*Worker, error) {
 	}
 	o = o.withDefaults()
 	return &Worker{
-		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now), shares: newShares(o.Concurrency),
+		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now), shares: newShares(o.Concurrency, o.Now),
 		limits: map[string]*rate.Limiter{},
 	}, nil
 }
@@ -187,9 +187,9 @@ func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result,
 		return worker.Postpone(pausedBy, CodePaused).
 			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
 	}
-	if !w.shares.enter(e.Tenant) {
+	if !w.shares.enter(ctx, e.Tenant) {
 		return worker.Postpone(soon, CodeShare).
-			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), nil
+			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), ctx.Err()
 	}
 	defer w.shares.leave(e.Tenant)
 	if wait, ok := w.turn(ctx, origin, about.Rate); !ok {
