@@ -16,10 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/internal/memory"
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/sinks/webhook"
 )
 
 const operations = "../docs/operations/"
@@ -109,6 +111,8 @@ func exportedMetrics() (out []string) {
 	m.Watch(func() []pipeline.Status { return nil }, func() []engine.StandbyStatus { return nil })
 	m.WatchThrottle(func() (time.Duration, int64) { return 0, 0 })
 	m.WatchDisk(func() engine.DiskStatus { return engine.DiskStatus{} })
+	m.WatchEndpoints(func() []webhook.Status { return nil })
+	workerprom.New(m.Registry, "webhook")
 	m.WatchMemory(func() memory.Usage { return memory.Usage{} })
 	ch := make(chan *prometheus.Desc)
 	go func() { defer close(ch); m.Registry.Describe(ch) }()

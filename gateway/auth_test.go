@@ -56,6 +56,7 @@ func TestRoles(t *testing.T) {
 		{"writer sees no partitions", keyA, "GET", "/v1/partitions", "", 403},
 		{"writer puts no calendar of all tenants", keyA, "PUT", "/v1/calendars/c?scope=cluster", `{"dates":[]}`, 403},
 		{"writer deletes no calendar of all tenants", keyA, "DELETE", "/v1/calendars/c?scope=cluster", "", 403},
+		{"writer tests no endpoint", keyA, "POST", "/v1/endpoints:test", `{"url":"https://a.example"}`, 403},
 		{"reader puts no calendar", keyR, "PUT", "/v1/calendars/c", `{"dates":[]}`, 403},
 		{"operator sees partitions", keyO, "GET", "/v1/partitions", "", 200},
 		{"description is public", "", "GET", "/openapi.json", "", 200},

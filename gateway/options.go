@@ -14,6 +14,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -52,6 +53,9 @@ type Options struct {
 	// Admit refuses a command for reasons only settings know: a channel the
 	// tenant may not use, a callback's origin. nil admits all.
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
+	// TestEndpoint says what would happen to a callback of a tenant, and makes a
+	// request if send is set; nil: this server calls nobody.
+	TestEndpoint func(ctx context.Context, tenant, url string, send bool) *egress.Report
 	// KnownChannel says whether settings name a channel; nil knows none.
 	KnownChannel func(name string) bool
 	// Channels are the channels that settings name and that always exist, with their

@@ -7,6 +7,7 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -190,6 +191,22 @@ func viewRoutes() []route {
 				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
 					"its topic; answers what it was",
 				answers: answers{200: of[Channel]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: (*Server).listEndpoints,
+			costly: true, doc: operation{
+				id:      "listEndpoints",
+				summary: "List the origins that webhooks call, with their breakers: the worst first",
+				answers: answers{200: of[Endpoints]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/v1/endpoints:test", role: auth.Operator,
+			handle: (*Server).testEndpoint, doc: operation{
+				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
+					"lead, what does it show, and with send what does it answer",
+				body: of[EndpointTest](), answers: answers{200: of[egress.Report]()},
 			},
 		},
 		{

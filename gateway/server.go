@@ -31,7 +31,10 @@ type Server struct {
 	decider  *decider     // what became of writes
 	events   *eventLog    // what happened to triggers
 	channels *channels    // which are new
-	auditor  *auditor     // records refused attempts
+
+	endpoints *endpointLog // how webhooks fare
+
+	auditor *auditor // records refused attempts
 
 	calendarChanges *changeRate // of tenants' own
 
@@ -40,6 +43,7 @@ type Server struct {
 
 	batches   *slots.Slots // one for each batch under way
 	followers *slots.Slots // one for each open event stream
+	tests     *slots.Slots // one for each endpoint that is being tested
 	reads     *reads       // lists, forecasts, previews
 }
 
@@ -59,6 +63,7 @@ func New(o Options) (*Server, error) {
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
 		batches:   slots.New(o.Batches, o.Auth != nil),
 		followers: slots.New(o.Followers, o.Auth != nil),
+		tests:     slots.New(testsAtOnce, false),
 	}
 	s.reads = &reads{
 		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,
@@ -70,6 +75,7 @@ func New(o Options) (*Server, error) {
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
 		tracing: o.Tracing,
 	}
+	s.endpoints = &endpointLog{topic: &topicReader{kafka: kafka, topic: o.Names.Endpoints()}}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.auditor = newAuditor(&o, s.commands)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}

@@ -60,7 +60,9 @@ var reaches = map[string]reach{
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
 	"GET /v1/partitions": {},
+	"GET /v1/endpoints":  {},
 	"GET /v1/channels":   {}, "DELETE /v1/channels/{name}": {},
+	"POST /v1/endpoints:test": {},
 }
 
 // What another tenant has is not there: by no route, in no list, and by no

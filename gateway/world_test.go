@@ -59,7 +59,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	names := topics.Names{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events()),
-		kfake.SeedTopics(1, names.Control()))
+		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
 	if err != nil {
 		t.Fatal(err)
 	}

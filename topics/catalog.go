@@ -39,6 +39,9 @@ func (n Names) DeadLetter() string { return n.join("dead-letter") }
 // Control is the topic of settings that every partition applies.
 func (n Names) Control() string { return n.join("control") }
 
+// Endpoints is the topic of what webhook workers know of the origins they call.
+func (n Names) Endpoints() string { return n.join("endpoints") }
+
 // Due is the topic of a channel without a topic of its own.
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
@@ -141,6 +144,12 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 			},
 		},
 	}
+	ts = append(ts, Topic{
+		Name: n.Endpoints(), Partitions: 1, Why: "webhook workers: breakers and counts, for operators",
+		Configs: map[string]string{
+			cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		},
+	})
 	for _, c := range channels {
 		ts = append(ts, DueTopic(n.Due(c), partitions, replication))
 	}

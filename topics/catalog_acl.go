@@ -6,7 +6,7 @@ import "strings"
 // Kafka's names. Nobody else needs them, and some must not have them
 // (docs/operations/kafka.md).
 type ACL struct {
-	Role       string // engine, api, history, operator, producer, analyst, or channel:<name>
+	Role       string // engine, api, history, webhook, operator, producer, analyst, or channel:<name>
 	Principal  string // User:…
 	Operations []string
 	Resource   string // topic, group, transactional-id, cluster
@@ -20,6 +20,7 @@ const (
 	RoleEngine   = "engine"
 	RoleAPI      = "api"
 	RoleHistory  = "history"
+	RoleWebhook  = "webhook"
 	RoleOperator = "operator"
 	RoleProducer = "producer"
 	RoleAnalyst  = "analyst"
@@ -33,8 +34,8 @@ type ACLOptions struct {
 	Manage   bool   // setting topics.manage
 	Channels []ChannelACL
 	// Who are the principals of the roles that are no channel; without one it is
-	// User:<group>, User:<group>-api, User:<group>-history, User:operator,
-	// User:producer, User:analyst.
+	// User:<group>, User:<group>-api, User:<group>-history, User:<group>-webhook,
+	// User:operator, User:producer, User:analyst.
 	Who map[string]string
 }
 
@@ -52,6 +53,7 @@ func ACLs(o ACLOptions) []ACL {
 	e.engine(&o)
 	e.api(&o)
 	e.history(&o)
+	e.webhook(&o)
 	e.operator(&o)
 	e.producer(&o)
 	for i := range o.Channels {
@@ -90,6 +92,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("finds owners", "topic", n.State(), false, "Read")
 	w.add("shows events", "topic", n.Events(), false, "Read")
 	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
+	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
 }
 
 // history may write nothing to Kafka.
@@ -101,6 +104,27 @@ func (w *aclWriter) history(o *ACLOptions) {
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
 	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")
+}
+
+// webhook is a process with the role webhook alone: a worker, and nothing else.
+func (w *aclWriter) webhook(o *ACLOptions) {
+	n := o.Names
+	w.as(RoleWebhook, principal(o.Who[RoleWebhook], o.Group+"-webhook"))
+	w.add("the webhook worker compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+		"DescribeConfigs")
+	w.elsewhere(o, "Describe", "DescribeConfigs")
+	due := []string{n.Due("webhook"), HighLane(n.Due("webhook"))}
+	for i := range o.Channels {
+		if o.Channels[i].Name == "webhook" {
+			due = o.Channels[i].Topics
+		}
+	}
+	for _, topic := range due {
+		w.add("reads due events", "topic", topic, false, "Read")
+	}
+	w.add("answers them, and knows what was answered", "topic", n.Receipts(), false, "Read", "Write")
+	w.add("says how endpoints fare", "topic", n.Endpoints(), false, "Write")
+	w.add("with its consumer group", "group", o.Group+".webhook", false, "Read", "Describe")
 }
 
 // operator sees what was refused. Those topics hold the bytes of all tenants, and

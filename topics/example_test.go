@@ -38,5 +38,6 @@ func ExamplePlan() {
 	// create waterclock.rejected
 	// create waterclock.dead-letter
 	// create waterclock.control
+	// create waterclock.endpoints
 	// create waterclock.due.kitchen
 }

@@ -24,6 +24,9 @@ func (d *decision) redrive(c *Command) *Error {
 	case d.s != nil && d.s.yetToFire(dead):
 		return d.duplicate("pending")
 	}
+	if err := d.allowed(c.Key, dead.Spec); err != nil {
+		return err // its worker would refuse it once more
+	}
 	content := dead.Spec
 	if d.s == nil || d.s.Status.Finished() {
 		d.beginRedriven(c)

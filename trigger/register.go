@@ -22,6 +22,9 @@ func (d *decision) register(c *Command) *Error {
 	if err := d.zoneExists(c.Zone); err != nil {
 		return err
 	}
+	if err := d.allowed(c.Key, c.Spec); err != nil {
+		return err
+	}
 	if alive {
 		return d.replace(c)
 	}

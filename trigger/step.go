@@ -18,6 +18,10 @@ type Machine struct {
 	Channel      func(name string) Channel
 	DuePartition int32 // where this engine's due events go
 
+	// CallbackURL refuses a callback that a tenant's triggers may not call. It
+	// decides by URL and settings alone: no DNS, no clock. nil refuses none.
+	CallbackURL func(tenant, url string) *Error
+
 	// DuePlace says where a due event goes, if that depends on more than its
 	// channel. nil: to the channel's topic, on DuePartition.
 	DueTopicOf func(f *Fire) (topic string, partition int32)

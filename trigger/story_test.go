@@ -18,6 +18,7 @@ import (
 //	clock to=T|by=D           the clock goes and every timer lets go at its instant
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
 //	tzdata 2023c|2025c        another release of the tz database is in force
+//	forbid [key=K] url=U      the settings allow the tenant of K every callback but U
 //	topic refuses|silent|takes  whether the due topic takes records
 //	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
@@ -59,6 +60,8 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.w.refuse, s.w.silent = a.has("refuses"), a.has("silent")
 	case "tzdata":
 		s.w.retime(a.zones())
+	case "forbid":
+		s.w.machine.CallbackURL = forbid(a)
 	case "receipt":
 		s.receipt(a)
 	case "repeat":
@@ -72,6 +75,17 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return s.sum.String()
 	}
 	return s.out.String()
+}
+
+// forbid is a policy by which one tenant may not call one URL.
+func forbid(a args) func(tenant, url string) *Error {
+	tenant, forbidden := a.key().Tenant(), a.text("url")
+	return func(t, url string) *Error {
+		if t == tenant && url == forbidden {
+			return &Error{Code: CodeForbiddenURL, Field: "callback"}
+		}
+		return nil
+	}
 }
 
 func (s *story) target(a args) Instant {
@@ -282,8 +296,13 @@ func (a args) spec() *Spec {
 		sp.Misfire = SkipMissed
 	}
 	sp.Escalation = a.steps(sp.Channel)
+	if a.has("url") {
+		sp.Callback = &Callback{URL: a.text("url")}
+	}
 	if a.has("retry") {
-		sp.Callback = &Callback{URL: "https://example.com/hook"}
+		if sp.Callback == nil {
+			sp.Callback = &Callback{URL: "https://example.com/hook"}
+		}
 		for _, r := range a.list("retry") {
 			d, err := calendar.ParseDuration(r)
 			if err != nil {

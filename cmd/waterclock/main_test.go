@@ -282,7 +282,7 @@ func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
 }
 
 func TestConfigShow(t *testing.T) {
-	env := []string{"WATERCLOCK_LISTEN=127.0.0.1:9", "WATERCLOCK_WEBHOOK_SECRET=hunter2"}
+	env := []string{"WATERCLOCK_LISTEN=127.0.0.1:9", "WATERCLOCK_WEBHOOK_SECRET=whsec_hunter2hunter2hunter2hunter2hunt"}
 	r := cli(t, env, "", "--brokers", "a:1", "config", "show", "-o", "ndjson", "--changed")
 	r.want(t, exitOK, `{"key":"brokers","value":"a:1","source":"flag --brokers"}`,
 		`{"key":"listen","value":"127.0.0.1:9","source":"env WATERCLOCK_LISTEN"}`)

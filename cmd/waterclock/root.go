@@ -53,6 +53,7 @@ var verbs = []struct {
 	{groupOperate, newBackup},
 	{groupOperate, newCalendar},
 	{groupOperate, newChannels},
+	{groupOperate, newEndpoints},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

@@ -197,7 +197,7 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 	}
 	w := devInProcess(t, []string{
 		"WATERCLOCK_LOG_LEVEL=debug", "WATERCLOCK_LOG_REQUESTS=true", "WATERCLOCK_AUTH_KEYS_FILE=" + keys,
-		"WATERCLOCK_WEBHOOK_SECRET=marked-webhook-secret",
+		"WATERCLOCK_WEBHOOK_SECRET=whsec_markedmarkedmarkedmarkedmarkedmarked",
 		"WATERCLOCK_INTERNAL_SECRET=marked-internal-secret",
 		"WATERCLOCK_POSTGRES_URL=postgres://u:marked-password@127.0.0.1/x", "WATERCLOCK_API_KEY=marked-own-key",
 		"WATERCLOCK_AUTH_OIDC_ISSUER=http://127.0.0.1:1", "WATERCLOCK_AUTH_OIDC_AUDIENCE=a",

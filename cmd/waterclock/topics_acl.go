@@ -24,7 +24,8 @@ func (f *aclFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.channels, "channel", nil,
 		"a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
 	fs.StringArrayVar(&f.principals, "principal", nil,
-		"who a role is, `role=User:name`: engine, api, history, operator, producer, analyst or channel:NAME; may be "+
+		"who a role is, `role=User:name`: engine, api, history, webhook, operator, producer, analyst or channel:NAME; "+
+			"may be "+
 			"repeated")
 }
 
@@ -62,8 +63,8 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 }
 
 var aclRoles = []string{
-	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleOperator, topics.RoleProducer,
-	topics.RoleAnalyst,
+	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleWebhook, topics.RoleOperator,
+	topics.RoleProducer, topics.RoleAnalyst,
 }
 
 // who is the principal of each role that was named.
@@ -77,8 +78,8 @@ func (f *aclFlags) who() (map[string]string, error) {
 		if channel, ok := strings.CutPrefix(role, topics.RoleChannel); ok {
 			f.channels = append(f.channels, channel)
 		} else if !slices.Contains(aclRoles, role) {
-			return nil, usagef("--principal %s: a role is engine, api, history, operator, producer, analyst or "+
-				"channel:NAME", pair)
+			return nil, usagef("--principal %s: a role is engine, api, history, webhook, operator, producer, analyst "+
+				"or channel:NAME", pair)
 		}
 		who[role] = principal
 	}

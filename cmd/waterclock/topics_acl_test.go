@@ -30,7 +30,7 @@ func TestPlanACLs(t *testing.T) {
 			"User:operator --operation Read --operation Describe --topic waterclock.rejected",
 			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
-		}, "--topic waterclock.receipts"},
+		}, "--operation Write --operation Describe --topic waterclock.receipts"},
 		{
 			"prefix and group",
 			[]string{"--set", "topics.prefix=x.", "--set", "group=g"},
@@ -58,7 +58,7 @@ func TestPlanACLs(t *testing.T) {
 			"one user for the roles of one process",
 			[]string{
 				"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=all", "--set", "kafka.sasl.password=x",
-				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history",
+				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history,webhook",
 			},
 			[]string{
 				"User:all --operation Read --operation Write --operation Describe",
@@ -118,7 +118,10 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Write", "events", "engine"},
 		{"Write", "due.sms", "engine"},
 		{"Write", "rejected", "engine"},
-		{"Write", "receipts", "engine channel:sms"},
+		{"Write", "receipts", "engine webhook channel:sms"},
+		{"Write", "endpoints", "engine webhook"},
+		{"Read", "endpoints", "engine api"},
+		{"Read", "due.webhook", "engine webhook"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine operator"},
 		{"Read", "dead-letter", "engine operator"},

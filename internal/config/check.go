@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/url"
@@ -9,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // check finds what no single value shows: what does not fit together. It adds
@@ -35,7 +36,7 @@ func (c *Config) CheckServe() error {
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
-	for _, role := range []string{"webhook", "push", "sms", "email"} {
+	for _, role := range []string{"push", "sms", "email"} {
 		if c.HasRole(role) {
 			l.at("roles",
 				"has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work",
@@ -216,7 +217,9 @@ func (l *loader) checkChannels() {
 
 // checkReserved keeps a channel's topic off the ones the engine has.
 func (l *loader) checkReserved(owner map[string]string) {
-	for _, own := range []string{"commands", "receipts", "state", "events", "rejected", "dead-letter", "control"} {
+	for _, own := range []string{
+		"commands", "receipts", "state", "events", "rejected", "dead-letter", "control", "endpoints",
+	} {
 		if name, taken := owner[l.c.Topic(own)]; taken {
 			l.at("channels."+name+".topic", "%s is the engine's own topic", l.c.Topic(own))
 		}
@@ -231,10 +234,7 @@ func (l *loader) checkTenants() {
 		}
 		t := l.c.Tenants[name]
 		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
-		if len(t.CallbackAllow) > 0 {
-			l.c.Warnings = append(l.c.Warnings,
-				key+".callback_allow does nothing yet: no callback URL is checked against it")
-		}
+		l.checkWebhookSecret(key+".webhook_secret", t.WebhookSecret)
 		for _, ch := range t.Channels {
 			if !channelName.MatchString(ch) {
 				l.at(key+".channels", "%q is no channel", ch)
@@ -245,25 +245,31 @@ func (l *loader) checkTenants() {
 
 func (l *loader) checkWebhook() {
 	l.checkOrigins("webhook.allow", l.c.Webhook.Allow)
-	if len(l.c.Webhook.Allow) > 0 {
-		l.c.Warnings = append(l.c.Warnings, "webhook.allow does nothing yet: no callback URL is checked against it")
-	}
-	if s, ok := strings.CutPrefix(l.c.Webhook.Secret, "whsec_"); ok {
-		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
-			l.at("webhook.secret", "begins with whsec_ but what follows is no base64")
-		}
-	}
+	l.checkWebhookSecret("webhook.secret", l.c.Webhook.Secret)
+	l.checkEndpoints()
 }
 
 // checkOrigins: scheme, host and perhaps a port, nothing behind it.
 func (l *loader) checkOrigins(key string, origins []string) {
 	for _, o := range origins {
-		u, err := url.Parse(o)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
-			strings.TrimSuffix(o, "/") != u.Scheme+"://"+u.Host {
-			l.at(key, "%q is no origin: write scheme, host and port only, such as https://hooks.example.com", o)
+		if _, err := egress.ParseOrigin(o); err != nil {
+			l.at(key, "%q %v", o, err)
 		}
 	}
+}
+
+// Egress is which callback URLs may be called. The origins were checked when the
+// settings were loaded.
+func (c *Config) Egress() (*egress.Policy, error) {
+	s := egress.Settings{
+		Allow: c.Webhook.Allow, Strict: c.Webhook.Strict, Loopback: c.dev, Tenants: map[string][]string{},
+	}
+	for name, t := range c.Tenants {
+		if len(t.CallbackAllow) > 0 {
+			s.Tenants[name] = t.CallbackAllow
+		}
+	}
+	return egress.NewPolicy(s)
 }
 
 func (l *loader) checkPostgres() {

@@ -67,6 +67,7 @@ type Config struct {
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
+	Worker    Worker
 	Log       Log
 	Tracing   Tracing
 	Reload    Reload
@@ -74,6 +75,7 @@ type Config struct {
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel
 	Tenants    map[string]*Tenant
+	Endpoints  map[string]*Endpoint // by origin
 
 	// Warnings are what is strange but no reason to stop.
 	Warnings []string
@@ -232,8 +234,33 @@ type Postgres struct{ URL string }
 
 // Webhook is what the webhook worker may call, and signs with.
 type Webhook struct {
-	Allow  []string // origins
-	Secret string
+	Allow       []string // origins
+	Strict      bool     // no others
+	Secret      string   // or two, separated by a comma
+	Concurrency int
+	PerEndpoint int // of these
+	Waiting     int // more of one endpoint in memory
+	Endpoints   int // that are remembered
+	AnswerLimit Size
+	Breaker     Breaker
+}
+
+// Breaker says when an endpoint is left alone.
+type Breaker struct {
+	Failures int // percent
+	Requests int
+	Window   time.Duration
+	Open     time.Duration
+}
+
+// Worker is what all our channel workers share.
+type Worker struct{ Memory int }
+
+// Endpoint is what is said of one origin that callbacks call.
+type Endpoint struct {
+	Headers []string // Name=env:VARIABLE, Name=file:PATH
+	Rate    float64  // requests a second of one process; 0: no bound
+	Paused  bool
 }
 
 // Log is what goes to standard error.
@@ -271,6 +298,7 @@ type Tenant struct {
 	Channels      []string // empty means all
 	MinPeriod     time.Duration
 	ReadRate      float64 // triggers and occurrences a second that reads visit
+	WebhookSecret string  // in place of webhook.secret
 }
 
 // SecretFile is the file that a secret came from; "" for none.

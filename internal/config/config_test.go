@@ -118,6 +118,7 @@ func TestContractNames(t *testing.T) {
 		"data_dir": "./waterclock-data", "topics.prefix": "waterclock.", "topics.partitions": "16",
 		"turn.min_interval": "adaptive", "topics.manage": "true", "group": "waterclock", "cassandra.hosts": "",
 		"cassandra.keyspace": "waterclock", "cassandra.replication": "1", "postgres.url": "", "webhook.allow": "",
+		"webhook.strict": "false",
 		"webhook.secret": "", "dedup.horizon": "24h", "dedup.max_per_partition": "5000000", "misfire_after": "60s",
 		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "clock.max_offset": "30s",
 		"events.payload":       "true",
@@ -277,8 +278,10 @@ func TestProblems(t *testing.T) {
 		},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
 		{"no origin", "webhook: {allow: https://a.example/path}", []string{"is no origin"}},
+		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is no origin"}},
+		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is no origin"}},
 		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is no origin"}},
-		{"bad signing key", "webhook: {secret: whsec_***}", []string{"no base64"}},
+		{"bad signing key", "webhook: {secret: whsec_***}", []string{"is no key", "base64"}},
 		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
 		{
 			"secret file missing", "webhook: {secret_file: " + missing + "}",
@@ -488,5 +491,73 @@ func TestTopicNames(t *testing.T) {
 	}
 	if got := c.Topic("commands"); got != "waterclock.commands" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Signing keys and headers are references; what is wrong with one is said by
+// name, and never shows the value.
+func TestWebhookSettings(t *testing.T) {
+	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	t.Setenv("HOOK_KEY", key)
+	t.Setenv("HOOK_TOKEN", "Bearer x")
+	token := write(t, "token", "Bearer y\n")
+	file := write(t, "w.yaml", `
+webhook: {secret: "env:HOOK_KEY,file:`+write(t, "key", key+"\n")+`"}
+tenants: {acme: {webhook_secret: `+key+`}}
+endpoints:
+  https://hooks.example.com:
+    rate: 2.5
+    headers: {Authorization: "env:HOOK_TOKEN", X-Key: "file:`+token+`"}
+  http://10.0.0.5:8080: {paused: true}
+`)
+	c, err := Load(Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, secrets, err := c.WebhookSecrets("other"); err != nil || !reflect.DeepEqual(secrets, []string{key, key}) {
+		t.Errorf("%v, %v", secrets, err)
+	}
+	if setting, secrets, err := c.WebhookSecrets("acme"); err != nil || len(secrets) != 1 ||
+		setting != "tenants.acme.webhook_secret" {
+		t.Errorf("%s %v, %v", setting, secrets, err)
+	}
+	h, err := c.EndpointHeaders("https://hooks.example.com")
+	if err != nil || h.Get("Authorization") != "Bearer x" || h.Get("X-Key") != "Bearer y" {
+		t.Errorf("%v, %v", h, err)
+	}
+	if e := c.Endpoints["https://hooks.example.com"]; e.Rate != 2.5 || !c.Endpoints["http://10.0.0.5:8080"].Paused {
+		t.Errorf("%+v", e)
+	}
+	if files := c.WebhookFiles(); len(files) != 2 {
+		t.Errorf("files to watch: %v", files)
+	}
+	for _, v := range c.Values() {
+		if strings.Contains(v.Value, "MfKQ9r8") {
+			t.Errorf("%s shows %s", v.Key, v.Value)
+		}
+	}
+
+	t.Setenv("HOOK_EVIL", "a\r\nX-Trigger-Id: 1")
+	for yaml, want := range map[string]string{
+		"webhook: {secret: 'env:NOBODY_SET_THIS'}":                               "NOBODY_SET_THIS is unset",
+		"webhook: {secret: 'file:/nowhere/at/all'}":                              "/nowhere/at/all",
+		"webhook: {secret: marked-secret}":                                       "is no key",
+		"webhook: {secret: '" + key + "," + key + "," + key + "'}":               "at most two",
+		"tenants: {a: {webhook_secret: whsec_YQ==}}":                             "tenants.a.webhook_secret",
+		"endpoints: {'https://a.example/path': {paused: true}}":                  "is no origin",
+		"endpoints: {'https://A.example': {paused: true}}":                       "is no origin",
+		"endpoints: {'ftp://a.example': {paused: true}}":                         "is no origin",
+		"endpoints: {'https://a.example': {headers: {Authorization: marked}}}":   "env:NAME or file:PATH",
+		"endpoints: {'https://a.example': {headers: {Host: 'env:HOOK_TOKEN'}}}":  "the worker's own",
+		"endpoints: {'https://a.example': {headers: {ce-id: 'env:HOOK_TOKEN'}}}": "the worker's own",
+		"endpoints: {'https://a.example': {headers: {'X Y': 'env:HOOK_TOKEN'}}}": "is no name of a header",
+		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_EVIL'}}}":    "line end",
+		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_NONE'}}}":    "HOOK_NONE is unset",
+		"endpoints: {'https://a.example': {rate: -1}}":                           "rate",
+	} {
+		_, err := Load(Options{File: write(t, "bad.yaml", yaml)})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "marked") {
+			t.Errorf("%s: %v, want %q", yaml, err, want)
+		}
 	}
 }

@@ -95,22 +95,34 @@ func (l *loader) readFile(path string) layer {
 	return out
 }
 
-// joinMaps spells the only setting that is a map, cassandra.replication, as
-// the text it has in the environment.
+// joinMaps spells the settings that are maps, cassandra.replication and
+// endpoints.<origin>.headers, as the text they have elsewhere.
 func joinMaps(all map[string]any) map[string]any {
-	const key = "cassandra.replication"
-	var parts []string
+	joined := map[string][]string{}
 	for k, v := range all {
-		if dc, ok := strings.CutPrefix(k, key+"."); ok {
-			parts = append(parts, fmt.Sprintf("%s=%v", dc, v))
+		if key, name, ok := inMap(k); ok {
+			joined[key] = append(joined[key], fmt.Sprintf("%s=%v", name, v))
 			delete(all, k)
 		}
 	}
-	if len(parts) > 0 {
+	for key, parts := range joined {
 		sort.Strings(parts)
 		all[key] = strings.Join(parts, ",")
 	}
 	return all
+}
+
+// inMap splits the key of an entry of a map.
+func inMap(key string) (setting, name string, ok bool) {
+	const replication, headers = "cassandra.replication", ".headers."
+	if dc, ok := strings.CutPrefix(key, replication+"."); ok {
+		return replication, dc, true
+	}
+	at := strings.LastIndex(key, headers)
+	if at < 0 || !strings.HasPrefix(key, "endpoints.") {
+		return "", "", false
+	}
+	return key[:at+len(headers)-1], key[at+len(headers):], true
 }
 
 // textOf is a YAML value as one would write it in the environment.

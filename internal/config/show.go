@@ -56,6 +56,8 @@ func (c *Config) namesOf(s *Setting) []string {
 		return []string{""}
 	case strings.HasPrefix(s.Key, "channels."):
 		return sortedKeys(c.Channels)
+	case strings.HasPrefix(s.Key, "endpoints."):
+		return sortedKeys(c.Endpoints)
 	}
 	return sortedKeys(c.Tenants)
 }

@@ -35,7 +35,7 @@ var sections = []section{
 				"broker).",
 		},
 		{
-			Key: "roles", Default: "engine,api", Dev: "engine,api,history",
+			Key: "roles", Default: "engine,api", Dev: "engine,api,history,webhook",
 			OneOf: []string{"engine", "api", "history", "webhook", "push", "sms", "email"},
 			into:  func(c *Config, _ string) any { return &c.Roles },
 			Doc:   "Roles of this process.",
@@ -490,8 +490,7 @@ var sections = []section{
 			{
 				Key:  "tenants.<name>.callback_allow",
 				into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
-				Doc: "Origins that its webhooks may call, in addition to `webhook.allow`. It does nothing yet: no " +
-					"callback URL is checked.",
+				Doc:  "Origins that its webhooks may call, in addition to `webhook.allow` and public https.",
 			},
 			{
 				Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
@@ -508,6 +507,11 @@ var sections = []section{
 				Key:  "tenants.<name>.channels",
 				into: func(c *Config, n string) any { return &c.tenant(n).Channels },
 				Doc:  "Channels that it may use. Unset means all. Any other is refused with `forbidden_channel`.",
+			},
+			{
+				Key: "tenants.<name>.webhook_secret", Secret: true,
+				into: func(c *Config, n string) any { return &c.tenant(n).WebhookSecret },
+				Doc:  "Signs its webhooks in place of `webhook.secret`, and is written as that is.",
 			},
 			{
 				Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
@@ -527,17 +531,106 @@ var sections = []section{
 		{
 			Key:  "webhook.allow",
 			into: func(c *Config, _ string) any { return &c.Webhook.Allow },
-			Doc: "Origins that webhooks may call although they are not public https: `https://hooks.example.com`, " +
-				"`http://10.0.0.5:8080`. It does nothing yet: no callback URL is checked, and whoever serves channel " +
-				"`webhook` has to check them.",
+			Doc: "Origins that webhooks of every tenant may call although they are not public https: " +
+				"`http://hooks.example.com`, `http://10.0.0.5:8080`. `dev` adds http and https to loopback. A listed " +
+				"name may resolve to private addresses, so list only names whose DNS you trust. Set it for engines, " +
+				"APIs and webhook workers alike. A URL that is not allowed is refused with `forbidden_url`.",
+		},
+		{
+			Key: "webhook.strict", Default: "false",
+			into: func(c *Config, _ string) any { return &c.Webhook.Strict },
+			Doc:  "Webhooks may call only origins of `webhook.allow` and `callback_allow`, not all of public https.",
 		},
 		{
 			Key: "webhook.secret", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Webhook.Secret },
-			Doc: "Key of the Standard Webhooks signature, `whsec_` and base64. Unset means that webhooks are not " +
-				"signed.",
+			Doc: "Key of the Standard Webhooks signature: `whsec_` and base64, `env:NAME` or `file:PATH`. Two, " +
+				"separated by a comma, while one is rotated: both sign. `dev` makes one in its data directory. Unset " +
+				"with `serve` means that webhooks are not signed.",
+		},
+		{
+			Key: "webhook.concurrency", Default: "1024", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Webhook.Concurrency },
+			Doc: "Most calls at a time of one process. One tenant has up to twice as many as there are places free, " +
+				"so others always find some.",
+		},
+		{
+			Key: "webhook.endpoint_concurrency", Default: "100", Min: "1", Max: "10000",
+			into: func(c *Config, _ string) any { return &c.Webhook.PerEndpoint },
+			Doc:  "Most calls at a time of one process to one endpoint: an origin as one tenant calls it.",
+		},
+		{
+			Key: "webhook.endpoint_waiting", Default: "200", Min: "1", Max: "10000",
+			into: func(c *Config, _ string) any { return &c.Webhook.Waiting },
+			Doc: "Due events of one endpoint that wait in the process for one of these calls to end. The rest is " +
+				"postponed, which uses up no attempt.",
+		},
+		{
+			Key: "webhook.endpoints", Default: "10000", Min: "100", Max: "1000000",
+			into: func(c *Config, _ string) any { return &c.Webhook.Endpoints },
+			Doc: "Endpoints whose breaker and counts a process remembers, about 1 KiB each. Over it, the one that " +
+				"was called the longest ago is forgotten, open breakers last. It is at least `webhook.concurrency`.",
+		},
+		{
+			Key: "webhook.answer_limit", Default: "1MiB", Min: "1KiB", Max: "1GiB",
+			into: func(c *Config, _ string) any { return &c.Webhook.AnswerLimit },
+			Doc: "Most of an answer that is read. A longer one is no acknowledgement: the attempt is retried, code " +
+				"`answer_too_large`.",
+		},
+		{
+			Key: "webhook.breaker.failures", Default: "50", Min: "1", Max: "99",
+			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Failures },
+			Doc: "An endpoint's breaker opens when more than so many percent of its calls fail: time-outs, " +
+				"connection errors, 5xx, 408, 429.",
+		},
+		{
+			Key: "webhook.breaker.requests", Default: "20", Min: "1", Max: "100000",
+			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Requests },
+			Doc:  "Of at least so many calls …",
+		},
+		{
+			Key: "webhook.breaker.window", Default: "30s", Min: "1s", Max: "1h",
+			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Window },
+			Doc:  "… within this time.",
+		},
+		{
+			Key: "webhook.breaker.open", Default: "1m", Min: "1s", Max: "1d",
+			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Open },
+			Doc: "How long an open breaker lets nothing out. What comes due meanwhile is postponed, which uses up no " +
+				"attempt. Then 5 calls at a time test the endpoint.",
+		},
+		{
+			Key: "worker.memory", Default: "100000", Min: "1000", Max: "10000000",
+			into: func(c *Config, _ string) any { return &c.Worker.Memory },
+			Doc: "Receipts of each partition that a worker of ours knows, about 35 bytes each. It skips what they " +
+				"have answered, so attempts that queued up are sent once.",
 		},
 	}},
+	{
+		"Endpoints",
+		"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write " +
+			"them in the file. They count for all tenants.",
+		[]Setting{
+			{
+				Key:  "endpoints.<name>.headers",
+				into: func(c *Config, n string) any { return &c.endpoint(n).Headers },
+				Doc: "Headers of each request to the origin, `Name=env:VARIABLE` or `Name=file:PATH`; in YAML a map. " +
+					"Values stand in the environment or in a file, never here.",
+			},
+			{
+				Key: "endpoints.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001", Max: "1000000",
+				into: func(c *Config, n string) any { return &c.endpoint(n).Rate },
+				Doc: "Most requests a second of one process. What finds its turn more than 1 s away is postponed, " +
+					"which uses up no attempt.",
+			},
+			{
+				Key: "endpoints.<name>.paused", Default: "false",
+				into: func(c *Config, n string) any { return &c.endpoint(n).Paused },
+				Doc: "If true nothing is sent to the origin. What comes due is postponed, for up to 7 days since it " +
+					"was first due; then it has failed.",
+			},
+		},
+	},
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
 		{
 			Key: "history.retention", Default: "90d", Min: "1h", Max: "3650d",
@@ -695,6 +788,16 @@ func (c *Config) tenant(name string) *Tenant {
 		c.Tenants[name] = &Tenant{}
 	}
 	return c.Tenants[name]
+}
+
+func (c *Config) endpoint(origin string) *Endpoint {
+	if c.Endpoints == nil {
+		c.Endpoints = map[string]*Endpoint{}
+	}
+	if c.Endpoints[origin] == nil {
+		c.Endpoints[origin] = &Endpoint{}
+	}
+	return c.Endpoints[origin]
 }
 
 func (c *Config) defaultChannel(name string) *Channel {

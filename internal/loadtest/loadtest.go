@@ -10,6 +10,7 @@
 //	http_load.go  the requests of each measurement
 //	http_server.go  the server under test, and the bare handler that it is compared with
 //	http_client.go an HTTP client that costs next to nothing
+//	webhook.go    the webhook worker in another process: callbacks/s and what they cost
 //	tools.go      payloads, clients, quantiles, CPU and memory
 package loadtest
 

@@ -90,6 +90,12 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		return err
 	}
 	defer n.closing(n.gateway.Close)()
+	if n.cfg.HasRole("webhook") {
+		if err := n.openWebhook(true); err != nil {
+			return err
+		}
+		defer n.closing(n.closeWebhook)()
+	}
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
 	life.start("memory", n.watchMemory)
@@ -100,6 +106,9 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)
 	life.start("engine", n.engine.Run)
+	if n.webhooks != nil {
+		life.start("webhook", n.runWebhook)
+	}
 	n.startInternal(life)
 	n.startControl(life, b)
 	n.startReloads(life, false)

@@ -1,17 +1,23 @@
 package node
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/internal/asyncapi"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -24,7 +30,7 @@ func (n *node) openGateway() (err error) {
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
 		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
+		Admit: n.admit, TestEndpoint: n.testEndpoint, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
 		Channels: channelTopics(c),
 		Tenants:  slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
@@ -155,6 +161,39 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 			msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, name)
 			return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
 		}
+	}
+	if c.Spec.Callback == nil {
+		return nil
+	}
+	return n.allowURL(tenant, c.Spec.Callback.URL)
+}
+
+// testEndpoint calls as a webhook worker would, but for the signature. Each test has
+// connections of its own: it should see what the next one sees.
+func (n *node) testEndpoint(ctx context.Context, tenant, url string, send bool) *egress.Report {
+	t := egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{Answer: 10 * time.Second}})
+	defer t.CloseIdleConnections()
+	if !send {
+		return t.Probe(ctx, tenant, url, nil)
+	}
+	return t.Probe(ctx, tenant, url, func(ctx context.Context) (*http.Request, error) {
+		const body = `{"triggerId":"endpoint-test","payload":null}`
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User-Agent", "waterclock/"+n.opts.Version)
+		r.Header.Set("X-Trigger-Id", "endpoint-test")
+		return r, nil
+	})
+}
+
+// allowURL refuses a callback that the tenant's triggers may not call.
+func (n *node) allowURL(tenant, url string) *trigger.Error {
+	var e *egress.Error
+	if errors.As(n.egress.Check(tenant, url), &e) {
+		return &trigger.Error{Code: trigger.Code(e.Code), Field: "callback", Msg: e.Reason}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
+//	webhook.go          the webhook role
 //	memory.go           what each part of this process may take, and shedding load before that is met
 //	http.go             listeners, probes, metrics, requests of other instances
 //	settings.go         settings as package pipeline wants them
@@ -44,6 +45,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/memory"
@@ -93,7 +95,9 @@ type node struct {
 	keys            *auth.Keys // nil: no auth.keys_file
 	cert            *certificate
 	timetable       *trigger.Timetable
+	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
+	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
 
 	throttle  *kafkaconn.Throttle
@@ -121,6 +125,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 		return nil, err
 	}
 	var err error
+	if n.egress, err = c.Egress(); err != nil {
+		return nil, &SettingError{err.Error()}
+	}
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
 		return nil, err
 	}
@@ -144,6 +151,15 @@ func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 // connectWithin bounds how long a process waits for the first broker.
 const connectWithin = 6 * time.Second
 
+// served are the channels whose due topics this process makes, so that its
+// workers need not wait for the first trigger.
+func (n *node) served() []string {
+	if n.cfg.HasRole("webhook") && n.cfg.Topics.Manage {
+		return []string{"webhook"}
+	}
+	return nil
+}
+
 // prepare makes the topics, or checks them where topics.manage says so.
 func (n *node) prepare(ctx context.Context) error {
 	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients...)
@@ -151,7 +167,7 @@ func (n *node) prepare(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	want := kafkaconn.Wanted(n.cfg)
+	want := kafkaconn.Wanted(n.cfg, n.served()...)
 	existing, err := kafkaconn.Existing(ctx, cl, want)
 	if err != nil {
 		return err

@@ -105,6 +105,12 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	if n.cfg.HTTP.Cert != "" {
 		subjects = append(subjects, subject{"http.tls", []string{n.cfg.HTTP.Cert, n.cfg.HTTP.Key}, n.cert.load})
 	}
+	if n.webhooks != nil {
+		subjects = append(subjects, subject{
+			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
+			n.loadWebhook,
+		})
+	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
 	if onHangup {

@@ -49,6 +49,12 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		return err
 	}
 	defer n.closing(n.gateway.Close)()
+	if n.cfg.HasRole("webhook") {
+		if err := n.openWebhook(false); err != nil {
+			return err
+		}
+		defer n.closing(n.closeWebhook)()
+	}
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
 	life.start("memory", n.watchMemory)
@@ -60,6 +66,9 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	}
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)
+	}
+	if n.webhooks != nil {
+		life.start("webhook", n.runWebhook)
 	}
 	n.startInternal(life)
 	n.startReloads(life, true)

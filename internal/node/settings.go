@@ -33,6 +33,7 @@ func (n *node) engineOptions() pipeline.Options {
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
+			CallbackURL: n.allowURL,
 		},
 		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload, CatchUpRate: catchUpRate(c),
 		MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,

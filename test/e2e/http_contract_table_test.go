@@ -69,6 +69,11 @@ func contractTriggers() []contractRow {
 				wants: []string{"code=unknown_field", "field=foo", "type=urn:waterclock:problem:unknown_field"},
 			},
 			{
+				name: "forbidden callback", path: "/v1/triggers",
+				body: `{"callbackUrl":"http://10.0.0.1:1/hook","delaySeconds":3600}`, status: 422,
+				wants: []string{"code=forbidden_url", "field=callbackUrl"},
+			},
+			{
 				name: "async", path: "/v1/triggers", body: `{"id":"c-async",` + later + `}`,
 				headers: []string{"Prefer", "respond-async"}, status: 202,
 				wants: []string{"trigger_id=c-async", "revision="},
@@ -418,9 +423,31 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=not_found"},
 			},
 		}},
+		{"GET /v1/endpoints", []contractCall{
+			{name: "list", path: "/v1/endpoints", status: 200},
+			{name: "a writer's key", path: "/v1/endpoints", headers: as("blue"), status: 403},
+		}},
 		{"GET /v1/channels", []contractCall{
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a writer's key", path: "/v1/channels", headers: as("blue"), status: 403},
+		}},
+		{"POST /v1/endpoints:test", []contractCall{
+			{
+				name: "forbidden", path: "/v1/endpoints:test", body: `{"url":"https://169.254.169.254/"}`, status: 200,
+				wants: []string{"allowed=false", "code=forbidden_url"},
+			},
+			{
+				name: "nobody is there", path: "/v1/endpoints:test", body: `{"url":"http://127.0.0.1:1/","send":true}`,
+				status: 200, wants: []string{"allowed=true", "listed=true", "origin=http://127.0.0.1:1", "code="},
+			},
+			{
+				name: "without a URL", path: "/v1/endpoints:test", body: `{}`, status: 422,
+				wants: []string{"code=invalid", "field=url"},
+			},
+			{
+				name: "a writer's key", path: "/v1/endpoints:test", body: `{"url":"https://a.example"}`,
+				headers: as("blue"), status: 403,
+			},
 		}},
 		{"DELETE /v1/channels/{name}", []contractCall{
 			{name: "none", path: "/v1/channels/none", status: 404, wants: []string{"code=not_found"}},

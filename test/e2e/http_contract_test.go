@@ -80,6 +80,7 @@ func contractSettings(keys string) []string {
 	return []string{
 		"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set",
 		"channels.webhook.topic=waterclock.due.webhook",
+		"--set", "webhook.allow=http://127.0.0.1:1",
 		"--set", "tenants.blue.channels=default,elsewhere", "--set", "tenants.slow.rate=0.01",
 	}
 }
@@ -174,12 +175,13 @@ func servedRoutes(t *testing.T, w *world) (routes []string) {
 
 // contractCodes are the codes a call of the table must meet. The others of
 // docs/formats/commands.md need what HTTP does not let happen (a record that is no
-// command, on a wrong partition, or behind another), an owner that is away
-// (gateway.TestPartitionsMove) or a release that has webhooks.
+// command, on a wrong partition, or behind another), or an owner that is away
+// (gateway.TestPartitionsMove).
 var contractCodes = map[trigger.Code]bool{
 	trigger.CodeInvalid: true, trigger.CodeInvalidKey: true, trigger.CodeUnknownField: true,
 	trigger.CodeUnknownOp: true, trigger.CodeUnknownZone: true,
-	trigger.CodeUnknownChannel: true, trigger.CodeForbiddenChannel: true, trigger.CodeInvalidRule: true,
+	trigger.CodeUnknownChannel: true, trigger.CodeForbiddenChannel: true, trigger.CodeForbiddenURL: true,
+	trigger.CodeInvalidRule:    true,
 	trigger.CodeDisputedRule:   true,
 	trigger.CodePeriodTooShort: true, trigger.CodeNoOccurrences: true, trigger.CodeConflictingTime: true,
 	trigger.CodeInThePast:     true,

@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// EndpointTest asks what would happen to a callback.
+type EndpointTest struct {
+	URL    string `json:"url" doc:"As callback.url has it"`
+	Send   bool   `json:"send,omitempty" doc:"Make a request. Without it, nothing is sent over the connection but TLS"`
+	Tenant string `json:"tenant,omitempty" doc:"Whose callback it is; default: the caller's tenant"`
+}
+
+// How long one test takes, and how many go on at once: each holds a connection to
+// somebody else's machine.
+const (
+	testWithin  = 20 * time.Second
+	testsAtOnce = 4
+)
+
+// testEndpoint calls by the transport that webhook workers use. The answer is
+// that of this process: it says nothing of the network of other processes.
+func (s *Server) testEndpoint(w http.ResponseWriter, r *request) error {
+	if s.opts.TestEndpoint == nil {
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server calls no endpoints")
+	}
+	asked, err := s.endpointTest(w, r)
+	if err != nil {
+		return err
+	}
+	if !s.tests.Take(r.who.Tenant) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "",
+			"other endpoints are being tested: try again").Retry(time.Second)
+	}
+	defer s.tests.Release(r.who.Tenant)
+	ctx, cancel := context.WithTimeout(r.Context(), testWithin)
+	defer cancel()
+	return sendJSON(w, http.StatusOK, s.opts.TestEndpoint(ctx, asked.Tenant, asked.URL, asked.Send))
+}
+
+func (s *Server) endpointTest(w http.ResponseWriter, r *request) (asked EndpointTest, err error) {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return asked, err
+	}
+	if asked.URL, err = fs.takeText("url"); err != nil {
+		return asked, err
+	}
+	if asked.Tenant, err = fs.takeText("tenant"); err != nil {
+		return asked, err
+	}
+	switch send := string(fs.take("send")); send {
+	case "", "null", "false":
+	case "true":
+		asked.Send = true
+	default:
+		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "send", "send is true or false")
+	}
+	if len(fs) > 0 {
+		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[0].name,
+			problem.Quoted(fs[0].name)+" is no field here: url, send and tenant are")
+	}
+	if asked.URL == "" {
+		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "url", "url is missing")
+	}
+	if asked.Tenant == "" {
+		asked.Tenant = r.who.Tenant
+	}
+	return asked, nil
+}

@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Endpoints are the origins that webhook workers call, the worst first.
+type Endpoints struct {
+	Items   []Endpoint `json:"items"`
+	Omitted int        `json:"omitted,omitempty" doc:"How many more there are"`
+}
+
+// Endpoint is an origin as one tenant's callbacks call it, over all workers.
+type Endpoint struct {
+	Origin   string     `json:"origin" doc:"Scheme, host and port"`
+	Tenant   string     `json:"tenant"`
+	State    string     `json:"state" doc:"Of the breaker, the worst of the workers': closed, half_open or open"`
+	InFlight int        `json:"in_flight" doc:"Calls under way"`
+	OK       int64      `json:"ok" doc:"Calls that the endpoint answered, since the workers know it"`
+	Failed   int64      `json:"failed" doc:"Calls that failed: time-outs, connection errors, 5xx, 408, 429"`
+	LastCode string     `json:"last_code,omitempty" doc:"Code of the last call that was not delivered"`
+	Until    *time.Time `json:"until,omitempty" doc:"When an open breaker lets calls out again"`
+	Workers  int        `json:"workers" doc:"Processes that know it"`
+}
+
+// mostEndpoints bounds an answer.
+const mostEndpoints = 10_000
+
+// listEndpoints answers what the webhook workers publish on topic endpoints.
+func (s *Server) listEndpoints(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	all, err := s.endpoints.read(ctx, s.opts.Now())
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	list := Endpoints{Items: mergeEndpoints(all)}
+	if n := len(list.Items); n > mostEndpoints {
+		list.Items, list.Omitted = list.Items[:mostEndpoints], n-mostEndpoints
+	}
+	return sendJSON(w, http.StatusOK, list)
+}
+
+// mergeEndpoints folds what each worker says of an endpoint into one.
+func mergeEndpoints(all []topics.EndpointState) []Endpoint {
+	by := map[[2]string]int{}
+	list := []Endpoint{}
+	for i := range all {
+		s := &all[i]
+		at, known := by[[2]string{s.Tenant, s.Origin}]
+		if !known {
+			at = len(list)
+			by[[2]string{s.Tenant, s.Origin}] = at
+			list = append(list, Endpoint{Origin: s.Origin, Tenant: s.Tenant, State: "closed"})
+		}
+		list[at].add(s)
+	}
+	slices.SortFunc(list, func(a, b Endpoint) int {
+		return cmp.Or(cmp.Compare(badness(b.State), badness(a.State)), cmp.Compare(b.Failed, a.Failed),
+			cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Origin, b.Origin))
+	})
+	return list
+}
+
+func (e *Endpoint) add(s *topics.EndpointState) {
+	e.Workers++
+	e.InFlight += s.InFlight
+	e.OK += s.OK
+	e.Failed += s.Failed
+	if badness(s.State) > badness(e.State) {
+		e.State = s.State
+	}
+	if s.LastCode != "" {
+		e.LastCode = s.LastCode
+	}
+	if until := s.Until; !until.IsZero() && (e.Until == nil || until.After(*e.Until)) {
+		e.Until = &until
+	}
+}
+
+func badness(state string) int { return slices.Index([]string{"closed", "half_open", "open"}, state) }
+
+// endpointLog is topic endpoints, folded as far as somebody has asked.
+type endpointLog struct {
+	topic *topicReader
+
+	mu   sync.Mutex
+	next int64
+	by   map[string]seenEndpoint
+}
+
+type seenEndpoint struct {
+	state topics.EndpointState
+	at    time.Time // when the broker took it
+}
+
+// staleEndpoint is the age of a record that no worker stands for any more: each
+// writes its own once a minute.
+const staleEndpoint = 5 * topics.EndpointEvery / 2
+
+// mostSeen bounds what is remembered of the topic. Workers write a bounded number
+// of endpoints, and this is room for twenty of them.
+const mostSeen = 200_000
+
+// read is the state of all endpoints of workers that live.
+func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.EndpointState, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	end, err := stableEnd(ctx, l.topic.kafka.Client(), l.topic.topic, 0)
+	if err != nil {
+		return nil, err
+	}
+	if l.by == nil || end < l.next { // the first time, or the topic was made anew
+		start, err := kafkapart.ListOffset(ctx, l.topic.kafka.Client(), l.topic.topic, 0, kafkapart.ReadCommitted,
+			kafkapart.Earliest)
+		if err != nil {
+			return nil, err
+		}
+		l.next, l.by = start, map[string]seenEndpoint{}
+	}
+	if err := l.topic.read(ctx, 0, l.next, end, func(r *kgo.Record) error {
+		l.fold(r)
+		l.next = r.Offset + 1
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	l.next = end
+	var all []topics.EndpointState
+	for key, seen := range l.by {
+		if now.Sub(seen.at) > staleEndpoint {
+			delete(l.by, key) // a worker that goes on writes it again
+			continue
+		}
+		all = append(all, seen.state)
+	}
+	return all, nil
+}
+
+// fold takes one record in. What is no state of an endpoint says nothing.
+func (l *endpointLog) fold(r *kgo.Record) {
+	s, err := topics.DecodeEndpoint(r.Key, r.Value)
+	switch {
+	case err != nil:
+	case s == nil:
+		delete(l.by, string(r.Key))
+	case len(l.by) < mostSeen || l.by[string(r.Key)].state.Origin != "":
+		l.by[string(r.Key)] = seenEndpoint{*s, r.Timestamp}
+	}
+}

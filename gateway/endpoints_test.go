@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// What two workers say of their endpoints is one list, the worst first. A worker
+// that was killed drops out, and so does what one has forgotten.
+func TestEndpoints(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) {
+		o.Auth = testKeys(t)
+		o.Now = func() time.Time { return now }
+	})
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	list := func() (all Endpoints) {
+		t.Helper()
+		a := w.must(http.StatusOK, "GET", "/v1/endpoints", "", as(keyO)...)
+		if err := json.Unmarshal([]byte(a.body), &all); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	write := func(key string, value []byte) {
+		t.Helper()
+		r := &kgo.Record{Topic: topics.Names{}.Endpoints(), Key: []byte(key), Value: value}
+		if err := cl.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(s topics.EndpointState) { t.Helper(); write(s.Key(), s.Value()) }
+
+	if all := list(); all.Items == nil || len(all.Items) != 0 {
+		t.Errorf("of nobody: %+v", all)
+	}
+	until := now.Add(time.Minute).UTC().Truncate(time.Millisecond)
+	put(topics.EndpointState{Instance: "a", Tenant: "acme", Origin: "https://ok.example", State: "closed", OK: 5})
+	put(topics.EndpointState{
+		Instance: "a", Tenant: "acme", Origin: "https://x.example", State: "closed", InFlight: 2, OK: 7,
+	})
+	put(topics.EndpointState{
+		Instance: "b", Tenant: "acme", Origin: "https://x.example", State: "open", InFlight: 1, OK: 1, Failed: 30,
+		LastCode: "timeout", Until: until,
+	})
+	put(topics.EndpointState{Instance: "b", Tenant: "other", Origin: "https://x.example", State: "half_open"})
+	write("c/acme/https://x.example", []byte("{"))
+	write("c/acme/https://x.example", []byte(`{"instance":"other","tenant":"acme","origin":"https://x.example"}`))
+	want := []Endpoint{
+		{
+			Origin: "https://x.example", Tenant: "acme", State: "open", InFlight: 3, OK: 8, Failed: 30,
+			LastCode: "timeout", Until: &until, Workers: 2,
+		},
+		{Origin: "https://x.example", Tenant: "other", State: "half_open", Workers: 1},
+		{Origin: "https://ok.example", Tenant: "acme", State: "closed", OK: 5, Workers: 1},
+	}
+	if got, wanted := asJSON(t, list().Items), asJSON(t, want); got != wanted {
+		t.Errorf("got %s\nwant %s", got, wanted)
+	}
+	write("b/acme/https://x.example", nil)
+	if all := list(); all.Items[0].Tenant != "other" || all.Items[1].Workers != 1 {
+		t.Errorf("forgotten by one worker: %+v", all)
+	}
+	now = now.Add(3 * time.Minute)
+	if all := list(); len(all.Items) != 0 {
+		t.Errorf("of workers that were killed: %+v", all)
+	}
+	w.must(http.StatusForbidden, "GET", "/v1/endpoints", "", as(keyA)...)
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

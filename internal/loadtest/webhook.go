@@ -1,0 +1,292 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// WebhookOptions are what MeasureWebhook does.
+type WebhookOptions struct {
+	Events    int           // due events, all written before the worker starts
+	Payload   int           // bytes of each
+	Endpoints int           // local receivers, an origin each
+	Answer    time.Duration // how long a receiver takes to answer
+}
+
+// WebhookResult is what MeasureWebhook found. CPU and memory are the worker
+// process's from its start to its end.
+type WebhookResult struct {
+	Machine
+	Broker         string  `json:"broker"`
+	Events         int     `json:"events"`
+	Payload        int     `json:"payload"`
+	Endpoints      int     `json:"endpoints"`
+	CallbacksPerS  float64 `json:"callbacks_per_s"`
+	CPUPerCallback float64 `json:"cpu_us_per_callback"`
+	RSSBytes       int64   `json:"rss_bytes"`
+	Doubled        int     `json:"doubled"`
+	Lost           int     `json:"lost"`
+}
+
+// MeasureWebhook writes due events of channel webhook, starts a process with the
+// role webhook alone, and counts what arrives at receivers in this process. No
+// engine runs.
+func MeasureWebhook(ctx context.Context, s Setup, o WebhookOptions) (*WebhookResult, error) {
+	b := &webhookRun{Setup: s, o: o, seen: make(map[string]bool, o.Events)}
+	defer b.close()
+	if err := b.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.launch(); err != nil {
+		return nil, err
+	}
+	if err := b.await(ctx); err != nil {
+		return nil, err
+	}
+	return b.result()
+}
+
+type webhookRun struct {
+	Setup
+	o       WebhookOptions
+	kind    string
+	dir     string
+	broker  *broker.Broker
+	kafka   []kgo.Opt
+	servers []*http.Server
+	urls    []string
+	worker  *exec.Cmd
+
+	calls       atomic.Int64
+	mu          sync.Mutex
+	seen        map[string]bool
+	first, last time.Time
+}
+
+// open starts the broker and the receivers, and makes the topics.
+func (b *webhookRun) open(ctx context.Context) (err error) {
+	c := b.Config
+	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
+		return err
+	}
+	c.DataDir, b.kind = b.dir, "kafka"
+	c.Topics.Prefix = "waterclock-bench-" + node.NewID() + "."
+	c.Group = c.Topics.Prefix + "engine"
+	if b.Embedded {
+		b.kind = "embedded"
+		if b.broker, err = broker.Start(ctx, broker.Options{
+			Dir: filepath.Join(b.dir, "broker"), Listen: "127.0.0.1:0", Sync: true, Logger: b.Logger,
+		}); err != nil {
+			return err
+		}
+		c.Brokers = []string{b.broker.Addr()}
+	}
+	if b.kafka, err = kafkaconn.Options(c, "waterclock-bench", nil); err != nil {
+		return err
+	}
+	if err := b.makeTopics(ctx); err != nil {
+		return err
+	}
+	for range b.o.Endpoints {
+		if err := b.receive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *webhookRun) makeTopics(ctx context.Context) error {
+	cl, err := kgo.NewClient(b.kafka...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	want := kafkaconn.Wanted(b.Config, "webhook")
+	plan, err := kafkaconn.Plan(ctx, cl, want, nil)
+	if err != nil {
+		return err
+	}
+	return kafkaconn.Apply(ctx, cl, want, plan)
+}
+
+// receive starts one receiver.
+func (b *webhookRun) receive() error {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(b.take), ReadHeaderTimeout: 10 * time.Second}
+	b.servers = append(b.servers, server)
+	b.urls = append(b.urls, "http://"+ln.Addr().String())
+	go func() { _ = server.Serve(ln) }() // until it is closed
+	return nil
+}
+
+func (b *webhookRun) take(w http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	_, _ = io.Copy(io.Discard, r.Body)
+	if b.o.Answer > 0 {
+		time.Sleep(b.o.Answer)
+	}
+	w.WriteHeader(http.StatusNoContent)
+	b.calls.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen[r.Header.Get("webhook-id")] = true
+	if b.first.IsZero() {
+		b.first = now
+	}
+	b.last = now
+}
+
+// fill writes the due events as an engine would.
+func (b *webhookRun) fill(ctx context.Context) error {
+	cl, err := kgo.NewClient(append(b.kafka, kgo.MaxBufferedRecords(100_000), kgo.ProducerLinger(5*time.Millisecond),
+		kgo.DefaultProduceTopic(b.Config.Channel("webhook").Topic))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	payloads := payloadsOf(b.o.Payload)
+	var failed atomic.Pointer[error]
+	for i := range b.o.Events {
+		cl.Produce(ctx, b.event(i, payloads[i%len(payloads)]), func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("write due events: %w", *err)
+	}
+	return nil
+}
+
+func (b *webhookRun) event(i int, payload []byte) *kgo.Record {
+	key := "bench-" + strconv.Itoa(i)
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+	r := &kgo.Record{Key: []byte(key), Value: payload}
+	for _, h := range [][2]string{
+		{"ce_specversion", "1.0"},
+		{"ce_id", key + "@" + now + "#0"},
+		{"ce_source", "/waterclock/bench"},
+		{"ce_type", topics.DueType},
+		{"ce_subject", key},
+		{"ce_time", now},
+		{"ce_wcfired", now},
+		{"ce_wcrevision", "1"},
+		{"ce_wcattempt", "1"},
+		{"ce_wcstep", "0"},
+		{"wcx-callback", `{"url":"` + b.urls[i%len(b.urls)] + `/bench"}`},
+	} {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
+	}
+	return r
+}
+
+// launch starts the worker as a process of its own, so that its CPU is its own.
+func (b *webhookRun) launch() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	listen, err := freePort()
+	if err != nil {
+		return err
+	}
+	c := b.Config
+	b.worker = exec.Command(self, "serve", "--roles", "webhook", "--listen", listen,
+		"--data-dir", filepath.Join(b.dir, "worker"), "--log-level", "error", "--brokers", strings.Join(c.Brokers, ","),
+		"--set", "topics.prefix="+c.Topics.Prefix, "--set", "group="+c.Group,
+		"--set", "topics.partitions="+strconv.Itoa(c.Topics.Partitions),
+		"--set", "webhook.allow="+strings.Join(b.urls, ","),
+		// No engine sends again what a full endpoint postpones.
+		"--set", "webhook.endpoint_waiting=10000")
+	b.worker.Env = append(os.Environ(), "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	b.worker.Stderr = os.Stderr
+	return b.worker.Start()
+}
+
+// await waits until every event was called back, or nothing comes any more.
+func (b *webhookRun) await(ctx context.Context) error {
+	var before int64
+	still := time.Now()
+	for ctx.Err() == nil {
+		now := b.calls.Load()
+		if now >= int64(b.o.Events) {
+			return nil
+		}
+		if now != before {
+			before, still = now, time.Now()
+		} else if time.Since(still) > patience {
+			if now == 0 {
+				return errors.New("the worker calls nobody; its log says why")
+			}
+			return nil
+		}
+		sleepUntil(ctx, time.Now().Add(5*time.Millisecond))
+	}
+	return ctx.Err()
+}
+
+func (b *webhookRun) result() (*WebhookResult, error) {
+	_ = b.worker.Process.Signal(syscall.SIGTERM)
+	if err := b.worker.Wait(); err != nil {
+		return nil, fmt.Errorf("the worker: %w", err)
+	}
+	state := b.worker.ProcessState
+	b.worker = nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	calls := int(b.calls.Load())
+	r := &WebhookResult{
+		Machine: b.machine(), Broker: b.kind, Events: b.o.Events, Payload: b.o.Payload, Endpoints: b.o.Endpoints,
+		CallbacksPerS:  float64(calls) / max(b.last.Sub(b.first).Seconds(), 1e-3),
+		CPUPerCallback: float64((state.UserTime() + state.SystemTime()).Microseconds()) / float64(max(calls, 1)),
+		Doubled:        calls - len(b.seen), Lost: b.o.Events - len(b.seen),
+	}
+	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
+		r.RSSBytes = u.Maxrss * 1024
+	}
+	return r, nil
+}
+
+func (b *webhookRun) close() {
+	if b.worker != nil && b.worker.Process != nil {
+		_ = b.worker.Process.Kill()
+		_ = b.worker.Wait()
+	}
+	for _, s := range b.servers {
+		s.Close()
+	}
+	if b.broker != nil {
+		b.broker.Close()
+	}
+	os.RemoveAll(b.dir)
+}

@@ -1,0 +1,202 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
+	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/sinks/webhook"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// webhooks is the role webhook of a process.
+type webhooks struct {
+	worker    *webhook.Worker
+	transport *egress.Transport
+	publisher *webhook.TopicPublisher
+	trust     atomic.Pointer[webhookTrust]
+}
+
+// webhookTrust is what files and the environment have for requests: it may change
+// while they are sent.
+type webhookTrust struct {
+	keys    map[string]webhook.Keys // by tenant; "" is everybody else's
+	origins map[string]webhook.Origin
+}
+
+// openWebhook makes the worker of the role.
+func (n *node) openWebhook(dev bool) error {
+	if dev {
+		if err := n.devSecret(); err != nil {
+			return err
+		}
+	}
+	h := &webhooks{}
+	trust, err := n.readWebhookTrust()
+	if err != nil {
+		return err
+	}
+	h.trust.Store(trust)
+	if len(trust.keys[""]) == 0 {
+		n.log.Warn("webhooks are not signed: set webhook.secret, so that receivers can tell them from others' requests")
+	}
+	c := n.cfg
+	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{
+		// The worker says so first, in its own words.
+		BodyBytes: int64(c.Webhook.AnswerLimit) + 64<<10, ConnsPerOrigin: max(2*c.Webhook.PerEndpoint, 256),
+	}})
+	if h.publisher, err = webhook.NewTopicPublisher(n.clients, n.names, n.webhookInstance()); err != nil {
+		return err
+	}
+	n.webhooks = h
+	h.worker, err = webhook.New(webhook.Options{
+		Kafka: n.clients, Kit: n.kitOptions(webhook.Channel), Policy: n.egress, Transport: h.transport,
+		Keys: h.keys, Origin: h.origin, Live: n.stillLive, Publish: h.publisher,
+		Concurrency: c.Webhook.Concurrency, PerEndpoint: c.Webhook.PerEndpoint, Waiting: c.Webhook.Waiting,
+		MaxEndpoints: c.Webhook.Endpoints, AnswerLimit: int64(c.Webhook.AnswerLimit),
+		Breaker: webhook.Breaker{
+			Failures: float64(c.Webhook.Breaker.Failures) / 100, Requests: uint(c.Webhook.Breaker.Requests),
+			Window: c.Webhook.Breaker.Window, Open: c.Webhook.Breaker.Open,
+		},
+		UserAgent: userAgent(n.opts.Version), Logger: n.log.With("role", "webhook"),
+	})
+	if err != nil {
+		return err
+	}
+	n.metrics.WatchEndpoints(h.worker.Status)
+	return nil
+}
+
+// kitOptions are what the worker kit has of the settings, for any channel of ours.
+func (n *node) kitOptions(channel string) []worker.Option {
+	c := n.cfg
+	ch := c.Channel(channel)
+	opts := []worker.Option{
+		worker.Prefix(c.Topics.Prefix), worker.Group(c.Group), worker.Topic(ch.Topic), worker.Memory(c.Worker.Memory),
+		worker.DrainTimeout(c.Stop.Timeout * 3 / 4), worker.WithMetrics(workerprom.New(n.metrics.Registry, channel)),
+	}
+	if ch.Partitioning == "by_key" {
+		opts = append(opts, worker.ByKey())
+	}
+	return opts
+}
+
+func userAgent(version string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r <= ' ' || r >= 0x7f {
+			return -1
+		}
+		return r
+	}, version)
+	return "Waterclock/" + plain
+}
+
+// webhookInstance names this process on topic endpoints.
+func (n *node) webhookInstance() string {
+	if id := n.instanceID(); id != "" {
+		return id
+	}
+	return NewID()
+}
+
+// runWebhook serves the channel until ctx ends.
+func (n *node) runWebhook(ctx context.Context) error { return n.webhooks.worker.Run(ctx) }
+
+func (n *node) closeWebhook() {
+	if h := n.webhooks; h != nil {
+		h.publisher.Close()
+		h.transport.CloseIdleConnections()
+	}
+}
+
+func (h *webhooks) keys(tenant string) webhook.Keys {
+	t := h.trust.Load()
+	if own, ok := t.keys[tenant]; ok {
+		return own
+	}
+	return t.keys[""]
+}
+
+func (h *webhooks) origin(origin string) webhook.Origin { return h.trust.Load().origins[origin] }
+
+// loadWebhook reads keys and headers again.
+func (n *node) loadWebhook() error {
+	trust, err := n.readWebhookTrust()
+	if err == nil {
+		n.webhooks.trust.Store(trust)
+	}
+	return err
+}
+
+func (n *node) readWebhookTrust() (*webhookTrust, error) {
+	t := &webhookTrust{keys: map[string]webhook.Keys{}, origins: map[string]webhook.Origin{}}
+	for _, tenant := range append([]string{""}, slices.Collect(maps.Keys(n.cfg.Tenants))...) {
+		if tenant != "" && n.cfg.Tenants[tenant].WebhookSecret == "" {
+			continue
+		}
+		setting, secrets, err := n.cfg.WebhookSecrets(tenant)
+		if err != nil {
+			return nil, err
+		}
+		if t.keys[tenant], err = webhook.NewKeys(secrets...); err != nil {
+			return nil, fmt.Errorf("%s: %w", setting, err)
+		}
+	}
+	for origin, e := range n.cfg.Endpoints {
+		headers, err := n.cfg.EndpointHeaders(origin)
+		if err != nil {
+			return nil, fmt.Errorf("endpoints.%s.headers: %w", origin, err)
+		}
+		t.origins[origin] = webhook.Origin{Headers: headers, Rate: e.Rate, Paused: e.Paused}
+	}
+	return t, nil
+}
+
+// devSecretFile is where dev keeps the key that it has made.
+const devSecretFile = "webhook.secret"
+
+// devSecret makes the key that signs webhooks, where the settings have none, once
+// for a data directory.
+func (n *node) devSecret() error {
+	if n.cfg.Webhook.Secret != "" || n.cfg.SecretFile("webhook.secret") != "" {
+		return nil
+	}
+	file := filepath.Join(n.cfg.DataDir, devSecretFile)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		key := make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+		text := "whsec_" + base64.StdEncoding.EncodeToString(key) + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return fmt.Errorf("keep the key of webhooks: %w", err)
+		}
+	}
+	n.cfg.Webhook.Secret = "file:" + file
+	return nil
+}
+
+// stillLive asks the owner whether a due event is still in flight: not cancelled,
+// erased, acknowledged or decided meanwhile.
+func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
+	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
+	if err != nil || s == nil {
+		return false, err
+	}
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Attempt == e.Attempt && trigger.DueID(s.Key, l.Occurrence, l.Step) == e.ID {
+			return true, nil
+		}
+	}
+	return false, nil
+}

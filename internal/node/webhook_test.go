@@ -1,0 +1,90 @@
+package node
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/logtest"
+)
+
+const (
+	oneKey     = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	anotherKey = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+)
+
+// dev makes a key once, which only its user can read.
+func TestDevSecret(t *testing.T) {
+	c, err := config.Load(config.Options{Dev: true, Flags: map[string]string{"data_dir": t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cfg: c}
+	if err := n.devSecret(); err != nil {
+		t.Fatal(err)
+	}
+	trust, err := n.readWebhookTrust()
+	if err != nil || len(trust.keys[""]) != 1 {
+		t.Fatalf("%+v, %v", trust, err)
+	}
+	file := filepath.Join(c.DataDir, devSecretFile)
+	first, err := os.ReadFile(file)
+	if about, statErr := os.Stat(file); err != nil || statErr != nil || about.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v, %v", err, statErr, about.Mode())
+	}
+	c.Webhook.Secret = ""
+	if err := n.devSecret(); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := os.ReadFile(file); string(second) != string(first) {
+		t.Error("another start makes another key")
+	}
+	c.Webhook.Secret = oneKey
+	if err := n.devSecret(); err != nil || c.Webhook.Secret != oneKey {
+		t.Errorf("a setting is replaced: %v", err)
+	}
+}
+
+// A key that is rotated in its file counts for the next request; one that cannot
+// be read leaves the old one in force. A tenant's own replaces that of all.
+func TestWebhookKeysReload(t *testing.T) {
+	dir := t.TempDir()
+	file, token, yaml := filepath.Join(dir, "key"), filepath.Join(dir, "token"), filepath.Join(dir, "w.yaml")
+	put(t, file, oneKey+"\n", 0o600)
+	put(t, token, "Bearer one\n", 0o600)
+	put(t, yaml, "webhook: {secret: 'file:"+file+"'}\ntenants: {acme: {webhook_secret: "+anotherKey+"}, plain: {rate: 1}}\n"+
+		"endpoints: {'https://a.example': {rate: 3, headers: {Authorization: 'file:"+token+"'}}}\n", 0o600)
+	c, err := config.Load(config.Options{File: yaml})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cfg: c, webhooks: &webhooks{}}
+	if err := n.loadWebhook(); err != nil {
+		t.Fatal(err)
+	}
+	var log logtest.Buffer
+	r := newReloads(slog.New(slog.NewTextHandler(&log, nil)), subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
+	h := n.webhooks
+	if len(h.keys("anybody")) != 1 || len(h.keys("plain")) != 1 || h.keys("acme")[0] == h.keys("plain")[0] {
+		t.Error("keys of tenants")
+	}
+	if o := h.origin("https://a.example"); o.Rate != 3 || o.Headers.Get("Authorization") != "Bearer one" {
+		t.Errorf("%+v", o)
+	}
+	before := h.keys("anybody")[0]
+	put(t, token, "Bearer two\n", 0o600)
+	put(t, file, anotherKey+"\n", 0o600)
+	r.check(false)
+	if o := h.origin("https://a.example"); o.Headers.Get("Authorization") != "Bearer two" || h.keys("anybody")[0] == before {
+		t.Errorf("what is new does not count: %+v", o)
+	}
+	before = h.keys("anybody")[0]
+	put(t, file, "garbage-secret", 0o600)
+	r.check(false)
+	if h.keys("anybody")[0] != before || strings.Contains(log.String(), "garbage-secret") {
+		t.Errorf("a bad key: %s", log.String())
+	}
+}

@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+)
+
+// callbackHeader is what the engine writes for this worker (docs/formats/due.md).
+const callbackHeader = "wcx-callback"
+
+// defaultTimeout is a request's unless its trigger says otherwise, and
+// maxTimeout the most that it may say.
+const (
+	defaultTimeout = 10 * time.Second
+	maxTimeout     = time.Minute
+)
+
+// callback is what a due event says of its request.
+type callback struct {
+	text    string // as it was registered
+	url     *url.URL
+	timeout time.Duration
+	raw     bool // the body is the payload itself
+	recheck bool // ask the owner first
+}
+
+var errNoCallback = errors.New("the trigger has no callback: register it with callback.url, " +
+	"or on a channel that is served without one")
+
+func callbackOf(e *worker.DueEvent) (callback, error) {
+	text, ok := e.Header(callbackHeader)
+	if !ok {
+		return callback{}, errNoCallback
+	}
+	var says struct {
+		URL     string `json:"url"`
+		Timeout string `json:"timeout"`
+		Body    string `json:"body"`
+		Recheck bool   `json:"recheck"`
+	}
+	if err := json.Unmarshal([]byte(text), &says); err != nil {
+		return callback{}, errors.New("header wcx-callback is not JSON")
+	}
+	u, err := url.Parse(says.URL)
+	if err != nil || u.Host == "" {
+		return callback{}, errors.New("callback.url is no URL with a host")
+	}
+	timeout, err := time.ParseDuration(says.Timeout)
+	if err != nil || timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	return callback{
+		text: says.URL, url: u, timeout: min(timeout, maxTimeout), raw: says.Body == "raw", recheck: says.Recheck,
+	}, nil
+}
+
+// originOf is scheme, host and port of a URL, spelt one way: lower case, without
+// the scheme's own port.
+func originOf(u *url.URL) string {
+	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
+	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		port = ""
+	}
+	switch {
+	case port != "":
+		return scheme + "://" + net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		return scheme + "://[" + host + "]"
+	}
+	return scheme + "://" + host
+}
+
+// groupOf names the bulkhead of an event: tenant and origin. What has no URL
+// shares one.
+func groupOf(e *worker.DueEvent) string {
+	c, err := callbackOf(e)
+	if err != nil {
+		return e.Tenant
+	}
+	return e.Tenant + " " + originOf(c.url)
+}

@@ -1,0 +1,161 @@
+package webhook
+
+import (
+	"container/list"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+)
+
+// Breaker says when an endpoint is left alone.
+type Breaker struct {
+	Failures float64       // it opens above this share of failures …
+	Requests uint          // … of at least so many …
+	Window   time.Duration // … in this time
+	Open     time.Duration // and then nothing is sent for so long
+}
+
+// DefaultBreaker is the contract's.
+var DefaultBreaker = Breaker{Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute}
+
+// probes is how many requests a breaker that was open lets out at a time to see
+// whether the endpoint is back; most of them must succeed.
+const probes = 5
+
+// State is what a breaker is in.
+type State string
+
+// The states of a breaker.
+const (
+	Closed   State = "closed"
+	Open     State = "open"
+	HalfOpen State = "half_open"
+)
+
+// endpoint is an origin as one tenant calls it.
+type endpoint struct {
+	tenant, origin string
+	listed         *list.Element // in endpoints.order
+
+	mu       sync.Mutex
+	breaker  circuitbreaker.CircuitBreaker[any]
+	changes  int // of the breaker's state: a result counts only in the state that its request began in
+	inFlight int
+	ok       int64
+	failed   int64
+	lastCode string
+
+	// What was published of it, and when.
+	published Status
+	at        time.Time
+}
+
+func newEndpoint(tenant, origin string, b Breaker) *endpoint {
+	e := &endpoint{tenant: tenant, origin: origin}
+	e.breaker = circuitbreaker.NewBuilder[any]().
+		// The library opens at the rate; we want it above.
+		WithFailureRateThreshold(math.Nextafter(b.Failures, 2), b.Requests, b.Window).
+		WithDelay(b.Open).
+		WithSuccessThresholdRatio(probes/2+1, probes).
+		OnStateChanged(func(circuitbreaker.StateChangedEvent) { e.changes++ }). // mu is held
+		Build()
+	return e
+}
+
+// permit is the right to send one request. It must be given back.
+type permit struct {
+	endpoint *endpoint
+	changes  int
+}
+
+// enter asks to send a request. If the breaker says no, wait is for how long.
+func (e *endpoint) enter() (p permit, wait time.Duration, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.breaker.TryAcquirePermit() {
+		return permit{}, e.breaker.RemainingDelay(), false
+	}
+	e.inFlight++
+	return permit{e, e.changes}, 0, true
+}
+
+// outcome is what a request says of its endpoint.
+type outcome int
+
+const (
+	good    outcome = iota // the endpoint works
+	bad                    // it does not
+	nothing                // the request was given up, or not sent
+)
+
+// leave gives a permit back.
+func (p permit) leave(o outcome, code string) {
+	e := p.endpoint
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inFlight--
+	switch o {
+	case good:
+		e.ok++
+	case bad:
+		e.failed++
+	case nothing:
+	}
+	if o != nothing {
+		e.lastCode = code
+	}
+	if e.changes != p.changes {
+		return
+	}
+	switch {
+	case o == good:
+		e.breaker.RecordSuccess()
+	case o == bad, e.breaker.IsHalfOpen(): // a probe that nobody answers for would stay out for ever
+		e.breaker.RecordFailure()
+	}
+}
+
+// Status is an endpoint as others see it.
+type Status struct {
+	Tenant, Origin string
+	State          State
+	InFlight       int
+	OK, Failed     int64 // since this process knows it
+	LastCode       string
+	Until          time.Time // when an open breaker lets probes out; zero unless it is open
+}
+
+func (e *endpoint) status(now time.Time) Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := Status{
+		Tenant: e.tenant, Origin: e.origin, State: Closed, InFlight: e.inFlight, OK: e.ok, Failed: e.failed,
+		LastCode: e.lastCode,
+	}
+	switch {
+	case e.breaker.IsHalfOpen():
+		s.State = HalfOpen
+	case e.breaker.IsOpen():
+		if left := e.breaker.RemainingDelay(); left > 0 {
+			s.State, s.Until = Open, now.Add(left).UTC().Truncate(time.Millisecond)
+		} else {
+			s.State = HalfOpen // the next request is a probe
+		}
+	}
+	return s
+}
+
+// idle says that nothing is lost if the endpoint is forgotten.
+func (e *endpoint) idle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inFlight == 0 && e.breaker.IsClosed()
+}
+
+func (e *endpoint) busy() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.inFlight > 0
+}

@@ -1,0 +1,107 @@
+package webhook
+
+import (
+	"context"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// Publisher takes the state of endpoints to whoever asks: topic endpoints.
+type Publisher interface {
+	// Publish writes these, and says of those that are gone that they are. What
+	// fails is written again later.
+	Publish(ctx context.Context, now []Status, gone []Status) error
+}
+
+// How often the state of an endpoint is published: a breaker's at once, counts
+// now and then, and again and again, so that readers can tell a process that is
+// gone.
+const (
+	publishEvery  = time.Second
+	publishCounts = 5 * time.Second
+	publishAlways = topics.EndpointEvery
+	// publishMost bounds one round.
+	publishMost   = 1000
+	publishWithin = 5 * time.Second
+)
+
+// publishLoop publishes until ctx ends, and then says that all are gone.
+func (w *Worker) publishLoop(ctx context.Context) {
+	tick := time.NewTicker(publishEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			w.publishEnd()
+			return
+		case <-tick.C:
+			w.endpoints.sweep()
+			w.publish(ctx)
+		}
+	}
+}
+
+func (w *Worker) publish(ctx context.Context) {
+	if w.opts.Publish == nil {
+		w.endpoints.takeGone()
+		return
+	}
+	now := w.opts.Now()
+	var changed []*endpoint
+	var states []Status
+	for _, e := range w.endpoints.all() {
+		if s := e.status(now); e.newsworthy(s, now) && len(states) < publishMost {
+			changed, states = append(changed, e), append(states, s)
+		}
+	}
+	gone := w.endpoints.takeGone()
+	if len(states)+len(gone) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishWithin)
+	defer cancel()
+	if err := w.opts.Publish.Publish(ctx, states, gone); err != nil {
+		if ctx.Err() == nil {
+			w.opts.Logger.Warn("the state of endpoints could not be published; it will be later", "error", err)
+		}
+		return
+	}
+	for i, e := range changed {
+		e.noted(states[i], now)
+	}
+}
+
+// publishEnd is the last word of a process.
+func (w *Worker) publishEnd() {
+	if w.opts.Publish == nil {
+		return
+	}
+	gone := w.endpoints.takeGone()
+	for _, e := range w.endpoints.all() {
+		gone = append(gone, Status{Tenant: e.tenant, Origin: e.origin})
+	}
+	if len(gone) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishWithin)
+	defer cancel()
+	_ = w.opts.Publish.Publish(ctx, nil, gone) // readers find out by themselves
+}
+
+// newsworthy says whether a status has to be published.
+func (e *endpoint) newsworthy(s Status, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	since := now.Sub(e.at)
+	was := e.published
+	s.Until, was.Until = time.Time{}, time.Time{} // computed anew each time
+	return e.at.IsZero() || since >= publishAlways || s.State != was.State || s != was && since >= publishCounts
+}
+
+// noted says what was published.
+func (e *endpoint) noted(s Status, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.published, e.at = s, now
+}

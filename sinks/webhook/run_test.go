@@ -1,0 +1,285 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 60 * time.Second
+
+// cluster has the topics of channel webhook, and no engine.
+type cluster struct {
+	t     testing.TB
+	opts  []kgo.Opt
+	cl    *kgo.Client
+	names topics.Names
+	seen  map[string]map[string]any // receipts by due_id
+}
+
+func newCluster(t testing.TB, partitions int32) *cluster {
+	t.Helper()
+	k, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	c := &cluster{t: t, opts: []kgo.Opt{kgo.SeedBrokers(k.ListenAddrs()...)}, seen: map[string]map[string]any{}}
+	stamped := map[string]string{"message.timestamp.type": "LogAppendTime"}
+	for name, n := range map[string]int32{
+		c.names.Due(Channel): partitions, c.names.Receipts(): partitions, c.names.Endpoints(): 1,
+	} {
+		if err := k.CreateTopic(name, n, stamped); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.cl, err = kgo.NewClient(append(c.opts, kgo.ConsumeTopics(c.names.Receipts()),
+		kgo.MaxBufferedRecords(200_000))...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.cl.Close)
+	return c
+}
+
+// record is a due event as the engine writes it.
+func (c *cluster) record(key, callback string) *kgo.Record {
+	r := &kgo.Record{Topic: c.names.Due(Channel), Key: []byte(key), Value: []byte(`{"n":1}`)}
+	for _, h := range [][2]string{
+		{"ce_specversion", "1.0"},
+		{"ce_id", key + "@2026-11-20T14:00:00.000Z#0"},
+		{"ce_source", "/waterclock/test"},
+		{"ce_type", worker.DueType},
+		{"ce_subject", key},
+		{"ce_time", "2026-11-20T14:00:00.000Z"},
+		{"ce_wcfired", "2026-11-20T14:00:00.003Z"},
+		{"ce_wcrevision", "1"},
+		{"ce_wcattempt", "1"},
+		{"ce_wcstep", "0"},
+		{callbackHeader, callback},
+	} {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
+	}
+	return r
+}
+
+func (c *cluster) write(records ...*kgo.Record) {
+	c.t.Helper()
+	if err := c.cl.ProduceSync(context.Background(), records...).FirstErr(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// start runs a worker on the cluster; the returned function ends it.
+func (c *cluster) start(w *Worker) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-done:
+				if err != nil {
+					c.t.Error(err)
+				}
+			case <-time.After(patience):
+				c.t.Error("Run does not end")
+			}
+		})
+	}
+	c.t.Cleanup(stop)
+	return stop
+}
+
+// receipts waits until n due events have one, and returns the last of each.
+func (c *cluster) receipts(n int) map[string]map[string]any {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for len(c.seen) < n {
+		fetches := c.cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			c.t.Fatalf("%d receipts, want %d", len(c.seen), n)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			var one map[string]any
+			if err := json.Unmarshal(r.Value, &one); err != nil {
+				c.t.Errorf("receipt %q: %v", r.Value, err)
+			}
+			c.seen[one["due_id"].(string)] = one
+		})
+	}
+	return c.seen
+}
+
+// From the due topic to the receiver and to the receipt, and what others see of
+// the endpoint.
+func TestRun(t *testing.T) {
+	c := newCluster(t, 3)
+	var mu sync.Mutex
+	got := map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[r.Header.Get("Webhook-Id")]++
+		fmt.Fprint(w, "thanks")
+	}))
+	defer s.Close()
+	publisher, err := NewTopicPublisher(c.opts, c.names, "host/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer publisher.Close()
+	stop := c.start(newTestWorker(t, func(o *Options) { o.Kafka, o.Publish = c.opts, publisher }))
+	const n = 300
+	for i := range n {
+		c.write(c.record(fmt.Sprintf("acme/k%d", i), to(s.URL+"/hook?secret=1")))
+	}
+	for id, r := range c.receipts(n) {
+		if r["outcome"] != "delivered" || r["channel"] != "webhook" || r["attempt"] != 1.0 {
+			t.Fatalf("%s: %v", id, r)
+		}
+	}
+	for id, times := range got {
+		if times != 1 {
+			t.Errorf("%s came %d times", id, times)
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%d of %d came", len(got), n)
+	}
+	last := c.endpoints(func(all map[string]*topics.EndpointState) bool {
+		s := all["host_1/acme/"+s.URL]
+		return s != nil && s.OK == n && s.InFlight == 0
+	})
+	if len(last) != 1 {
+		t.Errorf("%v", last)
+	}
+	stop()
+	c.endpoints(func(all map[string]*topics.EndpointState) bool { return len(all) == 0 })
+}
+
+// endpoints waits until topic endpoints says what ok wants.
+func (c *cluster) endpoints(ok func(map[string]*topics.EndpointState) bool) map[string]*topics.EndpointState {
+	c.t.Helper()
+	cl, err := kgo.NewClient(append(c.opts, kgo.ConsumeTopics(c.names.Endpoints()))...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	all := map[string]*topics.EndpointState{}
+	for {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			c.t.Fatalf("topic endpoints: %v", all)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			s, err := topics.DecodeEndpoint(r.Key, r.Value)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			if s == nil {
+				delete(all, string(r.Key))
+				return
+			}
+			all[string(r.Key)] = s
+		})
+		if ok(all) {
+			return all
+		}
+	}
+}
+
+// An endpoint that hangs, and many more events for it than anybody may hold, do
+// not slow down another one: each answer comes while the hanging calls still
+// hang. Its own events are postponed, none is lost.
+func TestHangingEndpointHurtsNobody(t *testing.T) {
+	c := newCluster(t, 2)
+	release := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer hanging.Close()
+	defer close(release) // before
+	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer good.Close()
+	c.start(newTestWorker(t, func(o *Options) { o.Kafka = c.opts }))
+	const hangs, goods = 4000, 250
+	records := make([]*kgo.Record, 0, hangs+goods)
+	for i := range hangs {
+		records = append(records, c.record("bad/"+strconv.Itoa(i), to(hanging.URL, "timeout", "60s")))
+	}
+	for i := range goods { // behind all of them, on the same partitions
+		records = append(records, c.record("good/"+strconv.Itoa(i), to(good.URL)))
+	}
+	c.write(records...)
+	seen := c.receipts(hangs - 300 + goods) // 100 hang, and 200 wait for them
+	delivered, postponed := 0, 0
+	for id, r := range seen {
+		switch {
+		case r["outcome"] == "delivered" && id[:5] == "good/":
+			delivered++
+		case r["outcome"] == "postponed" && r["code"] == CodeFull && id[:4] == "bad/":
+			postponed++
+		default:
+			t.Fatalf("%s: %v", id, r)
+		}
+	}
+	if delivered != goods || postponed != hangs-300 {
+		t.Errorf("%d delivered, %d postponed while the others hang", delivered, postponed)
+	}
+}
+
+// A tenant with more hanging endpoints than there is room for leaves room for
+// another tenant.
+func TestHangingTenantLeavesRoom(t *testing.T) {
+	c := newCluster(t, 2)
+	release := make(chan struct{})
+	var urls []string
+	for range 20 {
+		s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+		defer s.Close()
+		urls = append(urls, s.URL)
+	}
+	defer close(release)
+	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer good.Close()
+	c.start(newTestWorker(t, func(o *Options) { o.Kafka, o.Concurrency, o.PerEndpoint = c.opts, 64, 10 }))
+	c.write(c.record("good/first", to(good.URL)))
+	c.receipts(1)
+	var records []*kgo.Record
+	for i := range 1000 {
+		records = append(records, c.record("bad/"+strconv.Itoa(i), to(urls[i%len(urls)], "timeout", "60s")))
+	}
+	for i := range 50 {
+		records = append(records, c.record("good/"+strconv.Itoa(i), to(good.URL)))
+	}
+	c.write(records...)
+	delivered := 0
+	for delivered < 51 {
+		seen := c.receipts(len(c.seen) + 1)
+		delivered = 0
+		for id, r := range seen {
+			if r["outcome"] == "delivered" && id[:5] == "good/" {
+				delivered++
+			} else if !slices.Contains([]any{CodeShare, CodeFull}, r["code"]) {
+				t.Fatalf("%s: %v", id, r)
+			}
+		}
+	}
+}

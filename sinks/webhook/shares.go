@@ -1,0 +1,83 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// shares keeps room for every tenant among the requests that may be under way.
+// A tenant may have up to twice as many as there are places free: two thirds of
+// all by itself, and two of them two fifths each. So there are always places
+// free for a tenant that comes, however many endpoints of others hang, and
+// nobody has to be told how many tenants there are (Choudhury and Hahne,
+// Dynamic Queue Length Thresholds, 1998). Where one tenant alone has called
+// anybody for long, it may have all.
+type shares struct {
+	room int
+	now  func() time.Time
+
+	mu      sync.Mutex
+	running int
+	by      map[string]int // tenants with requests under way: at most room
+	last    string         // the tenant that came last …
+	changed time.Time      // … and when that was another one than before
+}
+
+// How long others count after they have called somebody, and how long a place is
+// waited for: where calls are answered it takes milliseconds until one is free.
+const (
+	othersCount = 10 * time.Minute
+	shareWait   = 500 * time.Millisecond
+	shareEvery  = 20 * time.Millisecond
+)
+
+func newShares(room int, now func() time.Time) *shares {
+	return &shares{room: room, now: now, by: map[string]int{}}
+}
+
+// enter takes a place, and waits a moment for it; false is that the tenant has
+// its share.
+func (s *shares) enter(ctx context.Context, tenant string) bool {
+	for waited := time.Duration(0); ; waited += shareEvery {
+		if s.try(tenant) {
+			return true
+		}
+		if waited >= shareWait {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(shareEvery):
+		}
+	}
+}
+
+func (s *shares) try(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if s.last != tenant {
+		if s.last != "" {
+			s.changed = now
+		}
+		s.last = tenant
+	}
+	alone := s.changed.IsZero() || now.Sub(s.changed) > othersCount
+	if !alone && s.by[tenant] >= 2*(s.room-s.running) {
+		return false
+	}
+	s.running++
+	s.by[tenant]++
+	return true
+}
+
+func (s *shares) leave(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	if s.by[tenant]--; s.by[tenant] == 0 {
+		delete(s.by, tenant)
+	}
+}

@@ -1,0 +1,302 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/egress"
+)
+
+// Channel is what this worker serves.
+const Channel = "webhook"
+
+// Options are what a worker is made of.
+type Options struct {
+	// Kafka is how to reach the brokers: seeds, TLS, SASL, dialers.
+	Kafka []kgo.Opt
+	// Kit are options of the worker kit: prefix, group, topic, memory, metrics.
+	Kit []worker.Option
+
+	// Policy says which URLs a tenant may call now, and Transport sends requests; it
+	// is an egress.Transport of the same policy.
+	Policy    *egress.Policy
+	Transport http.RoundTripper
+
+	// Keys are a tenant's signing keys of this moment; nil signs nothing.
+	Keys func(tenant string) Keys
+	// Origin is what settings say of an origin; nil says nothing.
+	Origin func(origin string) Origin
+	// Live asks the owner whether a due event is still to be delivered, for
+	// callback.recheck. nil cannot ask.
+	Live func(ctx context.Context, e *worker.DueEvent) (bool, error)
+
+	// Publish is where the state of endpoints goes; nil is nowhere.
+	Publish Publisher
+
+	Concurrency  int     // requests at a time. 0 means 1,024
+	PerEndpoint  int     // of these to one endpoint. 0 means 100
+	Waiting      int     // more of one endpoint that wait in this process. 0 means 200
+	MaxEndpoints int     // that are remembered; at least Concurrency. 0 means 10,000
+	AnswerLimit  int64   // bytes of an answer that are read. 0 means 1 MiB
+	Breaker      Breaker // zero means DefaultBreaker
+
+	UserAgent string
+	Logger    *slog.Logger
+	Now       func() time.Time // nil means time.Now
+}
+
+// Origin is what settings say of one origin, for all tenants.
+type Origin struct {
+	Headers http.Header // sent with each request
+	Rate    float64     // requests a second of this process; 0 is no bound
+	Paused  bool        // nothing is sent
+}
+
+func (o Options) withDefaults() Options {
+	o.Concurrency = cmp.Or(o.Concurrency, 1024)
+	o.PerEndpoint = cmp.Or(o.PerEndpoint, 100)
+	o.Waiting = cmp.Or(o.Waiting, 200)
+	o.MaxEndpoints = max(cmp.Or(o.MaxEndpoints, 10_000), o.Concurrency)
+	o.AnswerLimit = cmp.Or(o.AnswerLimit, 1<<20)
+	o.UserAgent = cmp.Or(o.UserAgent, "Waterclock")
+	if o.Breaker == (Breaker{}) {
+		o.Breaker = DefaultBreaker
+	}
+	if o.Policy == nil {
+		o.Policy = new(egress.Policy)
+	}
+	if o.Keys == nil {
+		o.Keys = func(string) Keys { return nil }
+	}
+	if o.Origin == nil {
+		o.Origin = func(string) Origin { return Origin{} }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Worker posts the due events of channel webhook.
+type Worker struct {
+	opts      Options
+	endpoints *endpoints
+	shares    *shares
+
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter // by origin; only of those with a rate in the settings
+}
+
+// keepIdle is how long an endpoint without calls is remembered.
+const keepIdle = 10 * time.Minute
+
+// New makes a worker; Run runs it.
+func New(o Options) (*Worker, error) {
+	if o.Transport == nil {
+		return nil, errors.New("webhook: Transport is needed: nothing may be dialled unguarded")
+	}
+	o = o.withDefaults()
+	return &Worker{
+		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now), shares: newShares(o.Concurrency, o.Now),
+		limits: map[string]*rate.Limiter{},
+	}, nil
+}
+
+// handleWithin is over the longest request, with the question of recheck.
+const handleWithin = maxTimeout + recheckWithin + 10*time.Second
+
+// When a worker is killed, others have its partitions after sessionTimeout. What
+// a moving partition has under way, it may finish for revokeWithin.
+const (
+	sessionTimeout = 10 * time.Second
+	revokeWithin   = 6 * time.Second
+)
+
+// Run works until ctx ends, and then finishes what is under way.
+func (w *Worker) Run(ctx context.Context) error {
+	o := &w.opts
+	opts := append([]worker.Option{
+		worker.Kafka(o.Kafka...), worker.Concurrency(o.Concurrency), worker.HandlerTimeout(handleWithin),
+		worker.Logger(o.Logger), worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
+		worker.PerGroup(worker.Bulkhead{
+			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: overflow,
+		}),
+	}, o.Kit...)
+	publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.publishLoop(publishing)
+	}()
+	err := worker.Run(ctx, Channel, w.Handle, opts...)
+	stop()
+	<-done
+	return err
+}
+
+// Status is what this process knows of endpoints, the latest used first.
+func (w *Worker) Status() []Status {
+	all := w.endpoints.all()
+	out := make([]Status, len(all))
+	for i, e := range all {
+		out[i] = e.status(w.opts.Now())
+	}
+	return out
+}
+
+// How long what is not sent waits at least; the engine adds a spread of 5 s and
+// more.
+const (
+	soon     = time.Second
+	pausedBy = time.Minute
+	// rateWait is what a request waits here for its turn under a rate. Further away
+	// it is the engine's to wait.
+	rateWait = time.Second
+)
+
+// overflow answers what finds too many waiting for its endpoint.
+func overflow(*worker.DueEvent) worker.Result {
+	return worker.Postpone(soon, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
+}
+
+// Handle is the handler of one due event.
+func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
+	c, err := callbackOf(e)
+	if err != nil {
+		return worker.Fail(CodeNoCallback, err.Error()), nil
+	}
+	if err := w.opts.Policy.Check(e.Tenant, c.text); err != nil {
+		return worker.Fail(CodeURL, reason(err)), nil
+	}
+	origin := originOf(c.url)
+	about := w.opts.Origin(origin)
+	if about.Paused {
+		return worker.Postpone(pausedBy, CodePaused).
+			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
+	}
+	if !w.shares.enter(ctx, e.Tenant) {
+		return worker.Postpone(soon, CodeShare).
+			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), ctx.Err()
+	}
+	defer w.shares.leave(e.Tenant)
+	if wait, ok := w.turn(ctx, origin, about.Rate); !ok {
+		return worker.Postpone(wait, CodeRate).
+			WithDetail(fmt.Sprintf("not sent: endpoints.%s.rate is %g a second", origin, about.Rate)), ctx.Err()
+	}
+	if c.recheck {
+		if r, done := w.recheck(ctx, e); done {
+			return r, ctx.Err()
+		}
+	}
+	p, wait, ok := w.endpoints.get(e.Tenant, origin).enter()
+	if !ok {
+		return worker.Postpone(max(wait, soon), CodeOpen).
+			WithDetail("not sent: most of the last calls to the endpoint failed"), nil
+	}
+	return w.call(ctx, e, c, about, p)
+}
+
+// reason is why a URL is not called.
+func reason(err error) string {
+	if e, ok := errors.AsType[*egress.Error](err); ok {
+		return e.Reason
+	}
+	return err.Error()
+}
+
+// call sends the request; the permit is given back whatever happens.
+func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about Origin, p permit) (
+	r worker.Result, err error,
+) {
+	o := nothing
+	defer func() { p.leave(o, r.Code) }()
+	req, err := build(e, c, Settings{
+		Keys: w.opts.Keys(e.Tenant), Headers: about.Headers, UserAgent: w.opts.UserAgent, Now: w.opts.Now(),
+	})
+	if err != nil {
+		return worker.Result{}, err
+	}
+	a := w.send(egress.WithTenant(ctx, e.Tenant), req)
+	if a.Err != nil && ctx.Err() != nil {
+		return worker.Result{}, ctx.Err() // the worker ends: another one has it
+	}
+	r, failed := decide(a, w.opts.Now())
+	switch {
+	case failed:
+		o = bad
+	case a.Err == nil:
+		o = good
+	}
+	return r, nil
+}
+
+// turn waits for a request's turn under its origin's rate, if that is near;
+// else wait is how far away it is.
+func (w *Worker) turn(ctx context.Context, origin string, perSecond float64) (wait time.Duration, ok bool) {
+	if perSecond <= 0 {
+		return 0, true
+	}
+	reserved := w.limiter(origin, perSecond).Reserve()
+	wait = reserved.Delay()
+	if wait > rateWait {
+		reserved.Cancel()
+		return wait, false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return 0, false
+	case <-timer.C:
+		return 0, true
+	}
+}
+
+// limiter is the rate of an origin, whoever calls it. There are as many as
+// settings name.
+func (w *Worker) limiter(origin string, perSecond float64) *rate.Limiter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.limits[origin]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(perSecond), 1)
+		w.limits[origin] = l
+	}
+	return l
+}
+
+// recheckWithin bounds the question whether a trigger is still to be called.
+const recheckWithin = 5 * time.Second
+
+// recheck asks the owner, for triggers that want it. done is that nothing is to
+// be sent.
+func (w *Worker) recheck(ctx context.Context, e *worker.DueEvent) (r worker.Result, done bool) {
+	if w.opts.Live == nil {
+		return r, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, recheckWithin)
+	defer cancel()
+	live, err := w.opts.Live(ctx, e)
+	switch {
+	case err != nil:
+		// Not sent: who asks for the check wants no call behind a cancel.
+		return worker.Postpone(soon, CodeRecheck).
+			WithDetail("not sent: callback.recheck is true, and the trigger's owner does not answer"), true
+	case !live:
+		return worker.Suppress(CodeCancelled).WithDetail("not sent: cancelled meanwhile"), true
+	}
+	return r, false
+}
