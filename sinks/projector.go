@@ -36,7 +36,9 @@ func NewProjector(sink Writer, opts Options) (*Projector, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return &Projector{opts: opts.withDefaults(), sink: sink, decode: recordOf, owned: map[int32]int64{}, stopped: map[int32]*stop{}}, nil
+	return &Projector{
+		opts: opts.withDefaults(), sink: sink, decode: recordOf, owned: map[int32]int64{}, stopped: map[int32]*stop{},
+	}, nil
 }
 
 // Run projects until ctx ends; then it returns nil. While the sink is away it

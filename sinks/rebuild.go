@@ -110,10 +110,10 @@ func (t *TableReport) print(b *strings.Builder) {
 // sink; switching over is the operator's. An error of the sink ends it: run it
 // again, into the same sink if one likes.
 func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
-	tables, decode := Tables, recordOf
+	tables := Tables
 	if o.Letters {
 		setDefault(&o.Topic, "waterclock.dead-letter")
-		tables, decode = []Table{TableLetters}, letterRecordOf
+		tables = []Table{TableLetters}
 	}
 	setDefault(&o.Topic, "waterclock.events")
 	setDefault(&o.MaxRecords, 2000)
@@ -124,7 +124,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}
 	}
-	b := &rebuild{o: o, read: decode, report: &Report{
+	b := &rebuild{o: o, report: &Report{
 		Window: Window{From: map[int32]int64{}, To: map[int32]int64{}},
 		Ends:   map[int32]int64{},
 	}, started: time.Now()}
@@ -152,7 +152,6 @@ const compareWithin = 6 * time.Hour
 
 type rebuild struct {
 	o       RebuildOptions
-	read    func(*kgo.Record) (EventRecord, error)
 	report  *Report
 	started time.Time
 	ends    map[int32]int64 // what is still to be read, up to these offsets
@@ -260,7 +259,11 @@ func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
 }
 
 func (b *rebuild) decode(r *kgo.Record) EventRecord {
-	rec, err := b.read(r)
+	read := recordOf
+	if b.o.Letters {
+		read = letterRecordOf
+	}
+	rec, err := read(r)
 	if err != nil {
 		b.report.Poison++
 	}

@@ -39,6 +39,8 @@ type Metrics struct {
 	evicted     prometheus.Counter
 	historyLag  *prometheus.GaugeVec
 	historyStop *prometheus.GaugeVec
+	letterLag   *prometheus.GaugeVec
+	letterStop  *prometheus.GaugeVec
 	historySkip prometheus.Counter
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
@@ -84,6 +86,14 @@ func New() *Metrics {
 			Namespace: namespace, Name: "history_stopped",
 			Help: "1 while the history's store refuses rows of the partition.",
 		}, []string{"partition"}),
+		letterLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_dead_letters_lag_records",
+			Help: "Dead letters not yet in the history.",
+		}, []string{"partition"}),
+		letterStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_dead_letters_stopped",
+			Help: "1 while the history's store refuses dead letters of the partition.",
+		}, []string{"partition"}),
 		historySkip: counter("history_skipped_total",
 			"Records of the event log that are no events; the history leaves them out."),
 		historyLost: counter("history_lost_records_total",
@@ -100,7 +110,7 @@ func New() *Metrics {
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
 	})
-	m.Registry.MustRegister(m.build, m.dead, m.limit)
+	m.Registry.MustRegister(m.build, m.dead, m.limit, m.letterLag, m.letterStop)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -235,6 +245,23 @@ func (m *Metrics) History() sinks.Hooks {
 		}
 		m.historyStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
 	}}
+}
+
+// Letters is what the projector of topic dead-letter tells us: its lag has a gauge of
+// its own, the rest counts with the events'.
+func (m *Metrics) Letters() sinks.Hooks {
+	h := m.History()
+	h.Lag = func(partition int32, records int64) {
+		m.letterLag.WithLabelValues(strconv.Itoa(int(partition))).Set(float64(records))
+	}
+	h.Stopped = func(partition int32, err error) {
+		stopped := 0.0
+		if err != nil {
+			stopped = 1
+		}
+		m.letterStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
+	}
+	return h
 }
 
 // Step is for failpoints; there are none here.
