@@ -76,6 +76,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, d := range t.dead {
 		p.opts.Listener.DeadLettered(d.channel, d.code)
 	}
+	for _, channel := range t.timedOut {
+		p.opts.Listener.ReceiptTimedOut(channel)
+	}
 	p.publish(t)
 	return nil
 }

@@ -46,7 +46,7 @@ type Metrics struct {
 	quota       *prometheus.CounterVec
 	build       *prometheus.GaugeVec
 	dead        *prometheus.CounterVec
-	deadCodes   codes
+	timeouts    *prometheus.CounterVec
 	limit       prometheus.Gauge
 }
 
@@ -106,11 +106,13 @@ func New() *Metrics {
 	}, []string{"version", "commit", "goversion"})
 	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
 		"code")
+	m.timeouts = counterVec("receipt_timeouts_total",
+		"Due events that no receipt came for within receipt_timeout, by channel.", "channel")
 	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
 	})
-	m.Registry.MustRegister(m.build, m.dead, m.limit, m.letterLag, m.letterStop)
+	m.Registry.MustRegister(m.build, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -212,11 +214,14 @@ func (m *Metrics) Delivered(channel string, o trigger.ReceiptOutcome) {
 	m.deliveries.WithLabelValues(channel, o.String()).Inc()
 }
 
-// DeadLettered counts a dead letter. Codes come from receipts: only so many of
-// them become labels, the rest count as "other".
+// DeadLettered counts a dead letter. Codes come from receipts: those that nobody
+// documents count as "other".
 func (m *Metrics) DeadLettered(channel, code string) {
-	m.dead.WithLabelValues(channel, m.deadCodes.label(code)).Inc()
+	m.dead.WithLabelValues(channel, labelOf(code)).Inc()
 }
+
+// ReceiptTimedOut counts an emission that no receipt came for.
+func (m *Metrics) ReceiptTimedOut(channel string) { m.timeouts.WithLabelValues(channel).Inc() }
 
 // PendingLimit notes limits.max_pending; 0 is no bound.
 func (m *Metrics) PendingLimit(triggers int) {
