@@ -34,7 +34,8 @@ var goodWrites = map[string]string{
 func (w *world) everyWrite(t *testing.T, check func(name string, a answer), header ...string) {
 	t.Helper()
 	for _, r := range newRouteTable().all() {
-		if r.role != auth.Writer || strings.HasPrefix(r.pattern, "/v1/calendars/") { // those write settings
+		if r.role != auth.Writer || strings.HasPrefix(r.pattern, "/v1/calendars/") || // those write settings,
+			r.pattern == "/v1/dead-letters:redrive" { // and this answers how far it is (letters_test.go)
 			continue
 		}
 		name := r.method + " " + r.pattern

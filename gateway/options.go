@@ -43,6 +43,12 @@ type Options struct {
 	// History answers what happened to a trigger; nil means that nobody keeps
 	// it, and the events routes say so.
 	History History
+	// Letters answers which dead letters there are; nil means that nobody knows, and
+	// the routes of dead letters say so.
+	Letters Letters
+	// Horizon is how long a finished trigger is remembered: dead letters of one are
+	// found without Letters for so long. 0 means 24 h.
+	Horizon time.Duration
 	// Timetable is the tz database and calendars in force, for coming
 	// occurrences and previews; nil shows only the next and refuses previews.
 	Timetable func() *trigger.Timetable
@@ -182,6 +188,7 @@ func (o Options) withDefaults() Options {
 	def(&o.PagesInFlight, 32<<20)
 	def(&o.BodyRate, 1<<10)
 	def(&o.Limits.Payload, 4<<10)
+	def(&o.Horizon, 24*time.Hour)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

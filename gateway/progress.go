@@ -13,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // topicReader reads a topic by single fetches, without a consumer.
@@ -129,4 +130,21 @@ func (r *topicReader) leaders() *kafkapart.Reader {
 // may see.
 func stableEnd(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
+}
+
+// startOf is the offset of the first record that a partition still has.
+func startOf(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
+	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadUncommitted, kafkapart.Earliest)
+}
+
+// offsetSince is the offset of the first record that was appended at an instant or
+// after it; the partition's end where there is none.
+func offsetSince(ctx context.Context, cl *kgo.Client, topic string, partition int32, since trigger.Instant) (
+	int64, error,
+) {
+	at, err := kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, int64(since))
+	if err == nil && at < 0 {
+		return stableEnd(ctx, cl, topic, partition)
+	}
+	return at, err
 }

@@ -21,6 +21,7 @@ type Server struct {
 	log     *slog.Logger
 	kafka   *producer.Producer
 	control *topicReader
+	letters *topicReader // of topic dead-letter
 	limits  *rateLimits
 	cursors *cursorSeal
 	routes  *routeTable
@@ -61,6 +62,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, 1, o.Now),
 		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
+		letters:   &topicReader{kafka: kafka, topic: o.Names.DeadLetter()},
 		batches:   slots.New(o.Batches, o.Auth != nil),
 		followers: slots.New(o.Followers, o.Auth != nil),
 		tests:     slots.New(testsAtOnce, false),

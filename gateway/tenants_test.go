@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,6 +58,10 @@ var reaches = map[string]reach{
 	"DELETE /api/reminders/{id}":      {},
 	"POST /api/reminders/{id}/snooze": {bodies: []string{`{"minutes":1}`}},
 
+	"GET /v1/dead-letters": {empty: `"items":[]`}, "POST /v1/dead-letters:redrive": {bodies: []string{
+		`{"all":true}`, `{"tenant":"acme"}`, `{"trigger_id":"t"}`, `{"trigger_id":"acme/t"}`, `{"tenant":"acme","trigger_id":"t"}`,
+	}},
+
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
@@ -69,7 +75,7 @@ var reaches = map[string]reach{
 // record that one tenant can make the gateway write.
 func TestTenantsCannotMeet(t *testing.T) {
 	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
-	w := newWorld(t, func(o *Options) { o.Auth, o.History = testKeys(t), log })
+	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Letters = testKeys(t), log, acmeLetters{} })
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`),
 		bearer(keyA)...)
@@ -116,6 +122,20 @@ func TestTenantsCannotMeet(t *testing.T) {
 	if acme != 2 {
 		t.Errorf("%d commands for acme, which wrote two", acme)
 	}
+}
+
+// acmeLetters is a history in which only acme has a dead letter.
+type acmeLetters struct{}
+
+func (acmeLetters) Letters(_ context.Context, q topics.LetterQuery) (page topics.LetterPage, err error) {
+	if q.Tenant == "" || q.Tenant == "acme" {
+		page.Items = []topics.Letter{{Tenant: "acme", Trigger: "acme/t", DueID: "only acme knows", Attempt: 1, FailedAt: 1}}
+	}
+	return page, nil
+}
+
+func (acmeLetters) LettersNext(context.Context) (letters, events map[int32]int64, err error) {
+	return nil, nil, errors.New("none to wait for")
 }
 
 // reach asks a route for acme's trigger in every spelling.

@@ -43,6 +43,8 @@ type engine struct {
 	foreign map[int32]bool
 	asked   int   // calls of Get, Decision and scans
 	control int64 // settings below it are applied
+
+	seen func(r *kgo.Record, facts []trigger.Fact) // hears what commands have made, if it is there
 }
 
 type world struct {
@@ -58,7 +60,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	names := topics.Names{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
-		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events()),
+		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter()),
 		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
 	if err != nil {
 		t.Fatal(err)
@@ -154,6 +156,9 @@ func (e *engine) decide(r *kgo.Record) {
 	}
 	if out.State != nil {
 		e.states[key] = out.State
+	}
+	if e.seen != nil {
+		e.seen(r, out.Facts)
 	}
 	d := peer.Decision{State: e.states[key], Rejected: out.Rejected}
 	for _, f := range out.Facts {

@@ -83,6 +83,9 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 		}
 	}
 	p.applyDecision(ctx, t, e, &out)
+	if out.TimedOut != "" {
+		t.timedOut = append(t.timedOut, out.TimedOut)
+	}
 	t.fires += len(out.Fires)
 	for i := range out.Fires {
 		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))

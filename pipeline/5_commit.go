@@ -76,6 +76,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, d := range t.dead {
 		p.opts.Listener.DeadLettered(d.channel, d.code)
 	}
+	for _, channel := range t.timedOut {
+		p.opts.Listener.ReceiptTimedOut(channel)
+	}
 	p.view.publish(t.decisions, p.status(), p.barrier.Commands.At(), p.timers.next())
 	return nil
 }

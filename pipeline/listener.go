@@ -25,6 +25,9 @@ type Listener interface {
 	// DeadLettered is an occurrence that nobody could deliver, once the turn that
 	// gave it up is committed. The code is a receipt's, or the engine's own.
 	DeadLettered(channel, code string)
+	// ReceiptTimedOut is a due event of a channel that no receipt came for, once the
+	// turn that waited no longer is committed.
+	ReceiptTimedOut(channel string)
 	// QuotaRejected names the limit of a tenant that refused a register, once
 	// the refusal is committed.
 	QuotaRejected(limit string)
@@ -46,5 +49,6 @@ func (NoListener) DoneEvicted(int)                               {}
 func (NoListener) Misfired(string, int)                          {}
 func (NoListener) Delivered(string, trigger.ReceiptOutcome)      {}
 func (NoListener) DeadLettered(string, string)                   {}
+func (NoListener) ReceiptTimedOut(string)                        {}
 func (NoListener) QuotaRejected(string)                          {}
 func (NoListener) Step(int32, Step)                              {}

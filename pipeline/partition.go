@@ -90,6 +90,7 @@ type turn struct {
 	overQuota []string // limits that refused a register; reported, as what follows, when the turn is committed
 	lost      []lostRange
 	delivered []delivery
+	timedOut  []string // channels, of each due event that no receipt came for
 	dead      []deadLetter
 	traced    traced
 }

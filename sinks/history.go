@@ -15,6 +15,7 @@ import (
 type History interface {
 	Writer
 	Reader
+	Letters
 	Close() error
 }
 
@@ -67,6 +68,7 @@ type EventRecord struct {
 	Offset    int64
 	Poison    bool
 	Raw       []byte
+	Letter    *topics.Letter // of a record of topic dead-letter, which has no Event
 }
 
 // Progress is where a partition's projection stands: Next is the offset of the

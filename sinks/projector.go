@@ -23,6 +23,7 @@ type Projector struct {
 	opts   Options
 	sink   Writer
 	client *kgo.Client
+	decode func(*kgo.Record) (EventRecord, error)
 
 	mu       sync.Mutex
 	owned    map[int32]int64 // the offset to apply next; unknown (-1) until something was
@@ -35,7 +36,9 @@ func NewProjector(sink Writer, opts Options) (*Projector, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return &Projector{opts: opts.withDefaults(), sink: sink, owned: map[int32]int64{}, stopped: map[int32]*stop{}}, nil
+	return &Projector{
+		opts: opts.withDefaults(), sink: sink, decode: recordOf, owned: map[int32]int64{}, stopped: map[int32]*stop{},
+	}, nil
 }
 
 // Run projects until ctx ends; then it returns nil. While the sink is away it
@@ -200,7 +203,7 @@ func isRefusal(err error) bool {
 func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 	p.checkHole(fp)
 	for _, r := range fp.Records {
-		rec, err := recordOf(r)
+		rec, err := p.decode(r)
 		if err != nil {
 			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset",
 				r.Offset, "err", err)

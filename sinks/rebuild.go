@@ -17,6 +17,10 @@ type RebuildOptions struct {
 	Kafka []kgo.Opt
 	Topic string
 
+	// Letters says that Topic is dead-letter and not the event log; Into is then
+	// what LettersOf gives. Default false.
+	Letters bool
+
 	// Into is the fresh sink: an empty keyspace or directory. Required.
 	Into Writer
 
@@ -106,6 +110,11 @@ func (t *TableReport) print(b *strings.Builder) {
 // sink; switching over is the operator's. An error of the sink ends it: run it
 // again, into the same sink if one likes.
 func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
+	tables := Tables
+	if o.Letters {
+		setDefault(&o.Topic, "waterclock.dead-letter")
+		tables = []Table{TableLetters}
+	}
 	setDefault(&o.Topic, "waterclock.events")
 	setDefault(&o.MaxRecords, 2000)
 	setDefault(&o.MaxBytes, 4<<20)
@@ -129,8 +138,8 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	b.report.Comparing = true
 	b.report.Window.Ends = time.Now().Add(compareWithin).Unix()
 	o.Progress(b.report.RebuildProgress)
-	tables, err := Compare(ctx, o.Old, o.New, b.report.Window)
-	b.report.Tables = tables
+	compared, err := compareTables(ctx, o.Old, o.New, b.report.Window, tables)
+	b.report.Tables = compared
 	if err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}
@@ -250,7 +259,11 @@ func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
 }
 
 func (b *rebuild) decode(r *kgo.Record) EventRecord {
-	rec, err := recordOf(r)
+	read := recordOf
+	if b.o.Letters {
+		read = letterRecordOf
+	}
+	rec, err := read(r)
 	if err != nil {
 		b.report.Poison++
 	}

@@ -21,17 +21,20 @@ const (
 	TableEvents Table = iota + 1
 	TableState
 	TableMinute
+	TableLetterEnds
+	TableLetters
 )
 
 func (t Table) String() string {
 	return [...]string{
 		TableEvents: "events_by_trigger", TableState: "trigger_state",
-		TableMinute: "triggers_by_minute",
+		TableMinute: "triggers_by_minute", TableLetterEnds: "dead_letter_ends", TableLetters: "dead_letters",
 	}[t]
 }
 
-// Tables are all of them.
-var Tables = []Table{TableEvents, TableState, TableMinute}
+// Tables are those that the event log makes. TableLetters is made from topic
+// dead-letter.
+var Tables = []Table{TableEvents, TableState, TableMinute, TableLetterEnds}
 
 // Row is what a comparison wants to know of a row: whose it is, which event
 // wrote it last, and a digest of what that event said.

@@ -138,6 +138,7 @@ func (d *decision) liveDue(i int) {
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
 	d.showWaiting()
 	if l.Kind == LiveInFlight {
+		d.out.TimedOut = d.content(&l).Channel
 		d.retry(&l, 0, d.now, "receipt_timeout", "")
 		d.deriveStatusUnlessEnded()
 		return

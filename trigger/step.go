@@ -55,6 +55,7 @@ type Outcome struct {
 	Rejected *Error
 
 	Delivered string // the channel of the occurrence that a receipt decided; "" if it fits nothing in flight
+	TimedOut  string // the channel of the occurrence that no receipt came for in time; "" otherwise
 }
 
 // Apply applies one command, or says why it is refused. s is nil for a key we do not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -183,10 +184,22 @@ func reasons(t map[string]any, events []topics.Event, now time.Time) (all []reas
 	}
 	explainWhen(t, when, events, now, add)
 	explainPolicies(t, add)
+	if words := lastDelivery(events); words != "" && answersReceipts(t, events) {
+		add("delivery", "%s", words)
+	}
 	if note := cell(t["note"]); note != "" {
 		add("note", "%q, said who paused it", note)
 	}
 	return all, nil
+}
+
+// answersReceipts says that somebody answers, or is waited for: on other channels
+// an occurrence that went out is done.
+func answersReceipts(t map[string]any, events []topics.Event) bool {
+	if cell(t["state"]) == "IN_FLIGHT" {
+		return true
+	}
+	return slices.ContainsFunc(events, func(e topics.Event) bool { return deliveryWords(&e) != "" })
 }
 
 // whenOf reads the time fields of the API's JSON.

@@ -113,6 +113,9 @@ func inWords(e *topics.Event) string {
 		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt),
 			or(e.Source, "somebody"))
 	}
+	if words := deliveryWords(e); words != "" {
+		return words
+	}
 	words := e.Type
 	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {
 		if s != "" {
@@ -120,6 +123,55 @@ func inWords(e *topics.Event) string {
 		}
 	}
 	return words
+}
+
+// deliveryWords say what was answered to which attempt, and what comes next; "" of
+// what is no delivery.
+func deliveryWords(e *topics.Event) string {
+	answer := strings.TrimSpace(or(e.Reason, "no reason given") + " " + bracket(e.Detail))
+	switch trigger.FactType(e.Type) {
+	case trigger.DeliveryRetried: // it has the attempt to come
+		return fmt.Sprintf("%s: attempt %d was answered %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1, answer,
+			e.Attempt, e.ScheduledAt)
+	case trigger.DeliveryPostponed:
+		return fmt.Sprintf("%s: attempt %d was postponed, %s; it goes out again at %s", e.Occurrence, e.Attempt, answer,
+			e.ScheduledAt)
+	case trigger.DeliveryFailed:
+		return fmt.Sprintf("%s: attempt %d failed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+	case trigger.DeliverySuppressed:
+		return fmt.Sprintf("%s: attempt %d was suppressed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+	case trigger.DeadLettered:
+		return fmt.Sprintf("%s: given up after attempt %d, %s; it is a dead letter, and `waterclock redrive` tries it "+
+			"again", e.Occurrence, e.Attempt, answer)
+	case trigger.Redriven:
+		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d", e.Occurrence, e.Attempt)
+	case trigger.DeliveryAccepted, trigger.DeliveryDelivered:
+		return strings.TrimSpace(fmt.Sprintf("%s: attempt %d was %s %s", e.Occurrence, max(e.Attempt, 1),
+			strings.TrimPrefix(e.Type, "delivery."), bracket(e.Detail))) + lateWords(e)
+	}
+	return ""
+}
+
+func lateWords(e *topics.Event) string {
+	if e.Reason == "late" {
+		return "; that was too late to count"
+	}
+	return ""
+}
+
+// lastDelivery is how the newest occurrence fares that went out: of the events the
+// last that is about a delivery. Where none is kept nobody knows.
+func lastDelivery(events []topics.Event) string {
+	for i := len(events) - 1; i >= 0; i-- {
+		if words := deliveryWords(&events[i]); words != "" {
+			return words
+		}
+		if trigger.FactType(events[i].Type) == trigger.OccurrenceFired {
+			return fmt.Sprintf("%s: attempt %d went out at %s; nothing was answered yet", events[i].Occurrence,
+				max(events[i].Attempt, 1), events[i].OccurredAt)
+		}
+	}
+	return ""
 }
 
 // expiredWords say why, by the reason of the event.

@@ -19,8 +19,10 @@ var notJSON = map[string]string{
 	"dev": "runs until it is stopped", "serve": "runs until it is stopped", "man": "writes files",
 	"help": "for people", "completion": "for shells", "bench": "TestBenchJSON, and takes long",
 	"history migrate": "needs Cassandra", "calendar delete": "TestCalendarDelete, and works once",
-	"backup":        "TestBackup, and wants a new directory each time",
-	"channels list": "TestChannels", "channels remove": "TestChannels, and works once",
+	"backup":            "TestBackup, and wants a new directory each time",
+	"dead-letters show": "TestDeadLetters of test/e2e, and needs one",
+	"redrive":           "TestDeadLetters of test/e2e, and needs one",
+	"channels list":     "TestChannels", "channels remove": "TestChannels, and works once",
 }
 
 // jsonArgs are arguments of every other verb, in an order that makes sense.
@@ -37,6 +39,7 @@ var jsonArgs = []string{
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"endpoints list", "tzdata status", "tzdata apply embedded --dry-run", "history rebuild --no-compare --dir DIR/fresh",
+	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
 	"config show", "config validate", "version",
 }

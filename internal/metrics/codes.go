@@ -1,32 +1,27 @@
 package metrics
 
-import "sync"
+import "slices"
 
-// Bounds of labels that somebody else chooses.
-const (
-	maxCodes     = 64
-	maxCodeBytes = 64
-	otherCode    = "other"
-)
+// otherCode is the label of codes that are not in the set.
+const otherCode = "other"
 
-// codes are the labels that were given out.
-type codes struct {
-	mu    sync.Mutex
-	known map[string]bool
+// knownCodes are the codes of dead letters that are labels: the engine's, those of
+// the worker kit and those of our own workers. A receipt may have any other; a
+// set that grew with what comes would be a different one in each process.
+var knownCodes = []string{
+	"receipt_timeout", "overrun", "due_topic", "postponed_too_long", // the engine
+	"error", "panic", "timeout", "no_result", "expired", // the worker kit
+	"http_3xx", "http_408", "http_410", "http_429", "http_4xx", "http_503", "http_5xx", "http_other", // webhooks
+	"dns", "connection_refused", "connection_reset", "connection", "tls", "bad_answer", "answer_too_large",
+	"no_callback", "forbidden_url", "forbidden_address", "cancelled", "recheck_failed", "breaker_open",
+	"endpoint_busy", "tenant_busy", "rate_limited", "paused",
+	"quiet_hours", "preferences_away", "preferences_unread", "duplicate", "capped", // notifications
 }
 
-// label is the code, or "other" once there are too many.
-func (c *codes) label(code string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.known[code]:
+// labelOf is the code, or "other" if it is not in the set.
+func labelOf(code string) string {
+	if slices.Contains(knownCodes, code) {
 		return code
-	case len(c.known) >= maxCodes || len(code) > maxCodeBytes || code == "":
-		return otherCode
-	case c.known == nil:
-		c.known = map[string]bool{}
 	}
-	c.known[code] = true
-	return code
+	return otherCode
 }

@@ -39,12 +39,14 @@ type Metrics struct {
 	evicted     prometheus.Counter
 	historyLag  *prometheus.GaugeVec
 	historyStop *prometheus.GaugeVec
+	letterLag   *prometheus.GaugeVec
+	letterStop  *prometheus.GaugeVec
 	historySkip prometheus.Counter
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
 	build       *prometheus.GaugeVec
 	dead        *prometheus.CounterVec
-	deadCodes   codes
+	timeouts    *prometheus.CounterVec
 	limit       prometheus.Gauge
 }
 
@@ -84,6 +86,14 @@ func New() *Metrics {
 			Namespace: namespace, Name: "history_stopped",
 			Help: "1 while the history's store refuses rows of the partition.",
 		}, []string{"partition"}),
+		letterLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_dead_letters_lag_records",
+			Help: "Dead letters not yet in the history.",
+		}, []string{"partition"}),
+		letterStop: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_dead_letters_stopped",
+			Help: "1 while the history's store refuses dead letters of the partition.",
+		}, []string{"partition"}),
 		historySkip: counter("history_skipped_total",
 			"Records of the event log that are no events; the history leaves them out."),
 		historyLost: counter("history_lost_records_total",
@@ -96,11 +106,13 @@ func New() *Metrics {
 	}, []string{"version", "commit", "goversion"})
 	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
 		"code")
+	m.timeouts = counterVec("receipt_timeouts_total",
+		"Due events that no receipt came for within receipt_timeout, by channel.", "channel")
 	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
 	})
-	m.Registry.MustRegister(m.build, m.dead, m.limit)
+	m.Registry.MustRegister(m.build, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -202,11 +214,14 @@ func (m *Metrics) Delivered(channel string, o trigger.ReceiptOutcome) {
 	m.deliveries.WithLabelValues(channel, o.String()).Inc()
 }
 
-// DeadLettered counts a dead letter. Codes come from receipts: only so many of
-// them become labels, the rest count as "other".
+// DeadLettered counts a dead letter. Codes come from receipts: those that nobody
+// documents count as "other".
 func (m *Metrics) DeadLettered(channel, code string) {
-	m.dead.WithLabelValues(channel, m.deadCodes.label(code)).Inc()
+	m.dead.WithLabelValues(channel, labelOf(code)).Inc()
 }
+
+// ReceiptTimedOut counts an emission that no receipt came for.
+func (m *Metrics) ReceiptTimedOut(channel string) { m.timeouts.WithLabelValues(channel).Inc() }
 
 // PendingLimit notes limits.max_pending; 0 is no bound.
 func (m *Metrics) PendingLimit(triggers int) {
@@ -235,6 +250,23 @@ func (m *Metrics) History() sinks.Hooks {
 		}
 		m.historyStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
 	}}
+}
+
+// Letters is what the projector of topic dead-letter tells us: its lag has a gauge of
+// its own, the rest counts with the events'.
+func (m *Metrics) Letters() sinks.Hooks {
+	h := m.History()
+	h.Lag = func(partition int32, records int64) {
+		m.letterLag.WithLabelValues(strconv.Itoa(int(partition))).Set(float64(records))
+	}
+	h.Stopped = func(partition int32, err error) {
+		stopped := 0.0
+		if err != nil {
+			stopped = 1
+		}
+		m.letterStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
+	}
+	return h
 }
 
 // Step is for failpoints; there are none here.

@@ -105,6 +105,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)
+	life.start("letters", n.runLetters)
 	life.start("engine", n.engine.Run)
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)

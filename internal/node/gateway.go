@@ -39,14 +39,14 @@ func (n *node) openGateway() (err error) {
 		Metrics: n.metricsHandler(), Ready: n.readiness, Notes: n.notes, Overloaded: n.overloaded, Schemas: schemas.FS,
 		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
-		LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
+		Horizon: c.Dedup.Horizon, LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}
 	n.boundReads(&o)
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
 	if n.history != nil {
-		o.History = historyReader{n.history}
+		o.History, o.Letters = historyReader{n.history}, historyReader{n.history}
 	}
 	if o.Auth, err = n.authenticator(); err != nil {
 		return err

@@ -47,6 +47,18 @@ func (n *node) runHistory(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
+// runLetters projects dead letters until ctx ends.
+func (n *node) runLetters(ctx context.Context) error {
+	p, err := sinks.NewLetterProjector(n.history, sinks.Options{
+		Kafka: n.clients, Topic: n.names.DeadLetter(), Group: n.cfg.Group + "-history-letters",
+		Logger: n.log.With("role", "history"), Hooks: n.metrics.Letters(),
+	})
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx)
+}
+
 // historyReader lets the gateway read the projection.
 type historyReader struct{ h sinks.History }
 
@@ -71,6 +83,27 @@ func (r historyReader) Next(ctx context.Context, partition int32) (int64, error)
 	return progress[partition].Next, err
 }
 
+func (r historyReader) Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
+	return r.h.Letters(ctx, q)
+}
+
+func (r historyReader) LettersNext(ctx context.Context) (letters, events map[int32]int64, err error) {
+	dead, err := r.h.LetterProgress(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	happened, err := r.h.Progress(ctx)
+	return nextOf(dead), nextOf(happened), err
+}
+
+func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
+	next := make(map[int32]int64, len(all))
+	for partition, p := range all {
+		next[partition] = p.Next
+	}
+	return next
+}
+
 // EmbeddedOptions are those of tables in a directory.
 func EmbeddedOptions(c *config.Config, dir string) embedded.Options {
 	return embedded.Options{Dir: dir, Retention: c.History.Retention}
@@ -80,7 +113,8 @@ func EmbeddedOptions(c *config.Config, dir string) embedded.Options {
 func CassandraOptions(c *config.Config) (cassandra.Options, error) {
 	s := c.Cassandra
 	o := cassandra.Options{
-		Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password, Topic: c.Topic("events"),
+		Hosts: s.Hosts, Keyspace: s.Keyspace, Username: s.User, Password: s.Password,
+		Topic: c.Topic("events"), DeadLetters: c.Topic("dead-letter"),
 		Replication: cassandra.Replication{Factor: s.Replication.Factor, DCs: s.Replication.DataCenters},
 		Retention:   c.History.Retention,
 	}

@@ -63,6 +63,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	}
 	if n.cfg.HasRole("history") {
 		life.start("history", n.runHistory)
+		life.start("letters", n.runLetters)
 	}
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)

@@ -26,7 +26,11 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 			return err
 		}
 		for _, e := range w.erased {
-			if err := s.erase(ctx, session, e, now); err != nil {
+			err := s.erase(ctx, session, e, now)
+			if err == nil {
+				err = s.eraseLetters(ctx, session, e, now)
+			}
+			if err != nil {
 				return fmt.Errorf("erase: %w", err)
 			}
 		}
@@ -109,6 +113,7 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 			continue
 		}
 		w.putEvent(r)
+		w.putLetterEnd(r)
 		said := sinks.StateOf(&r.Event, s.opts.Retention)
 		merge(states, [2]string{r.Tenant, r.Trigger}, &said)
 		sinks.MinutesOf(&r.Event, s.opts.Retention, func(k sinks.MinuteKey, said sinks.MinuteRow) {

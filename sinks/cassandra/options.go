@@ -39,6 +39,10 @@ type Options struct {
 	// Topic names the rows of table progress. Default waterclock.events.
 	Topic string
 
+	// DeadLetters names the rows of table progress that are of topic dead-letter.
+	// Default waterclock.dead-letter.
+	DeadLetters string
+
 	// Retention is how long a row is kept after its event. Default 90 days, at
 	// most sinks.MaxRetention. What Cassandra cannot express ends in 2037.
 	Retention time.Duration
@@ -68,6 +72,7 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	def(&o.Keyspace, "waterclock")
 	def(&o.Topic, "waterclock.events")
+	def(&o.DeadLetters, "waterclock.dead-letter")
 	def(&o.Retention, 90*24*time.Hour)
 	def(&o.Concurrency, 128)
 	def(&o.Timeout, 5*time.Second)

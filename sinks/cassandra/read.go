@@ -266,11 +266,15 @@ func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
 }
 
 // Progress reads the positions of our topic.
-func (s *Store) Progress(ctx context.Context) (all map[int32]sinks.Progress, err error) {
+func (s *Store) Progress(ctx context.Context) (map[int32]sinks.Progress, error) {
+	return s.progressOf(ctx, s.opts.Topic)
+}
+
+func (s *Store) progressOf(ctx context.Context, topic string) (all map[int32]sinks.Progress, err error) {
 	err = s.do(ctx, "read progress", func(session *gocql.Session) error {
 		all = map[int32]sinks.Progress{}
 		it := session.Query(`SELECT partition, next_offset, event_us FROM progress WHERE topic = ?`,
-			s.opts.Topic).WithContext(ctx).Iter()
+			topic).WithContext(ctx).Iter()
 		var partition int32
 		var p sinks.Progress
 		for it.Scan(&partition, &p.Next, &p.EventUS) {

@@ -9,6 +9,7 @@ import (
 	"github.com/gocql/gocql"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
 )
 
 var _ sinks.Scanner = (*Store)(nil)
@@ -42,6 +43,10 @@ const (
 		` FROM events_by_trigger WHERE token(tenant, trigger, era) >= ? AND token(tenant, trigger, era) <= ?`
 	scanState = `SELECT tenant, trigger, state, previous_state, type, reason, revision, seq, event_us FROM trigger_state
  WHERE token(tenant, trigger) >= ? AND token(tenant, trigger) <= ?`
+	scanLetters = `SELECT tenant, ` + letterColumns + ` FROM dead_letters
+ WHERE token(tenant, minute, shard) >= ? AND token(tenant, minute, shard) <= ?`
+	scanEnds = `SELECT tenant, trigger, due_id, event_us, status, attempt FROM dead_letter_ends
+ WHERE token(tenant, trigger, due_id) >= ? AND token(tenant, trigger, due_id) <= ?`
 	scanMinute = `SELECT due_at, tenant, trigger, state, event_us FROM triggers_by_minute WHERE token(minute, shard) >= ? AND token(minute, shard) <= ?`
 )
 
@@ -54,6 +59,10 @@ func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.T
 		cql, next = scanState, nextState
 	case sinks.TableMinute:
 		cql, next = scanMinute, nextMinute
+	case sinks.TableLetters:
+		cql, next = scanLetters, nextLetter
+	case sinks.TableLetterEnds:
+		cql, next = scanEnds, nextEnd
 	}
 	it := session.Query(cql, from, to).WithContext(ctx).PageSize(1000).Iter()
 	for {
@@ -96,4 +105,23 @@ func nextMinute(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, 
 		return row, false, false
 	}
 	return sinks.MinuteDigest(&e, retention), e.State != "", true
+}
+
+func nextLetter(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
+	var l topics.Letter
+	if !it.Scan(append([]any{&l.Tenant}, letterDest(&l)...)...) {
+		return row, false, false
+	}
+	return sinks.LetterDigest(&l, retention), l.DueID != "", true
+}
+
+func nextEnd(it *gocql.Iter, retention time.Duration) (row sinks.Row, there, more bool) {
+	var tenant, key string
+	var end topics.LetterEnd
+	var status int8
+	if !it.Scan(&tenant, &key, &end.DueID, &end.US, &status, &end.Attempt) {
+		return row, false, false
+	}
+	end.Status = topics.LetterStatus(status)
+	return sinks.LetterEndDigest(tenant, key, &end, retention), true, true
 }

@@ -64,7 +64,7 @@ func (c *change) fill(batch []sinks.EventRecord) error {
 		}
 	}
 	for k, us := range c.erased {
-		if err := c.erase(k[0], k[1], us); err != nil {
+		if err := errors.Join(c.erase(k[0], k[1], us), c.eraseLetters(k[0], k[1], us)); err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
 	}
@@ -138,7 +138,7 @@ func (c *change) put(r *sinks.EventRecord) error {
 		return err
 	}
 	at := sinks.CursorOf(r)
-	if err := c.setEvent(r, at); err != nil {
+	if err := errors.Join(c.setEvent(r, at), c.putLetterEnd(r)); err != nil {
 		return err
 	}
 	return c.out.Set(ageKey(r.Tenant, r.Trigger, at), nil, nil)
@@ -203,5 +203,5 @@ func (c *change) putProgress(partition int32, p sinks.Progress) error {
 	}
 	p.EventUS = max(p.EventUS, was.EventUS)
 	c.progress[partition] = p
-	return c.out.Set(progressKey(partition), encodeProgress(p), nil)
+	return c.out.Set(progressKey(tableProgress, partition), encodeProgress(p), nil)
 }

@@ -12,6 +12,10 @@
 //	s tenant trigger                        StateRow     field by field (rows.go)
 //	m due_ms tenant trigger                 MinuteRow    field by field
 //	p partition                             next_offset event_us
+//	d tenant failed_ms partition offset     dead letter  (letters.go)
+//	b tenant trigger failed_ms partition offset          where a trigger's dead letters are
+//	z tenant trigger ce_id event_us status attempt       what events said of dead letters
+//	q partition                             next_offset event_us, of topic dead-letter
 //	v                                       format, 2
 //
 // An event's words on s and m are written without a look at what is there, and

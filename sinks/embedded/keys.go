@@ -15,7 +15,12 @@ const (
 	tableState    = 's'
 	tableMinute   = 'm'
 	tableProgress = 'p'
-	keyFormat     = "v"
+
+	tableLetters        = 'd' // tenant, failed at, partition, offset
+	tableByLetter       = 'b' // tenant, trigger, failed at, partition, offset: where a trigger's letters are
+	tableEnds           = 'z' // tenant, trigger, ce_id, event_us, status, attempt
+	tableLetterProgress = 'q'
+	keyFormat           = "v"
 )
 
 var errKey = errors.New("key does not parse")
@@ -147,8 +152,8 @@ func parseMinuteKey(b []byte) (k sinks.MinuteKey, err error) {
 	return k, err
 }
 
-func progressKey(partition int32) []byte {
-	return appendInt([]byte{tableProgress}, int64(partition))
+func progressKey(table byte, partition int32) []byte {
+	return appendInt([]byte{table}, int64(partition))
 }
 
 // after is the first key behind all that begin with prefix.

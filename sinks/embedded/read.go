@@ -100,12 +100,12 @@ func (s *Store) Progress(context.Context) (map[int32]sinks.Progress, error) {
 		return nil, err
 	}
 	defer s.leave()
-	return s.progress()
+	return s.progress(tableProgress)
 }
 
-func (s *Store) progress() (map[int32]sinks.Progress, error) {
+func (s *Store) progress(table byte) (map[int32]sinks.Progress, error) {
 	all := map[int32]sinks.Progress{}
-	prefix := []byte{tableProgress}
+	prefix := []byte{table}
 	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
 		partition, _, err := takeInt(k[1:])
 		if err != nil {

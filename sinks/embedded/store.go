@@ -22,6 +22,7 @@ type Store struct {
 
 	write   sync.Mutex               // one batch at a time
 	applied map[int32]sinks.Progress // as it stands in the directory
+	letters map[int32]sinks.Progress // of topic dead-letter
 
 	pace   *pace.Pace  // of flushes, compactions and sweeps
 	waited atomic.Bool // somebody waits for them: it opens, or closes
@@ -59,7 +60,10 @@ func Open(opts Options) (*Store, error) {
 	s.waited.Store(false)
 	err := s.checkFormat()
 	if err == nil {
-		s.applied, err = s.progress()
+		s.applied, err = s.progress(tableProgress)
+	}
+	if err == nil {
+		s.letters, err = s.progress(tableLetterProgress)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.db.Close())

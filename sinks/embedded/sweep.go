@@ -96,6 +96,7 @@ func (s *Store) dropExpiredRows() error {
 			err := decodeRow(v, &row)
 			return row.State.Live(now), err
 		}),
+		s.dropLetters(),
 	)
 }
 

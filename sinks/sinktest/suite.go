@@ -51,6 +51,14 @@ func Run(t *testing.T, open Open) {
 		{"Ages", testAges},
 		{"Progress", testProgress},
 		{"Cancelled", testCancelled},
+		{"Letters", testLetters},
+		{"LetterFilters", testLetterFilters},
+		{"LetterTenants", testLetterTenants},
+		{"LetterEnds", testLetterEnds},
+		{"LettersOfNewLife", testLettersOfNewLife},
+		{"LettersEnd", testLettersEnd},
+		{"LetterProgress", testLetterProgress},
+		{"ManyLetters", testManyLetters},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newWorld(t, open)) })
 	}

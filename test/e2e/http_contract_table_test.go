@@ -327,6 +327,7 @@ func contractTriggers() []contractRow {
 
 // contractViews are the routes that show, and the reminders.
 func contractViews(w *world) []contractRow {
+	letters := map[string]int{"dev": 200, "serve": 503}[w.name]
 	events := contractCall{name: "events", path: "/v1/triggers/p1/events", status: 200}
 	if w.name == "serve" { // without Cassandra nobody keeps a history
 		events = contractCall{
@@ -426,6 +427,44 @@ func contractViews(w *world) []contractRow {
 		{"GET /v1/endpoints", []contractCall{
 			{name: "list", path: "/v1/endpoints", status: 200},
 			{name: "a writer's key", path: "/v1/endpoints", headers: as("blue"), status: 403},
+		}},
+		{"GET /v1/dead-letters", []contractCall{
+			{name: "list", path: "/v1/dead-letters?limit=10", status: letters},
+			{name: "count", path: "/v1/dead-letters?group_by=code&status=all", status: letters},
+			{name: "a reader's", path: "/v1/dead-letters", headers: as("reader"), status: letters},
+			{
+				name: "another tenant's", path: "/v1/dead-letters?tenant=acme", headers: as("blue"), status: 403,
+				wants: []string{"code=forbidden", "field=tenant"},
+			},
+			{name: "from", path: "/v1/dead-letters?from=soon", status: 400, wants: []string{"field=from"}},
+			{name: "group_by", path: "/v1/dead-letters?group_by=x", status: 400, wants: []string{"field=group_by"}},
+			{name: "unknown", path: "/v1/dead-letters?cod=x", status: 400, wants: []string{"field=cod"}},
+		}},
+		{"POST /v1/dead-letters:redrive", []contractCall{
+			{
+				name: "dry run", path: "/v1/dead-letters:redrive", body: `{"code":"x","dry_run":true}`, status: letters,
+				wants: map[int][]string{200: {"done=true", "redriven=0", "dry_run=true"}}[letters],
+			},
+			{
+				name: "nothing dead", path: "/v1/dead-letters:redrive", body: `{"trigger_id":"p1"}`, status: 404,
+				wants: []string{"code=not_found", "trigger_id=p1"},
+			},
+			{
+				name: "which", path: "/v1/dead-letters:redrive", body: `{}`, status: 422,
+				wants: []string{"code=invalid", "field=all"},
+			},
+			{
+				name: "unknown field", path: "/v1/dead-letters:redrive", body: `{"al":true}`, status: 422,
+				wants: []string{"code=unknown_field", "field=al"},
+			},
+			{
+				name: "another tenant's", path: "/v1/dead-letters:redrive", body: `{"tenant":"acme"}`,
+				headers: as("blue"), status: 403, wants: []string{"code=forbidden"},
+			},
+			{
+				name: "a reader's key", path: "/v1/dead-letters:redrive", body: `{"all":true}`, headers: as("reader"),
+				status: 403,
+			},
 		}},
 		{"GET /v1/channels", []contractCall{
 			{name: "list", path: "/v1/channels", status: 200},

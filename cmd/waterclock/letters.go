@@ -1,0 +1,402 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
+)
+
+func newDeadLetters(a *app) *cobra.Command {
+	return parent("dead-letters", "List what nobody could deliver, and try it again", newLettersList(a),
+		newLettersShow(a), newLettersRedrive(a, "redrive [KEY…]"))
+}
+
+// letterFlags are the filters of dead letters.
+type letterFlags struct {
+	tenant, channel, code, endpoint, from, to string
+}
+
+// letterFilters are those flags by name, in the order of the help page.
+var letterFilters = []string{"tenant", "channel", "code", "endpoint", "from", "to"}
+
+func (f *letterFlags) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&f.tenant, "tenant", "", "only of this tenant; an operator sees all without it")
+	fs.StringVar(&f.channel, "channel", "", "only of this channel")
+	fs.StringVar(&f.code, "code", "", "only with this code, such as receipt_timeout")
+	fs.StringVar(&f.endpoint, "endpoint", "", "only to this `origin`, such as https://example.com")
+	fs.StringVar(&f.from, "from", "", "only what failed at or after this `time`")
+	fs.StringVar(&f.to, "to", "", "only what failed before this `time`")
+}
+
+// values are the filters that were given; one without a value would name all.
+func (f *letterFlags) values(fs *pflag.FlagSet) (map[string]string, error) {
+	given := map[string]string{}
+	for i, text := range []string{f.tenant, f.channel, f.code, f.endpoint, f.from, f.to} {
+		name := letterFilters[i]
+		if err := refuseEmpty(fs, name); err != nil {
+			return nil, err
+		}
+		if text == "" {
+			continue
+		}
+		if _, err := calendar.ParseInstant(text); err != nil && (name == "from" || name == "to") {
+			return nil, usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z", name, text)
+		}
+		given[name] = text
+	}
+	return given, nil
+}
+
+func newLettersList(a *app) *cobra.Command {
+	f := &letterFlags{}
+	var status, by string
+	limit := 1000
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Print dead letters, the newest first, or count them with --group-by",
+		Long: `Print dead letters: occurrences that nobody could deliver. Within a tenant the newest
+come first. --group-by counts them instead. It asks the API at --url, which needs a
+history.`,
+		Example: "  waterclock dead-letters list --code receipt_timeout\n" +
+			"  waterclock dead-letters list --group-by endpoint",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given, err := f.values(cmd.Flags())
+			if err != nil {
+				return err
+			}
+			given["status"] = status
+			from, err := a.lettersAPI()
+			if err != nil {
+				return err
+			}
+			if by != "" {
+				given["group_by"] = by
+				return a.countLetters(cmd.Context(), from, given, by)
+			}
+			all, err := fetchLetters(cmd.Context(), from, given, limit)
+			if err != nil {
+				return err
+			}
+			return a.printLetters(all)
+		},
+	}
+	f.bind(cmd.Flags())
+	cmd.Flags().StringVar(&status, "status", "open", "open, redriven, resolved or all")
+	cmd.Flags().StringVar(&by, "group-by", "", "count by tenant, code or endpoint")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "at most so many; 0 for all")
+	return cmd
+}
+
+func newLettersShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show KEY",
+		Short:   "Print all about the dead letters of a trigger",
+		Example: "  waterclock dead-letters show hold-8c4",
+		Args:    oneKey,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from, err := a.lettersAPI()
+			if err != nil {
+				return err
+			}
+			all, err := fetchLetters(cmd.Context(), from, map[string]string{"trigger_id": args[0], "status": "all"}, 0)
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no dead letter of %s", args[0])}
+			}
+			if a.out.format != "table" {
+				return a.printLetters(all)
+			}
+			for i := range all {
+				l := &all[i]
+				rows := [][2]string{
+					{"trigger", l.TriggerID}, {"ce_id", l.CeID}, {"status", l.Status}, {"code", l.Code},
+					{"detail", l.Detail}, {"attempts", strconv.Itoa(l.Attempts)}, {"channel", l.Channel},
+					{"endpoint", l.Endpoint}, {"failed", l.FailedAt}, {"scheduled", l.ScheduledAt},
+					{"expires", l.ExpiresAt}, {"ended", l.EndedAt},
+					{"record", fmt.Sprintf("dead-letter/%d/%d", l.Partition, l.Offset)},
+				}
+				if err := a.out.record(l, rows); err != nil {
+					return err
+				}
+				if i < len(all)-1 {
+					fmt.Fprintln(a.out.w)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+type redriveFlags struct {
+	letterFlags
+	ceID, cursor             string
+	all, dry, includeExpired bool
+	rate                     float64
+}
+
+// newRedrive is the same as dead-letters redrive, beside the other verbs about keys.
+func newRedrive(a *app) *cobra.Command { return newLettersRedrive(a, "redrive [KEY…]") }
+
+func newLettersRedrive(a *app, use string) *cobra.Command {
+	f := &redriveFlags{}
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Try dead letters again: of triggers, of a filter, or --all",
+		Long: `Try dead letters again, under the same ce_id, as the next attempt. Name triggers, or
+filters, or say --all. Each goes out once: what was redriven before, or is under way,
+counts as duplicate. So a run that was interrupted is simply repeated. It asks the
+API at --url. The exit code is 1 if some were refused.`,
+		Example: "  waterclock dead-letters redrive hold-8c4\n" +
+			"  waterclock dead-letters redrive --code receipt_timeout --rate 500\n" +
+			"  waterclock dead-letters redrive --all --dry-run",
+		RunE: func(cmd *cobra.Command, keys []string) error {
+			bodies, err := f.bodies(cmd.Flags(), keys)
+			if err != nil {
+				return err
+			}
+			from, err := a.lettersAPI()
+			if err != nil {
+				return err
+			}
+			return a.redrive(cmd.Context(), from, bodies)
+		},
+	}
+	fs := cmd.Flags()
+	f.bind(fs)
+	fs.BoolVar(&f.all, "all", false, "all dead letters that are open")
+	fs.StringVar(&f.ceID, "ce-id", "", "of one KEY: only this occurrence")
+	fs.Float64Var(&f.rate, "rate", 0, "how many a second (default 100)")
+	fs.BoolVar(&f.dry, "dry-run", false, "only count")
+	fs.BoolVar(&f.includeExpired, "include-expired", false, "send what is past its expires_at too")
+	fs.StringVar(&f.cursor, "cursor", "", "go on at the cursor of an earlier run with the same filters")
+	return cmd
+}
+
+// bodies are the requests to send, one after the other.
+func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[string]any, err error) {
+	given, err := f.values(fs)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{}
+	for name, text := range given {
+		body[name] = text
+	}
+	switch {
+	case len(keys) > 0 && (f.all || f.cursor != "" || len(given) > 1 || len(given) == 1 && f.tenant == ""):
+		return nil, usagef("name keys, or filters, or --all: one of them")
+	case len(keys) != 1 && f.ceID != "":
+		return nil, usagef("--ce-id goes with one KEY")
+	case len(keys) == 0 && len(given) == 0 && !f.all:
+		return nil, usagef("say which: a KEY, a filter such as --code receipt_timeout, or --all")
+	case fs.Changed("rate") && f.rate <= 0:
+		return nil, usagef("--rate %g: write a number above 0", f.rate)
+	}
+	for name, set := range map[string]bool{"all": f.all, "dry_run": f.dry, "include_expired": f.includeExpired} {
+		if set {
+			body[name] = true
+		}
+	}
+	if f.rate > 0 {
+		body["rate"] = f.rate
+	}
+	if f.cursor != "" {
+		body["cursor"] = f.cursor
+	}
+	if len(keys) == 0 {
+		return []map[string]any{body}, nil
+	}
+	for _, key := range keys {
+		one := map[string]any{"trigger_id": key}
+		for name, v := range body {
+			one[name] = v
+		}
+		if f.ceID != "" {
+			one["ce_id"] = f.ceID
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func (a *app) lettersAPI() (*api, error) {
+	c, err := a.config(false)
+	if err != nil {
+		return nil, err
+	}
+	if err := needAPI(c); err != nil {
+		return nil, err
+	}
+	return newAPI(c), nil
+}
+
+// fetchLetters reads pages until there are enough; 0 is all.
+func fetchLetters(ctx context.Context, from *api, given map[string]string, limit int) ([]gateway.DeadLetter, error) {
+	var all []gateway.DeadLetter
+	q := url.Values{}
+	for name, text := range given {
+		q.Set(name, text)
+	}
+	for limit <= 0 || len(all) < limit {
+		var page gateway.DeadLetters
+		size := pageSize
+		if limit > 0 {
+			size = min(size, limit-len(all))
+		}
+		q.Set("limit", strconv.Itoa(size))
+		if err := from.get(ctx, "/v1/dead-letters?"+q.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" {
+			break
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	return all, nil
+}
+
+func (a *app) printLetters(all []gateway.DeadLetter) error {
+	items := make([]any, len(all))
+	for i := range all {
+		items[i] = all[i]
+	}
+	header := []string{"failed", "tenant", "trigger", "channel", "code", "attempts", "status", "detail"}
+	return a.out.list(items, header, func(i int) []string {
+		l := &all[i]
+		return []string{
+			l.FailedAt, l.Tenant, l.TriggerID, l.Channel, l.Code, strconv.Itoa(l.Attempts), l.Status, clip(l.Detail, 60),
+		}
+	})
+}
+
+// clip shortens a text for a table.
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// countLetters adds up the answers of all pages.
+func (a *app) countLetters(ctx context.Context, from *api, given map[string]string, by string) error {
+	q := url.Values{}
+	for name, text := range given {
+		q.Set(name, text)
+	}
+	var order []string
+	sums := map[string]*gateway.DeadLetterGroup{}
+	for {
+		var page gateway.DeadLetterGroups
+		if err := from.get(ctx, "/v1/dead-letters?"+q.Encode(), &page); err != nil {
+			return err
+		}
+		for _, g := range page.Groups {
+			sum := sums[g.Value]
+			if sum == nil {
+				sums[g.Value], order = &g, append(order, g.Value)
+				continue
+			}
+			sum.Count += g.Count
+			sum.Oldest, sum.Newest = min(sum.Oldest, g.Oldest), max(sum.Newest, g.Newest)
+		}
+		if page.Other > 0 {
+			a.note("%d letters of further values are not counted: narrow the question", page.Other)
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	items := make([]any, len(order))
+	for i, value := range order {
+		items[i] = sums[value]
+	}
+	return a.out.list(items, []string{by, "count", "oldest", "newest"}, func(i int) []string {
+		g := sums[order[i]]
+		return []string{g.Value, strconv.FormatInt(g.Count, 10), g.Oldest, g.Newest}
+	})
+}
+
+// redrive sends requests one after the other and prints how far each is.
+func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) error {
+	refused := int64(0)
+	var total gateway.RedriveProgress
+	for _, body := range bodies {
+		last, err := a.redriveOne(ctx, from, body)
+		if err != nil {
+			return err
+		}
+		refused += last.Refused
+		total.LookedAt, total.Matched = total.LookedAt+last.LookedAt, total.Matched+last.Matched
+		total.Redriven, total.Duplicate = total.Redriven+last.Redriven, total.Duplicate+last.Duplicate
+		total.Expired, total.Refused = total.Expired+last.Expired, total.Refused+last.Refused
+		total.Pending, total.DryRun, total.Done = total.Pending+last.Pending, last.DryRun, true
+	}
+	n := func(i int64) string { return strconv.FormatInt(i, 10) }
+	err := a.out.record(total, [][2]string{
+		{"matched", n(total.Matched)}, {"redriven", n(total.Redriven)}, {"duplicate", n(total.Duplicate)},
+		{"expired", n(total.Expired)}, {"refused", n(total.Refused)}, {"pending", n(total.Pending)},
+	})
+	if err == nil && refused > 0 {
+		return failf("%d dead letters were refused; they stay open", refused)
+	}
+	return err
+}
+
+// redriveOne reads the lines of one answer until the last.
+func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (last gateway.RedriveProgress, err error) {
+	resp, err := from.send(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
+	if err != nil {
+		return last, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		return last, problem(resp, text)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for began := time.Now(); lines.Scan(); {
+		var line struct {
+			gateway.RedriveProgress
+			Code      string `json:"code"`
+			Detail    string `json:"detail"`
+			TriggerID string `json:"trigger_id"`
+			ID        string `json:"id"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return last, fmt.Errorf("%s does not answer like Waterclock's API: %w", from.base, err)
+		}
+		if line.Code != "" {
+			a.note("%s", clean(fmt.Sprintf("%s: %s: %s", or(line.ID, or(line.TriggerID, "the redrive stopped")),
+				line.Code, line.Detail)))
+			continue
+		}
+		if last = line.RedriveProgress; last.Done {
+			return last, nil
+		}
+		a.note("%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
+			time.Since(began).Round(time.Second), last.Redriven, last.Duplicate, last.Refused, last.Matched, last.Cursor)
+	}
+	if err := lines.Err(); err != nil {
+		return last, fmt.Errorf("redrive at %s: %w", from.base, err)
+	}
+	return last, failf("the redrive ended before it was done, after %d; repeat it: what went out goes out only once",
+		last.Redriven)
+}

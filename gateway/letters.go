@@ -1,0 +1,355 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Letters is what a gateway asks of the projection of topic dead-letter.
+type Letters interface {
+	// Letters lists dead letters, by tenant and time.
+	Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error)
+	// LettersNext is, by partition, the offset of the first record that is not in
+	// the projection yet: of topic dead-letter, and of topic events, which says what
+	// became of letters.
+	LettersNext(ctx context.Context) (letters, events map[int32]int64, err error)
+}
+
+// DeadLetter is an item of a list. It has no content: that stands on topic
+// dead-letter.
+type DeadLetter struct {
+	TriggerID   string `json:"trigger_id"`
+	Tenant      string `json:"tenant"`
+	CeID        string `json:"ce_id" doc:"The ce_id of the due event"`
+	Code        string `json:"code" doc:"Why it is a dead letter"`
+	Detail      string `json:"detail,omitempty"`
+	Attempts    int    `json:"attempts" doc:"How often it was tried"`
+	Channel     string `json:"channel"`
+	Endpoint    string `json:"endpoint,omitempty" doc:"The origin of the callback"`
+	FailedAt    string `json:"failed_at" format:"date-time"`
+	ScheduledAt string `json:"scheduled_at,omitempty" format:"date-time"`
+	ExpiresAt   string `json:"expires_at,omitempty" format:"date-time" doc:"From then on it is of no use"`
+	Status      string `json:"status" enum:"open,redriven,resolved" doc:"resolved: it was delivered after all"`
+	EndedAt     string `json:"ended_at,omitempty" format:"date-time" doc:"When it was redriven or delivered"`
+	Partition   int32  `json:"partition" doc:"Of topic dead-letter"`
+	Offset      int64  `json:"offset"`
+	Truncated   bool   `json:"truncated,omitempty" doc:"It did not fit its topic, and cannot be redriven"`
+}
+
+// DeadLetters is a page of dead letters, the newest first.
+type DeadLetters struct {
+	Items      []DeadLetter `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short and have one"`
+}
+
+// DeadLetterGroup counts the dead letters that have one value in common.
+type DeadLetterGroup struct {
+	Value  string `json:"value" doc:"The tenant, code or endpoint; empty for callbacks without one"`
+	Count  int64  `json:"count"`
+	Oldest string `json:"oldest" format:"date-time" doc:"When the first of them failed"`
+	Newest string `json:"newest" format:"date-time"`
+}
+
+// DeadLetterGroups is the answer to group_by, the largest first.
+type DeadLetterGroups struct {
+	Groups     []DeadLetterGroup `json:"groups"`
+	Other      int64             `json:"other,omitempty" doc:"Letters of further values, beyond 1,000"`
+	LookedAt   int64             `json:"looked_at" doc:"How many dead letters were looked at"`
+	NextCursor string            `json:"next_cursor,omitempty" doc:"Where to go on counting, where there are too many for one answer"`
+}
+
+// DeadLettersEither is a page, or with group_by counts.
+type DeadLettersEither struct{}
+
+// Schema describes it for the OpenAPI document.
+func (DeadLettersEither) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[DeadLetters](r), schemaOf[DeadLetterGroups](r)}}
+}
+
+// letterGroups are what dead letters may be counted by.
+var letterGroups = []string{"tenant", "code", "endpoint"}
+
+func letterRoutes() []route {
+	filters := []parameter{
+		{name: "tenant", doc: "Of this tenant; operators see all without it", kind: of[string]()},
+		{name: "trigger_id", doc: "Of this trigger", kind: of[string]()},
+		{name: "channel", doc: "On this channel", kind: of[string]()},
+		{name: "code", doc: "With this code", kind: of[string]()},
+		{name: "endpoint", doc: "To this origin, such as https://example.com", kind: of[string]()},
+		{name: "from", doc: "Failed at or after this instant", kind: of[string]()},
+		{name: "to", doc: "Failed before this instant", kind: of[string]()},
+		{
+			name: "status", doc: "open (the default), redriven, resolved or all", kind: of[string](),
+			oneOf: topics.LetterStatuses(),
+		},
+		{
+			name: "group_by", doc: "Count instead of listing", kind: of[string](),
+			oneOf: letterGroups,
+		},
+		{name: "cursor", doc: "next_cursor of the page before, with the same filters", kind: of[string]()},
+		limitParameter,
+	}
+	return []route{
+		{
+			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: (*Server).listLetters,
+			costly: true, doc: operation{
+				id:      "listDeadLetters",
+				summary: "List occurrences that nobody could deliver, by tenant and within one the newest first",
+				query:   filters, answers: answers{200: of[DeadLettersEither]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", role: auth.Writer,
+			handle: (*Server).postRedrive, doc: operation{
+				id: "redriveDeadLetters",
+				summary: "Try dead letters again: those of a trigger, of a filter, or all; answers its progress, a " +
+					"line at a time, the last with done",
+				body:    of[RedriveBody](),
+				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
+			},
+		},
+	}
+}
+
+// Bounds of counting: how many letters one answer looks at, and how many values
+// it tells apart.
+const (
+	maxCounted = 50_000
+	maxGroups  = 1000
+	settleIn   = time.Second // how long a list waits for what was appended before
+	settleStep = 20 * time.Millisecond
+)
+
+// listLetters lists dead letters, or counts them.
+func (s *Server) listLetters(w http.ResponseWriter, r *request) error {
+	q, err := s.letterQuery(r)
+	if err != nil {
+		return err
+	}
+	by := r.query.Get("group_by")
+	if r.query.Has("group_by") && !slices.Contains(letterGroups, by) {
+		return problem.BadParameter("group_by", "group_by is tenant, code or endpoint")
+	}
+	if err := s.lettersThere(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	s.settleLetters(ctx, q)
+	if by != "" {
+		return s.countLetters(ctx, w, r, q, by)
+	}
+	page, err := s.letterPage(ctx, q)
+	if err != nil {
+		return err
+	}
+	r.read.charge(page.Looked)
+	answer := DeadLetters{Items: make([]DeadLetter, 0, len(page.Items)), NextCursor: page.Next.String()}
+	for i := range page.Items {
+		answer.Items = append(answer.Items, letterJSON(&page.Items[i]))
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+func (s *Server) lettersThere() error {
+	if s.opts.Letters == nil {
+		return problem.Unavailable(errNoHistory,
+			"no history is kept here: run the role history, or set cassandra.hosts")
+	}
+	return nil
+}
+
+func (s *Server) letterPage(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
+	page, err := s.opts.Letters.Letters(ctx, q)
+	if err != nil {
+		return page, problem.Unavailable(err, "the history does not answer")
+	}
+	return page, nil
+}
+
+// letterQuery reads the parameters of a list.
+func (s *Server) letterQuery(r *request) (q topics.LetterQuery, err error) {
+	v := r.query
+	for _, name := range []string{
+		"tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by", "cursor",
+	} {
+		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
+			return q, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
+		}
+	}
+	q = topics.LetterQuery{
+		Channel: v.Get("channel"), Code: v.Get("code"), Endpoint: v.Get("endpoint"), Newest: true,
+	}
+	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+		return q, err
+	}
+	if q.Tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+		return q, err
+	}
+	if id := v.Get("trigger_id"); id != "" {
+		if q.Tenant, q.Trigger, err = r.letterTrigger(q.Tenant, id); err != nil {
+			return q, problem.BadParameter("trigger_id", "trigger_id is no id of a trigger")
+		}
+	}
+	if q.From, err = instantParam(v, "from"); err != nil {
+		return q, err
+	}
+	if q.To, err = instantParam(v, "to"); err != nil {
+		return q, err
+	}
+	if v.Has("status") {
+		ok := false
+		if q.Status, ok = topics.ParseLetterStatus(v.Get("status")); !ok {
+			return q, problem.BadParameter("status", "status is open, redriven, resolved or all")
+		}
+	}
+	q.After, err = letterCursor(&q, v.Get("cursor"))
+	return q, err
+}
+
+// letterTenant is whose letters a caller asks for: its own, or if it is an
+// operator anybody's; "" is all.
+func (r *request) letterTenant(asked string) (string, error) {
+	switch {
+	case r.who.Role >= auth.Operator:
+		return asked, nil
+	case asked != "" && asked != r.who.Tenant:
+		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",
+			"dead letters of another tenant are for operators: leave tenant out")
+	}
+	return r.who.Tenant, nil
+}
+
+// letterTrigger is the key of an id: of a tenant that was named, else of the
+// caller's own.
+func (r *request) letterTrigger(tenant, id string) (of, key string, err error) {
+	if tenant == "" {
+		tenant = r.who.Tenant
+	}
+	other := *r
+	other.who.Tenant = tenant
+	k, err := other.key(id)
+	return tenant, string(k), err
+}
+
+// letterCursor reads a cursor, which must lie within what is asked for.
+func letterCursor(q *topics.LetterQuery, text string) (topics.LetterCursor, error) {
+	c, err := topics.ParseLetterCursor(text)
+	if err != nil || !c.IsZero() && q.Tenant != "" && c.Tenant != q.Tenant {
+		return c, problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
+	}
+	return c, nil
+}
+
+func letterJSON(l *topics.Letter) DeadLetter {
+	d := DeadLetter{
+		TriggerID: trigger.Key(l.Trigger).ID(), Tenant: l.Tenant, CeID: l.DueID, Code: l.Code, Detail: l.Detail,
+		Attempts: l.Attempt, Channel: l.Channel, Endpoint: l.Endpoint, FailedAt: l.FailedAt.String(),
+		Status: l.Status.String(), Partition: l.Partition, Offset: l.Offset, Truncated: l.Cut,
+	}
+	if l.ScheduledAt != 0 {
+		d.ScheduledAt = l.ScheduledAt.String()
+	}
+	if l.ExpiresAt != 0 {
+		d.ExpiresAt = l.ExpiresAt.String()
+	}
+	if l.EndedUS != 0 {
+		d.EndedAt = trigger.Instant(l.EndedUS / 1000).String()
+	}
+	return d
+}
+
+// countLetters answers group_by.
+func (s *Server) countLetters(
+	ctx context.Context, w http.ResponseWriter, r *request, q topics.LetterQuery, by string,
+) error {
+	type group struct {
+		n              int64
+		oldest, newest trigger.Instant
+	}
+	groups := map[string]*group{}
+	answer := DeadLetterGroups{Groups: []DeadLetterGroup{}}
+	q.Limit = maxPage
+	for {
+		page, err := s.letterPage(ctx, q)
+		if err != nil {
+			return err
+		}
+		r.read.charge(page.Looked)
+		answer.LookedAt += int64(page.Looked)
+		for i := range page.Items {
+			l := &page.Items[i]
+			value := map[string]string{"tenant": l.Tenant, "code": l.Code, "endpoint": l.Endpoint}[by]
+			g := groups[value]
+			if g == nil && len(groups) == maxGroups {
+				answer.Other++
+				continue
+			}
+			if g == nil {
+				g = &group{oldest: l.FailedAt, newest: l.FailedAt}
+				groups[value] = g
+			}
+			g.n, g.oldest, g.newest = g.n+1, min(g.oldest, l.FailedAt), max(g.newest, l.FailedAt)
+		}
+		if q.After = page.Next; q.After.IsZero() || answer.LookedAt >= maxCounted {
+			break
+		}
+	}
+	for value, g := range groups {
+		answer.Groups = append(answer.Groups, DeadLetterGroup{value, g.n, g.oldest.String(), g.newest.String()})
+	}
+	slices.SortFunc(answer.Groups, func(a, b DeadLetterGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
+	})
+	answer.NextCursor = q.After.String()
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// settleLetters waits, for a second at most, until what was appended before is in
+// the projection. A list that is behind is better than none, so nothing fails here.
+func (s *Server) settleLetters(ctx context.Context, q topics.LetterQuery) {
+	ctx, cancel := context.WithTimeout(ctx, settleIn)
+	defer cancel()
+	letters, events := s.opts.Names.DeadLetter(), s.opts.Names.Events()
+	var all []kafkapart.TopicPartition
+	for _, topic := range []string{letters, events} {
+		for p := range s.opts.Partitions {
+			if q.Trigger == "" || p == topics.Partition([]byte(q.Trigger), s.opts.Partitions) {
+				all = append(all, kafkapart.TopicPartition{Topic: topic, Partition: p})
+			}
+		}
+	}
+	ends, _ := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadCommitted)
+	for ctx.Err() == nil {
+		dead, happened, err := s.opts.Letters.LettersNext(ctx)
+		if err != nil {
+			return
+		}
+		behind := false
+		for at, end := range ends {
+			next := dead[at.Partition]
+			if at.Topic == events {
+				next = happened[at.Partition]
+			}
+			behind = behind || next < end
+		}
+		if !behind {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(settleStep):
+		}
+	}
+}

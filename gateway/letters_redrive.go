@@ -1,0 +1,490 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/time/rate"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// RedriveBody says which dead letters are to be tried again: those of a trigger,
+// those that a filter names, or all.
+type RedriveBody struct {
+	TriggerID      string  `json:"trigger_id,omitempty" doc:"Of this trigger; found without a history too"`
+	CeID           string  `json:"ce_id,omitempty" doc:"With trigger_id: only this occurrence"`
+	Tenant         string  `json:"tenant,omitempty" doc:"Operators: of this tenant, else of all"`
+	Channel        string  `json:"channel,omitempty"`
+	Code           string  `json:"code,omitempty"`
+	Endpoint       string  `json:"endpoint,omitempty" doc:"An origin such as https://example.com"`
+	From           string  `json:"from,omitempty" doc:"Failed at or after this instant"`
+	To             string  `json:"to,omitempty" doc:"Failed before this instant; default now"`
+	All            bool    `json:"all,omitempty" doc:"Needed where no filter is given"`
+	Rate           float64 `json:"rate,omitempty" doc:"How many a second; default 100" minimum:"0.01" maximum:"100000"`
+	DryRun         bool    `json:"dry_run,omitempty" doc:"Only count"`
+	IncludeExpired bool    `json:"include_expired,omitempty" doc:"Send what is past its expires_at too"`
+	Cursor         string  `json:"cursor,omitempty" doc:"Of a line of an earlier answer with the same filter: go on there"`
+}
+
+// RedriveProgress is a line of the answer: what became of the letters so far.
+type RedriveProgress struct {
+	LookedAt  int64  `json:"looked_at"`
+	Matched   int64  `json:"matched"`
+	Redriven  int64  `json:"redriven"`
+	Duplicate int64  `json:"duplicate"`
+	Expired   int64  `json:"expired"`
+	Refused   int64  `json:"refused"`
+	Pending   int64  `json:"pending"`
+	DryRun    bool   `json:"dry_run,omitempty"`
+	Cursor    string `json:"cursor,omitempty"`
+	Done      bool   `json:"done"`
+}
+
+// Bounds of a redrive: the rate, and how many letters are under way at a time.
+const (
+	defaultRedriveRate = 100
+	minRedriveRate     = 0.01
+	maxRedriveRate     = 100_000
+	maxRedriveChunk    = 1000
+	redriveReport      = time.Second // a line at least as often while letters are found
+)
+
+// redrive is one request to try dead letters again.
+type redrive struct {
+	s       *Server
+	r       *request
+	q       topics.LetterQuery
+	list    []topics.Letter // of a trigger; nil: as the query finds them
+	expired bool            // send those too
+	dry     bool
+	pace    *rate.Limiter
+	chunk   int
+	content letterContents
+
+	w      http.ResponseWriter
+	out    *http.ResponseController
+	begun  bool
+	only   error // why the only letter of a trigger was refused
+	spoke  time.Time
+	totals RedriveProgress
+}
+
+// postRedrive tries dead letters again and streams how far it is. The engine
+// decides about each: one that is live or was redriven before is a duplicate, so
+// a request that was cut off is simply sent again.
+func (s *Server) postRedrive(w http.ResponseWriter, r *request) error {
+	fs, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	job, err := s.redrive(r, fs)
+	if err != nil {
+		return err
+	}
+	if !s.batches.Take(r.who.Tenant) {
+		return problem.Unavailable(nil, "as many batches and redrives are under way as may be here")
+	}
+	defer s.batches.Release(r.who.Tenant)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.stopping, cancel)()
+	job.w, job.out = w, http.NewResponseController(w)
+	_ = job.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
+	err = job.run(ctx)
+	if err == nil && job.only != nil && len(job.list) == 1 {
+		return job.only
+	}
+	if err == nil {
+		job.totals.Done, job.totals.Cursor = true, ""
+		job.say(&job.totals)
+		return nil
+	}
+	if !job.begun {
+		return err
+	}
+	job.say(&job.totals)
+	p := *problem.Of(err)
+	if p.Status == http.StatusInternalServerError {
+		s.log.Error("redrive failed", "error", p.Unwrap())
+	}
+	job.say(&p)
+	return nil
+}
+
+// redrive reads a body.
+func (s *Server) redrive(r *request, fs fields) (*redrive, error) {
+	var b RedriveBody
+	for i := range fs {
+		if err := b.set(fs[i].name, fs[i].value); err != nil {
+			return nil, err
+		}
+	}
+	invalid := func(field, detail string) error {
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, field, detail)
+	}
+	filtered := b.Tenant != "" || b.Channel != "" || b.Code != "" || b.Endpoint != "" || b.From != "" || b.To != ""
+	switch {
+	case b.CeID != "" && b.TriggerID == "":
+		return nil, invalid("ce_id", "ce_id goes with trigger_id")
+	case b.TriggerID != "" && (b.All || b.Channel != "" || b.Code != "" || b.Endpoint != "" || b.From != "" ||
+		b.To != "" || b.Cursor != ""):
+		return nil, invalid("trigger_id", "give trigger_id, or a filter, not both")
+	case b.TriggerID == "" && !filtered && !b.All:
+		return nil, invalid("all", `say which: trigger_id, one of tenant, channel, code, endpoint, from, to, or `+
+			`"all": true`)
+	}
+	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired}
+	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
+	job.content = letterContents{from: s.letters, ahead: map[int32][]*kgo.Record{}}
+	var err error
+	if job.q.Tenant, err = r.letterTenant(b.Tenant); err != nil {
+		return nil, err
+	}
+	if job.q.From, err = instantField("from", b.From); err != nil {
+		return nil, err
+	}
+	if job.q.To, err = instantField("to", b.To); err != nil {
+		return nil, err
+	}
+	if job.q.To == 0 { // what fails again meanwhile is for another time
+		job.q.To = trigger.At(s.opts.Now()) + 1
+	}
+	if job.q.After, err = letterCursor(&job.q, b.Cursor); err != nil {
+		return nil, asField(err)
+	}
+	perSecond := cmp.Or(b.Rate, defaultRedriveRate)
+	job.chunk = int(min(max(perSecond, 1), maxRedriveChunk))
+	job.pace = rate.NewLimiter(rate.Limit(perSecond), job.chunk)
+	job.pace.AllowN(time.Now(), job.chunk) // no burst at the beginning
+	job.q.Limit = job.chunk
+	if b.TriggerID == "" {
+		return job, s.lettersThere()
+	}
+	return job, job.find(b.TriggerID, b.CeID)
+}
+
+// asField is a problem of the body where it would be one of the query.
+func asField(err error) error {
+	p := *problem.Of(err)
+	p.Status, p.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
+	return &p
+}
+
+// set reads one member of the body. null counts as absent.
+func (b *RedriveBody) set(name string, v jsontext.Value) error {
+	texts := map[string]*string{
+		"trigger_id": &b.TriggerID, "ce_id": &b.CeID, "tenant": &b.Tenant, "channel": &b.Channel, "code": &b.Code,
+		"endpoint": &b.Endpoint, "from": &b.From, "to": &b.To, "cursor": &b.Cursor,
+	}
+	flags := map[string]*bool{"all": &b.All, "dry_run": &b.DryRun, "include_expired": &b.IncludeExpired}
+	invalid := func(detail string) error {
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name, name+" "+detail)
+	}
+	text, flag := texts[name], flags[name]
+	switch {
+	case text == nil && flag == nil && name != "rate":
+		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
+			problem.Quoted(name)+" is no field here; there are trigger_id, ce_id, tenant, channel, code, endpoint, "+
+				"from, to, all, rate, dry_run, include_expired and cursor")
+	case v.Kind() == 'n':
+		return nil
+	case text != nil:
+		if v.Kind() != '"' {
+			return invalid("must be a string")
+		}
+		plain, err := jsontext.AppendUnquote(nil, v)
+		if err != nil || len(plain) == 0 {
+			return invalid("is empty: leave it out")
+		}
+		*text = string(plain)
+	case flag != nil:
+		if v.Kind() != 't' && v.Kind() != 'f' {
+			return invalid("must be true or false")
+		}
+		*flag = v.Kind() == 't'
+	default:
+		if err := json.Unmarshal(v, &b.Rate); err != nil || b.Rate < minRedriveRate || b.Rate > maxRedriveRate {
+			return invalid(fmt.Sprintf("is a number from %g to %d, dead letters a second", minRedriveRate,
+				maxRedriveRate))
+		}
+	}
+	return nil
+}
+
+func instantField(name, text string) (trigger.Instant, error) {
+	if text == "" {
+		return 0, nil
+	}
+	ms, err := calendar.ParseInstant(text)
+	if err != nil {
+		return 0, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name,
+			name+" is an instant such as 2026-11-20T14:00:00Z")
+	}
+	return trigger.Instant(cmp.Or(ms, -1)), nil
+}
+
+// find lists the letters of a trigger: of each occurrence the newest.
+func (j *redrive) find(id, ceID string) error {
+	ctx, cancel := context.WithTimeout(j.r.Context(), j.s.opts.ReadWithin)
+	defer cancel()
+	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no dead letter of this trigger").About(id)
+	tenant, key, err := j.r.letterTrigger(j.q.Tenant, id)
+	if err != nil {
+		return missing
+	}
+	var found []topics.Letter
+	if j.s.opts.Letters == nil {
+		found, err = j.s.scanLetters(ctx, trigger.Key(key), trigger.At(j.s.opts.Now().Add(-j.s.opts.Horizon)))
+		if err != nil {
+			return problem.Unavailable(err, "topic dead-letter could not be read in time; with a history it is known "+
+				"where the dead letters of a trigger are")
+		}
+	} else {
+		q := topics.LetterQuery{
+			Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: maxPage, Newest: true,
+		}
+		j.s.settleLetters(ctx, q)
+		page, err := j.s.letterPage(ctx, q)
+		if err != nil {
+			return err
+		}
+		found = page.Items
+	}
+	seen := map[string]bool{}
+	for _, l := range found {
+		if seen[l.DueID] || ceID != "" && l.DueID != ceID || ceID == "" && l.Status == topics.LetterResolved {
+			continue
+		}
+		seen[l.DueID] = true
+		j.list = append(j.list, l)
+	}
+	if len(j.list) == 0 {
+		return missing
+	}
+	return nil
+}
+
+// run goes through the letters, a chunk at a time.
+func (j *redrive) run(ctx context.Context) error {
+	if j.list != nil {
+		list := j.list
+		j.totals.LookedAt = int64(len(list))
+		for len(list) > 0 {
+			n := min(j.chunk, len(list))
+			if err := j.take(ctx, list[:n]); err != nil {
+				return err
+			}
+			list = list[n:]
+		}
+		return nil
+	}
+	first, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+	j.s.settleLetters(first, j.q)
+	cancel()
+	for {
+		page, err := j.page(ctx)
+		if err != nil {
+			return err
+		}
+		j.totals.LookedAt += int64(page.Looked)
+		if err := j.take(ctx, page.Items); err != nil {
+			return err
+		}
+		j.q.After = page.Next
+		if j.totals.Cursor = page.Next.String(); page.Next.IsZero() {
+			return nil
+		}
+		j.report()
+	}
+}
+
+func (j *redrive) page(ctx context.Context) (topics.LetterPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+	defer cancel()
+	return j.s.letterPage(ctx, j.q)
+}
+
+// take redrives some letters, and waits for the decisions about them.
+func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
+	j.totals.Matched += int64(len(letters))
+	now := trigger.At(j.s.opts.Now())
+	letters = slices.DeleteFunc(slices.Clone(letters), func(l topics.Letter) bool {
+		over := l.ExpiresAt != 0 && l.ExpiresAt <= now && !j.expired
+		if over {
+			j.totals.Expired++
+		}
+		return over
+	})
+	if j.dry || len(letters) == 0 {
+		return nil
+	}
+	read, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+	records, err := j.content.all(read, letters)
+	cancel()
+	if err != nil {
+		return problem.Unavailable(err, "topic dead-letter cannot be read; send the request again, and it goes on")
+	}
+	c := &chunk{waiting: 1, durable: make(chan struct{})}
+	for i := range letters {
+		cmd, err := j.command(&letters[i], records[i])
+		if err != nil {
+			j.refuse(&letters[i], err)
+			continue
+		}
+		if err := j.wait(ctx, letters[i].Tenant); err != nil {
+			break // hung up: what was sent is decided all the same
+		}
+		c.lines = append(c.lines, batchLine{n: i, command: cmd})
+		c.locations = append(c.locations, location{err: errKafkaSilent})
+	}
+	for i := range c.lines {
+		c.write(ctx, j.s, i)
+	}
+	c.acknowledged()
+	if err := j.decided(ctx, c, letters); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// wait keeps to the rate, and to the tenant's.
+func (j *redrive) wait(ctx context.Context, tenant string) error {
+	if err := j.pace.Wait(ctx); err != nil {
+		return err
+	}
+	for {
+		p := j.s.limits.take(tenant)
+		if p == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(tenantPause):
+		}
+	}
+}
+
+// tenantPause is how soon a tenant's rate is looked at again.
+const tenantPause = 20 * time.Millisecond
+
+// command spells the redrive of a letter; rec is its record, nil where the topic
+// has dropped it.
+func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
+	if rec == nil {
+		return nil, &trigger.Error{Code: trigger.CodeNotFound, Msg: "the topic dead-letter no longer has its content"}
+	}
+	dead, err := topics.DecodeDeadLetter(topicRecord(rec))
+	switch {
+	case err != nil:
+		return nil, err
+	case l.Cut:
+		return nil, &trigger.Error{
+			Code: trigger.CodeTooLarge, Msg: "the dead letter did not fit its topic and is not whole: register it again",
+		}
+	case j.expired:
+		dead.Fire.Expires = 0
+	}
+	value, err := topics.RedriveCommand(dead)
+	if err != nil {
+		return nil, err
+	}
+	fs, err := parseFields(value)
+	if err != nil {
+		return nil, err
+	}
+	if actor := printable(j.r.who.Name); actor != "" {
+		fs.set("actor", actor)
+	}
+	key := trigger.Key(l.Trigger)
+	c := &command{op: trigger.OpRedrive, id: key.ID(), key: key, value: fs.encode(), trace: j.r.span.Parent()}
+	return c, j.s.check(l.Tenant, c)
+}
+
+// decided waits until the commands of a chunk are durable and decided, and counts.
+func (j *redrive) decided(ctx context.Context, c *chunk, letters []topics.Letter) error {
+	late := time.NewTimer(j.s.commands.within)
+	defer late.Stop()
+	select {
+	case <-c.durable:
+	case <-late.C:
+	}
+	c.mu.Lock()
+	locations := slices.Clone(c.locations)
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.s.opts.AnswerWithin)
+	defer cancel()
+	answers := make([]*peer.Question, len(c.lines))
+	c.decide(ctx, j.s, locations, answers)
+	var failed error
+	for i := range c.lines {
+		line := &c.lines[i]
+		if err := locations[i].err; err != nil {
+			j.totals.Matched-- // it comes again
+			failed = notWritten(err)
+			continue
+		}
+		v, err := verdict{}, error(nil)
+		if answers[i] != nil && answers[i].Known {
+			v, err = j.s.decider.judge(ctx, line.command, answers[i])
+		}
+		switch {
+		case err != nil:
+			j.refuse(&letters[line.n], err)
+		case v.has(trigger.Duplicate):
+			j.totals.Duplicate++
+		case v.decided:
+			j.totals.Redriven++
+		default:
+			j.totals.Pending++
+		}
+	}
+	return failed
+}
+
+// refuse counts a letter that cannot be redriven, and says why.
+func (j *redrive) refuse(l *topics.Letter, err error) {
+	j.totals.Refused++
+	p := *problem.Of(err)
+	p.TriggerID, p.ID = trigger.Key(l.Trigger).ID(), l.DueID
+	if j.only = &p; len(j.list) != 1 {
+		j.say(&p)
+	}
+}
+
+// report says how far it is, now and then.
+func (j *redrive) report() {
+	if time.Since(j.spoke) >= redriveReport {
+		j.say(&j.totals)
+	}
+}
+
+// say writes a line. Who has hung up is noticed by the request's context.
+func (j *redrive) say(line any) {
+	if !j.begun {
+		j.begun = true
+		j.w.Header().Set("Content-Type", "application/x-ndjson")
+		j.w.WriteHeader(http.StatusOK)
+	}
+	if p, ok := line.(*RedriveProgress); ok {
+		p.DryRun, j.spoke = j.dry, time.Now()
+	}
+	_ = j.out.SetWriteDeadline(time.Now().Add(responseWithin))
+	_, _ = j.w.Write(append(spell(line), '\n'))
+	if err := j.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		j.s.log.Debug("a redrive's caller has gone", "error", err)
+	}
+}

@@ -1,0 +1,512 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/embedded"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// letterWorld is a gateway with a history of dead letters: topic dead-letter is
+// projected as it is, and what redrives make of its letters is told to the history
+// as the event log would.
+type letterWorld struct {
+	*world
+	store *embedded.Store
+	cl    *kgo.Client
+
+	mu       sync.Mutex
+	redriven map[string]int // by ce_id: how often an attempt was made of it
+	eventUS  int64
+}
+
+func (w *letterWorld) Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
+	return w.store.Letters(ctx, q)
+}
+
+func (w *letterWorld) LettersNext(ctx context.Context) (letters, events map[int32]int64, err error) {
+	progress, err := w.store.LetterProgress(ctx)
+	letters, events = map[int32]int64{}, map[int32]int64{}
+	for p, at := range progress {
+		letters[p] = at.Next
+	}
+	return letters, events, err
+}
+
+func newLetterWorld(t *testing.T, change func(*Options)) *letterWorld {
+	t.Helper()
+	store, err := embedded.Open(embedded.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &letterWorld{store: store, redriven: map[string]int{}, eventUS: time.Now().UnixMicro()}
+	w.world = newWorld(t, func(o *Options) {
+		o.Letters = w
+		if change != nil {
+			change(o)
+		}
+	})
+	w.engine.set(func() { w.engine.seen = w.heard })
+	if w.cl, err = kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.cl.Close)
+	p, err := sinks.NewLetterProjector(store, sinks.Options{
+		Kafka: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...)}, Gather: -1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = p.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done; store.Close() })
+	return w
+}
+
+// heard tells the history what commands have made.
+func (w *letterWorld) heard(r *kgo.Record, facts []trigger.Fact) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range facts {
+		if f.Type != trigger.Redriven && f.Type != trigger.ErasedFact {
+			continue
+		}
+		key := trigger.Key(r.Key)
+		step := f.Step
+		w.eventUS++
+		e := sinks.EventRecord{Partition: r.Partition, Offset: w.eventUS, Event: topics.Event{
+			Type: string(f.Type), Trigger: string(key), Tenant: key.Tenant(), State: "IN_FLIGHT", EventUS: w.eventUS,
+			Seq: 1, Occurrence: f.Occurrence, Step: &step, Attempt: f.Attempt,
+		}}
+		if f.Type == trigger.Redriven {
+			w.redriven[trigger.DueID(key, f.Occurrence, f.Step)]++
+		}
+		if err := w.store.Apply(context.Background(), []sinks.EventRecord{e}); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+func (w *letterWorld) redrives() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, times := range w.redriven {
+		if n++; times != 1 {
+			w.t.Errorf("%s was redriven %d times", id, times)
+		}
+	}
+	return n
+}
+
+// dead appends a dead letter of a key, as an engine does.
+func (w *letterWorld) dead(key trigger.Key, code string, edit ...func(*trigger.DeadLetter)) {
+	w.t.Helper()
+	rec := w.deadRecord(key, code, edit...)
+	if err := w.cl.ProduceSync(context.Background(), rec).FirstErr(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *letterWorld) deadRecord(key trigger.Key, code string, edit ...func(*trigger.DeadLetter)) *kgo.Record {
+	nominal := trigger.At(time.Now().Add(-time.Hour))
+	d := &trigger.DeadLetter{Code: code, Detail: "said the endpoint", Fire: trigger.Fire{
+		Key: key, Occurrence: nominal.String(), Attempt: 6, Revision: 1, Nominal: nominal, Channel: "webhook",
+		Spec: &trigger.Spec{
+			Channel: "webhook", Payload: []byte(`{"n":1}`), Priority: trigger.Normal,
+			Callback: &trigger.Callback{URL: "https://hooks.example.com/a?b=c", Timeout: time.Second},
+		},
+	}}
+	for _, f := range edit {
+		f(d)
+	}
+	k, v, headers := topics.DeadLetterRecord(d, topics.DueEnv{Cluster: "test"})
+	rec := &kgo.Record{
+		Topic: topics.Names{}.DeadLetter(), Key: k, Value: v, Partition: topics.Partition(k, testPartitions),
+	}
+	for _, h := range headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return rec
+}
+
+// ids are the triggers of a list, page by page.
+func (w *letterWorld) ids(query string, header ...string) (all []string) {
+	w.t.Helper()
+	cursor := ""
+	for range 1000 {
+		path := "/v1/dead-letters?limit=3" + query
+		if cursor != "" {
+			path += "&cursor=" + url.QueryEscape(cursor)
+		}
+		var page DeadLetters
+		a := w.must(http.StatusOK, http.MethodGet, path, "", header...)
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+			w.t.Fatal(err)
+		}
+		for _, l := range page.Items {
+			all = append(all, l.TriggerID)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return all
+		}
+	}
+	w.t.Fatal("pages without end")
+	return nil
+}
+
+// redrive posts a body and returns the last line, and the lines of those refused.
+func (w *letterWorld) redrive(body string, header ...string) (last RedriveProgress, refused []string) {
+	w.t.Helper()
+	a := w.must(http.StatusOK, http.MethodPost, "/v1/dead-letters:redrive", body, header...)
+	for line := range strings.Lines(a.body) {
+		if strings.Contains(line, `"code"`) {
+			refused = append(refused, line)
+			continue
+		}
+		last = RedriveProgress{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			w.t.Fatalf("%v: %s", err, line)
+		}
+	}
+	if !last.Done {
+		w.t.Errorf("%s did not end: %s", body, a.body)
+	}
+	return last, refused
+}
+
+func TestListDeadLetters(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	for i := range 10 {
+		w.dead(idKey(fmt.Sprintf("k%d", i)), []string{"http_500", "receipt_timeout"}[i%2],
+			func(d *trigger.DeadLetter) {
+				if i >= 6 {
+					d.Fire.Channel, d.Fire.Spec.Channel, d.Fire.Spec.Callback = "sms", "sms", nil
+				}
+			})
+		time.Sleep(2 * time.Millisecond) // the order within a millisecond is that of partitions
+	}
+	all := []string{"k9", "k8", "k7", "k6", "k5", "k4", "k3", "k2", "k1", "k0"}
+	for _, c := range []struct {
+		query string
+		want  []string
+	}{
+		{"", all},
+		{"&tenant=default", all},
+		{"&tenant=other", nil},
+		{"&code=receipt_timeout", []string{"k9", "k7", "k5", "k3", "k1"}},
+		{"&channel=sms", all[:4]},
+		{"&endpoint=" + url.QueryEscape("https://hooks.example.com"), all[4:]},
+		{"&status=redriven", nil},
+		{"&trigger_id=k3", []string{"k3"}},
+		{"&from=2100-01-01T00:00:00Z", nil},
+		{"&to=2001-01-01T00:00:00Z", nil},
+	} {
+		if got := w.ids(c.query); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.query, got, c.want)
+		}
+	}
+	one := w.must(http.StatusOK, http.MethodGet, "/v1/dead-letters?trigger_id=k3", "")
+	for _, want := range []string{
+		`"code":"receipt_timeout"`, `"detail":"said the endpoint"`, `"attempts":6`, `"failed_at":"`, `"status":"open"`,
+		`"endpoint":"https://hooks.example.com"`, `"tenant":"default"`,
+	} {
+		if !strings.Contains(one.body, want) {
+			t.Errorf("no %s in %s", want, one.body)
+		}
+	}
+	by := func(group string) string {
+		return w.must(http.StatusOK, http.MethodGet, "/v1/dead-letters?group_by="+group, "").body
+	}
+	for group, want := range map[string][]string{
+		"code":     {`{"value":"http_500","count":5`, `{"value":"receipt_timeout","count":5`},
+		"tenant":   {`{"value":"default","count":10`},
+		"endpoint": {`{"value":"https://hooks.example.com","count":6`, `{"value":"","count":4`},
+	} {
+		for _, one := range want {
+			if got := by(group); !strings.Contains(got, one) || !strings.Contains(got, `"looked_at":10`) {
+				t.Errorf("by %s: no %s in %s", group, one, got)
+			}
+		}
+	}
+	for path, code := range map[string]string{
+		"?group_by=channel": "invalid", "?status=erased": "invalid", "?cursor=x": "invalid", "?limit=0": "invalid",
+		"?from=soon": "invalid", "?code=": "invalid", "?cod=x": "unknown_field", "?trigger_id=a/b": "invalid",
+	} {
+		if a := w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters"+path, ""); a.get(t, "code") != code {
+			t.Errorf("%s: %s", path, a.body)
+		}
+	}
+}
+
+// Without a history a list is refused, and a trigger's letters are found by
+// reading its partition.
+func TestDeadLettersWithoutHistory(t *testing.T) {
+	w := newLetterWorld(t, func(o *Options) { o.Letters = nil })
+	w.dead(idKey("k"), "http_500")
+	w.dead(idKey("other"), "http_500")
+	a := w.must(http.StatusServiceUnavailable, http.MethodGet, "/v1/dead-letters", "")
+	if !strings.Contains(a.get(t, "detail"), "role history") {
+		t.Error(a.body)
+	}
+	w.must(http.StatusServiceUnavailable, http.MethodPost, "/v1/dead-letters:redrive", `{"all":true}`)
+	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Redriven != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Duplicate != 1 {
+		t.Errorf("again: %+v", got)
+	}
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"nobody"}`)
+	if n := w.redrives(); n != 1 {
+		t.Errorf("%d occurrences went out again", n)
+	}
+}
+
+func TestRedrive(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	for i := range 20 {
+		w.dead(idKey(fmt.Sprintf("k%d", i)), []string{"http_500", "receipt_timeout"}[i%2],
+			func(d *trigger.DeadLetter) {
+				if i == 4 {
+					d.Fire.Expires = trigger.At(time.Now().Add(-time.Minute))
+				}
+			})
+	}
+	if got, _ := w.redrive(`{"all":true,"dry_run":true}`); got.Matched != 20 || got.Redriven != 0 || got.Expired != 1 ||
+		!got.DryRun {
+		t.Errorf("dry run: %+v", got)
+	}
+	if got, _ := w.redrive(`{"trigger_id":"k1"}`); got.Redriven != 1 {
+		t.Errorf("one: %+v", got)
+	}
+	if got, _ := w.redrive(`{"trigger_id":"k1"}`); got.Duplicate != 1 || got.Redriven != 0 {
+		t.Errorf("one again: %+v", got)
+	}
+	st := w.state(idKey("k1"))
+	if st == nil || st.Status != trigger.InFlight || st.Live[0].Attempt != 7 || string(st.Spec.Payload) != `{"n":1}` {
+		t.Errorf("after its redrive: %+v", st)
+	}
+	got, _ := w.redrive(`{"code":"receipt_timeout","rate":1000}`)
+	if got.Redriven != 9 || got.Matched != 9 {
+		t.Errorf("by code, of which one was redriven: %+v", got)
+	}
+	if got, _ := w.redrive(`{"code":"receipt_timeout","rate":1000}`); got.Matched != 0 {
+		t.Errorf("by code again: %+v", got)
+	}
+	if got, _ := w.redrive(`{"all":true,"rate":1000}`); got.Redriven != 9 || got.Expired != 1 {
+		t.Errorf("the rest: %+v", got)
+	}
+	if got, _ := w.redrive(`{"all":true,"include_expired":true}`); got.Redriven != 1 {
+		t.Errorf("what has expired: %+v", got)
+	}
+	if n := w.redrives(); n != 20 {
+		t.Errorf("%d occurrences went out again, want 20", n)
+	}
+	if got := w.ids("&status=redriven"); len(got) != 20 {
+		t.Errorf("%d letters are redriven, want 20", len(got))
+	}
+}
+
+func TestRedriveRefuses(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	w.dead(idKey("k"), "http_500")
+	for body, want := range map[string]string{
+		`{}`:                                  "invalid all",
+		`{"all":false}`:                       "invalid all",
+		`{"ce_id":"x"}`:                       "invalid ce_id",
+		`{"trigger_id":"k","code":"x"}`:       "invalid trigger_id",
+		`{"trigger_id":7}`:                    "invalid trigger_id",
+		`{"trigger_id":""}`:                   "invalid trigger_id",
+		`{"all":1}`:                           "invalid all",
+		`{"all":true,"rate":0}`:               "invalid rate",
+		`{"all":true,"rate":"fast"}`:          "invalid rate",
+		`{"all":true,"rate":1e9}`:             "invalid rate",
+		`{"all":true,"from":"soon"}`:          "invalid from",
+		`{"all":true,"cursor":"x"}`:           "invalid cursor",
+		`{"all":true,"chanel":"x"}`:           "unknown_field chanel",
+		`{"all":true,"all":true}`:             "invalid all",
+		`{"all":true,"dry_run":"yes"}`:        "invalid dry_run",
+		`{"channel":null,"all":null}`:         "invalid all",
+		`{"tenant":"x","all":true,"rate":-1}`: "invalid rate",
+	} {
+		a := w.must(http.StatusUnprocessableEntity, http.MethodPost, "/v1/dead-letters:redrive", body)
+		if got := a.get(t, "code") + " " + a.get(t, "field"); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	w.must(http.StatusBadRequest, http.MethodPost, "/v1/dead-letters:redrive", `[]`)
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"k","ce_id":"k@x#0"}`)
+	if n := w.redrives(); n != 0 {
+		t.Errorf("%d occurrences went out again", n)
+	}
+}
+
+// A tenant sees its own letters and no others, whatever it asks for; and it
+// redrives no others.
+func TestDeadLettersOfTenants(t *testing.T) {
+	w := newLetterWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	red, blue, op := as(keyA), as(keyB), as(keyO)
+	for i := range 4 {
+		w.dead(trigger.NewKey("acme", fmt.Sprintf("r%d", i)), "http_500")
+		w.dead(trigger.NewKey("blue", fmt.Sprintf("b%d", i)), "http_500")
+	}
+	if got := w.ids("", red...); len(got) != 4 || !strings.HasPrefix(got[0], "r") {
+		t.Errorf("red sees %v", got)
+	}
+	if got := w.ids("&trigger_id=b1", red...); len(got) != 0 {
+		t.Errorf("red sees %v of blue", got)
+	}
+	w.must(http.StatusForbidden, http.MethodGet, "/v1/dead-letters?tenant=blue", "", red...)
+	w.must(http.StatusForbidden, http.MethodPost, "/v1/dead-letters:redrive", `{"tenant":"blue"}`, red...)
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"b1"}`, red...)
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"blue/b1"}`, red...)
+	theirs := topics.LetterCursor{Tenant: "blue", FailedAt: 1}.String()
+	w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters?cursor="+theirs, "", red...)
+	if got := w.ids("", op...); len(got) != 8 {
+		t.Errorf("an operator sees %v", got)
+	}
+	if got := w.ids("&tenant=blue", op...); len(got) != 4 {
+		t.Errorf("an operator sees %v of blue", got)
+	}
+	if got, _ := w.redrive(`{"all":true,"rate":1000}`, red...); got.Redriven != 4 {
+		t.Errorf("red redrives %+v", got)
+	}
+	if got := w.ids("", blue...); len(got) != 4 {
+		t.Errorf("blue has %v left", got)
+	}
+	if got, _ := w.redrive(`{"trigger_id":"b1","tenant":"blue"}`, op...); got.Redriven != 1 {
+		t.Errorf("an operator redrives %+v", got)
+	}
+	if got, _ := w.redrive(`{"all":true,"rate":1000}`, op...); got.Redriven != 3 {
+		t.Errorf("an operator redrives %+v", got)
+	}
+}
+
+// A redrive whose caller is killed half-way stops; repeated, it goes on, and each
+// occurrence goes out once.
+func TestRedriveKilledHalfWay(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	const n = 400
+	var batch []*kgo.Record
+	for i := range n {
+		batch = append(batch, w.deadRecord(idKey(fmt.Sprintf("k%d", i)), "receipt_timeout"))
+	}
+	if err := w.cl.ProduceSync(context.Background(), batch...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/v1/dead-letters:redrive",
+		strings.NewReader(`{"code":"receipt_timeout","rate":100}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var first RedriveProgress
+	line, err := bufio.NewReader(resp.Body).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &first)
+	}
+	if err != nil || first.Done || first.Redriven == 0 || first.Redriven >= n || first.Cursor == "" {
+		t.Fatalf("the first line: %s, %v", line, err)
+	}
+	cancel() // killed
+	var got int
+	for last := -1; got != last; { // until nothing more goes out
+		last = got
+		time.Sleep(1500 * time.Millisecond)
+		got = w.redrives()
+	}
+	if got >= n {
+		t.Fatalf("all %d were redriven although the caller is gone", got)
+	}
+	rest, _ := w.redrive(`{"code":"receipt_timeout","rate":10000}`)
+	if int(rest.Redriven) != n-got || rest.Duplicate > first.Redriven {
+		t.Errorf("after %d, repeated: %+v", got, rest)
+	}
+	if again, _ := w.redrive(`{"code":"receipt_timeout"}`); again.Matched != 0 {
+		t.Errorf("a third time: %+v", again)
+	}
+	if got := w.redrives(); got != n {
+		t.Errorf("%d of %d went out again", got, n)
+	}
+}
+
+// What cannot be redriven is a line of its own, or the answer if it is alone; the
+// others go on.
+func TestRedriveOfWhatCannotBe(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	w.dead(idKey("erased"), "http_500")
+	w.dead(idKey("fine"), "http_500")
+	big := w.deadRecord(idKey("big"), "http_500")
+	big.Headers = append(big.Headers, kgo.RecordHeader{Key: "wc-error-truncated", Value: []byte("9000000")})
+	if err := w.cl.ProduceSync(context.Background(), big).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w.engine.set(func() {
+		w.engine.states[idKey("erased")] = &trigger.State{Key: idKey("erased"), Status: trigger.Erased, Revision: 1}
+	})
+	got, refused := w.redrive(`{"all":true,"rate":1000}`)
+	if got.Redriven != 1 || got.Refused != 2 || len(refused) != 2 {
+		t.Errorf("%+v, %v", got, refused)
+	}
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"erased"}`)
+	a := w.must(http.StatusRequestEntityTooLarge, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"big"}`)
+	if a.get(t, "code") != "too_large" || a.get(t, "trigger_id") != "big" {
+		t.Error(a.body)
+	}
+}
+
+// Contents are found wherever they stand among markers, aborted records and other
+// letters, and one that the topic has dropped is told.
+func TestRedriveReadsFromAnyPlace(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	for i := range 60 {
+		w.dead(idKey(fmt.Sprintf("k%d", i)), fmt.Sprintf("c%d", i%7))
+	}
+	w.ids("") // all are there
+	for i := range 7 {
+		got, refused := w.redrive(fmt.Sprintf(`{"code":"c%d","rate":1000}`, 6-i))
+		if got.Redriven+got.Refused != got.Matched || len(refused) > 0 {
+			t.Errorf("c%d: %+v %v", 6-i, got, refused)
+		}
+	}
+	if n := w.redrives(); n != 60 {
+		t.Errorf("%d of 60 went out again", n)
+	}
+	w.dead(idKey("gone"), "gone")
+	w.ids("")
+	admin := kadm.NewClient(w.cl)
+	ends, err := admin.ListEndOffsets(context.Background(), topics.Names{}.DeadLetter())
+	if err == nil {
+		_, err = admin.DeleteRecords(context.Background(), ends.Offsets())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, refused := w.redrive(`{"code":"gone"}`)
+	if got.Refused != 1 || len(refused) != 1 || !strings.Contains(refused[0], "no longer has its content") {
+		t.Errorf("of a letter that the topic has dropped: %+v %v", got, refused)
+	}
+}

@@ -1,0 +1,371 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/go-json-experiment/json"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Dead letters (docs/formats/history.md). A value of tables d, b and z begins
+// with when its row's time began, in milliseconds: the sweep reads no more of it.
+// Behind that table d has the letter in JSON, the others nothing. No row is ever
+// changed: what became of a letter is a row of z, and readers join them.
+
+// ApplyLetters writes letters and their offsets as one Pebble batch.
+func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	out := s.db.NewBatch()
+	defer out.Close()
+	heads := map[int32]sinks.Progress{}
+	for i := range batch {
+		r := &batch[i]
+		p := heads[r.Partition]
+		heads[r.Partition] = sinks.Progress{Next: max(p.Next, r.Offset+1), EventUS: max(p.EventUS, r.EventUS)}
+		if r.Letter == nil || !sinks.LetterUntil(r.Letter.FailedAt, s.retention()).After(s.opts.Now()) {
+			continue
+		}
+		l := *r.Letter
+		if err := errors.Join(s.blankErased(&l), putLetter(out, &l)); err != nil {
+			return fmt.Errorf("apply dead letters: %w", err)
+		}
+	}
+	for partition, p := range heads {
+		was := s.letters[partition]
+		if p.EventUS < was.EventUS && p.Next <= was.Next {
+			delete(heads, partition) // it was applied before; else the topic was made anew
+			continue
+		}
+		p.EventUS = max(p.EventUS, was.EventUS)
+		heads[partition] = p
+		if err := out.Set(progressKey(tableLetterProgress, partition), encodeProgress(p), nil); err != nil {
+			return fmt.Errorf("apply dead letters: %w", err)
+		}
+	}
+	if err := out.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("apply dead letters: commit: %w", err)
+	}
+	s.pace.Committed(out.Len())
+	for partition, p := range heads {
+		s.letters[partition] = p
+	}
+	return nil
+}
+
+func putLetter(out *pebble.Batch, l *topics.Letter) error {
+	began := beganAt(int64(l.FailedAt))
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	at := l.Cursor()
+	return errors.Join(out.Set(letterKey(at), append(slices.Clone(began), text...), nil),
+		out.Set(appendPlace(triggerPrefix(tableByLetter, l.Tenant, l.Trigger), at), began, nil))
+}
+
+// blankErased takes the detail from a letter whose trigger was erased since.
+func (s *Store) blankErased(l *topics.Letter) error {
+	is := *l
+	if err := s.noteEnds(&is, ""); err != nil {
+		return err
+	}
+	if is.Status == topics.LetterErased {
+		l.Detail = ""
+	}
+	return nil
+}
+
+// eraseLetters takes the details from the letters that a trigger had when it was
+// erased: what an endpoint has answered may name a user.
+func (c *change) eraseLetters(tenant, key string, us int64) error {
+	end := topics.LetterEnd{US: us, Status: topics.LetterErased}
+	prefix := triggerPrefix(tableByLetter, tenant, key)
+	return c.s.scan(prefix, after(prefix), func(k, _ []byte) error {
+		at, err := takePlace(tenant, k[len(prefix):])
+		if err != nil {
+			return err
+		}
+		l, ok, err := c.s.letter(at)
+		if err != nil || !ok || !end.Ends(&l) {
+			return err
+		}
+		l.Detail = ""
+		return putLetter(c.out, &l)
+	})
+}
+
+// putLetterEnd writes what an event says about dead letters.
+func (c *change) putLetterEnd(r *sinks.EventRecord) error {
+	end, ok := topics.LetterEndOf(&r.Event)
+	if !ok {
+		return nil
+	}
+	k := appendText(triggerPrefix(tableEnds, r.Tenant, r.Trigger), end.DueID)
+	k = append(appendInt(k, end.US), byte(end.Status))
+	return c.out.Set(appendInt(k, int64(end.Attempt)), beganAt(end.US/1000), nil)
+}
+
+func beganAt(ms int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ms)) }
+
+// liveSince says whether a value's row has not ended; see beganAt.
+func (s *Store) liveSince(v []byte) (bool, error) {
+	if len(v) < 8 {
+		return false, errValue
+	}
+	began := trigger.Instant(binary.BigEndian.Uint64(v))
+	return sinks.LetterUntil(began, s.retention()).After(s.opts.Now()), nil
+}
+
+// dropLetters removes what readers do not see any more.
+func (s *Store) dropLetters() (err error) {
+	for _, table := range []byte{tableLetters, tableByLetter, tableEnds} {
+		err = errors.Join(err, s.dropRows([]byte{table}, after([]byte{table}), s.liveSince))
+	}
+	return err
+}
+
+func letterKey(c topics.LetterCursor) []byte {
+	return appendPlace(appendText([]byte{tableLetters}, c.Tenant), c)
+}
+
+func appendPlace(b []byte, c topics.LetterCursor) []byte {
+	return appendInt(appendInt(appendInt(b, int64(c.FailedAt)), int64(c.Partition)), c.Offset)
+}
+
+func takePlace(tenant string, k []byte) (c topics.LetterCursor, err error) {
+	var numbers [3]int64
+	for i := range numbers {
+		if numbers[i], k, err = takeInt(k); err != nil {
+			return c, err
+		}
+	}
+	return topics.LetterCursor{
+		Tenant: tenant, FailedAt: trigger.Instant(numbers[0]), Partition: int32(numbers[1]), Offset: numbers[2],
+	}, nil
+}
+
+func decodeLetter(v []byte) (l topics.Letter, err error) {
+	if len(v) < 8 {
+		return l, errValue
+	}
+	if err := json.Unmarshal(v[8:], &l); err != nil {
+		return l, fmt.Errorf("decode dead letter: %w", err)
+	}
+	return l, nil
+}
+
+// LetterProgress reads all partitions' positions of topic dead-letter.
+func (s *Store) LetterProgress(context.Context) (map[int32]sinks.Progress, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	return s.progress(tableLetterProgress)
+}
+
+// Letters reads letters in key order.
+func (s *Store) Letters(ctx context.Context, q topics.LetterQuery) (page topics.LetterPage, err error) {
+	if err := s.enter(); err != nil {
+		return page, err
+	}
+	defer s.leave()
+	rows := s.letterRows
+	if q.Trigger != "" {
+		rows = s.lettersOfTrigger
+	}
+	page, err = sinks.LetterPage(ctx, q, rows, s.endsOf)
+	return page, wrap("read dead letters", err)
+}
+
+// letterRows reads one tenant's letters, or those of one tenant after the other.
+func (s *Store) letterRows(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool,
+	err error,
+) {
+	tenant, there := q.Tenant, true
+	if tenant == "" {
+		if tenant, there, err = s.letterTenant(q.After); err != nil {
+			return nil, false, err
+		}
+	}
+	for there {
+		err := s.walk(s.letterRange(&q, tenant), q.Newest, func(_, v []byte) error {
+			if len(rows) == n {
+				more = true
+				return errStop
+			}
+			l, err := decodeLetter(v)
+			rows = append(rows, l)
+			return errors.Join(err, ctx.Err())
+		})
+		if err != nil || more || q.Tenant != "" {
+			return rows, more, err
+		}
+		if tenant, there, err = s.nextTenant(after(appendText([]byte{tableLetters}, tenant))); err != nil {
+			return nil, false, err
+		}
+	}
+	return rows, more, nil
+}
+
+// letterTenant is the tenant at which a list over all of them goes on.
+func (s *Store) letterTenant(at topics.LetterCursor) (tenant string, ok bool, err error) {
+	return s.nextTenant(appendText([]byte{tableLetters}, at.Tenant))
+}
+
+// nextTenant is the first tenant with letters from a key on.
+func (s *Store) nextTenant(from []byte) (tenant string, ok bool, err error) {
+	err = s.scan(from, after([]byte{tableLetters}), func(k, _ []byte) error {
+		tenant, _, err = takeText(k[1:])
+		ok = true
+		return errors.Join(err, errStop)
+	})
+	return tenant, ok, err
+}
+
+// letterRange is what a query asks for of a tenant, behind its cursor.
+func (s *Store) letterRange(q *topics.LetterQuery, tenant string) [2][]byte {
+	from, to := sinks.LetterBounds(q, s.opts.Now(), s.retention())
+	prefix := appendText([]byte{tableLetters}, tenant)
+	bounds := [2][]byte{appendInt(slices.Clone(prefix), int64(from)), appendInt(slices.Clone(prefix), int64(to))}
+	narrow(&bounds, q, tenant, letterKey(q.After))
+	return bounds
+}
+
+// narrow lets a range begin, or end, behind the cursor.
+func narrow(bounds *[2][]byte, q *topics.LetterQuery, tenant string, at []byte) {
+	switch {
+	case q.After.IsZero() || q.After.Tenant != tenant:
+	case q.Newest:
+		if string(at) < string(bounds[1]) {
+			bounds[1] = at
+		}
+	default:
+		if at = append(at, 0); string(at) > string(bounds[0]) {
+			bounds[0] = at
+		}
+	}
+	if string(bounds[0]) > string(bounds[1]) {
+		bounds[0] = bounds[1]
+	}
+}
+
+// lettersOfTrigger reads the letters of one trigger.
+func (s *Store) lettersOfTrigger(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool,
+	err error,
+) {
+	from, to := sinks.LetterBounds(&q, s.opts.Now(), s.retention())
+	prefix := triggerPrefix(tableByLetter, q.Tenant, q.Trigger)
+	bounds := [2][]byte{appendInt(slices.Clone(prefix), int64(from)), appendInt(slices.Clone(prefix), int64(to))}
+	narrow(&bounds, &q, q.Tenant, appendPlace(slices.Clone(prefix), q.After))
+	err = s.walk(bounds, q.Newest, func(k, _ []byte) error {
+		if len(rows) == n {
+			more = true
+			return errStop
+		}
+		at, err := takePlace(q.Tenant, k[len(prefix):])
+		if err != nil {
+			return err
+		}
+		l, ok, err := s.letter(at)
+		if ok {
+			rows = append(rows, l)
+		}
+		return errors.Join(err, ctx.Err())
+	})
+	return rows, more, err
+}
+
+// letter reads one; ok is false if it was swept just now.
+func (s *Store) letter(at topics.LetterCursor) (l topics.Letter, ok bool, err error) {
+	v, closer, err := s.db.Get(letterKey(at))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, err
+	}
+	l, err = decodeLetter(v)
+	return l, err == nil, errors.Join(err, closer.Close())
+}
+
+// endsOf notes what became of letters.
+func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) error {
+	for _, l := range rows {
+		for _, id := range [...]string{"", l.DueID} { // of the trigger, and of the occurrence
+			if err := errors.Join(s.noteEnds(l, id), ctx.Err()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noteEnds notes what events have said under one ce_id.
+func (s *Store) noteEnds(l *topics.Letter, id string) error {
+	prefix := appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), id)
+	return s.scan(prefix, after(prefix), func(k, _ []byte) error {
+		end, err := takeEnd(id, k[len(prefix):])
+		l.EndedBy([]topics.LetterEnd{end})
+		return err
+	})
+}
+
+func takeEnd(id string, k []byte) (end topics.LetterEnd, err error) {
+	end.DueID = id
+	if end.US, k, err = takeInt(k); err != nil {
+		return end, err
+	}
+	if len(k) != 9 {
+		return end, errKey
+	}
+	end.Status = topics.LetterStatus(k[0])
+	attempt, _, err := takeInt(k[1:])
+	end.Attempt = int(attempt)
+	return end, err
+}
+
+func (s *Store) letterDigest(_, v []byte) (sinks.Row, bool, error) {
+	l, err := decodeLetter(v)
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	live, err := s.liveSince(v)
+	return sinks.LetterDigest(&l, s.retention()), live, err
+}
+
+func (s *Store) letterEndDigest(k, v []byte) (sinks.Row, bool, error) {
+	tenant, k, err := takeText(k[1:])
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	key, k, err := takeText(k)
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	id, k, err := takeText(k)
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	end, err := takeEnd(id, k)
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	live, err := s.liveSince(v)
+	return sinks.LetterEndDigest(tenant, key, &end, s.retention()), live, err
+}

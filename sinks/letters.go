@@ -1,0 +1,181 @@
+package sinks
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Letters is the part of the history that dead letters are: rows from topic
+// dead-letter, and from the events, which Writer.Apply is given, what became of
+// each. The two topics are read independently of each other, so an end may be
+// there before its letter: they meet when somebody reads.
+type Letters interface {
+	// ApplyLetters makes the rows of a batch durable, as Apply does: of records
+	// with a Letter.
+	ApplyLetters(ctx context.Context, batch []EventRecord) error
+
+	// LetterProgress is how far every partition of topic dead-letter is.
+	LetterProgress(ctx context.Context) (map[int32]Progress, error)
+
+	// Letters lists dead letters by tenant and time.
+	Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error)
+}
+
+// LettersOf is a history as the projector of topic dead-letter writes it.
+func LettersOf(h History) Writer { return letterWriter{h} }
+
+type letterWriter struct{ h History }
+
+func (w letterWriter) Apply(ctx context.Context, batch []EventRecord) error {
+	return w.h.ApplyLetters(ctx, batch)
+}
+
+func (w letterWriter) Progress(ctx context.Context) (map[int32]Progress, error) {
+	return w.h.LetterProgress(ctx)
+}
+
+func (w letterWriter) OwnsOffsets() bool { return w.h.OwnsOffsets() }
+
+// NewLetterProjector is NewProjector for topic dead-letter.
+func NewLetterProjector(h History, o Options) (*Projector, error) {
+	setDefault(&o.Topic, "waterclock.dead-letter")
+	setDefault(&o.Group, "waterclock-history-letters")
+	p, err := NewProjector(LettersOf(h), o)
+	if err == nil {
+		p.decode = letterRecordOf
+	}
+	return p, err
+}
+
+// letterRecordOf decodes a record of topic dead-letter; see recordOf.
+func letterRecordOf(r *kgo.Record) (rec EventRecord, err error) {
+	rec = EventRecord{Partition: r.Partition, Offset: r.Offset, Poison: true}
+	if r.Attrs.IsControl() {
+		return rec, nil
+	}
+	l, err := topics.LetterOf(RecordOf(r))
+	if err != nil {
+		return rec, err
+	}
+	rec.Poison, rec.Letter = false, &l
+	rec.Tenant, rec.Trigger, rec.EventUS = l.Tenant, l.Trigger, int64(l.FailedAt)*1000
+	return rec, nil
+}
+
+// RecordOf is a record as package topics reads it.
+func RecordOf(r *kgo.Record) *topics.Record {
+	rec := &topics.Record{
+		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
+		Key: r.Key, Value: r.Value, Headers: make([]trigger.Header, len(r.Headers)),
+	}
+	for i, h := range r.Headers {
+		rec.Headers[i] = trigger.Header{Key: h.Key, Value: h.Value}
+	}
+	return rec
+}
+
+// LetterUntil is when a letter's row ends: its age reaches the retention.
+func LetterUntil(failed trigger.Instant, retention time.Duration) time.Time {
+	return failed.Time().Add(retention)
+}
+
+// LetterBounds narrow a query to what has not ended at now.
+func LetterBounds(q *topics.LetterQuery, now time.Time, retention time.Duration) (from, to trigger.Instant) {
+	from, to = max(q.From, trigger.At(now.Add(-retention))+1), q.To
+	if to == 0 {
+		to = trigger.Instant(lastEventUS / 1000)
+	}
+	return from, to
+}
+
+// LetterRows reads the letters of a query behind its cursor, at most n, whatever
+// became of them; it may pass over some that do not match. more says that there
+// are others behind the last.
+type LetterRows func(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool, err error)
+
+// LetterEnds notes what became of letters.
+type LetterEnds func(ctx context.Context, rows []*topics.Letter) error
+
+// Bounds of one page: how many letters it looks at, and how many at a time.
+const (
+	maxLooked   = 10_000
+	lettersOnce = 1000
+)
+
+// LetterPage puts a page together. The stores have only to read in order and to
+// look up ends; what is asked for is decided here.
+func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends LetterEnds) (
+	page topics.LetterPage, err error,
+) {
+	limit := PageSize(q.Limit)
+	for n := limit; ; n = lettersOnce {
+		list, more, err := rows(ctx, q, n)
+		if err != nil {
+			return page, err
+		}
+		candidates := make([]*topics.Letter, 0, len(list))
+		for i := range list {
+			if q.Matches(&list[i]) {
+				candidates = append(candidates, &list[i])
+			}
+		}
+		if err := ends(ctx, candidates); err != nil {
+			return page, err
+		}
+		for i := range list {
+			l := &list[i]
+			q.After = l.Cursor()
+			page.Looked++
+			if !q.Matches(l) || !q.Wants(l.Status) {
+				continue
+			}
+			if page.Items = append(page.Items, *l); len(page.Items) == limit {
+				if more || i < len(list)-1 {
+					page.Next = q.After
+				}
+				return page, nil
+			}
+		}
+		if !more {
+			return page, nil
+		}
+		if page.Looked >= maxLooked {
+			page.Next = q.After
+			return page, nil
+		}
+	}
+}
+
+// LetterDigest is the row of a letter; what became of it is an event's.
+func LetterDigest(l *topics.Letter, retention time.Duration) Row {
+	d := newDigest()
+	d.text(l.DueID, l.Channel, l.Code, l.Endpoint) // not the detail, which an erasure takes
+	d.number(int64(l.Attempt), int64(l.FailedAt), int64(l.ScheduledAt), int64(l.ExpiresAt), l.Offset)
+	return Row{
+		Tenant: l.Tenant, Trigger: l.Trigger, EventUS: int64(l.FailedAt) * 1000, Partition: l.Partition,
+		Until: LetterUntil(l.FailedAt, retention).Unix(), Digest: d.sum(),
+	}
+}
+
+// LetterEndDigest is the row of what an event said about dead letters.
+func LetterEndDigest(tenant, key string, e *topics.LetterEnd, retention time.Duration) Row {
+	d := newDigest()
+	d.text(e.DueID)
+	d.number(int64(e.Attempt), e.US, int64(e.Status))
+	return Row{
+		Tenant: tenant, Trigger: key, EventUS: e.US, Partition: -1,
+		Until: EventUntil(e.US, retention).Unix(), Digest: d.sum(),
+	}
+}
+
+// ShardOfLetter spreads the letters of one minute of a tenant over the partitions
+// of a table.
+func ShardOfLetter(partition int32) int { return int(partition) % LetterShards }
+
+// LetterShards is how many parts a minute of a tenant's letters has.
+const LetterShards = 16
