@@ -81,6 +81,9 @@ func New(opts ...Option) (*Producer, error) {
 		kgo.ClientID("waterclock-producer"),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, as Kafka's Java client
 		kgo.RecordDeliveryTimeout(c.timeout),
+		// Else a record that is on its way would wait for its broker for ever, whatever
+		// the timeout and the context say.
+		kgo.AllowIdempotentProduceCancellation(),
 		kgo.MaxBufferedRecords(c.buffer),
 	}, c.kafka...)...)
 	if err != nil {

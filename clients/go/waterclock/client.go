@@ -150,7 +150,8 @@ func (c *Client) do(ctx context.Context, r *request) (*answer, error) {
 			return a, nil
 		}
 		err.Attempts = attempt
-		unsure = unsure || r.write && sent && (err.Status < 300 || err.Status >= 500)
+		unsure = unsure || r.write && sent &&
+			(err.Status < 300 || err.Status >= 500 || err.Status == http.StatusRequestTimeout)
 		err.MaybeApplied = unsure
 		wait, ok := c.retry(err, r.repeat, sent)
 		if !ok || !sleep(ctx, wait) {
