@@ -1,0 +1,227 @@
+// Package producer sends Waterclock's commands by Kafka: the same calls as
+// package waterclock has by HTTP, for callers that have brokers and want no
+// answer but the append.
+//
+//	p, err := producer.New(producer.Brokers("127.0.0.1:9092"))
+//	defer p.Close()
+//	err = p.Schedule(ctx, "hold-8c4", waterclock.Register{When: waterclock.In(7 * time.Minute)})
+//
+// # Promises
+//
+//   - A call that returns nil is durable: all in-sync replicas have it. The
+//     engine decides later. A refusal is an event and a record on topic
+//     rejected, never an error here.
+//   - Commands for one trigger are decided in the order in which they were sent.
+//   - The producer is idempotent: the client library's retries append once. A
+//     call that failed may have been appended all the same, and its error says
+//     so (MaybeApplied). Sent once more, a register under an IdempotencyKey
+//     changes nothing, nor do cancel, pause, resume, rezone and ack.
+//   - Keys are partitioned as Kafka's own clients do: murmur2.
+package producer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/clients/go/waterclock"
+)
+
+// Producer is safe for concurrent use.
+type Producer struct {
+	cl     *kgo.Client
+	tenant string
+	topic  string
+}
+
+type config struct {
+	brokers []string
+	kafka   []kgo.Opt
+	tenant  string
+	prefix  string
+	timeout time.Duration
+	buffer  int
+}
+
+// Option changes a Producer.
+type Option func(*config)
+
+// Brokers are where to start from. The default is 127.0.0.1:9092.
+func Brokers(addresses ...string) Option { return func(c *config) { c.brokers = addresses } }
+
+// Kafka are options of franz-go: TLS, SASL, dialers.
+func Kafka(opts ...kgo.Opt) Option { return func(c *config) { c.kafka = append(c.kafka, opts...) } }
+
+// Tenant is whose triggers the commands are for. The default is "default".
+func Tenant(name string) Option { return func(c *config) { c.tenant = name } }
+
+// Prefix is the engine's topics.prefix. The default is "waterclock.".
+func Prefix(p string) Option { return func(c *config) { c.prefix = p } }
+
+// Timeout bounds how long a command is tried. The default is 30 s; Kafka needs
+// at least 1 s.
+func Timeout(d time.Duration) Option { return func(c *config) { c.timeout = max(d, time.Second) } }
+
+// Buffer is how many commands wait at most; then calls wait too. The default
+// is 10,000.
+func Buffer(commands int) Option { return func(c *config) { c.buffer = commands } }
+
+// New makes a producer. It connects when it is first used.
+func New(opts ...Option) (*Producer, error) {
+	c := config{
+		brokers: []string{"127.0.0.1:9092"}, prefix: "waterclock.", timeout: 30 * time.Second, buffer: 10_000,
+	}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.brokers...),
+		kgo.ClientID("waterclock-producer"),
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, as Kafka's Java client
+		kgo.RecordDeliveryTimeout(c.timeout),
+		// Else a record that is on its way would wait for its broker for ever, whatever
+		// the timeout and the context say.
+		kgo.AllowIdempotentProduceCancellation(),
+		kgo.MaxBufferedRecords(c.buffer),
+	}, c.kafka...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{cl: cl, tenant: c.tenant, topic: c.prefix + "commands"}, nil
+}
+
+// Close waits for what is on its way, for at most Timeout.
+func (p *Producer) Close() {
+	_ = p.cl.Flush(context.Background())
+	p.cl.Close()
+}
+
+// record is what a command goes out as.
+func (p *Producer) record(cmd *waterclock.Command) (*kgo.Record, error) {
+	key, value, err := cmd.Record(p.tenant)
+	if err != nil {
+		return nil, err
+	}
+	r := &kgo.Record{Topic: p.topic, Key: key, Value: value}
+	for _, h := range cmd.Headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: []byte(h.Value)})
+	}
+	return r, nil
+}
+
+// Send sends commands, and waits until the brokers have all of them. After an
+// error some may have been appended.
+func (p *Producer) Send(ctx context.Context, commands ...*waterclock.Command) error {
+	records := make([]*kgo.Record, 0, len(commands))
+	for _, cmd := range commands {
+		r, err := p.record(cmd)
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+	}
+	for _, res := range p.cl.ProduceSync(ctx, records...) {
+		if res.Err != nil {
+			return failed(res.Err)
+		}
+	}
+	return nil
+}
+
+// SendAsync sends a command and calls done once the brokers have it, or with
+// the error. It waits only where Buffer is full. done must not block.
+func (p *Producer) SendAsync(ctx context.Context, cmd *waterclock.Command, done func(error)) {
+	r, err := p.record(cmd)
+	if err != nil {
+		done(err)
+		return
+	}
+	p.cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
+		if err != nil {
+			err = failed(err)
+		}
+		done(err)
+	})
+}
+
+// failed types an error of the client library. What a broker refused was not
+// appended. Of everything else only the brokers know.
+func failed(err error) error {
+	e := &waterclock.Error{
+		Type: waterclock.Unavailable, Detail: "Kafka: " + err.Error(), Attempts: 1, MaybeApplied: true,
+	}
+	if refusal, ok := refusals.of(err); ok {
+		e.Type, e.Code, e.MaybeApplied = refusal.kind, refusal.code, false
+	}
+	return e.WithCause(err)
+}
+
+// Schedule creates or replaces a trigger.
+func (p *Producer) Schedule(ctx context.Context, id string, r waterclock.Register, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.ScheduleCommand(id, r, opts...))
+}
+
+// Cancel ends a trigger.
+func (p *Producer) Cancel(ctx context.Context, id string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.CancelCommand(id, opts...))
+}
+
+// Reschedule changes only when.
+func (p *Producer) Reschedule(ctx context.Context, id string, w waterclock.When, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.RescheduleCommand(id, w, opts...))
+}
+
+// Snooze moves a one-shot, and adds an occurrence to a series.
+func (p *Producer) Snooze(ctx context.Context, id string, s waterclock.Snooze, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.SnoozeCommand(id, s, opts...))
+}
+
+// Skip leaves out one occurrence of a series; "" is the next.
+func (p *Producer) Skip(ctx context.Context, id, occurrence string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.SkipCommand(id, occurrence, opts...))
+}
+
+// Pause stops occurrences until Resume. The note may be empty.
+func (p *Producer) Pause(ctx context.Context, id, note string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.PauseCommand(id, note, opts...))
+}
+
+// Resume goes on; the misfire policy decides on what was missed.
+func (p *Producer) Resume(ctx context.Context, id, note string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.ResumeCommand(id, note, opts...))
+}
+
+// Run fires once now, off schedule.
+func (p *Producer) Run(ctx context.Context, id string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.RunCommand(id, opts...))
+}
+
+// Rezone moves a trigger with wall times to another zone.
+func (p *Producer) Rezone(ctx context.Context, id, zone string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.RezoneCommand(id, zone, opts...))
+}
+
+// Ack says that the user reacted; "" is whatever is in flight.
+func (p *Producer) Ack(ctx context.Context, id, occurrence string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.AckCommand(id, occurrence, opts...))
+}
+
+// refusal is how an answer of Kafka's is typed.
+type refusal struct {
+	err  error
+	kind waterclock.ErrorType
+	code string
+}
+
+type refusalTable []refusal
+
+func (t refusalTable) of(err error) (refusal, bool) {
+	for _, r := range t {
+		if errors.Is(err, r.err) {
+			return r, true
+		}
+	}
+	return refusal{}, false
+}

@@ -1,0 +1,19 @@
+package producer
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/clients/go/waterclock"
+)
+
+// refusals are answers after which a record is known not to be in the log.
+var refusals = refusalTable{
+	{kerr.MessageTooLarge, waterclock.TooLarge, "too_large"},
+	{kerr.RecordListTooLarge, waterclock.TooLarge, "too_large"},
+	{kerr.TopicAuthorizationFailed, waterclock.Forbidden, "forbidden"},
+	{kerr.ClusterAuthorizationFailed, waterclock.Forbidden, "forbidden"},
+	{kerr.SaslAuthenticationFailed, waterclock.Unauthenticated, "unauthenticated"},
+	{kerr.InvalidRecord, waterclock.Invalid, "invalid"},
+	{kgo.ErrMaxBuffered, waterclock.Unavailable, "overloaded"},
+}

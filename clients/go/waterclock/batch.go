@@ -1,0 +1,125 @@
+package waterclock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// maxBatch is the most lines of one batch; the server has the same.
+const maxBatch = 10_000
+
+// BatchResult is what became of one command of a batch: Err, or the rest.
+type BatchResult struct {
+	ID        string    `json:"id,omitempty"`
+	Line      int       `json:"line,omitempty"` // of a refused one, from 1
+	Status    int       `json:"status,omitempty"`
+	TriggerID string    `json:"trigger_id,omitempty"`
+	State     string    `json:"state,omitempty"`
+	FireAt    time.Time `json:"fire_at,omitzero"`
+	Revision  int64     `json:"revision,omitempty"`
+	Notes     []string  `json:"notes,omitempty"`
+
+	Err *Error `json:"-"`
+}
+
+// Batch sends up to 10,000 commands in one request. They are obeyed in order,
+// and one that is refused affects no other. There are as many results as
+// commands, unless the error says that the request as a whole failed.
+//
+// A register with neither id nor IdempotencyKey gets a key, so that the batch
+// can be repeated. It is repeated only if that is safe for each command: see
+// IfRevision.
+func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult, error) {
+	if len(commands) > maxBatch {
+		return nil, refuse("too_large", "", fmt.Sprintf("a batch has at most %d commands; send several", maxBatch))
+	}
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	var body bytes.Buffer
+	repeat := safely
+	for i, cmd := range commands {
+		line, err := cmd.line()
+		if err != nil {
+			return nil, fmt.Errorf("command %d: %w", i+1, err)
+		}
+		body.Write(line)
+		body.WriteByte('\n')
+		repeat = min(repeat, cmd.repeatable())
+	}
+	one := *c
+	if one.timeout <= 0 {
+		one.timeout = time.Minute
+	}
+	a, err := one.do(ctx, &request{
+		method: http.MethodPost, path: []string{"v1"}, verb: "/triggers:batch", body: body.Bytes(),
+		kind: "application/x-ndjson", repeat: repeat, write: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return batchResults(a, len(commands))
+}
+
+// line is the command as a line of a batch.
+func (c *Command) line() ([]byte, error) {
+	own := *c
+	if c.fields != nil {
+		f := *c.fields
+		f.b = f.b[:len(f.b):len(f.b)]
+		own.fields = &f
+	}
+	if c.isRegister() && c.ID == "" && !c.hasKey {
+		if own.fields == nil {
+			own.fields = empty()
+		}
+		own.fields.add("idempotency_key", newKey())
+	}
+	return own.json("id", c.ID, true)
+}
+
+func (c *Command) isRegister() bool { return c.Op == OpRegister || c.Op == "" }
+
+// repeatable is the rule of a call, for a line.
+func (c *Command) repeatable() repeatable {
+	switch c.Op {
+	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone, OpAck:
+		return safely
+	case OpRunNow:
+		return never
+	}
+	if c.ifRevision {
+		return safely
+	}
+	return never
+}
+
+func batchResults(a *answer, want int) ([]BatchResult, error) {
+	broken := func(err error) ([]BatchResult, error) {
+		e := unreadable(a.status, err)
+		e.MaybeApplied, e.Attempts = true, a.attempts
+		return nil, e
+	}
+	results := make([]BatchResult, 0, want)
+	for line := range bytes.Lines(a.body) {
+		var r BatchResult
+		var p problem
+		if err := errors.Join(json.Unmarshal(line, &r), json.Unmarshal(line, &p)); err != nil {
+			return broken(err)
+		}
+		if p.Code != "" {
+			r = BatchResult{ID: p.ID, Line: p.Line, Status: p.Status, Err: p.error(p.Status)}
+			r.Err.Attempts, r.Err.MaybeApplied = a.attempts, a.unsure || p.Status >= 500
+		}
+		results = append(results, r)
+	}
+	if len(results) != want {
+		return broken(fmt.Errorf("it has %d lines, for %d commands", len(results), want))
+	}
+	return results, nil
+}

@@ -1,0 +1,72 @@
+package waterclock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// repeatable says whether a request may be sent a second time although the
+// first may have been obeyed.
+type repeatable int
+
+const (
+	never           repeatable = iota // only if it is known that nothing was done
+	unconditionally                   // the same, and a revision does not help
+	safely                            // a second one changes nothing more
+)
+
+// ifConditional is for writes that a condition makes safe.
+func ifConditional(o *options) repeatable {
+	if o.ifRevision > 0 {
+		return safely
+	}
+	return never
+}
+
+// retry says whether to send the request once more, and after which wait.
+//
+// 429 is a refusal: nothing was done, so anything may be sent again. A request
+// that never reached the server is the same. Everything else may have been
+// obeyed.
+func (c *Client) retry(e *Error, r repeatable, sent bool) (wait time.Duration, ok bool) {
+	switch {
+	case e.Attempts > c.retries:
+		return 0, false
+	case e.Status == http.StatusTooManyRequests:
+	case e.Status == 0 && !sent:
+	case r != safely:
+		return 0, false
+	case e.Status == 0, e.Status == http.StatusRequestTimeout, e.Status >= 500, e.cut():
+	default:
+		return 0, false
+	}
+	wait = e.RetryAfter
+	if wait == 0 {
+		most := c.backoff << min(e.Attempts-1, 5)
+		wait = most/2 + rand.N(most/2+1)
+	}
+	return wait, e.RetryAfter <= c.maxWait
+}
+
+// cut is a good answer of which the end is missing.
+func (e *Error) cut() bool { return e.Status < 300 && errors.Is(e.cause, errCut) }
+
+var errCut = errors.New("the connection ended within it")
+
+// sleep is false if the context ends first, or would.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

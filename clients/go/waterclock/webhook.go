@@ -1,0 +1,128 @@
+package waterclock
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SignatureError is why a webhook is not believed.
+type SignatureError string
+
+// The reasons, in the order in which they are checked.
+const (
+	BadSecret     SignatureError = "bad_secret"     // a fault of ours: a secret is no base64, or there is none
+	MissingHeader SignatureError = "missing_header" // webhook-id, webhook-timestamp or webhook-signature
+	BadTimestamp  SignatureError = "timestamp"      // too old, too new, or no number
+	NoMatch       SignatureError = "no_match"       // no signature fits any secret
+)
+
+func (e SignatureError) Error() string { return "waterclock: webhook refused: " + string(e) }
+
+// Verifier checks the signatures of webhooks (Standard Webhooks).
+type Verifier struct {
+	// Tolerance is how far a timestamp may be from now, on either side. It
+	// bounds replays. NewVerifier sets 5 minutes.
+	Tolerance time.Duration
+
+	// MaxBody bounds what Read reads. NewVerifier sets 2 MiB.
+	MaxBody int64
+
+	keys [][]byte
+	now  func() time.Time
+}
+
+// NewVerifier takes one secret, or two while one replaces the other: whsec_…,
+// as webhook.secret has it.
+func NewVerifier(secrets ...string) (*Verifier, error) {
+	v := &Verifier{Tolerance: 5 * time.Minute, MaxBody: 2 << 20, now: time.Now}
+	for _, s := range secrets {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
+		if err != nil || len(key) == 0 {
+			return nil, BadSecret // never with its text
+		}
+		v.keys = append(v.keys, key)
+	}
+	if len(v.keys) == 0 {
+		return nil, BadSecret
+	}
+	return v, nil
+}
+
+// Verify checks the body as it came, before it is decoded. The error is a
+// SignatureError.
+func (v *Verifier) Verify(h http.Header, body []byte) error {
+	id, at, signatures := h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature")
+	if id == "" || at == "" || signatures == "" {
+		return MissingHeader
+	}
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || at[0] < '0' || at[0] > '9' {
+		return BadTimestamp
+	}
+	if age := v.now().Unix() - seconds; age > int64(v.Tolerance/time.Second) || -age > int64(v.Tolerance/time.Second) {
+		return BadTimestamp
+	}
+	for _, key := range v.keys {
+		mac := hmac.New(sha256.New, key)
+		fmt.Fprintf(mac, "%s.%s.", id, at)
+		mac.Write(body)
+		want := mac.Sum(nil)
+		for s := range strings.SplitSeq(signatures, " ") {
+			text, ok := strings.CutPrefix(s, "v1,")
+			got, err := base64.StdEncoding.DecodeString(text)
+			if ok && err == nil && hmac.Equal(got, want) {
+				return nil
+			}
+		}
+	}
+	return NoMatch
+}
+
+// Delivery is a webhook of Waterclock's that was verified.
+type Delivery struct {
+	TriggerID string
+	Payload   json.RawMessage // null if there was none
+	Bytes     []byte          // of a payload that is not JSON
+	Raw       []byte          // the body; all there is with callback.body raw
+
+	ID      string // webhook-id, the same for every attempt: deduplicate by it
+	Attempt int    // from 1
+}
+
+// Read reads and verifies a request. Answer 2xx once the work is durable; 401
+// to a SignatureError; anything else is tried again later.
+func (v *Verifier) Read(r *http.Request) (*Delivery, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, v.MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("waterclock: read the webhook: %w", err)
+	}
+	if int64(len(body)) > v.MaxBody {
+		return nil, fmt.Errorf("waterclock: the webhook has over %d bytes; see MaxBody", v.MaxBody)
+	}
+	if err := v.Verify(r.Header, body); err != nil {
+		return nil, err
+	}
+	d := &Delivery{Raw: body, ID: r.Header.Get("webhook-id")}
+	d.Attempt, _ = strconv.Atoi(r.Header.Get("X-Trigger-Attempt"))
+	if d.TriggerID, err = url.PathUnescape(r.Header.Get("X-Trigger-Id")); err != nil {
+		d.TriggerID = r.Header.Get("X-Trigger-Id")
+	}
+	var envelope struct {
+		TriggerID string          `json:"triggerId"`
+		Payload   json.RawMessage `json:"payload"`
+		Bytes     []byte          `json:"payload_base64"`
+	}
+	if json.Unmarshal(body, &envelope) == nil && envelope.TriggerID != "" && envelope.TriggerID == d.TriggerID {
+		d.Payload, d.Bytes = envelope.Payload, envelope.Bytes
+	}
+	return d, nil
+}

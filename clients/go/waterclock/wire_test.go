@@ -1,0 +1,212 @@
+package waterclock_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/clients/go/internal/conformance"
+	"github.com/waterclock/waterclock/clients/go/waterclock"
+)
+
+// exchange is one request that is expected, and its answer.
+type exchange struct {
+	Request struct {
+		Method        string
+		Path          string
+		Query         map[string][]string
+		Headers       map[string]string
+		AbsentHeaders []string          `json:"absent_headers"`
+		Body          json.RawMessage   `json:"body"`
+		Lines         []json.RawMessage `json:"lines"`
+		SaveHeaders   map[string]string `json:"save_headers"`
+		SaveLines     map[string][2]any `json:"save_lines"`
+	}
+	Answer struct {
+		Status        int
+		Headers       map[string]string
+		Body          json.RawMessage
+		Text          string
+		ContentLength int `json:"content_length"`
+		Close         bool
+	}
+}
+
+// player plays a script, and collects what is not as expected.
+type player struct {
+	t      *testing.T
+	script []json.RawMessage
+	vars   conformance.Vars
+
+	mu     sync.Mutex
+	played int
+	faults []string
+}
+
+func (p *player) fault(format string, args ...any) {
+	p.faults = append(p.faults, fmt.Sprintf("request %d: ", p.played)+fmt.Sprintf(format, args...))
+}
+
+func (p *player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	if p.played++; p.played > len(p.script) {
+		p.fault("%s %s, and the script has ended", r.Method, r.RequestURI)
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	var x exchange
+	dec := json.NewDecoder(bytes.NewReader(p.vars.Expand(p.script[p.played-1])))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&x); err != nil {
+		p.fault("%v", err)
+	}
+	p.check(&x, r, body)
+	for name, header := range x.Request.SaveHeaders {
+		p.vars["saved."+name] = r.Header.Get(header)
+	}
+	p.answer(&x, w)
+}
+
+func (p *player) check(x *exchange, r *http.Request, body []byte) {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if want := x.Request; r.Method != want.Method || path != want.Path {
+		p.fault("%s %s, want %s %s", r.Method, path, want.Method, want.Path)
+	}
+	query := map[string][]string(r.URL.Query())
+	if x.Request.Query == nil {
+		x.Request.Query = map[string][]string{}
+	}
+	if !reflect.DeepEqual(query, x.Request.Query) {
+		p.fault("the query is %v, want %v", query, x.Request.Query)
+	}
+	for name, want := range x.Request.Headers {
+		if d := conformance.Match(want, r.Header.Get(name)); d != "" {
+			p.fault("header %s: %s", name, d)
+		}
+	}
+	for _, name := range x.Request.AbsentHeaders {
+		if _, ok := r.Header[http.CanonicalHeaderKey(name)]; ok {
+			p.fault("there is a header %s", name)
+		}
+	}
+	if x.Request.Body != nil {
+		var got, want any
+		_ = json.Unmarshal(x.Request.Body, &want)
+		if err := json.Unmarshal(body, &got); err != nil || !reflect.DeepEqual(got, want) {
+			p.fault("the body is %s, want %s", body, x.Request.Body)
+		}
+	}
+	p.checkLines(x, body)
+}
+
+func (p *player) checkLines(x *exchange, body []byte) {
+	if x.Request.Lines == nil {
+		return
+	}
+	var lines []any
+	for line := range bytes.Lines(body) {
+		var v any
+		if err := json.Unmarshal(line, &v); err != nil {
+			p.fault("a line: %v", err)
+		}
+		lines = append(lines, v)
+	}
+	if len(lines) != len(x.Request.Lines) {
+		p.fault("%d lines, want %d", len(lines), len(x.Request.Lines))
+		return
+	}
+	for i, raw := range x.Request.Lines {
+		var want any
+		_ = json.Unmarshal(raw, &want)
+		if d := conformance.Match(want, lines[i]); d != "" {
+			p.fault("line %d: %s", i+1, d)
+		}
+	}
+	for name, at := range x.Request.SaveLines {
+		p.vars["saved."+name] = conformance.Get(lines[int(at[0].(float64))], at[1].(string))
+	}
+}
+
+func (p *player) answer(x *exchange, w http.ResponseWriter) {
+	text := []byte(x.Answer.Text)
+	if x.Answer.Body != nil {
+		text = x.Answer.Body
+	}
+	for name, v := range x.Answer.Headers {
+		w.Header().Set(name, v)
+	}
+	if x.Answer.ContentLength > 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(x.Answer.ContentLength))
+	}
+	if x.Answer.Status > 0 {
+		w.WriteHeader(x.Answer.Status)
+		_, _ = w.Write(text)
+		_ = http.NewResponseController(w).Flush()
+	}
+	if x.Answer.Close {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// TestConformanceWire: what each call sends, and what it makes of the answers.
+func TestConformanceWire(t *testing.T) {
+	for _, cs := range conformance.Cases(t, "wire") {
+		t.Run(cs.Name, func(t *testing.T) {
+			t.Parallel()
+			var body struct {
+				Name, Kind, Call string
+				Args             json.RawMessage
+				Script           []json.RawMessage
+				Client           struct {
+					Token     string
+					BasePath  string `json:"base_path"`
+					Retries   *int
+					MaxWaitMS int64 `json:"max_wait_ms"`
+				}
+				Expect, Error json.RawMessage
+				MinElapsedMS  int64 `json:"min_elapsed_ms"`
+			}
+			cs.Decode(t, &body)
+			p := &player{t: t, script: body.Script, vars: conformance.Vars{}}
+			server := httptest.NewServer(p)
+			defer server.Close()
+			opts := []waterclock.ClientOption{waterclock.Backoff(time.Millisecond), waterclock.Token(body.Client.Token)}
+			if body.Client.Retries != nil {
+				opts = append(opts, waterclock.Retries(*body.Client.Retries))
+			}
+			if body.Client.MaxWaitMS > 0 {
+				opts = append(opts, waterclock.MaxWait(time.Duration(body.Client.MaxWaitMS)*time.Millisecond))
+			}
+			c, err := waterclock.New(server.URL+body.Client.BasePath, opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			got, err := call(within(t, 30*time.Second), t, c, body.Call, argsOf(t, body.Call, body.Args))
+			if took := time.Since(began); took < time.Duration(body.MinElapsedMS)*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			if d := outcome(t, got, err, body.Expect, body.Error); d != "" {
+				t.Error(d)
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.played != len(p.script) {
+				t.Errorf("%d requests, want %d", p.played, len(p.script))
+			}
+			for _, f := range p.faults {
+				t.Error(f)
+			}
+		})
+	}
+}

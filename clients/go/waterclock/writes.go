@@ -1,0 +1,187 @@
+package waterclock
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+)
+
+// Registered is the answer to Schedule.
+type Registered struct {
+	TriggerID string    `json:"trigger_id"`
+	FireAt    time.Time `json:"fire_at,omitzero"`
+	Revision  int64     `json:"revision,omitempty"`
+	State     string    `json:"state,omitempty"` // where a repeat finds that it will not fire
+	Notes     []string  `json:"notes,omitempty"` // what may surprise
+
+	Created bool `json:"created"` // it is new; false for a repeat and a replacement
+	Decided bool `json:"decided"` // false: durable, and the engine is yet to decide
+}
+
+// Changed is the answer to the other writes.
+type Changed struct {
+	TriggerID  string    `json:"trigger_id"`
+	State      string    `json:"state,omitempty"`
+	Revision   int64     `json:"revision,omitempty"`
+	FireAt     time.Time `json:"fire_at,omitzero"`      // nominal instant of the next occurrence, or the last one's
+	NextFireAt time.Time `json:"next_fire_at,omitzero"` // with jitter and snoozes
+	LocalTime  string    `json:"local_time,omitempty"`
+	Notes      []string  `json:"notes,omitempty"`
+
+	Decided bool `json:"decided"` // false: durable, and the engine is yet to decide
+}
+
+// Snooze has one of For, a duration, and Until, an instant or a wall time in
+// the trigger's zone.
+type Snooze struct {
+	For   string `json:"for,omitempty"`
+	Until string `json:"until,omitempty"`
+}
+
+// Schedule creates or replaces a trigger. Without an id the server makes one;
+// then the call has an idempotency key, so that it can be repeated.
+func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Option) (*Registered, error) {
+	o := optionsOf(opts)
+	if err := headerText("idempotency_key", o.idempotencyKey); err != nil {
+		return nil, err
+	}
+	f := r.fields()
+	f.text("correlation_id", o.correlationID)
+	body, err := f.bytes()
+	if err != nil {
+		return nil, err
+	}
+	req := &request{
+		method: http.MethodPut, path: []string{"v1", "triggers", id}, body: body, kind: "application/json",
+		repeat: safely, write: true,
+	}
+	if id == "" {
+		req.method, req.path = http.MethodPost, req.path[:2]
+		if o.idempotencyKey == "" {
+			o.idempotencyKey = newKey()
+		}
+	} else if err := checkID(id); err != nil {
+		return nil, err
+	}
+	o.conditions(req)
+	answer := &Registered{}
+	a, err := c.call(ctx, req, answer)
+	if err != nil {
+		return nil, err
+	}
+	answer.Created, answer.Decided = a.status == http.StatusCreated, a.status != http.StatusAccepted
+	return answer, nil
+}
+
+// newKey is an idempotency key of our own: 130 random bits.
+func newKey() string { return "go-" + rand.Text() }
+
+// Cancel ends a trigger. An error of type AlreadyFired says that it is too
+// late. A second Cancel succeeds.
+func (c *Client) Cancel(ctx context.Context, id string, opts ...Option) (*Changed, error) {
+	return c.change(ctx, http.MethodDelete, id, "", nil, safely, opts)
+}
+
+// Reschedule changes only when. A pause stays.
+func (c *Client) Reschedule(ctx context.Context, id string, w When, opts ...Option) (*Changed, error) {
+	return c.change(ctx, http.MethodPatch, id, "", object(w), never, opts)
+}
+
+// Update changes what the merge patch (RFC 7396) names: anything that has JSON.
+func (c *Client) Update(ctx context.Context, id string, patch any, opts ...Option) (*Changed, error) {
+	f := object(patch)
+	if f.err == nil && f.b[0] != '{' {
+		return nil, refuse("invalid", "patch", "a patch is an object")
+	}
+	return c.change(ctx, http.MethodPatch, id, "", f, never, opts)
+}
+
+// Snooze moves a one-shot, and adds an occurrence to a series.
+func (c *Client) Snooze(ctx context.Context, id string, s Snooze, opts ...Option) (*Changed, error) {
+	return c.change(ctx, http.MethodPost, id, ":snooze", object(s), never, opts)
+}
+
+// Skip leaves out one occurrence of a series: a date, a wall time or an
+// instant; "" is the next.
+func (c *Client) Skip(ctx context.Context, id, occurrence string, opts ...Option) (*Changed, error) {
+	f := empty()
+	f.text("occurrence", occurrence)
+	return c.change(ctx, http.MethodPost, id, ":skip", f, never, opts)
+}
+
+// Pause stops occurrences until Resume. The note may be empty.
+func (c *Client) Pause(ctx context.Context, id, note string, opts ...Option) (*Changed, error) {
+	f := empty()
+	f.text("note", note)
+	return c.change(ctx, http.MethodPost, id, ":pause", f, safely, opts)
+}
+
+// Resume goes on; the misfire policy decides on what was missed.
+func (c *Client) Resume(ctx context.Context, id, note string, opts ...Option) (*Changed, error) {
+	f := empty()
+	f.text("note", note)
+	return c.change(ctx, http.MethodPost, id, ":resume", f, safely, opts)
+}
+
+// Run fires once now, off schedule. It is never repeated: a second one would
+// fire a second time.
+func (c *Client) Run(ctx context.Context, id string, opts ...Option) (*Changed, error) {
+	return c.change(ctx, http.MethodPost, id, ":run", empty(), unconditionally, opts)
+}
+
+// Rezone moves a trigger with wall times to another zone.
+func (c *Client) Rezone(ctx context.Context, id, zone string, opts ...Option) (*Changed, error) {
+	f := empty()
+	f.add("timezone", zone)
+	return c.change(ctx, http.MethodPost, id, ":rezone", f, safely, opts)
+}
+
+// Ack says that the user reacted to an occurrence; "" is whatever is in flight.
+func (c *Client) Ack(ctx context.Context, id, occurrence string, opts ...Option) (*Changed, error) {
+	f := empty()
+	f.text("occurrence", occurrence)
+	return c.change(ctx, http.MethodPost, id, ":ack", f, safely, opts)
+}
+
+// change is every write but Schedule. One that is never safe by itself becomes
+// so by a revision.
+func (c *Client) change(ctx context.Context, method, id, verb string, f *fields, r repeatable, opts []Option) (*Changed,
+	error,
+) {
+	o := optionsOf(opts)
+	switch {
+	case o.idempotencyKey != "":
+		return nil, refuse("invalid", "idempotency_key", "a key is for Schedule; here IfRevision makes a repeat safe")
+	case o.ifAbsent:
+		return nil, refuse("invalid", "if_absent", "it is for Schedule")
+	}
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	req := &request{method: method, path: []string{"v1", "triggers", id}, verb: verb, repeat: r, write: true}
+	if r == never {
+		req.repeat = ifConditional(o)
+	}
+	if f != nil {
+		f.text("correlation_id", o.correlationID)
+		body, err := f.bytes()
+		if err != nil {
+			return nil, err
+		}
+		req.body, req.kind = body, "application/json"
+		if method == http.MethodPatch {
+			req.kind = "application/merge-patch+json"
+		}
+	} else if o.correlationID != "" {
+		return nil, refuse("invalid", "correlation_id", "a cancel by HTTP has none")
+	}
+	o.conditions(req)
+	answer := &Changed{}
+	a, err := c.call(ctx, req, answer)
+	if err != nil {
+		return nil, err
+	}
+	answer.Decided = a.status != http.StatusAccepted
+	return answer, nil
+}
