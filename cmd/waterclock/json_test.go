@@ -36,8 +36,8 @@ var jsonArgs = []string{
 	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history",
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
-
-	"endpoints list", "tzdata status", "tzdata apply embedded --dry-run", "history rebuild --no-compare --dir DIR/fresh",
+	"endpoints list",
+	"tzdata status", "tzdata apply embedded --dry-run", "history rebuild --no-compare --dir DIR/fresh",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
 	"config show", "config validate", "version",
 }
