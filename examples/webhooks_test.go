@@ -210,7 +210,7 @@ func await(t *testing.T, what string, ok func() bool) {
 }
 
 // TestReceiverOfTheReadme does what the README shows: a receiver that fails twice
-// is called a third time.
+// is called a third time. Each time the owner is asked first (callback.recheck).
 func TestReceiverOfTheReadme(t *testing.T) {
 	d := startDev(t)
 	bin := filepath.Join(t.TempDir(), "receiver")
@@ -225,7 +225,7 @@ func TestReceiverOfTheReadme(t *testing.T) {
 	t.Cleanup(func() { _ = receiver.Process.Kill(); _ = receiver.Wait() })
 	resp, err := http.Post(d.url+"/v1/triggers", "application/json", strings.NewReader(
 		`{"id":"pills","delay":"0s","channel":"webhook","payload":{"say":"take pills"},`+
-			`"callback":{"url":"http://127.0.0.1:`+port+`/","retry":["100ms","100ms"]}}`))
+			`"callback":{"url":"http://127.0.0.1:`+port+`/","retry":["100ms","100ms"],"recheck":true}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

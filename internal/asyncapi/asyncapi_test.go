@@ -119,6 +119,10 @@ func TestExamplesDecode(t *testing.T) {
 			_, err := topics.DecodeSetting(r)
 			return err
 		},
+		"endpoint": func(r *topics.Record) error {
+			_, err := topics.DecodeEndpoint([]byte("host-1/acme/https://hooks.example.com"), r.Value)
+			return err
+		},
 		"commandInHeaders": nil, "cancel": nil,
 	}
 	decode["commandInHeaders"], decode["cancel"] = decode["command"], decode["command"]

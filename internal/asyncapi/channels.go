@@ -22,9 +22,10 @@ type message struct {
 
 // Keys of the schemas of record keys.
 const (
-	keyOfTrigger = "triggerKey"
-	keyOfTarget  = "targetKey"
-	keyOfSetting = "settingKey"
+	keyOfTrigger  = "triggerKey"
+	keyOfTarget   = "targetKey"
+	keyOfSetting  = "settingKey"
+	keyOfEndpoint = "endpointKey"
 )
 
 func channels(n topics.Names) []channel {
@@ -89,6 +90,12 @@ func channels(n topics.Names) []channel {
 			{
 				name: "tzdata", title: "tz database", summary: "Under tzdata: a zoneinfo zip",
 				contentType: "application/zip", headers: []string{"tzdata-headers"}, key: keyOfSetting, binary: true,
+			},
+		}},
+		{"endpoints", n.Endpoints(), "Endpoints", "send", "Says how the origins fare that webhooks call", []message{
+			{
+				name: "endpoint", title: "Endpoint", summary: "What one webhook worker knows of one; null: no more",
+				payload: "endpoint", key: keyOfEndpoint,
 			},
 		}},
 		{"state", n.State(), "State", "send", "Remembers triggers; restore reads it", []message{

@@ -52,7 +52,16 @@ func life(o Options) (map[string][]object, error) {
 	s.command("snooze", "command", `{"op":"snooze","for":"10m"}`)
 	s.add("cancel", "a tombstone", nil, nil)
 	s.calendar()
+	s.endpoint()
 	return s.examples, s.err
+}
+
+func (s *story) endpoint() {
+	e := topics.EndpointState{
+		Instance: "host-1", Tenant: "acme", Origin: "https://hooks.example.com", State: "open", InFlight: 3, OK: 812,
+		Failed: 31, LastCode: "timeout", Until: s.now.Time().Add(time.Minute),
+	}
+	s.add("endpoint", "an open breaker", nil, e.Value())
 }
 
 // add notes an example. A nil value is null.

@@ -55,7 +55,8 @@ func TestWebhookKeysReload(t *testing.T) {
 	file, token, yaml := filepath.Join(dir, "key"), filepath.Join(dir, "token"), filepath.Join(dir, "w.yaml")
 	put(t, file, oneKey+"\n", 0o600)
 	put(t, token, "Bearer one\n", 0o600)
-	put(t, yaml, "webhook: {secret: 'file:"+file+"'}\ntenants: {acme: {webhook_secret: "+anotherKey+"}, plain: {rate: 1}}\n"+
+	put(t, yaml, "webhook: {secret: 'file:"+file+"'}\n"+
+		"tenants: {acme: {webhook_secret: "+anotherKey+"}, plain: {rate: 1}}\n"+
 		"endpoints: {'https://a.example': {rate: 3, headers: {Authorization: 'file:"+token+"'}}}\n", 0o600)
 	c, err := config.Load(config.Options{File: yaml})
 	if err != nil {
@@ -66,7 +67,8 @@ func TestWebhookKeysReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log logtest.Buffer
-	r := newReloads(slog.New(slog.NewTextHandler(&log, nil)), subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	r := newReloads(logger, subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
 	h := n.webhooks
 	if len(h.keys("anybody")) != 1 || len(h.keys("plain")) != 1 || h.keys("acme")[0] == h.keys("plain")[0] {
 		t.Error("keys of tenants")
@@ -78,7 +80,8 @@ func TestWebhookKeysReload(t *testing.T) {
 	put(t, token, "Bearer two\n", 0o600)
 	put(t, file, anotherKey+"\n", 0o600)
 	r.check(false)
-	if o := h.origin("https://a.example"); o.Headers.Get("Authorization") != "Bearer two" || h.keys("anybody")[0] == before {
+	o := h.origin("https://a.example")
+	if o.Headers.Get("Authorization") != "Bearer two" || h.keys("anybody")[0] == before {
 		t.Errorf("what is new does not count: %+v", o)
 	}
 	before = h.keys("anybody")[0]

@@ -110,7 +110,8 @@ func New(o Options) (*Worker, error) {
 	}
 	o = o.withDefaults()
 	return &Worker{
-		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now), shares: newShares(o.Concurrency, o.Now),
+		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now),
+		shares: newShares(o.Concurrency, o.Now),
 		limits: map[string]*rate.Limiter{},
 	}, nil
 }

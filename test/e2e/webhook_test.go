@@ -129,7 +129,7 @@ func (w *world) webhooks(t *testing.T, r *receiver, strike func()) {
 		for _, events := range w.events(t) {
 			for _, e := range events {
 				if e.Type == string(trigger.DeliveryDelivered) && e.Reason != "late" {
-					delivered[string(e.Trigger)] = true
+					delivered[e.Trigger] = true
 				}
 			}
 		}
