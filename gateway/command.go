@@ -32,7 +32,8 @@ type command struct {
 	when     trigger.When // what it asks for, as of sent
 	sent     trigger.Instant
 	channels []string
-	opens    []string // of its channels, those that are new
+	opens    []string      // of its channels, those that are new
+	nobody   []func() bool // for each of channels: whether nobody reads it; nil: that matters not
 	trace    tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
@@ -87,7 +88,22 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 			c.opens = append(c.opens, name)
 		}
 	}
+	if op == trigger.OpRegister {
+		c.askForReaders(s)
+	}
 	return c, nil
+}
+
+// askForReaders begins to ask who reads the channels that wait for receipts. The
+// answer is for the note, when the command is decided.
+func (c *command) askForReaders(s *Server) {
+	c.nobody = make([]func() bool, len(c.channels))
+	for i, name := range c.channels {
+		if topic, receipts := s.opts.Awaits(name); receipts {
+			s.readers.ask(topic)
+			c.nobody[i] = func() bool { return s.readers.nobody(topic) }
+		}
+	}
 }
 
 // check refuses what the engine would reject without looking at the trigger.

@@ -21,6 +21,11 @@ func (c *command) notes(v *verdict) (notes []string) {
 			notes = append(notes, topics.NoteNewChannel(name))
 		}
 	}
+	for i, nobody := range c.nobody {
+		if nobody != nil && v.state != nil && !repeat && nobody() {
+			notes = append(notes, topics.NoteNobody(c.channels[i]))
+		}
+	}
 	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
 		return notes
 	}

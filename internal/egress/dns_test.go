@@ -39,7 +39,7 @@ func (s *nameServer) resolver() *net.Resolver {
 	}}
 }
 
-func (s *nameServer) lookUps(name string) int {
+func (s *nameServer) queries(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[name]

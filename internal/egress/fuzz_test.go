@@ -24,8 +24,8 @@ func FuzzCheck(f *testing.F) {
 	listed := policy(f, egress.Settings{Allow: listing, Loopback: true})
 	f.Fuzz(func(t *testing.T, text string) {
 		target, err := p.Target("acme", text)
-		if again := p.Check("acme", text); (again == nil) != (err == nil) {
-			t.Fatal("two verdicts:", err, again)
+		if second := p.Check("acme", text); (second == nil) != (err == nil) {
+			t.Fatal("two verdicts:", err, second)
 		}
 		if err == nil && listed.Check("acme", text) != nil {
 			t.Fatal("a longer allow-list allows less")

@@ -106,7 +106,7 @@ func since(start time.Time) int64 { return max(1, time.Since(start).Milliseconds
 // is enough, as it is for a call.
 func (t *Transport) probeAddresses(ctx context.Context, r *Report, target Target) error {
 	start := time.Now()
-	addrs, err := t.lookUp(ctx, target.Origin.Host)
+	addrs, err := t.resolve(ctx, target.Origin.Host)
 	r.Took.Resolve = since(start)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (t *Transport) probeAddresses(ctx context.Context, r *Report, target Target
 	return err
 }
 
-func (t *Transport) lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+func (t *Transport) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
 	}

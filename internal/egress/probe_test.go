@@ -27,8 +27,8 @@ func TestProbeForbidden(t *testing.T) {
 	tr := transport(t, egress.Options{Policy: new(egress.Policy), Resolver: dns.resolver()})
 	r := tr.Probe(t.Context(), "acme", "https://vault.internal/", asks("https://vault.internal/"))
 	if r.Allowed || r.Code != egress.CodeForbiddenURL || r.Detail == "" || len(r.Addresses) != 0 ||
-		dns.lookUps("vault.internal") != 0 {
-		t.Errorf("%+v, %d look-ups", r, dns.lookUps("vault.internal"))
+		dns.queries("vault.internal") != 0 {
+		t.Errorf("%+v, %d look-ups", r, dns.queries("vault.internal"))
 	}
 }
 

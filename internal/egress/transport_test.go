@@ -112,8 +112,8 @@ func TestRebinding(t *testing.T) {
 	if _, _, err := post(t, tr, hook); !refusedAs(err, egress.CodeForbiddenAddress) {
 		t.Error(err)
 	}
-	if dns.lookUps("hooks.example.com") != 2 || r.conns.Load() != 0 {
-		t.Errorf("%d look-ups, %d connections", dns.lookUps("hooks.example.com"), r.conns.Load())
+	if dns.queries("hooks.example.com") != 2 || r.conns.Load() != 0 {
+		t.Errorf("%d look-ups, %d connections", dns.queries("hooks.example.com"), r.conns.Load())
 	}
 }
 

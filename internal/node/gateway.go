@@ -30,9 +30,13 @@ func (n *node) openGateway() (err error) {
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
 		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
-		Admit: n.admit, TestEndpoint: n.testEndpoint, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
-		Channels: channelTopics(c),
-		Tenants:  slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
+		Admit: n.admit, TestEndpoint: n.testEndpoint,
+		KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
+		Channels: channelTopics(c), Awaits: func(name string) (string, bool) {
+			ch := c.Channel(name)
+			return ch.Topic, ch.Receipts
+		},
+		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
 				Rate
 		},

@@ -1,6 +1,9 @@
 package worker
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // share is how much of Buffer one partition may fill. mu is held.
 func (w *worker) share() (records int, bytes int64) {
@@ -26,11 +29,53 @@ func (w *worker) pollMax() int {
 	return min(records, maxPoll)
 }
 
-// flow pauses partitions that are full, and resumes those with room.
-func (w *worker) flow() {
+// pauseAfter is how long nothing is polled because of a partition that is full,
+// before it is paused and the others go on.
+//
+// To pause is dear: the client throws away what it has fetched of the partition,
+// a whole fetch, and fetches it a second time later. Not to poll costs nothing,
+// and a busy worker makes room for a share within some ten milliseconds.
+const pauseAfter = 50 * time.Millisecond
+
+// makeRoom waits until what is full has room, for pauseAfter; then it pauses it.
+func (w *worker) makeRoom(ctx context.Context) {
+	if !w.markFull() {
+		return
+	}
+	t := time.NewTimer(pauseAfter)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			w.flow(true)
+			return
+		case <-w.freed:
+			if !w.markFull() {
+				return
+			}
+		}
+	}
+}
+
+// markFull says whether a partition that is fetched is full. One that was full
+// is, until it has room.
+func (w *worker) markFull() (full bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.parts {
+		p.full = !p.paused && (p.full && !w.hasRoom(p) || w.isFull(p))
+		full = full || p.full
+	}
+	return full
+}
+
+// flow resumes partitions with room and, if it may, pauses those that are full.
+func (w *worker) flow(pause bool) {
 	w.pausing.Lock()
 	defer w.pausing.Unlock()
-	full, free := w.decideFlow()
+	full, free := w.decideFlow(pause)
 	if len(full) > 0 {
 		w.consumer.PauseFetchPartitions(full)
 	}
@@ -39,14 +84,14 @@ func (w *worker) flow() {
 	}
 }
 
-func (w *worker) decideFlow() (full, free map[string][]int32) {
+func (w *worker) decideFlow(pause bool) (full, free map[string][]int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	full, free = map[string][]int32{}, map[string][]int32{}
 	for tp, p := range w.parts {
 		switch {
-		case !p.paused && w.isFull(p):
-			p.paused = true
+		case pause && !p.paused && !w.hasRoom(p) && (p.full || w.isFull(p)):
+			p.paused, p.full = true, false
 			full[tp.topic] = append(full[tp.topic], tp.num)
 		case p.paused && w.hasRoom(p):
 			p.paused = false
@@ -63,7 +108,7 @@ func (w *worker) resumeLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.room:
-			w.flow()
+			w.flow(false)
 		}
 	}
 }

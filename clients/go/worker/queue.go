@@ -27,7 +27,8 @@ type partition struct {
 	running map[*item]struct{}
 	loaded  bool // the memory is read
 	gone    bool // revoked, or the worker ends: nothing new starts
-	paused  bool // not fetched: too much of it is in memory
+	full    bool // too much of it is in memory; polling waits for room
+	paused  bool // not fetched: it was full for too long
 
 	records int   // polled and not done
 	bytes   int64 // of these

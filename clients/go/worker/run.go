@@ -64,6 +64,7 @@ type worker struct {
 	loading    chan struct{} // one reading of receipts at a time
 	wake       chan struct{} // something is ready, or a handler has ended
 	room       chan struct{} // a paused partition has room
+	freed      chan struct{} // one that was full has room
 	garbled    throttle
 	failing    throttle
 
@@ -83,6 +84,7 @@ func newWorker(o *options, handle Handler) (*worker, error) {
 	w := &worker{
 		options: o, handle: handle, reader: newReceiptReader(o.channel),
 		loading: make(chan struct{}, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		freed: make(chan struct{}, 1),
 		queue: newQueue(), parts: map[topicPartition]*partition{}, memories: map[int32]*memory{},
 		murmur2: kgo.StickyKeyPartitioner(nil).ForTopic(""),
 	}
@@ -134,9 +136,13 @@ func (w *worker) consumerOpts() []kgo.Opt {
 		kgo.MetadataMinAge(2*time.Second), kgo.MetadataMaxAge(4*time.Second),
 		// What is resumed waits for the fetch under way.
 		kgo.FetchMaxWait(500*time.Millisecond),
-		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, 1<<20)),
+		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, partitionFetch)),
 	)
 }
+
+// partitionFetch is how much of a partition one fetch brings: some thousand
+// records, so that what is thrown away when it is paused is little.
+const partitionFetch = 256 << 10
 
 const highSuffix = ".high"
 
@@ -164,9 +170,9 @@ func (w *worker) poll(ctx context.Context) {
 	fetches := w.consumer.PollRecords(ctx, w.pollMax())
 	n := w.admit(fetches)
 	w.consumer.AllowRebalance()
-	w.flow()
 	if n > 0 {
 		signal(w.wake)
+		w.makeRoom(ctx)
 		return
 	}
 	failed := false
@@ -266,8 +272,11 @@ func (w *worker) done(it *item) {
 	part.tracker.finish(&it.mark)
 	part.records--
 	part.bytes -= it.bytes
-	if part.paused && w.hasRoom(part) {
+	switch {
+	case part.paused && w.hasRoom(part):
 		signal(w.room)
+	case part.full && w.hasRoom(part):
+		signal(w.freed)
 	}
 }
 

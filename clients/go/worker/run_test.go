@@ -417,6 +417,32 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
+// fetched counts the records that a client has read, those that it throws away
+// because their partition is paused too.
+type fetched struct{ n atomic.Int64 }
+
+func (f *fetched) OnFetchRecordBuffered(*kgo.Record) { f.n.Add(1) }
+
+// TestFetchedOnce: back-pressure does not read a backlog many times.
+func TestFetchedOnce(t *testing.T) {
+	const events = 60_000
+	w := newWorld(t, 4)
+	dues := make([]due, events)
+	for i := range dues {
+		dues[i] = due{key: fmt.Sprintf("k-%d", i), partition: int32(i % 4), value: `{"title":"Take pills"}`}
+	}
+	w.write(dues...)
+	f, a := &fetched{}, &acks{}
+	r := w.start(delivered, Kafka(kgo.WithHooks(f)), WithMetrics(a))
+	w.eventually("all have receipts", func() bool { return a.n.Load() >= events })
+	if err := r.drain(); err != nil {
+		t.Error(err)
+	}
+	if n := f.n.Load(); n > 3*events {
+		t.Errorf("%d records were read, of %d", n, events)
+	}
+}
+
 // TestGarbled: what is no due event is counted and stepped over.
 func TestGarbled(t *testing.T) {
 	w := newWorld(t, 1)
