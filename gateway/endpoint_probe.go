@@ -11,8 +11,8 @@ import (
 
 // EndpointTest asks what would happen to a callback.
 type EndpointTest struct {
-	URL    string `json:"url" doc:"As callback.url has it"`
-	Send   bool   `json:"send,omitempty" doc:"Make a request. Without it, nothing is sent over the connection but TLS"`
+	URL    string `json:"url"              doc:"As callback.url has it"`
+	Send   bool   `json:"send,omitempty"   doc:"Make a request. Without it, nothing is sent over the connection but TLS"`
 	Tenant string `json:"tenant,omitempty" doc:"Whose callback it is; default: the caller's tenant"`
 }
 
@@ -27,7 +27,12 @@ const (
 // that of this process: it says nothing of the network of other processes.
 func (s *Server) testEndpoint(w http.ResponseWriter, r *request) error {
 	if s.opts.TestEndpoint == nil {
-		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "", "this server calls no endpoints")
+		return problem.New(
+			http.StatusUnprocessableEntity,
+			trigger.CodeUnsupported,
+			"",
+			"this server calls no endpoints",
+		)
 	}
 	asked, err := s.endpointTest(w, r)
 	if err != nil {

@@ -24,24 +24,24 @@ import (
 // RedriveBody says which dead letters are to be tried again: those of a trigger,
 // those that a filter names, or all.
 type RedriveBody struct {
-	TriggerID      string  `json:"trigger_id,omitempty" doc:"Of this trigger; found without a history too"`
-	CeID           string  `json:"ce_id,omitempty" doc:"With trigger_id: only this occurrence"`
-	Tenant         string  `json:"tenant,omitempty" doc:"Operators: of this tenant, else of all"`
+	TriggerID      string  `json:"trigger_id,omitempty"      doc:"Of this trigger; found without a history too"`
+	CeID           string  `json:"ce_id,omitempty"           doc:"With trigger_id: only this occurrence"`
+	Tenant         string  `json:"tenant,omitempty"          doc:"Operators: of this tenant, else of all"`
 	Channel        string  `json:"channel,omitempty"`
 	Code           string  `json:"code,omitempty"`
-	Endpoint       string  `json:"endpoint,omitempty" doc:"An origin such as https://example.com"`
-	From           string  `json:"from,omitempty" doc:"Failed at or after this instant"`
-	To             string  `json:"to,omitempty" doc:"Failed before this instant; default now"`
-	All            bool    `json:"all,omitempty" doc:"Needed where no filter is given"`
-	Rate           float64 `json:"rate,omitempty" doc:"How many a second; default 100" minimum:"0.01" maximum:"100000"`
-	DryRun         bool    `json:"dry_run,omitempty" doc:"Only count"`
+	Endpoint       string  `json:"endpoint,omitempty"        doc:"An origin such as https://example.com"`
+	From           string  `json:"from,omitempty"            doc:"Failed at or after this instant"`
+	To             string  `json:"to,omitempty"              doc:"Failed before this instant; default now"`
+	All            bool    `json:"all,omitempty"             doc:"Needed where no filter is given"`
+	Rate           float64 `json:"rate,omitempty"            doc:"How many a second; default 100"                                   minimum:"0.01" maximum:"100000"`
+	DryRun         bool    `json:"dry_run,omitempty"         doc:"Only count"`
 	IncludeExpired bool    `json:"include_expired,omitempty" doc:"Send what is past its expires_at too"`
-	Cursor         string  `json:"cursor,omitempty" doc:"Of a line of an earlier answer with the same filter: go on there"`
+	Cursor         string  `json:"cursor,omitempty"          doc:"Of a line of an earlier answer with the same filter: go on there"`
 }
 
 // RedriveProgress is a line of the answer: what became of the letters so far.
 type RedriveProgress struct {
-	LookedAt  int64  `json:"looked_at"`
+	Examined  int64  `json:"looked_at"`
 	Matched   int64  `json:"matched"`
 	Redriven  int64  `json:"redriven"`
 	Duplicate int64  `json:"duplicate"`
@@ -256,7 +256,7 @@ func (j *redrive) find(id, ceID string) error {
 		q := topics.LetterQuery{
 			Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: maxPage, Newest: true,
 		}
-		j.s.settleLetters(ctx, q)
+		j.s.awaitLetters(ctx, q)
 		page, err := j.s.letterPage(ctx, q)
 		if err != nil {
 			return err
@@ -281,7 +281,7 @@ func (j *redrive) find(id, ceID string) error {
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
 		list := j.list
-		j.totals.LookedAt = int64(len(list))
+		j.totals.Examined = int64(len(list))
 		for len(list) > 0 {
 			n := min(j.chunk, len(list))
 			if err := j.take(ctx, list[:n]); err != nil {
@@ -292,14 +292,14 @@ func (j *redrive) run(ctx context.Context) error {
 		return nil
 	}
 	first, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
-	j.s.settleLetters(first, j.q)
+	j.s.awaitLetters(first, j.q)
 	cancel()
 	for {
 		page, err := j.page(ctx)
 		if err != nil {
 			return err
 		}
-		j.totals.LookedAt += int64(page.Looked)
+		j.totals.Examined += int64(page.Examined)
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}
@@ -393,7 +393,8 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 		return nil, err
 	case l.Cut:
 		return nil, &trigger.Error{
-			Code: trigger.CodeTooLarge, Msg: "the dead letter did not fit its topic and is not whole: register it again",
+			Code: trigger.CodeTooLarge,
+			Msg:  "the dead letter did not fit its topic and is not whole: register it again",
 		}
 	case j.expired:
 		dead.Fire.Expires = 0

@@ -316,7 +316,7 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("what has expired: %+v", got)
 	}
 	if n := w.redrives(); n != 20 {
-		t.Errorf("%d occurrences went out again, want 20", n)
+		t.Errorf("%d occurrences went out second, want 20", n)
 	}
 	if got := w.ids("&status=redriven"); len(got) != 20 {
 		t.Errorf("%d letters are redriven, want 20", len(got))
@@ -445,8 +445,8 @@ func TestRedriveKilledHalfWay(t *testing.T) {
 	if int(rest.Redriven) != n-got || rest.Duplicate > first.Redriven {
 		t.Errorf("after %d, repeated: %+v", got, rest)
 	}
-	if again, _ := w.redrive(`{"code":"receipt_timeout"}`); again.Matched != 0 {
-		t.Errorf("a third time: %+v", again)
+	if second, _ := w.redrive(`{"code":"receipt_timeout"}`); second.Matched != 0 {
+		t.Errorf("a third time: %+v", second)
 	}
 	if got := w.redrives(); got != n {
 		t.Errorf("%d of %d went out again", got, n)
@@ -480,7 +480,7 @@ func TestRedriveOfWhatCannotBe(t *testing.T) {
 
 // Contents are found wherever they stand among markers, aborted records and other
 // letters, and one that the topic has dropped is told.
-func TestRedriveReadsFromAnyPlace(t *testing.T) {
+func TestRedriveReadsFromAnywhere(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	for i := range 60 {
 		w.dead(idKey(fmt.Sprintf("k%d", i)), fmt.Sprintf("c%d", i%7))

@@ -108,7 +108,8 @@ func verbRoutes() []route {
 			trigger.OpAck, of[AckBody](),
 		},
 		{
-			"erase", "Cancel it and forget its content; also of a trigger that is over, or of which only the history knows",
+			"erase",
+			"Cancel it and forget its content; also of a trigger that is over, or of which only the history knows",
 			trigger.OpErase, of[EmptyBody](),
 		},
 	}

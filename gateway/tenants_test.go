@@ -129,7 +129,9 @@ type acmeLetters struct{}
 
 func (acmeLetters) Letters(_ context.Context, q topics.LetterQuery) (page topics.LetterPage, err error) {
 	if q.Tenant == "" || q.Tenant == "acme" {
-		page.Items = []topics.Letter{{Tenant: "acme", Trigger: "acme/t", DueID: "only acme knows", Attempt: 1, FailedAt: 1}}
+		page.Items = []topics.Letter{
+			{Tenant: "acme", Trigger: "acme/t", DueID: "only acme knows", Attempt: 1, FailedAt: 1},
+		}
 	}
 	return page, nil
 }
@@ -152,7 +154,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 		path := strings.NewReplacer("{id}", id, "{name}", "shared").Replace(r.pattern) + how.query
 		for _, body := range bodies {
 			a := w.call(r.method, path, body, header...)
-			if strings.Contains(a.body, "only acme knows") || how.empty != "" && !strings.Contains(a.body, how.empty) ||
+			if strings.Contains(a.body, "only acme knows") ||
+				how.empty != "" && !strings.Contains(a.body, how.empty) ||
 				strings.Contains(a.body, `"count":1`) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)
 			}

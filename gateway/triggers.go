@@ -172,7 +172,7 @@ func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fie
 	switch {
 	case err != nil:
 		return err
-	case op == trigger.OpAck && v.decided && (v.state == nil || v.state.Status == trigger.Unknown): // to the engine it has no effect
+	case op == trigger.OpAck && v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
 		return problem.NotFound(r.id())
 	}
 	return s.sendChanged(w, c, v, say)

@@ -94,9 +94,9 @@ func (q *LetterQuery) Wants(s LetterStatus) bool {
 // LetterPage is a page and where the next begins; Next is zero on the last. A
 // page may be short, or empty, and have a next: so many letters were looked at.
 type LetterPage struct {
-	Items  []Letter
-	Next   LetterCursor
-	Looked int
+	Items    []Letter
+	Next     LetterCursor
+	Examined int
 }
 
 // LetterCursor is a place among dead letters.
@@ -178,8 +178,11 @@ func LetterOf(rec *Record) (Letter, error) {
 	l := Letter{
 		Tenant: f.Key.Tenant(), Trigger: string(f.Key), DueID: f.ID(), Attempt: f.Attempt, FailedAt: rec.Timestamp,
 		Partition: rec.Partition, Offset: rec.Offset, Channel: strings.ToValidUTF8(f.Channel, "\ufffd"),
-		Code:   strings.ToValidUTF8(clip(d.Code, maxText), "\ufffd"),
-		Detail: strings.ToValidUTF8(clip(d.Detail, maxErrorDetail), "\ufffd"), ScheduledAt: f.Nominal, ExpiresAt: f.Expires,
+		Code: strings.ToValidUTF8(clip(d.Code, maxText), "\ufffd"),
+		Detail: strings.ToValidUTF8(
+			clip(d.Detail, maxErrorDetail),
+			"\ufffd",
+		), ScheduledAt: f.Nominal, ExpiresAt: f.Expires,
 		Cut: DeadLetterCut(rec),
 	}
 	if f.Spec.Callback != nil {

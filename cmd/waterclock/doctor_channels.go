@@ -44,7 +44,8 @@ func (d *doctor) channels(ctx context.Context) {
 		return
 	}
 	d.warn("channels", "start its worker; what times out becomes a dead letter, and `waterclock dead-letters redrive "+
-		"--code receipt_timeout` sends it again", "no consumer group reads the due events of %s", strings.Join(unserved, ", "))
+		"--code receipt_timeout` sends it again", "no consumer group reads the due events of %s",
+		strings.Join(unserved, ", "))
 }
 
 // channelTopics are the due topics of channels that wait for receipts, by name.

@@ -18,8 +18,10 @@ func oneTrigger(t *testing.T, trigger, events string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/occurrences"):
-			fmt.Fprint(w,
-				`{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`)
+			fmt.Fprint(
+				w,
+				`{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`,
+			)
 		case strings.HasSuffix(r.URL.Path, "/events") && r.URL.Query().Get("cursor") == "":
 			fmt.Fprint(w, `{"items":[],"next_cursor":"more"}`)
 		case strings.HasSuffix(r.URL.Path, "/events") && events == "":
@@ -37,12 +39,14 @@ func oneTrigger(t *testing.T, trigger, events string) string {
 }
 
 func TestExplain(t *testing.T) {
-	url := oneTrigger(t,
+	url := oneTrigger(
+		t,
 		`{"trigger_id":"pills","state":"PENDING","revision":3,"fire_at":"2099-11-20T14:00:00.000Z","next_fire_at":"2099-11-20T14:00:12.345Z",
 		"timezone":"America/New_York","tzdata":"2019a","recurrence":"RRULE:FREQ=MONTHLY;BYDAY=-1FR","start":"2026-11-20T09:00:00","exclude":["2026-12-25"],
 		"dst":{"gap":"skip","overlap":"both"},"jitter":"30s","misfire":"fire_all","expires_after":"1h","priority":"high","calendars":{"names":["us"],"on":"next_business_day"},
 		"live":[{"kind":"snoozed","occurrence":"x","at":"2099-11-20T14:30:00.000Z","attempt":1}],"skipped":["2027-01-29T09:00:00"]}`,
-		`{"type":"occurrence.misfired","trigger":"pills","count":3,"first":"a","last":"b","reason":"fire_all","occurred_at":"2026-11-20T14:00:00.000Z"}`)
+		`{"type":"occurrence.misfired","trigger":"pills","count":3,"first":"a","last":"b","reason":"fire_all","occurred_at":"2026-11-20T14:00:00.000Z"}`,
+	)
 	cli(t, nil, "", "explain", "pills", "--url", url).want(t, exitOK,
 		"pills fires next at 2099-11-20T14:00:12.345Z, in ", " days",
 		"every month on the last Friday at 09:00, New York time   (RRULE:FREQ=MONTHLY;BYDAY=-1FR)",
@@ -218,7 +222,8 @@ func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 		{
 			"retried", fired + `,{"type":"delivery.retried","trigger":"k","occurrence":"o1","attempt":2,"reason":"http_503",` +
 				`"detail":"503 after 12 ms","scheduled_at":"2026-11-20T14:00:10.000Z"}`,
-			"delivery   o1: attempt 1 was answered http_503 (503 after 12 ms); attempt 2 goes out at 2026-11-20T14:00:10.000Z",
+			"delivery   o1: attempt 1 was answered http_503 (503 after 12 ms); " +
+				"attempt 2 goes out at 2026-11-20T14:00:10.000Z",
 		},
 		{
 			"postponed", fired + `,{"type":"delivery.postponed","trigger":"k","occurrence":"o1","attempt":1,` +
@@ -228,14 +233,19 @@ func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 		{
 			"given up", fired + `,{"type":"delivery.failed","trigger":"k","occurrence":"o1","attempt":6,"reason":"http_410"},` +
 				`{"type":"delivery.dead_lettered","trigger":"k","occurrence":"o1","attempt":6,"reason":"http_410","detail":"gone"}`,
-			"delivery   o1: given up after attempt 6, http_410 (gone); it is a dead letter, and `waterclock redrive` tries it again",
+			"delivery   o1: given up after attempt 6, http_410 (gone); " +
+				"it is a dead letter, and `waterclock redrive` tries it again",
 		},
 		{
 			"too late", fired + `,{"type":"delivery.delivered","trigger":"k","occurrence":"o1","attempt":1,"reason":"late"}`,
 			"delivery   o1: attempt 1 was delivered; that was too late to count",
 		},
 	} {
-		url := oneTrigger(t, `{"trigger_id":"k","state":"IN_FLIGHT","revision":1,"fire_at":"2026-11-20T14:00:00.000Z"}`, c.events)
+		url := oneTrigger(
+			t,
+			`{"trigger_id":"k","state":"IN_FLIGHT","revision":1,"fire_at":"2026-11-20T14:00:00.000Z"}`,
+			c.events,
+		)
 		t.Run(c.name, func(t *testing.T) { cli(t, nil, "", "explain", "k", "--url", url).want(t, exitOK, c.want) })
 	}
 }

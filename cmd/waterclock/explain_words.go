@@ -56,7 +56,8 @@ func snoozeOf(t map[string]any, events []topics.Event) *topics.Event {
 		case trigger.Registered, trigger.Replaced, trigger.Rescheduled:
 			return nil
 		case trigger.Snoozed:
-			if !sameInstant(e.ScheduledAt, cell(t["fire_at"])) && !sameInstant(e.ScheduledAt, cell(t["next_fire_at"])) {
+			if !sameInstant(e.ScheduledAt, cell(t["fire_at"])) &&
+				!sameInstant(e.ScheduledAt, cell(t["next_fire_at"])) {
 				return nil
 			}
 			return e
@@ -93,8 +94,11 @@ func inWords(e *topics.Event) string {
 	}
 	switch trigger.FactType(e.Type) {
 	case trigger.OccurrenceFired:
-		return strings.TrimRight(fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
-			bracket(e.Reason)), " ")
+		return strings.TrimRight(
+			fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
+				bracket(e.Reason)),
+			" ",
+		)
 	case trigger.Misfired:
 		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1),
 			or(e.First, e.ScheduledAt), or(e.Last, e.ScheduledAt), bracket(e.Reason))
@@ -131,18 +135,34 @@ func deliveryWords(e *topics.Event) string {
 	answer := strings.TrimSpace(or(e.Reason, "no reason given") + " " + bracket(e.Detail))
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryRetried: // it has the attempt to come
-		return fmt.Sprintf("%s: attempt %d was answered %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1, answer,
-			e.Attempt, e.ScheduledAt)
+		return fmt.Sprintf(
+			"%s: attempt %d was answered %s; attempt %d goes out at %s",
+			e.Occurrence,
+			e.Attempt-1,
+			answer,
+			e.Attempt,
+			e.ScheduledAt,
+		)
 	case trigger.DeliveryPostponed:
-		return fmt.Sprintf("%s: attempt %d was postponed, %s; it goes out again at %s", e.Occurrence, e.Attempt, answer,
-			e.ScheduledAt)
+		return fmt.Sprintf(
+			"%s: attempt %d was postponed, %s; it goes out again at %s",
+			e.Occurrence,
+			e.Attempt,
+			answer,
+			e.ScheduledAt,
+		)
 	case trigger.DeliveryFailed:
 		return fmt.Sprintf("%s: attempt %d failed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
 	case trigger.DeliverySuppressed:
 		return fmt.Sprintf("%s: attempt %d was suppressed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
 	case trigger.DeadLettered:
-		return fmt.Sprintf("%s: given up after attempt %d, %s; it is a dead letter, and `waterclock redrive` tries it "+
-			"again", e.Occurrence, e.Attempt, answer)
+		return fmt.Sprintf(
+			"%s: given up after attempt %d, %s; it is a dead letter, and `waterclock redrive` tries it "+
+				"again",
+			e.Occurrence,
+			e.Attempt,
+			answer,
+		)
 	case trigger.Redriven:
 		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d", e.Occurrence, e.Attempt)
 	case trigger.DeliveryAccepted, trigger.DeliveryDelivered:

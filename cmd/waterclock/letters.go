@@ -280,7 +280,8 @@ func (a *app) printLetters(all []gateway.DeadLetter) error {
 	return a.out.list(items, header, func(i int) []string {
 		l := &all[i]
 		return []string{
-			l.FailedAt, l.Tenant, l.TriggerID, l.Channel, l.Code, strconv.Itoa(l.Attempts), l.Status, clip(l.Detail, 60),
+			l.FailedAt, l.Tenant, l.TriggerID, l.Channel, l.Code, strconv.Itoa(l.Attempts), l.Status,
+			clip(l.Detail, 60),
 		}
 	})
 }
@@ -343,7 +344,7 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 			return err
 		}
 		refused += last.Refused
-		total.LookedAt, total.Matched = total.LookedAt+last.LookedAt, total.Matched+last.Matched
+		total.Examined, total.Matched = total.Examined+last.Examined, total.Matched+last.Matched
 		total.Redriven, total.Duplicate = total.Redriven+last.Redriven, total.Duplicate+last.Duplicate
 		total.Expired, total.Refused = total.Expired+last.Expired, total.Refused+last.Refused
 		total.Pending, total.DryRun, total.Done = total.Pending+last.Pending, last.DryRun, true
@@ -360,7 +361,11 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 }
 
 // redriveOne reads the lines of one answer until the last.
-func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (last gateway.RedriveProgress, err error) {
+func (a *app) redriveOne(
+	ctx context.Context,
+	from *api,
+	body map[string]any,
+) (last gateway.RedriveProgress, err error) {
 	resp, err := from.send(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
 	if err != nil {
 		return last, err
@@ -391,8 +396,16 @@ func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (l
 		if last = line.RedriveProgress; last.Done {
 			return last, nil
 		}
-		a.note("%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
-			time.Since(began).Round(time.Second), last.Redriven, last.Duplicate, last.Refused, last.Matched, last.Cursor)
+		a.note(
+			"%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
+			time.Since(began).
+				Round(time.Second),
+			last.Redriven,
+			last.Duplicate,
+			last.Refused,
+			last.Matched,
+			last.Cursor,
+		)
 	}
 	if err := lines.Err(); err != nil {
 		return last, fmt.Errorf("redrive at %s: %w", from.base, err)

@@ -10,6 +10,10 @@ import (
 // judge replays the trigger's records through the model.
 func (t *life) judge() {
 	t.w.triggers++
+	if t.escalates() {
+		t.w.skip("triggers with an escalation")
+		return
+	}
 	t.lineUp()
 	t.orderDues()
 	for i := range t.events {
@@ -26,6 +30,13 @@ func (t *life) judge() {
 	if t.waits() {
 		t.w.live++
 	}
+}
+
+// escalates says that some register of the trigger has steps, which the model does
+// not know.
+func (t *life) escalates() bool {
+	escalates := func(c *command) bool { return c.what.escalates }
+	return slices.ContainsFunc(t.commands, escalates) || slices.ContainsFunc(t.strays, escalates)
 }
 
 // complete says that whatever speaks of a record appended then must be there.

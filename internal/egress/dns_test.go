@@ -85,7 +85,10 @@ func (s *nameServer) answer(m *dnsmessage.Message) {
 		case q.Type == dnsmessage.TypeA && ip.Is4():
 			m.Answers = append(m.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: ip.As4()}})
 		case q.Type == dnsmessage.TypeAAAA && ip.Is6():
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}})
+			m.Answers = append(
+				m.Answers,
+				dnsmessage.Resource{Header: h, Body: &dnsmessage.AAAAResource{AAAA: ip.As16()}},
+			)
 		}
 	}
 }

@@ -16,15 +16,15 @@ import (
 // Report is what would happen to a callback, phase by phase. A phase that was not
 // reached is left out.
 type Report struct {
-	Origin    string          `json:"origin,omitempty" doc:"Scheme, host and port"`
-	Allowed   bool            `json:"allowed" doc:"By settings, and at least one address is"`
-	Listed    bool            `json:"listed" doc:"In webhook.allow, callback_allow, or as loopback of dev"`
-	Code      string          `json:"code,omitempty" doc:"Why not: forbidden_url or forbidden_address"`
-	Detail    string          `json:"detail,omitempty" doc:"Why it is not allowed, or what went wrong"`
+	Origin    string          `json:"origin,omitempty"    doc:"Scheme, host and port"`
+	Allowed   bool            `json:"allowed"             doc:"By settings, and at least one address is"`
+	Listed    bool            `json:"listed"              doc:"In webhook.allow, callback_allow, or as loopback of dev"`
+	Code      string          `json:"code,omitempty"      doc:"Why not: forbidden_url or forbidden_address"`
+	Detail    string          `json:"detail,omitempty"    doc:"Why it is not allowed, or what went wrong"`
 	Addresses []ReportAddress `json:"addresses,omitempty" doc:"What the host resolves to"`
-	TLS       *ReportTLS      `json:"tls,omitempty" doc:"For https, once a connection stands"`
-	Answer    *ReportAnswer   `json:"answer,omitempty" doc:"To a request, with send"`
-	Took      ReportTook      `json:"took" doc:"Milliseconds of each phase"`
+	TLS       *ReportTLS      `json:"tls,omitempty"       doc:"For https, once a connection stands"`
+	Answer    *ReportAnswer   `json:"answer,omitempty"    doc:"To a request, with send"`
+	Took      ReportTook      `json:"took"                doc:"Milliseconds of each phase"`
 }
 
 // ReportAddress is one answer of DNS.
@@ -36,12 +36,12 @@ type ReportAddress struct {
 
 // ReportTLS is what the receiver shows.
 type ReportTLS struct {
-	Version  string    `json:"version" doc:"Such as TLS 1.3"`
+	Version  string    `json:"version"  doc:"Such as TLS 1.3"`
 	Protocol string    `json:"protocol" doc:"h2 or http/1.1"`
-	Names    []string  `json:"names" doc:"That the certificate is for, 20 at most"`
+	Names    []string  `json:"names"    doc:"That the certificate is for, 20 at most"`
 	Issuer   string    `json:"issuer"`
 	Expires  time.Time `json:"expires"`
-	Trusted  bool      `json:"trusted" doc:"The certificate is for this host, in date, and of a known authority"`
+	Trusted  bool      `json:"trusted"  doc:"The certificate is for this host, in date, and of a known authority"`
 }
 
 // ReportAnswer is the head of an answer.
@@ -54,7 +54,7 @@ type ReportAnswer struct {
 type ReportTook struct {
 	Resolve int64 `json:"resolve_ms,omitempty"`
 	Connect int64 `json:"connect_ms,omitempty" doc:"TCP and TLS"`
-	Answer  int64 `json:"answer_ms,omitempty" doc:"Of the request, on a connection of its own"`
+	Answer  int64 `json:"answer_ms,omitempty"  doc:"Of the request, on a connection of its own"`
 }
 
 // mostShown bounds the addresses and names in a Report.
@@ -203,7 +203,11 @@ func shown(s tls.ConnectionState, trusted bool) *ReportTLS {
 }
 
 // probeAnswer sends a request as a worker does. Nothing of the body is shown.
-func (t *Transport) probeAnswer(ctx context.Context, r *Report, build func(context.Context) (*http.Request, error)) error {
+func (t *Transport) probeAnswer(
+	ctx context.Context,
+	r *Report,
+	build func(context.Context) (*http.Request, error),
+) error {
 	q, err := build(ctx)
 	if err != nil {
 		return err

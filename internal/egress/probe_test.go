@@ -73,8 +73,10 @@ func TestProbeAnswer(t *testing.T) {
 	roots.AddCert(outer.Certificate())
 	tr := transport(t, egress.Options{RootCAs: roots})
 	r := tr.Probe(t.Context(), "acme", outer.URL, nil)
-	if !r.Allowed || r.Detail != "" || r.TLS == nil || !r.TLS.Trusted || r.TLS.Version != "TLS 1.3" || r.TLS.Protocol != "h2" ||
-		!slices.Contains(r.TLS.Names, "example.com") || r.TLS.Expires.Before(time.Now()) || r.Answer != nil {
+	if !r.Allowed || r.Detail != "" || r.TLS == nil || !r.TLS.Trusted || r.TLS.Version != "TLS 1.3" ||
+		r.TLS.Protocol != "h2" ||
+		!slices.Contains(r.TLS.Names, "example.com") || r.TLS.Expires.Before(time.Now()) ||
+		r.Answer != nil {
 		t.Errorf("%+v, %+v", r, r.TLS)
 	}
 	if outer.requests.Load() != 0 {

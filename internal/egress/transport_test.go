@@ -168,12 +168,14 @@ func TestAddresses(t *testing.T) {
 	}{
 		{
 			"hooks.example.com", false, "8.8.8.8 2606:4700:4700::1111",
-			"10.0.0.1 100.64.0.1 127.0.0.1 169.254.169.254 168.63.129.16 100.100.100.200 0.0.0.0 224.0.0.1 fd00::1 ::1 " +
+			"10.0.0.1 100.64.0.1 127.0.0.1 169.254.169.254 168.63.129.16 " +
+				"100.100.100.200 0.0.0.0 224.0.0.1 fd00::1 ::1 " +
 				"fe80::1 fe80::1%eth0 ::ffff:8.8.8.8 64:ff9b::808:808 2002:808:808:: 2001:0:808:808::",
 		},
 		{
 			"receiver", true, "8.8.8.8 10.0.0.1 172.16.3.4 192.168.0.9 100.64.0.1 fd12::1 2606:4700:4700::1111",
-			"127.0.0.1 127.0.1.1 ::1 169.254.169.254 168.63.129.16 100.100.100.200 fd00:ec2::254 fd20:ce::254 0.0.0.0 :: " +
+			"127.0.0.1 127.0.1.1 ::1 169.254.169.254 168.63.129.16 " +
+				"100.100.100.200 fd00:ec2::254 fd20:ce::254 0.0.0.0 :: " +
 				"224.0.0.1 255.255.255.255 fe80::1 fe80::1%eth0 ::ffff:10.0.0.1 64:ff9b::a00:1 2002:a00:1::",
 		},
 		{"localhost", true, "127.0.0.1 127.0.1.1 ::1", "8.8.8.8 10.0.0.1 169.254.169.254 ::ffff:127.0.0.1 0.0.0.0"},
@@ -205,7 +207,10 @@ func TestForbidden(t *testing.T) {
 	if _, _, err := post(t, tr, r.URL); !refusedAs(err, egress.CodeForbiddenURL) {
 		t.Error("without a tenant:", err)
 	}
-	if _, _, err := postUnder(egress.WithTenant(t.Context(), "blue"), tr, r.URL); !refusedAs(err, egress.CodeForbiddenURL) {
+	if _, _, err := postUnder(egress.WithTenant(t.Context(), "blue"), tr, r.URL); !refusedAs(
+		err,
+		egress.CodeForbiddenURL,
+	) {
 		t.Error("of another tenant:", err)
 	}
 	acme := egress.WithTenant(t.Context(), "acme")
@@ -358,7 +363,8 @@ func TestHostileReceivers(t *testing.T) {
 			if status != row.status || len(body) > row.body {
 				t.Errorf("%d, %d bytes", status, len(body))
 			}
-			if row.status == 0 && err == nil || row.err != "" && (err == nil || !strings.Contains(err.Error(), row.err)) ||
+			if row.status == 0 && err == nil ||
+				row.err != "" && (err == nil || !strings.Contains(err.Error(), row.err)) ||
 				row.status != 0 && row.err == "" && (err != nil || len(body) != row.body) {
 				t.Errorf("%d bytes, %v", len(body), err)
 			}

@@ -44,8 +44,12 @@ func TestDeadLetters(t *testing.T) {
 	}
 	answer := func(r *kgo.Record, outcome string) {
 		attempt := pipelinetest.Header(r, "ce_wcattempt")
-		value := fmt.Sprintf(`{"due_id":%q,"channel":"sms","outcome":%q,"attempt":%s,"code":"bad_number","detail":"no such line"}`,
-			pipelinetest.Header(r, "ce_id"), outcome, attempt)
+		value := fmt.Sprintf(
+			`{"due_id":%q,"channel":"sms","outcome":%q,"attempt":%s,"code":"bad_number","detail":"no such line"}`,
+			pipelinetest.Header(r, "ce_id"),
+			outcome,
+			attempt,
+		)
 		rec := &kgo.Record{Topic: w.topic("receipts"), Key: r.Key, Value: []byte(value), Partition: r.Partition}
 		if err := cl.ProduceSync(ctx, rec).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -76,7 +80,8 @@ func TestDeadLetters(t *testing.T) {
 		!strings.Contains(out, "no such line") {
 		t.Errorf("show: %s", out)
 	}
-	if out := w.must(t, "explain", "k1"); !strings.Contains(out, "attempt 1") || !strings.Contains(out, "bad_number") ||
+	if out := w.must(t, "explain", "k1"); !strings.Contains(out, "attempt 1") ||
+		!strings.Contains(out, "bad_number") ||
 		!strings.Contains(out, "no such line") {
 		t.Errorf("explain names neither attempt nor answer: %s", out)
 	}
@@ -87,13 +92,13 @@ func TestDeadLetters(t *testing.T) {
 	if out := w.must(t, "redrive", "k0", "-o", "ndjson"); !strings.Contains(out, `"duplicate":1`) {
 		t.Errorf("a second time: %s", out)
 	}
-	if out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "ndjson"); !strings.Contains(
-		out, `"redriven":4`) {
+	out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "ndjson")
+	if !strings.Contains(out, `"redriven":4`) {
 		t.Errorf("the rest: %s", out)
 	}
 	for _, r := range take(n) {
-		if id, attempt := pipelinetest.Header(r, "ce_id"), pipelinetest.Header(r, "ce_wcattempt"); id != ids[string(r.Key)] ||
-			attempt != "2" || string(r.Value) != `{"a":1}` {
+		id, attempt := pipelinetest.Header(r, "ce_id"), pipelinetest.Header(r, "ce_wcattempt")
+		if id != ids[string(r.Key)] || attempt != "2" || string(r.Value) != `{"a":1}` {
 			t.Errorf("%s went out again as attempt %s of %s with %s", r.Key, attempt, id, r.Value)
 		}
 		delete(ids, string(r.Key))

@@ -399,7 +399,13 @@ func TestConformanceHTTP(t *testing.T) {
 }
 
 // runCase is false if the engine was too slow to decide.
-func runCase(t *testing.T, c *waterclock.Client, p *producer.Producer, cs conformance.Case, vars conformance.Vars) bool {
+func runCase(
+	t *testing.T,
+	c *waterclock.Client,
+	p *producer.Producer,
+	cs conformance.Case,
+	vars conformance.Vars,
+) bool {
 	t.Helper()
 	var body struct {
 		Name, Kind string

@@ -19,7 +19,9 @@ import (
 
 func newClient(t *testing.T, url string, opts ...waterclock.ClientOption) *waterclock.Client {
 	t.Helper()
-	c, err := waterclock.New(url, append([]waterclock.ClientOption{waterclock.Backoff(20 * time.Millisecond)}, opts...)...)
+	c, err := waterclock.New(
+		url,
+		append([]waterclock.ClientOption{waterclock.Backoff(20 * time.Millisecond)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
