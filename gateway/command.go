@@ -32,7 +32,8 @@ type command struct {
 	when    trigger.When // what it asks for, as of sent
 	sent    trigger.Instant
 	channel string
-	opens   bool // its channel is new
+	opens   bool        // its channel is new
+	nobody  func() bool // says that nobody reads its channel; nil: that matters not
 	trace   tracing.Parent
 
 	conditional bool // by a header: a conflict is a 412
@@ -81,6 +82,10 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 				"to configure it")
 	}
 	c.opens = opens && s.channels.first(c.channel)
+	if topic, receipts := s.opts.Awaits(c.channel); receipts && op == trigger.OpRegister {
+		s.readers.ask(topic) // the answer is for the note, when the command is decided
+		c.nobody = func() bool { return s.readers.nobody(topic) }
+	}
 	return c, nil
 }
 

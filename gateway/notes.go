@@ -19,6 +19,9 @@ func (c *command) notes(v *verdict) (notes []string) {
 	if c.opens && !repeat {
 		notes = append(notes, topics.NoteNewChannel(c.channel))
 	}
+	if v.state != nil && !repeat && c.nobody != nil && c.nobody() {
+		notes = append(notes, topics.NoteNobody(c.channel))
+	}
 	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
 		return notes
 	}

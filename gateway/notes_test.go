@@ -1,9 +1,16 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // What may surprise is said once it has been decided, by every door.
@@ -34,5 +41,56 @@ func TestNotesInAnswers(t *testing.T) {
 			!strings.Contains(got.body, c.note) {
 			t.Errorf("%s %s %s answers %s, want the note %q", c.method, c.path, c.body, got.body, c.note)
 		}
+	}
+}
+
+// A channel that waits for receipts and that no consumer group reads is said so, by
+// every door; with a worker, or where nothing waits, it is not.
+func TestNoteOfAChannelThatNobodyServes(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.KnownChannel = func(string) bool { return true }
+		o.Awaits = func(name string) (string, bool) { return topics.Names{}.Due(name), name != "default" }
+	})
+	const note = "nobody serves channel sms now"
+	register := func(path, body string) string {
+		a := w.call("PUT", path, body)
+		if a.status >= http.StatusBadRequest {
+			t.Fatalf("%s: %d %s", body, a.status, a.body)
+		}
+		return a.body
+	}
+	sms := `{"delay":"1h","channel":"sms"}`
+	if got := register("/v1/triggers/a", sms); !strings.Contains(got, note) {
+		t.Errorf("with no worker: %s", got)
+	}
+	if got := register("/v1/triggers/a", sms); strings.Contains(got, note) {
+		t.Errorf("a repeat: %s", got)
+	}
+	if got := register("/v1/triggers/b", `{"delay":"1h"}`); strings.Contains(got, "nobody") {
+		t.Errorf("where nothing waits: %s", got)
+	}
+	batch := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"c","delay":"1h","channel":"sms"}`)
+	if !strings.Contains(batch.body, note) {
+		t.Errorf("in a batch: %s", batch.body)
+	}
+	if _, err := kadm.NewClient(w.server.kafka.Client()).CreateTopic(t.Context(), 1, 1, nil,
+		topics.Names{}.Due("sms")); err != nil {
+		t.Fatal(err)
+	}
+	worker, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumerGroup("waterclock.sms"),
+		kgo.ConsumeTopics(topics.Names{}.Due("sms")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Close()
+	for i := 0; ; i++ {
+		got := register(fmt.Sprintf("/v1/triggers/w%d", i), sms)
+		if !strings.Contains(got, "nobody") {
+			break
+		}
+		if i == 100 {
+			t.Fatalf("with a worker: %s", got)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }

@@ -60,6 +60,10 @@ type Options struct {
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
 	// KnownChannel says whether settings name a channel; nil knows none.
 	KnownChannel func(name string) bool
+	// Awaits says whether the engine waits for receipts on a channel, and where its due
+	// events go; nil: it never does. Where nobody reads that topic, answers to registers
+	// say so.
+	Awaits func(name string) (topic string, receipts bool)
 	// Channels are the channels that settings name and that always exist, with their
 	// topics.
 	Channels map[string]string
@@ -199,6 +203,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.KnownChannel == nil {
 		o.KnownChannel = func(string) bool { return false }
+	}
+	if o.Awaits == nil {
+		o.Awaits = func(string) (string, bool) { return "", false }
 	}
 	if o.Admit == nil {
 		o.Admit = func(string, *trigger.Command) *trigger.Error { return nil }

@@ -32,6 +32,7 @@ type Server struct {
 	decider  *decider     // what became of writes
 	events   *eventLog    // what happened to triggers
 	channels *channels    // which are new
+	readers  *readers     // of due topics
 	auditor  *auditor     // records refused attempts
 
 	calendarChanges *changeRate // of tenants' own
@@ -73,6 +74,7 @@ func New(o Options) (*Server, error) {
 		tracing: o.Tracing,
 	}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
+	s.readers = &readers{kafka: kafka}
 	s.auditor = newAuditor(&o, s.commands)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())

@@ -32,6 +32,13 @@ func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (not
 // NoteNewChannel is the note of a channel on which nothing has fired yet.
 func NoteNewChannel(channel string) string { return "channel " + channel + " is new" }
 
+// NoteNobody is the note of a channel that waits for receipts and that no consumer
+// group reads.
+func NoteNobody(channel string) string {
+	return "nobody serves channel " + channel + " now: no consumer group reads its due topic; without a receipt its " +
+		"occurrences end as dead letters"
+}
+
 // zoneMatters says that a recurrence names times of day or days, which differ
 // from zone to zone, and that its start does not tell which is meant.
 func zoneMatters(w *trigger.When) bool {

@@ -96,6 +96,7 @@ var kafkaChecks = []oneCheck{
 	{"mirrors", (*doctor).mirrors},
 	{"receipts", (*doctor).receipts},
 	{"quotas", (*doctor).quotas},
+	{"channels", (*doctor).channels},
 }
 
 // examine looks at everything, from the brokers to this machine.

@@ -25,8 +25,11 @@ func (n *node) openGateway() (err error) {
 		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
-		Channels: channelTopics(c),
-		Tenants:  slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
+		Channels: channelTopics(c), Awaits: func(name string) (string, bool) {
+			ch := c.Channel(name)
+			return ch.Topic, ch.Receipts
+		},
+		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
 				Rate
 		},

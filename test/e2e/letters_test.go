@@ -22,7 +22,8 @@ func TestDeadLetters(t *testing.T) {
 	defer cancel()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.ConsumeTopics(w.topic("due.sms")),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.MetadataMaxAge(time.Second), kgo.UnknownTopicRetries(-1))
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(time.Second), kgo.UnknownTopicRetries(-1),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,10 +84,10 @@ func TestDeadLetters(t *testing.T) {
 		t.Errorf("dry run: %s", out)
 	}
 	w.must(t, "redrive", "k0")
-	if out := w.must(t, "redrive", "k0", "-o", "json"); !strings.Contains(out, `"duplicate":1`) {
+	if out := w.must(t, "redrive", "k0", "-o", "ndjson"); !strings.Contains(out, `"duplicate":1`) {
 		t.Errorf("a second time: %s", out)
 	}
-	if out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "json"); !strings.Contains(
+	if out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "ndjson"); !strings.Contains(
 		out, `"redriven":4`) {
 		t.Errorf("the rest: %s", out)
 	}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// channels warns of channels that wait for receipts, on which something is due or
+// was, and that no consumer group reads.
+func (d *doctor) channels(ctx context.Context) {
+	const advice = "allow DESCRIBE on groups"
+	read, err := kafkapart.TopicsRead(ctx, d.cl)
+	if err != nil {
+		d.warn("channels", advice, "it is not known who reads the due topics: %v", err)
+		return
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(d.channelTopics())) {
+		all = append(all, d.channelTopics()[name])
+	}
+	ends, err := d.admin.ListEndOffsets(ctx, all...)
+	if err != nil {
+		d.warn("channels", "allow DESCRIBE on them", "the due topics cannot be listed: %v", err)
+		return
+	}
+	written := map[string]bool{}
+	ends.Each(func(o kadm.ListedOffset) { written[o.Topic] = written[o.Topic] || o.Err == nil && o.Offset > 0 })
+	var unserved []string
+	for _, name := range slices.Sorted(maps.Keys(d.channelTopics())) {
+		if topic := d.channelTopics()[name]; written[topic] && !read[topic] && !read[topics.HighLane(topic)] {
+			unserved = append(unserved, name)
+		}
+	}
+	if len(unserved) == 0 {
+		d.ok("channels", "each channel that waits for receipts and has due events is read by a consumer group")
+		return
+	}
+	d.warn("channels", "start its worker; what times out becomes a dead letter, and `waterclock dead-letters redrive "+
+		"--code receipt_timeout` sends it again", "no consumer group reads the due events of %s", strings.Join(unserved, ", "))
+}
+
+// channelTopics are the due topics of channels that wait for receipts, by name.
+func (d *doctor) channelTopics() map[string]string {
+	found := map[string]string{}
+	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(d.c.Channels)) {
+		if ch := d.c.Channel(name); ch.Receipts {
+			found[name] = ch.Topic
+		}
+	}
+	return found
+}
