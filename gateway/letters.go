@@ -209,7 +209,7 @@ func (s *Server) letterQuery(r *request) (q topics.LetterQuery, err error) {
 		return q, err
 	}
 	if v.Has("status") {
-		ok := false
+		var ok bool
 		if q.Status, ok = topics.ParseLetterStatus(v.Get("status")); !ok {
 			return q, problem.BadParameter("status", "status is open, redriven, resolved or all")
 		}

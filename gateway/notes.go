@@ -26,9 +26,6 @@ func (c *command) notes(v *verdict) (notes []string) {
 			notes = append(notes, topics.NoteNobody(c.channels[i]))
 		}
 	}
-	if v.state != nil && !repeat && c.nobody != nil && c.nobody() {
-		notes = append(notes, topics.NoteNobody(c.channel))
-	}
 	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
 		return notes
 	}

@@ -147,7 +147,7 @@ func ParseLetterCursor(s string) (c LetterCursor, err error) {
 	}
 	var numbers [3]int64
 	for i := range numbers {
-		n := 0
+		var n int
 		if numbers[i], n = binary.Varint(b); n <= 0 {
 			return c, ErrLetterCursor
 		}

@@ -124,10 +124,18 @@ func newLettersShow(a *app) *cobra.Command {
 			for i := range all {
 				l := &all[i]
 				rows := [][2]string{
-					{"trigger", l.TriggerID}, {"ce_id", l.CeID}, {"status", l.Status}, {"code", l.Code},
-					{"detail", l.Detail}, {"attempts", strconv.Itoa(l.Attempts)}, {"channel", l.Channel},
-					{"endpoint", l.Endpoint}, {"failed", l.FailedAt}, {"scheduled", l.ScheduledAt},
-					{"expires", l.ExpiresAt}, {"ended", l.EndedAt},
+					{"trigger", l.TriggerID},
+					{"ce_id", l.CeID},
+					{"status", l.Status},
+					{"code", l.Code},
+					{"detail", l.Detail},
+					{"attempts", strconv.Itoa(l.Attempts)},
+					{"channel", l.Channel},
+					{"endpoint", l.Endpoint},
+					{"failed", l.FailedAt},
+					{"scheduled", l.ScheduledAt},
+					{"expires", l.ExpiresAt},
+					{"ended", l.EndedAt},
 					{"record", fmt.Sprintf("dead-letter/%d/%d", l.Partition, l.Offset)},
 				}
 				if err := a.out.record(l, rows); err != nil {
@@ -351,8 +359,12 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 	}
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	err := a.out.record(total, [][2]string{
-		{"matched", n(total.Matched)}, {"redriven", n(total.Redriven)}, {"duplicate", n(total.Duplicate)},
-		{"expired", n(total.Expired)}, {"refused", n(total.Refused)}, {"pending", n(total.Pending)},
+		{"matched", n(total.Matched)},
+		{"redriven", n(total.Redriven)},
+		{"duplicate", n(total.Duplicate)},
+		{"expired", n(total.Expired)},
+		{"refused", n(total.Refused)},
+		{"pending", n(total.Pending)},
 	})
 	if err == nil && refused > 0 {
 		return failf("%d dead letters were refused; they stay open", refused)

@@ -19,7 +19,7 @@ func policy(t testing.TB, s egress.Settings) *egress.Policy {
 
 // verdicts of four policies: w is serve without settings, l has the origins of
 // listing, d is dev, s is strict with the origins of listing. A letter means
-// allowed. The rows are FAILURES section E, row 1.
+// allowed.
 var verdicts = []struct{ url, allowed string }{
 	// Public https.
 	{"https://hooks.example.com", "wld"},

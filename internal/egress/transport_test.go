@@ -219,7 +219,8 @@ func TestForbidden(t *testing.T) {
 	}
 	q, _ := http.NewRequestWithContext(acme, http.MethodPost, r.URL, nil)
 	q.Host = "metadata.google.internal"
-	if _, err := tr.RoundTrip(q); !refusedAs(err, egress.CodeForbiddenURL) {
+	if resp, err := tr.RoundTrip(q); !refusedAs(err, egress.CodeForbiddenURL) {
+		resp.Body.Close()
 		t.Error("with another Host:", err)
 	}
 	if r.requests.Load() != 1 {
