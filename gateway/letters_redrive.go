@@ -41,7 +41,7 @@ type RedriveBody struct {
 
 // RedriveProgress is a line of the answer: what became of the letters so far.
 type RedriveProgress struct {
-	LookedAt  int64  `json:"looked_at"`
+	Visited   int64  `json:"looked_at"`
 	Matched   int64  `json:"matched"`
 	Redriven  int64  `json:"redriven"`
 	Duplicate int64  `json:"duplicate"`
@@ -256,7 +256,7 @@ func (j *redrive) find(id, ceID string) error {
 		q := topics.LetterQuery{
 			Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: maxPage, Newest: true,
 		}
-		j.s.settleLetters(ctx, q)
+		j.s.awaitLetters(ctx, q)
 		page, err := j.s.letterPage(ctx, q)
 		if err != nil {
 			return err
@@ -281,7 +281,7 @@ func (j *redrive) find(id, ceID string) error {
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
 		list := j.list
-		j.totals.LookedAt = int64(len(list))
+		j.totals.Visited = int64(len(list))
 		for len(list) > 0 {
 			n := min(j.chunk, len(list))
 			if err := j.take(ctx, list[:n]); err != nil {
@@ -292,14 +292,14 @@ func (j *redrive) run(ctx context.Context) error {
 		return nil
 	}
 	first, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
-	j.s.settleLetters(first, j.q)
+	j.s.awaitLetters(first, j.q)
 	cancel()
 	for {
 		page, err := j.page(ctx)
 		if err != nil {
 			return err
 		}
-		j.totals.LookedAt += int64(page.Looked)
+		j.totals.Visited += int64(page.Visited)
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}
@@ -393,7 +393,8 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 		return nil, err
 	case l.Cut:
 		return nil, &trigger.Error{
-			Code: trigger.CodeTooLarge, Msg: "the dead letter did not fit its topic and is not whole: register it again",
+			Code: trigger.CodeTooLarge,
+			Msg:  "the dead letter did not fit its topic and is not whole: register it again",
 		}
 	case j.expired:
 		dead.Fire.Expires = 0

@@ -124,10 +124,18 @@ func newLettersShow(a *app) *cobra.Command {
 			for i := range all {
 				l := &all[i]
 				rows := [][2]string{
-					{"trigger", l.TriggerID}, {"ce_id", l.CeID}, {"status", l.Status}, {"code", l.Code},
-					{"detail", l.Detail}, {"attempts", strconv.Itoa(l.Attempts)}, {"channel", l.Channel},
-					{"endpoint", l.Endpoint}, {"failed", l.FailedAt}, {"scheduled", l.ScheduledAt},
-					{"expires", l.ExpiresAt}, {"ended", l.EndedAt},
+					{"trigger", l.TriggerID},
+					{"ce_id", l.CeID},
+					{"status", l.Status},
+					{"code", l.Code},
+					{"detail", l.Detail},
+					{"attempts", strconv.Itoa(l.Attempts)},
+					{"channel", l.Channel},
+					{"endpoint", l.Endpoint},
+					{"failed", l.FailedAt},
+					{"scheduled", l.ScheduledAt},
+					{"expires", l.ExpiresAt},
+					{"ended", l.EndedAt},
 					{"record", fmt.Sprintf("dead-letter/%d/%d", l.Partition, l.Offset)},
 				}
 				if err := a.out.record(l, rows); err != nil {
@@ -280,7 +288,8 @@ func (a *app) printLetters(all []gateway.DeadLetter) error {
 	return a.out.list(items, header, func(i int) []string {
 		l := &all[i]
 		return []string{
-			l.FailedAt, l.Tenant, l.TriggerID, l.Channel, l.Code, strconv.Itoa(l.Attempts), l.Status, clip(l.Detail, 60),
+			l.FailedAt, l.Tenant, l.TriggerID, l.Channel, l.Code, strconv.Itoa(l.Attempts), l.Status,
+			clip(l.Detail, 60),
 		}
 	})
 }
@@ -343,15 +352,19 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 			return err
 		}
 		refused += last.Refused
-		total.LookedAt, total.Matched = total.LookedAt+last.LookedAt, total.Matched+last.Matched
+		total.Visited, total.Matched = total.Visited+last.Visited, total.Matched+last.Matched
 		total.Redriven, total.Duplicate = total.Redriven+last.Redriven, total.Duplicate+last.Duplicate
 		total.Expired, total.Refused = total.Expired+last.Expired, total.Refused+last.Refused
 		total.Pending, total.DryRun, total.Done = total.Pending+last.Pending, last.DryRun, true
 	}
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	err := a.out.record(total, [][2]string{
-		{"matched", n(total.Matched)}, {"redriven", n(total.Redriven)}, {"duplicate", n(total.Duplicate)},
-		{"expired", n(total.Expired)}, {"refused", n(total.Refused)}, {"pending", n(total.Pending)},
+		{"matched", n(total.Matched)},
+		{"redriven", n(total.Redriven)},
+		{"duplicate", n(total.Duplicate)},
+		{"expired", n(total.Expired)},
+		{"refused", n(total.Refused)},
+		{"pending", n(total.Pending)},
 	})
 	if err == nil && refused > 0 {
 		return failf("%d dead letters were refused; they stay open", refused)
@@ -360,7 +373,9 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 }
 
 // redriveOne reads the lines of one answer until the last.
-func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (last gateway.RedriveProgress, err error) {
+func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
+	last gateway.RedriveProgress, err error,
+) {
 	resp, err := from.send(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
 	if err != nil {
 		return last, err
@@ -392,7 +407,8 @@ func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (l
 			return last, nil
 		}
 		a.note("%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
-			time.Since(began).Round(time.Second), last.Redriven, last.Duplicate, last.Refused, last.Matched, last.Cursor)
+			time.Since(began).Round(time.Second), last.Redriven, last.Duplicate, last.Refused, last.Matched,
+			last.Cursor)
 	}
 	if err := lines.Err(); err != nil {
 		return last, fmt.Errorf("redrive at %s: %w", from.base, err)

@@ -121,7 +121,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Write", "receipts", "engine channel:sms"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine operator"},
-		{"Read", "dead-letter", "engine operator"},
+		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
 		{"Read", "events", "engine api history analyst"},
@@ -133,7 +133,8 @@ func TestACLsSeparateRoles(t *testing.T) {
 		}
 	}
 	for _, g := range grants {
-		if g.Resource == "transactional-id" && g.Role != "engine" || g.Resource == "group" && g.Role == "api" {
+		joins := !slices.Equal(g.Operations, []string{"Describe"})
+		if g.Resource == "transactional-id" && g.Role != "engine" || g.Resource == "group" && g.Role == "api" && joins {
 			t.Errorf("%+v", g)
 		}
 	}

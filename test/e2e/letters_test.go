@@ -87,13 +87,13 @@ func TestDeadLetters(t *testing.T) {
 	if out := w.must(t, "redrive", "k0", "-o", "ndjson"); !strings.Contains(out, `"duplicate":1`) {
 		t.Errorf("a second time: %s", out)
 	}
-	if out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "ndjson"); !strings.Contains(
-		out, `"redriven":4`) {
+	out := w.must(t, "dead-letters", "redrive", "--code", "bad_number", "--rate", "1000", "-o", "ndjson")
+	if !strings.Contains(out, `"redriven":4`) {
 		t.Errorf("the rest: %s", out)
 	}
 	for _, r := range take(n) {
-		if id, attempt := pipelinetest.Header(r, "ce_id"), pipelinetest.Header(r, "ce_wcattempt"); id != ids[string(r.Key)] ||
-			attempt != "2" || string(r.Value) != `{"a":1}` {
+		id, attempt := pipelinetest.Header(r, "ce_id"), pipelinetest.Header(r, "ce_wcattempt")
+		if id != ids[string(r.Key)] || attempt != "2" || string(r.Value) != `{"a":1}` {
 			t.Errorf("%s went out again as attempt %s of %s with %s", r.Key, attempt, id, r.Value)
 		}
 		delete(ids, string(r.Key))
