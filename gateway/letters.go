@@ -65,7 +65,7 @@ type DeadLetterGroup struct {
 type DeadLetterGroups struct {
 	Groups     []DeadLetterGroup `json:"groups"`
 	Other      int64             `json:"other,omitempty" doc:"Letters of further values, beyond 1,000"`
-	Examined   int64             `json:"looked_at" doc:"How many dead letters were looked at"`
+	Visited    int64             `json:"looked_at" doc:"How many dead letters were looked at"`
 	NextCursor string            `json:"next_cursor,omitempty" doc:"Where to go on counting, where there are too many for one answer"`
 }
 
@@ -125,10 +125,10 @@ func letterRoutes() []route {
 // Bounds of counting: how many letters one answer looks at, and how many values
 // it tells apart.
 const (
-	maxCounted       = 50_000
-	maxGroups        = 1000
-	awaitLettersFor  = time.Second // how long a list waits for what was appended before
-	awaitLettersStep = 20 * time.Millisecond
+	maxCounted    = 50_000
+	maxGroups     = 1000
+	lettersWithin = time.Second // how long a list waits for what was appended before
+	lettersPoll   = 20 * time.Millisecond
 )
 
 // listLetters lists dead letters, or counts them.
@@ -154,7 +154,7 @@ func (s *Server) listLetters(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	r.read.charge(page.Examined)
+	r.read.charge(page.Visited)
 	answer := DeadLetters{Items: make([]DeadLetter, 0, len(page.Items)), NextCursor: page.Next.String()}
 	for i := range page.Items {
 		answer.Items = append(answer.Items, letterJSON(&page.Items[i]))
@@ -209,10 +209,11 @@ func (s *Server) letterQuery(r *request) (q topics.LetterQuery, err error) {
 		return q, err
 	}
 	if v.Has("status") {
-		var ok bool
-		if q.Status, ok = topics.ParseLetterStatus(v.Get("status")); !ok {
+		status, ok := topics.ParseLetterStatus(v.Get("status"))
+		if !ok {
 			return q, problem.BadParameter("status", "status is open, redriven, resolved or all")
 		}
+		q.Status = status
 	}
 	q.After, err = letterCursor(&q, v.Get("cursor"))
 	return q, err
@@ -286,8 +287,8 @@ func (s *Server) countLetters(
 		if err != nil {
 			return err
 		}
-		r.read.charge(page.Examined)
-		answer.Examined += int64(page.Examined)
+		r.read.charge(page.Visited)
+		answer.Visited += int64(page.Visited)
 		for i := range page.Items {
 			l := &page.Items[i]
 			value := map[string]string{"tenant": l.Tenant, "code": l.Code, "endpoint": l.Endpoint}[by]
@@ -302,7 +303,7 @@ func (s *Server) countLetters(
 			}
 			g.n, g.oldest, g.newest = g.n+1, min(g.oldest, l.FailedAt), max(g.newest, l.FailedAt)
 		}
-		if q.After = page.Next; q.After.IsZero() || answer.Examined >= maxCounted {
+		if q.After = page.Next; q.After.IsZero() || answer.Visited >= maxCounted {
 			break
 		}
 	}
@@ -319,7 +320,7 @@ func (s *Server) countLetters(
 // awaitLetters waits, for a second at most, until what was appended before is in
 // the projection. A list that is behind is better than none, so nothing fails here.
 func (s *Server) awaitLetters(ctx context.Context, q topics.LetterQuery) {
-	ctx, cancel := context.WithTimeout(ctx, awaitLettersFor)
+	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
 	letters, events := s.opts.Names.DeadLetter(), s.opts.Names.Events()
 	var all []kafkapart.TopicPartition
@@ -349,7 +350,7 @@ func (s *Server) awaitLetters(ctx context.Context, q topics.LetterQuery) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(awaitLettersStep):
+		case <-time.After(lettersPoll):
 		}
 	}
 }

@@ -41,7 +41,7 @@ type RedriveBody struct {
 
 // RedriveProgress is a line of the answer: what became of the letters so far.
 type RedriveProgress struct {
-	Examined  int64  `json:"looked_at"`
+	Visited   int64  `json:"looked_at"`
 	Matched   int64  `json:"matched"`
 	Redriven  int64  `json:"redriven"`
 	Duplicate int64  `json:"duplicate"`
@@ -281,7 +281,7 @@ func (j *redrive) find(id, ceID string) error {
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
 		list := j.list
-		j.totals.Examined = int64(len(list))
+		j.totals.Visited = int64(len(list))
 		for len(list) > 0 {
 			n := min(j.chunk, len(list))
 			if err := j.take(ctx, list[:n]); err != nil {
@@ -299,7 +299,7 @@ func (j *redrive) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		j.totals.Examined += int64(page.Examined)
+		j.totals.Visited += int64(page.Visited)
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}

@@ -445,8 +445,8 @@ func TestRedriveKilledHalfWay(t *testing.T) {
 	if int(rest.Redriven) != n-got || rest.Duplicate > first.Redriven {
 		t.Errorf("after %d, repeated: %+v", got, rest)
 	}
-	if second, _ := w.redrive(`{"code":"receipt_timeout"}`); second.Matched != 0 {
-		t.Errorf("a third time: %+v", second)
+	if third, _ := w.redrive(`{"code":"receipt_timeout"}`); third.Matched != 0 {
+		t.Errorf("a third time: %+v", third)
 	}
 	if got := w.redrives(); got != n {
 		t.Errorf("%d of %d went out again", got, n)
@@ -480,7 +480,7 @@ func TestRedriveOfWhatCannotBe(t *testing.T) {
 
 // Contents are found wherever they stand among markers, aborted records and other
 // letters, and one that the topic has dropped is told.
-func TestRedriveReadsFromAnywhere(t *testing.T) {
+func TestRedriveReadsFromAnyOffset(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	for i := range 60 {
 		w.dead(idKey(fmt.Sprintf("k%d", i)), fmt.Sprintf("c%d", i%7))

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -51,6 +52,19 @@ func TestNoteOfAChannelThatNobodyServes(t *testing.T) {
 		o.KnownChannel = func(string) bool { return true }
 		o.Awaits = func(name string) (string, bool) { return topics.Names{}.Due(name), name != "default" }
 	})
+	engines, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumerGroup("waterclock"),
+		kgo.ConsumeTopics(topics.Names{}.Commands()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engines.Close()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := kafkapart.TopicsRead(t.Context(), w.server.kafka.Client()); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
 	const note = "nobody serves channel sms now"
 	register := func(path, body string) string {
 		a := w.call("PUT", path, body)

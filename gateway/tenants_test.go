@@ -129,9 +129,9 @@ type acmeLetters struct{}
 
 func (acmeLetters) Letters(_ context.Context, q topics.LetterQuery) (page topics.LetterPage, err error) {
 	if q.Tenant == "" || q.Tenant == "acme" {
-		page.Items = []topics.Letter{
-			{Tenant: "acme", Trigger: "acme/t", DueID: "only acme knows", Attempt: 1, FailedAt: 1},
-		}
+		page.Items = []topics.Letter{{
+			Tenant: "acme", Trigger: "acme/t", DueID: "only acme knows", Attempt: 1, FailedAt: 1,
+		}}
 	}
 	return page, nil
 }

@@ -103,7 +103,7 @@ type LetterEnds func(ctx context.Context, rows []*topics.Letter) error
 
 // Bounds of one page: how many letters it looks at, and how many at a time.
 const (
-	maxExamined = 10_000
+	maxVisited  = 10_000
 	lettersOnce = 1000
 )
 
@@ -130,7 +130,7 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 		for i := range list {
 			l := &list[i]
 			q.After = l.Cursor()
-			page.Examined++
+			page.Visited++
 			if !q.Matches(l) || !q.Wants(l.Status) {
 				continue
 			}
@@ -144,7 +144,7 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 		if !more {
 			return page, nil
 		}
-		if page.Examined >= maxExamined {
+		if page.Visited >= maxVisited {
 			page.Next = q.After
 			return page, nil
 		}

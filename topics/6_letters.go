@@ -94,9 +94,9 @@ func (q *LetterQuery) Wants(s LetterStatus) bool {
 // LetterPage is a page and where the next begins; Next is zero on the last. A
 // page may be short, or empty, and have a next: so many letters were looked at.
 type LetterPage struct {
-	Items    []Letter
-	Next     LetterCursor
-	Examined int
+	Items   []Letter
+	Next    LetterCursor
+	Visited int
 }
 
 // LetterCursor is a place among dead letters.
@@ -147,11 +147,11 @@ func ParseLetterCursor(s string) (c LetterCursor, err error) {
 	}
 	var numbers [3]int64
 	for i := range numbers {
-		var n int
-		if numbers[i], n = binary.Varint(b); n <= 0 {
+		v, n := binary.Varint(b)
+		if n <= 0 {
 			return c, ErrLetterCursor
 		}
-		b = b[n:]
+		numbers[i], b = v, b[n:]
 	}
 	c = LetterCursor{string(b), trigger.Instant(numbers[0]), int32(numbers[1]), numbers[2]}
 	if numbers[0] < firstLetterMS || numbers[0] > lastLetterMS || numbers[1] < 0 || numbers[2] < 0 || c.String() != s {
@@ -178,12 +178,10 @@ func LetterOf(rec *Record) (Letter, error) {
 	l := Letter{
 		Tenant: f.Key.Tenant(), Trigger: string(f.Key), DueID: f.ID(), Attempt: f.Attempt, FailedAt: rec.Timestamp,
 		Partition: rec.Partition, Offset: rec.Offset, Channel: strings.ToValidUTF8(f.Channel, "\ufffd"),
-		Code: strings.ToValidUTF8(clip(d.Code, maxText), "\ufffd"),
-		Detail: strings.ToValidUTF8(
-			clip(d.Detail, maxErrorDetail),
-			"\ufffd",
-		), ScheduledAt: f.Nominal, ExpiresAt: f.Expires,
-		Cut: DeadLetterCut(rec),
+		Code:   strings.ToValidUTF8(clip(d.Code, maxText), "\ufffd"),
+		Detail: strings.ToValidUTF8(clip(d.Detail, maxErrorDetail), "\ufffd"), ScheduledAt: f.Nominal,
+		ExpiresAt: f.Expires,
+		Cut:       DeadLetterCut(rec),
 	}
 	if f.Spec.Callback != nil {
 		l.Endpoint = clip(OriginOf(f.Spec.Callback.URL), maxErrorDetail)

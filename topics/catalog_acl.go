@@ -92,7 +92,8 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("finds owners", "topic", n.State(), false, "Read")
 	w.add("shows events", "topic", n.Events(), false, "Read")
 	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
-	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
+	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
+	w.add("notes channels that nobody reads; without it, it does not", "group", "*", false, "Describe")
 }
 
 // history may write nothing to Kafka.
@@ -104,6 +105,8 @@ func (w *aclWriter) history(o *ACLOptions) {
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
 	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")
+	w.add("lists dead letters", "topic", n.DeadLetter(), false, "Read")
+	w.add("with a consumer group too", "group", o.Group+"-history-letters", false, "Read", "Describe")
 }
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.

@@ -16,26 +16,28 @@ import (
 // channels warns of channels that wait for receipts, on which something is due or
 // was, and that no consumer group reads.
 func (d *doctor) channels(ctx context.Context) {
-	const advice = "allow DESCRIBE on groups"
-	read, err := kafkapart.TopicsRead(ctx, d.cl)
-	if err != nil {
-		d.warn("channels", advice, "it is not known who reads the due topics: %v", err)
-		return
-	}
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(d.channelTopics())) {
-		all = append(all, d.channelTopics()[name])
-	}
-	ends, err := d.admin.ListEndOffsets(ctx, all...)
+	waiting := d.channelTopics()
+	names := slices.Sorted(maps.Keys(waiting))
+	ends, err := d.admin.ListEndOffsets(ctx, slices.Collect(maps.Values(waiting))...)
 	if err != nil {
 		d.warn("channels", "allow DESCRIBE on them", "the due topics cannot be listed: %v", err)
 		return
 	}
 	written := map[string]bool{}
 	ends.Each(func(o kadm.ListedOffset) { written[o.Topic] = written[o.Topic] || o.Err == nil && o.Offset > 0 })
+	names = slices.DeleteFunc(names, func(name string) bool { return !written[waiting[name]] })
+	if len(names) == 0 {
+		d.ok("channels", "nothing was due yet on a channel that waits for receipts")
+		return
+	}
+	read, err := kafkapart.TopicsRead(ctx, d.cl)
+	if err != nil {
+		d.warn("channels", "allow DESCRIBE on groups", "it is not known who reads the due topics: %v", err)
+		return
+	}
 	var unserved []string
-	for _, name := range slices.Sorted(maps.Keys(d.channelTopics())) {
-		if topic := d.channelTopics()[name]; written[topic] && !read[topic] && !read[topics.HighLane(topic)] {
+	for _, name := range names {
+		if topic := waiting[name]; !read[topic] && !read[topics.HighLane(topic)] {
 			unserved = append(unserved, name)
 		}
 	}

@@ -231,21 +231,18 @@ func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 			"delivery   o1: attempt 1 was postponed, breaker_open; it goes out again at 2026-11-20T14:01:00.000Z",
 		},
 		{
-			"given up", fired + `,{"type":"delivery.failed","trigger":"k","occurrence":"o1","attempt":6,"reason":"http_410"},` +
-				`{"type":"delivery.dead_lettered","trigger":"k","occurrence":"o1","attempt":6,"reason":"http_410","detail":"gone"}`,
-			"delivery   o1: given up after attempt 6, http_410 (gone); " +
-				"it is a dead letter, and `waterclock redrive` tries it again",
+			"given up", fired + `,{"type":"delivery.dead_lettered","trigger":"k","occurrence":"o1","attempt":6,` +
+				`"reason":"http_410","detail":"gone"}`,
+			"delivery   o1: given up after attempt 6, http_410 (gone); it is a dead letter, and `waterclock redrive` " +
+				"tries it again",
 		},
 		{
 			"too late", fired + `,{"type":"delivery.delivered","trigger":"k","occurrence":"o1","attempt":1,"reason":"late"}`,
 			"delivery   o1: attempt 1 was delivered; that was too late to count",
 		},
 	} {
-		url := oneTrigger(
-			t,
-			`{"trigger_id":"k","state":"IN_FLIGHT","revision":1,"fire_at":"2026-11-20T14:00:00.000Z"}`,
-			c.events,
-		)
+		url := oneTrigger(t, `{"trigger_id":"k","state":"IN_FLIGHT","revision":1,
+			"fire_at":"2026-11-20T14:00:00.000Z"}`, c.events)
 		t.Run(c.name, func(t *testing.T) { cli(t, nil, "", "explain", "k", "--url", url).want(t, exitOK, c.want) })
 	}
 }

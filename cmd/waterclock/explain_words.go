@@ -135,14 +135,8 @@ func deliveryWords(e *topics.Event) string {
 	answer := strings.TrimSpace(or(e.Reason, "no reason given") + " " + bracket(e.Detail))
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryRetried: // it has the attempt to come
-		return fmt.Sprintf(
-			"%s: attempt %d was answered %s; attempt %d goes out at %s",
-			e.Occurrence,
-			e.Attempt-1,
-			answer,
-			e.Attempt,
-			e.ScheduledAt,
-		)
+		return fmt.Sprintf("%s: attempt %d was answered %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1,
+			answer, e.Attempt, e.ScheduledAt)
 	case trigger.DeliveryPostponed:
 		return fmt.Sprintf(
 			"%s: attempt %d was postponed, %s; it goes out again at %s",

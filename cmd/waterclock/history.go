@@ -86,6 +86,12 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 	if err != nil {
 		return err
 	}
+	o.Topic, o.Into, o.Letters = c.Topic("dead-letter"), fresh.letters, true
+	letters, err := sinks.Rebuild(ctx, o) // what became of them is known by the events, which are there now
+	if err != nil {
+		return err
+	}
+	report.Tables = append(report.Tables, letters.Tables...)
 	b.end()
 	return a.printRebuild(report, fresh.name, old.scanner != nil)
 }
@@ -116,6 +122,7 @@ func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
 type tables struct {
 	name    string
 	writer  sinks.Writer
+	letters sinks.Writer
 	scanner sinks.Scanner
 	closer  func() error
 }
@@ -130,7 +137,7 @@ func tablesOf[T interface {
 	sinks.History
 	sinks.Scanner
 }](name string, h T) tables {
-	return tables{name, h, h, h.Close}
+	return tables{name, h, sinks.LettersOf(h), h, h.Close}
 }
 
 // openTables opens the tables in use, to be read, and fresh ones.

@@ -352,7 +352,7 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 			return err
 		}
 		refused += last.Refused
-		total.Examined, total.Matched = total.Examined+last.Examined, total.Matched+last.Matched
+		total.Visited, total.Matched = total.Visited+last.Visited, total.Matched+last.Matched
 		total.Redriven, total.Duplicate = total.Redriven+last.Redriven, total.Duplicate+last.Duplicate
 		total.Expired, total.Refused = total.Expired+last.Expired, total.Refused+last.Refused
 		total.Pending, total.DryRun, total.Done = total.Pending+last.Pending, last.DryRun, true
@@ -373,11 +373,9 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 }
 
 // redriveOne reads the lines of one answer until the last.
-func (a *app) redriveOne(
-	ctx context.Context,
-	from *api,
-	body map[string]any,
-) (last gateway.RedriveProgress, err error) {
+func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
+	last gateway.RedriveProgress, err error,
+) {
 	resp, err := from.send(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
 	if err != nil {
 		return last, err
@@ -408,16 +406,9 @@ func (a *app) redriveOne(
 		if last = line.RedriveProgress; last.Done {
 			return last, nil
 		}
-		a.note(
-			"%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
-			time.Since(began).
-				Round(time.Second),
-			last.Redriven,
-			last.Duplicate,
-			last.Refused,
-			last.Matched,
-			last.Cursor,
-		)
+		a.note("%s: %d redriven, %d duplicate, %d refused of %d; go on with --cursor %s",
+			time.Since(began).Round(time.Second), last.Redriven, last.Duplicate, last.Refused, last.Matched,
+			last.Cursor)
 	}
 	if err := lines.Err(); err != nil {
 		return last, fmt.Errorf("redrive at %s: %w", from.base, err)

@@ -124,7 +124,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "due.webhook", "engine webhook"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine operator"},
-		{"Read", "dead-letter", "engine operator"},
+		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
 		{"Read", "events", "engine api history analyst"},
@@ -136,7 +136,8 @@ func TestACLsSeparateRoles(t *testing.T) {
 		}
 	}
 	for _, g := range grants {
-		if g.Resource == "transactional-id" && g.Role != "engine" || g.Resource == "group" && g.Role == "api" {
+		joins := !slices.Equal(g.Operations, []string{"Describe"})
+		if g.Resource == "transactional-id" && g.Role != "engine" || g.Resource == "group" && g.Role == "api" && joins {
 			t.Errorf("%+v", g)
 		}
 	}

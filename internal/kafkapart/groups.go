@@ -2,6 +2,7 @@ package kafkapart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,10 +31,10 @@ func TopicsRead(ctx context.Context, cl *kgo.Client) (map[string]bool, error) {
 	if len(names) > maxGroups {
 		return nil, fmt.Errorf("there are %d consumer groups, more than are looked at (%d)", len(names), maxGroups)
 	}
-	read := map[string]bool{}
-	if len(names) == 0 {
-		return read, nil
+	if len(names) == 0 { // the engines are one, so it is rights that are missing
+		return nil, errors.New("no consumer group can be seen: allow DESCRIBE on groups")
 	}
+	read := map[string]bool{}
 	classic, err := admin.DescribeGroups(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("describe groups: %w", err)

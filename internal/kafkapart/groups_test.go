@@ -11,7 +11,7 @@ import (
 // What a group subscribes to is read, and nothing else; when its members have gone
 // nobody reads it.
 func TestTopicsRead(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "read", "lonely"))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "read", "lonely", "commands"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,14 @@ func TestTopicsRead(t *testing.T) {
 			}
 		}
 	}
+	if read, err := TopicsRead(t.Context(), cl); err == nil {
+		t.Errorf("with no group to be seen: %v", read)
+	}
+	engine, err := kgo.NewClient(seeds, kgo.ConsumerGroup("engines"), kgo.ConsumeTopics("commands"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
 	await(false)
 	worker, err := kgo.NewClient(seeds, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("read"))
 	if err != nil {

@@ -108,7 +108,7 @@ func historyOf(t *testing.T, w *sim.World) *history {
 	return h
 }
 
-func locationOf(partition int32, offset int64) int64 { return int64(partition)<<40 + offset }
+func positionOf(partition int32, offset int64) int64 { return int64(partition)<<40 + offset }
 
 // read applies both topics from the beginning: what is there already stays.
 func (h *history) read() {
@@ -119,7 +119,7 @@ func (h *history) read() {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		h.at[locationOf(r.Partition, r.Offset)] = r
+		h.at[positionOf(r.Partition, r.Offset)] = r
 		letters = append(letters, sinks.EventRecord{Partition: r.Partition, Offset: r.Offset, Letter: &l})
 	}
 	for _, r := range h.w.Dump(h.w.Names.Events()) {
@@ -156,7 +156,7 @@ func (h *history) letters(q topics.LetterQuery) (all []topics.Letter) {
 func (h *history) redrive(letters []topics.Letter) {
 	h.t.Helper()
 	for _, l := range letters {
-		rec := h.at[locationOf(l.Partition, l.Offset)]
+		rec := h.at[positionOf(l.Partition, l.Offset)]
 		dead, err := topics.DecodeDeadLetter(sinks.RecordOf(rec))
 		if err != nil {
 			h.t.Fatal(err)

@@ -289,11 +289,8 @@ const (
 func (r *letterReader) era(ctx context.Context, g letterRange, era int, rows []topics.Letter, n int) (
 	[]topics.Letter, error,
 ) {
-	first, last, cql := sinks.MinuteOf(
-		g.from,
-	), sinks.MinuteOf(
-		min(g.to, trigger.Instant(lastExpiry*1000)),
-	), selectMinutes
+	first, cql := sinks.MinuteOf(g.from), selectMinutes
+	last := sinks.MinuteOf(min(g.to, trigger.Instant(lastExpiry*1000)))
 	switch {
 	case g.after != nil && g.q.Newest:
 		last = min(last, sinks.MinuteOf(g.after.FailedAt))
@@ -340,16 +337,17 @@ const (
  ORDER BY failed_at DESC, partition DESC, "offset" DESC LIMIT ?`
 )
 
+// before is the last position before an instant.
+func before(at trigger.Instant) topics.LetterCursor {
+	return topics.LetterCursor{FailedAt: at - 1, Partition: 1<<31 - 1, Offset: 1<<63 - 1}
+}
+
 // minute adds the first letters of all shards of a minute until there are n.
 func (r *letterReader) minute(ctx context.Context, g letterRange, minute int32, shards []int8, rows []topics.Letter,
 	n int,
 ) ([]topics.Letter, error) {
 	want := n - len(rows)
-	cql, at, end := selectLetters, topics.LetterCursor{
-		FailedAt:  g.from - 1,
-		Partition: 1<<31 - 1,
-		Offset:    1<<63 - 1,
-	}, g.to
+	cql, at, end := selectLetters, before(g.from), g.to
 	if g.q.Newest {
 		cql, at, end = newestLetters, topics.LetterCursor{FailedAt: g.to}, g.from
 	}
@@ -382,18 +380,16 @@ func (r *letterReader) minute(ctx context.Context, g letterRange, minute int32, 
 
 func letterDest(l *topics.Letter) []any {
 	return []any{
-		(*int64)(
-			&l.FailedAt,
-		), &l.Partition, &l.Offset, &l.Trigger, &l.DueID, &l.Attempt, &l.Channel, &l.Code, &l.Detail,
-		&l.Endpoint, (*int64)(&l.ScheduledAt), (*int64)(&l.ExpiresAt), &l.Cut,
+		(*int64)(&l.FailedAt), &l.Partition, &l.Offset, &l.Trigger, &l.DueID, &l.Attempt, &l.Channel, &l.Code,
+		&l.Detail, &l.Endpoint, (*int64)(&l.ScheduledAt), (*int64)(&l.ExpiresAt), &l.Cut,
 	}
 }
 
 const (
-	selectLocations = `SELECT failed_at, partition, "offset" FROM dead_letters_by_trigger
+	selectPositions = `SELECT failed_at, partition, "offset" FROM dead_letters_by_trigger
  WHERE tenant = ? AND trigger = ? AND era = ? AND (failed_at, partition, "offset") > (?, ?, ?) AND (failed_at) < (?)
  LIMIT ?`
-	newestLocations = `SELECT failed_at, partition, "offset" FROM dead_letters_by_trigger
+	newestPositions = `SELECT failed_at, partition, "offset" FROM dead_letters_by_trigger
  WHERE tenant = ? AND trigger = ? AND era = ? AND (failed_at, partition, "offset") < (?, ?, ?) AND (failed_at) >= (?)
  ORDER BY failed_at DESC, partition DESC, "offset" DESC LIMIT ?`
 	selectLetter = `SELECT ` + letterColumns + ` FROM dead_letters WHERE tenant = ? AND minute = ? AND shard = ?
@@ -404,39 +400,33 @@ const (
 func (r *letterReader) ofTrigger(ctx context.Context, q topics.LetterQuery, n int) ([]topics.Letter, bool, error) {
 	from, to := sinks.LetterBounds(&q, r.s.opts.Now(), r.s.opts.Retention)
 	eras := erasBetween(from, min(to, trigger.At(r.s.opts.Now().Add(24*time.Hour))), q.Newest)
-	cql, at, end := selectLocations, topics.LetterCursor{
-		FailedAt:  from - 1,
-		Partition: 1<<31 - 1,
-		Offset:    1<<63 - 1,
-	}, to
+	cql, at, end := selectPositions, before(from), to
 	if q.Newest {
-		cql, at, end = newestLocations, topics.LetterCursor{FailedAt: to}, from
+		cql, at, end = newestPositions, topics.LetterCursor{FailedAt: to}, from
 	}
 	if !q.After.IsZero() && (q.After.Compare(at) < 0) == q.Newest {
 		at = q.After
 	}
-	var locations []topics.LetterCursor
+	var positions []topics.LetterCursor
 	for _, era := range eras {
 		it := r.session.Query(cql, q.Tenant, q.Trigger, era, int64(at.FailedAt), at.Partition, at.Offset, int64(end),
-			n+1-len(locations)).WithContext(ctx).Iter()
+			n+1-len(positions)).WithContext(ctx).Iter()
 		for p := (topics.LetterCursor{Tenant: q.Tenant}); it.Scan((*int64)(&p.FailedAt), &p.Partition, &p.Offset); {
-			locations = append(locations, p)
+			positions = append(positions, p)
 		}
 		if err := it.Close(); err != nil {
 			return nil, false, err
 		}
-		if len(locations) > n {
+		if len(positions) > n {
 			break
 		}
 	}
-	more := len(locations) > n
-	locations = locations[:min(n, len(locations))]
-	rows := make([]topics.Letter, len(locations))
-	err := r.s.each(
-		ctx,
-		len(locations),
-		func(ctx context.Context, i int) error { return r.letter(ctx, locations[i], &rows[i]) },
-	)
+	more := len(positions) > n
+	positions = positions[:min(n, len(positions))]
+	rows := make([]topics.Letter, len(positions))
+	err := r.s.each(ctx, len(positions), func(ctx context.Context, i int) error {
+		return r.letter(ctx, positions[i], &rows[i])
+	})
 	return slices.DeleteFunc(rows, func(l topics.Letter) bool { return l.DueID == "" }), more, err
 }
 

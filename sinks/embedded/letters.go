@@ -76,7 +76,7 @@ func putLetter(out *pebble.Batch, l *topics.Letter) error {
 	}
 	at := l.Cursor()
 	return errors.Join(out.Set(letterKey(at), append(slices.Clone(began), text...), nil),
-		out.Set(appendLocation(triggerPrefix(tableByLetter, l.Tenant, l.Trigger), at), began, nil))
+		out.Set(appendPosition(triggerPrefix(tableByLetter, l.Tenant, l.Trigger), at), began, nil))
 }
 
 // blankErased takes the detail from a letter whose trigger was erased since.
@@ -97,7 +97,7 @@ func (c *change) eraseLetters(tenant, key string, us int64) error {
 	end := topics.LetterEnd{US: us, Status: topics.LetterErased}
 	prefix := triggerPrefix(tableByLetter, tenant, key)
 	return c.s.scan(prefix, after(prefix), func(k, _ []byte) error {
-		at, err := takeLocation(tenant, k[len(prefix):])
+		at, err := takePosition(tenant, k[len(prefix):])
 		if err != nil {
 			return err
 		}
@@ -141,14 +141,14 @@ func (s *Store) dropLetters() (err error) {
 }
 
 func letterKey(c topics.LetterCursor) []byte {
-	return appendLocation(appendText([]byte{tableLetters}, c.Tenant), c)
+	return appendPosition(appendText([]byte{tableLetters}, c.Tenant), c)
 }
 
-func appendLocation(b []byte, c topics.LetterCursor) []byte {
+func appendPosition(b []byte, c topics.LetterCursor) []byte {
 	return appendInt(appendInt(appendInt(b, int64(c.FailedAt)), int64(c.Partition)), c.Offset)
 }
 
-func takeLocation(tenant string, k []byte) (c topics.LetterCursor, err error) {
+func takePosition(tenant string, k []byte) (c topics.LetterCursor, err error) {
 	var numbers [3]int64
 	for i := range numbers {
 		if numbers[i], k, err = takeInt(k); err != nil {
@@ -272,13 +272,13 @@ func (s *Store) lettersOfTrigger(ctx context.Context, q topics.LetterQuery, n in
 	from, to := sinks.LetterBounds(&q, s.opts.Now(), s.retention())
 	prefix := triggerPrefix(tableByLetter, q.Tenant, q.Trigger)
 	bounds := [2][]byte{appendInt(slices.Clone(prefix), int64(from)), appendInt(slices.Clone(prefix), int64(to))}
-	narrow(&bounds, &q, q.Tenant, appendLocation(slices.Clone(prefix), q.After))
+	narrow(&bounds, &q, q.Tenant, appendPosition(slices.Clone(prefix), q.After))
 	err = s.walk(bounds, q.Newest, func(k, _ []byte) error {
 		if len(rows) == n {
 			more = true
 			return errStop
 		}
-		at, err := takeLocation(q.Tenant, k[len(prefix):])
+		at, err := takePosition(q.Tenant, k[len(prefix):])
 		if err != nil {
 			return err
 		}
