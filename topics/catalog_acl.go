@@ -92,6 +92,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("finds owners", "topic", n.State(), false, "Read")
 	w.add("shows events", "topic", n.Events(), false, "Read")
 	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
+	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("notes channels that nobody reads; without it, it does not", "group", "*", false, "Describe")
 }
