@@ -138,7 +138,7 @@ func TestSchemaBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openTest(t, o)
-	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 1",
+	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 2",
 		"run its migrations first")
 	if _, err := Migrate(context.Background(), o); err != nil {
 		t.Fatal(err)
