@@ -439,7 +439,7 @@ func TestDoctorOnQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for id, rate := range map[string]float64{"waterclock": 1000, "somebody": 77} {
+	for id, rate := range map[string]float64{"waterclock": 1000, "somebody": 770077} {
 		name := id
 		_, err := kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
 			Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}},
@@ -452,7 +452,7 @@ func TestDoctorOnQuotas(t *testing.T) {
 	r := doctorOf(t, brokers, "--url", apiSaying(t, 200, "ready\nKafka throttles this process"))
 	r.want(t, exitOK, "warn  quotas", "producer_byte_rate of client-id waterclock is 1000",
 		"says: Kafka throttles this process")
-	if strings.Contains(r.out, "77") {
+	if strings.Contains(r.out, "770077") {
 		t.Errorf("somebody else's quota:\n%s", r.out)
 	}
 }
