@@ -130,8 +130,8 @@ func garbage() []bad {
 		text("reschedule of nothing", `{"op":"reschedule","delay":"1m"}`, "not_found", "", ""),
 		text("pause of nothing", "x", "not_found", "", "", "wc-op", "pause"),
 		text("escalation",
-			`{"op":"register","delay":"1s","escalation":[{"channel":"push"},{"after":"5m","channel":"sms"}]}`,
-			"unsupported", "escalation", ""),
+			`{"op":"register","delay":"1s","escalation":[{"channel":"push"},{"channel":"sms"}]}`,
+			"invalid", "escalation", "after"),
 
 		text("large payload", strings.Repeat("x", 5000), "too_large", "payload", "", "wc-delay", "1s"),
 		text("large JSON payload", `{"op":"register","delay":"1s","payload":"`+strings.Repeat("x", 5000)+`"}`,

@@ -118,7 +118,7 @@ func contractTriggers() []contractRow {
 			refused("disputed rule", `{"recurrence":"FREQ=YEARLY;BYMONTHDAY=1"}`, "disputed_rule", "recurrence"),
 			refused("period", `{"recurrence":"every:10s"}`, "period_too_short", "recurrence"),
 			refused("never", `{"recurrence":"FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"}`, "no_occurrences", "recurrence"),
-			refused("escalation", `{"delay":"1h","escalation":[{"channel":"push"}]}`, "unsupported", "escalation"),
+			refused("escalation", `{"delay":"1h","escalation":[{"channel":"push","after":"1m"}]}`, "invalid", "escalation"),
 			refused("channel", `{"delay":"1h","channel":"nowhere"}`, "unknown_channel", "channel"),
 			{
 				name: "another's channel", path: "/v1/triggers", body: `{"delay":"1h","channel":"orders"}`,

@@ -173,7 +173,8 @@ func servedRoutes(t *testing.T, w *world) (routes []string) {
 	return routes
 }
 
-// contractCodes are the codes a call of the table must meet. The others of
+// contractCodes are the codes a call of the table must meet. unsupported is for mixed
+// versions (pipeline.TestEscalationAmongVersions). The others of
 // docs/formats/commands.md need what HTTP does not let happen (a record that is no
 // command, on a wrong partition, or behind another), or an owner that is away
 // (gateway.TestPartitionsMove).
@@ -187,6 +188,6 @@ var contractCodes = map[trigger.Code]bool{
 	trigger.CodeInThePast:     true,
 	trigger.CodeBeyondHorizon: true, trigger.CodeTooLarge: true, trigger.CodeNotFound: true,
 	trigger.CodeAlreadyFired: true, trigger.CodeConflict: true,
-	trigger.CodeIdempotencyConflict: true, trigger.CodeQuotaExceeded: true, trigger.CodeUnsupported: true,
+	trigger.CodeIdempotencyConflict: true, trigger.CodeQuotaExceeded: true,
 	"malformed": true, "unauthenticated": true, "forbidden": true, "method_not_allowed": true,
 }
