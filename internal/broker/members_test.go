@@ -106,7 +106,7 @@ func TestMemberDiesWhileItJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	lives.sync()
-	go dies.join(t.Context()) //nolint:errcheck // its client is closed under it
+	go dies.join(t.Context())
 	lives.awaitRebalance(10 * time.Second)
 	dies.cl.Close()
 	time.Sleep(200 * time.Millisecond) // kfake sees it
@@ -132,7 +132,7 @@ func TestMemberComesBackWhileItJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	lives.sync()
-	go back.join(t.Context()) //nolint:errcheck // its client is closed under it
+	go back.join(t.Context())
 	lives.awaitRebalance(10 * time.Second)
 	back.cl.Close()
 	time.Sleep(200 * time.Millisecond)
