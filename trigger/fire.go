@@ -321,6 +321,7 @@ func (d *decision) putOffLive(i int, step bool, reason string, outlast bool) {
 	s.Live = slices.Delete(s.Live, i, i+1)
 	if step {
 		given.nextStep()
+		given.Kind = LiveRetry // the step before may be in flight; this one never went out
 	}
 	given.EmitRetry = 0
 	d.giveUp(&given, reason)
