@@ -239,6 +239,7 @@ func TestSharesAreNotWaitedForInVain(t *testing.T) {
 		if !s.enter(ctx, "good") || time.Since(begun) != 0 {
 			t.Error("another tenant waits")
 		}
+		s.leave("good")
 		time.Sleep(shareRest)
 		begun = time.Now()
 		time.AfterFunc(100*time.Millisecond, func() { s.leave("bad") })
