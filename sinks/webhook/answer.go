@@ -175,7 +175,7 @@ func codeOf(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return CodeRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, egress.ErrConnections):
 		return CodeReset
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
