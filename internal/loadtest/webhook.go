@@ -204,7 +204,8 @@ func (b *webhookRun) take(w http.ResponseWriter, r *http.Request) {
 	defer b.mu.Unlock()
 	if id := r.Header.Get("webhook-id"); !b.seen[id] {
 		b.seen[id] = true
-		if i, err := strconv.Atoi(strings.TrimPrefix(r.Header.Get("X-Trigger-Id"), b.key(""))); err == nil && b.o.Rate > 0 {
+		event := strings.TrimPrefix(r.Header.Get("X-Trigger-Id"), b.key(""))
+		if i, err := strconv.Atoi(event); err == nil && b.o.Rate > 0 {
 			b.late = append(b.late, now.Sub(b.due(i)).Microseconds())
 		}
 	}

@@ -33,7 +33,9 @@ func (c hooked) Settings(name string) pipeline.ChannelSettings {
 	s := c.Channels.Settings(name)
 	if name == webhook.Channel {
 		s.Receipts = true
-		s.Retry = []time.Duration{10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute}
+		s.Retry = []time.Duration{
+			10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		}
 	}
 	return s
 }
@@ -161,14 +163,14 @@ func TestBreakerOpenForAnHour(t *testing.T) {
 				6*time.Minute+time.Duration(i)*30*time.Second-time.Since(start))
 		}
 		time.Sleep(back.Sub(start))
-		again := map[string]int{}
+		repeats := map[string]int{}
 		for key, n := range emissions(w) {
-			again[key] = n - 1
+			repeats[key] = n - 1
 		}
 		attempts, most := 0, 0
 		for i := range bad {
 			key := fmt.Sprintf("bad%d", i)
-			attempts, most = max(attempts, len(h.of(key))), max(most, again[key])
+			attempts, most = max(attempts, len(h.of(key))), max(most, repeats[key])
 		}
 		if most > 20 {
 			t.Errorf("%d re-emissions of one event in an hour, want at most 20", most)
@@ -178,8 +180,8 @@ func TestBreakerOpenForAnHour(t *testing.T) {
 		for i := range good {
 			key := fmt.Sprintf("good%d", i)
 			calls := h.of(key)
-			if len(calls) != 1 || again[key] != 0 {
-				t.Fatalf("%s: %v, %d re-emissions", key, calls, again[key])
+			if len(calls) != 1 || repeats[key] != 0 {
+				t.Fatalf("%s: %v, %d re-emissions", key, calls, repeats[key])
 			}
 			late = append(late, calls[0].at.Sub(start.Add(6*time.Minute+time.Duration(i)*30*time.Second)))
 		}
@@ -236,7 +238,7 @@ func TestRetriesRaced(t *testing.T) {
 				key := fmt.Sprintf("%s-%02d", op, i)
 				w.SendFree(w.Home(key), key, fmt.Sprintf(register, "first"))
 				all.Go(func() {
-					time.Sleep(start.Add(at).Sub(time.Now()))
+					time.Sleep(time.Until(start.Add(at)))
 					w.SendFree(w.Home(key), key, command)
 					mu.Lock()
 					defer mu.Unlock()
@@ -282,7 +284,8 @@ func TestRetriesRaced(t *testing.T) {
 				if len(after) != 0 {
 					t.Errorf("%s: called %v after %v", key, after, at)
 				}
-				if want := map[string]string{"cancel": "CANCELLED", "erase": "ERASED"}[op]; state != want && state != "FIRED" {
+				want := map[string]string{"cancel": "CANCELLED", "erase": "ERASED"}[op]
+				if state != want && state != "FIRED" {
 					t.Errorf("%s: %s, want %s", key, state, want)
 				}
 			case "snooze", "replace":

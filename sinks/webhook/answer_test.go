@@ -47,14 +47,17 @@ func TestDetailIsDiscreet(t *testing.T) {
 			Err: "i/o timeout", Name: "hr.corp", Server: "10.255.255.53:53", IsTimeout: true,
 		}}, "the look-up of the host timed out"},
 		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
-			Err: "read udp 10.1.2.3:1->10.255.255.53:53: connection refused", Name: "hr.corp", Server: "10.255.255.53:53",
+			Err: "read udp 10.1.2.3:1->10.255.255.53:53: connection refused", Name: "hr.corp",
+			Server: "10.255.255.53:53",
 		}}, "the look-up of the host failed"},
 		{
 			&net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 			"dial: connect: connection refused",
 		},
 		{
-			&net.OpError{Op: "read", Net: "tcp", Source: from, Addr: to, Err: os.NewSyscallError("read", syscall.ECONNRESET)},
+			&net.OpError{
+				Op: "read", Net: "tcp", Source: from, Addr: to, Err: os.NewSyscallError("read", syscall.ECONNRESET),
+			},
 			"read: read: connection reset by peer",
 		},
 		{&url.Error{Op: "Post", URL: "https://a.example/?secret", Err: &net.OpError{

@@ -59,18 +59,18 @@ func h2Server(t *testing.T, settings []http2.Setting, answer func(*h2Conn)) (url
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	conns = new(atomic.Int32)
+	made := new(atomic.Int32)
 	go func() {
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			conns.Add(1)
+			made.Add(1)
 			go serveH2(conn, settings, answer)
 		}
 	}()
-	return "https://" + ln.Addr().String() + "/", roots, conns
+	return "https://" + ln.Addr().String() + "/", roots, made
 }
 
 func serveH2(conn net.Conn, settings []http2.Setting, answer func(*h2Conn)) {
