@@ -22,8 +22,8 @@ func TestScanLive(t *testing.T) {
 		batch.Put(nil, statestore.Row{
 			Key: key, Value: []byte("state of " + key), Tenant: trigger.DefaultTenant,
 			Timers: []trigger.Timer{
-				{Due: trigger.Instant(1000 + i%7), Kind: trigger.TimerSeries, Priority: trigger.Normal, Occurrence: "s"},
-				{Due: trigger.Instant(1000 + i%5), Kind: trigger.TimerLive, Priority: trigger.Normal, Occurrence: "l"},
+				{Due: trigger.Instant(1000 + i%7), Kind: trigger.TimerSeries, Occurrence: "s"},
+				{Due: trigger.Instant(1000 + i%5), Kind: trigger.TimerLive, Occurrence: "l"},
 			},
 		})
 	}
