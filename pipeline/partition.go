@@ -55,6 +55,7 @@ type Partition struct {
 	pace      pace
 	replan    *replan // nil: everything is planned by the timetable in force
 	quotas    *quotas // nil: nobody is bounded
+	retries   *retries
 
 	takenOver bool // another member ran it before
 
@@ -202,6 +203,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 		return
 	}
 	p.quotas.moved(e.key.Tenant(), e.status(), out.State.Status)
+	p.retries.moved(e.state, out.State)
 	e.state, e.dirty = out.State, true
 	timers := p.scratch.timersOf(out.State)
 	for _, tm := range timers {

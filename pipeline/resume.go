@@ -44,6 +44,7 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	if err := p.openQuotas(); err != nil {
 		return err
 	}
+	p.countRetries()
 	if err := p.openControl(ctx); err != nil {
 		return err
 	}

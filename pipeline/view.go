@@ -40,6 +40,8 @@ type Status struct {
 	ControlOffset  int64 // settings below it are applied
 	Replanning     bool  // triggers are being resolved again after a setting changed
 	TrimBelow      int64 // commands below it will never be read again
+	// Retries are, by channel, the occurrences that wait to be sent again; nil: not counted yet
+	Retries map[string]int64
 }
 
 // View is what other goroutines may see of a partition: what readers of any
@@ -56,6 +58,7 @@ type View struct {
 	next    trigger.Instant   // everything due before it has fired
 	ending  bool              // a transaction is being ended: others may see it before the store has it
 	status  Status
+	retries *retries
 	decided decided
 }
 
@@ -64,6 +67,7 @@ func (v *View) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
+	v.retries = p.retries
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
 	v.decided.most = p.opts.OutcomeMemory
 	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
@@ -188,7 +192,7 @@ func (v *View) Status() Status {
 	s.CommandsOffset = v.read
 	s.FiredThrough, s.OldestOverdue = min(now, v.next-1), max(0, now.Sub(v.next))
 	if v.store != nil {
-		s.StoreBytes = int64(v.store.Stats().DiskBytes)
+		s.StoreBytes, s.Retries = int64(v.store.Stats().DiskBytes), v.retries.all()
 	}
 	return s
 }

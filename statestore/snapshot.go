@@ -151,6 +151,54 @@ func (sn *Snapshot) ScanZone(zone string, after trigger.Key, f func(key trigger.
 	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
 }
 
+// ScanLive calls f for the timers of live occurrences after a place, in the order of
+// the due index, with the state of their trigger, until f returns false or most
+// timers of any kind were looked at; more says that there are more behind next. value
+// is valid during the call.
+func (sn *Snapshot) ScanLive(after DueKey, most int,
+	f func(due trigger.Instant, occurrence string, key trigger.Key, value []byte) bool,
+) (next DueKey, more bool, err error) {
+	from := appendDueKey(nil, after.Due, after.Ref)
+	if after.Ref != "" {
+		from = append(from, 0)
+	}
+	err = sn.use("snapshot: scan live", func(db *pebble.Snapshot) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: tableDue.upper()})
+		if err != nil {
+			return err
+		}
+		var buf []byte
+		for it.First(); it.Valid(); it.Next() {
+			if sn.store.closing.Load() {
+				return joinClose(ErrClosed, it)
+			}
+			due, text, ok := splitDueKey(it.Key())
+			ref := string(text)
+			_, key, kind, occurrence, parsed := ParseRef(ref)
+			if !ok || !parsed {
+				return joinClose(corrupt("due key %x", it.Key()), it)
+			}
+			if kind == trigger.TimerLive {
+				if buf, err = get(db, key, buf); err != nil {
+					return joinClose(err, it)
+				}
+				if buf == nil {
+					return joinClose(corrupt("due key %x is of no trigger", it.Key()), it)
+				}
+				if !f(due, occurrence, key, buf) {
+					break
+				}
+			}
+			if most--; most <= 0 {
+				next, more = DueKey{due, ref}, true
+				break
+			}
+		}
+		return it.Close()
+	})
+	return next, more, err
+}
+
 // behind is the first key behind all that begin with prefix, which ends in
 // keyEnd.
 func behind(prefix []byte) []byte {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -155,13 +158,36 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), t.limits.Total)
-	answer, err := t.of(target).RoundTrip(r.WithContext(ctx))
+	ctx, giveUp := context.WithCancelCause(ctx)
+	answer, err := t.of(target).RoundTrip(r.WithContext(fewConnections(ctx, giveUp)))
 	if err != nil {
+		if errors.Is(context.Cause(ctx), ErrConnections) {
+			err = ErrConnections
+		}
 		cancel()
 		return nil, err
 	}
 	answer.Body = &body{ReadCloser: answer.Body, left: t.limits.BodyBytes, cancel: cancel}
 	return answer, nil
+}
+
+// ErrConnections is the end of a request whose receiver closes one connection after
+// the other before it answers.
+var ErrConnections = errors.New("egress: the receiver closes each connection before it answers")
+
+// maxConnections bounds those that are made for one request. net/http sends a
+// request again for as long as a receiver says, in words of HTTP/2, that it has not
+// looked at it. Each time is a handshake of ours.
+const maxConnections = 3
+
+// fewConnections gives a request up that needs more connections than that.
+func fewConnections(ctx context.Context, giveUp context.CancelCauseFunc) context.Context {
+	var made atomic.Int32
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		if !c.Reused && made.Add(1) > maxConnections {
+			giveUp(ErrConnections)
+		}
+	}})
 }
 
 func (t *Transport) of(target Target) *http.Transport {

@@ -31,10 +31,27 @@ type WebhookOptions struct {
 	Payload   int           // bytes of each
 	Endpoints int           // local receivers, an origin each
 	Answer    time.Duration // how long a receiver takes to answer
+	Rate      int           // triggers a second, each due a second later, with an engine; 0: no engine
+	Hanging   int           // of the endpoints never answer: the last ones. With a rate only
+}
+
+// hangs says that the receiver of an event never answers.
+func (o *WebhookOptions) hangs(event int) bool { return event%o.Endpoints >= o.Endpoints-o.Hanging }
+
+// answered is how many events are for receivers that answer.
+func (o *WebhookOptions) answered() int {
+	n := 0
+	for i := range o.Events {
+		if !o.hangs(i) {
+			n++
+		}
+	}
+	return n
 }
 
 // WebhookResult is what MeasureWebhook found. CPU and memory are the worker
-// process's from its start to its end.
+// process's from its start to its end. What is lost, doubled and late is of the
+// receivers that answer.
 type WebhookResult struct {
 	Machine
 	Broker         string  `json:"broker"`
@@ -46,14 +63,22 @@ type WebhookResult struct {
 	RSSBytes       int64   `json:"rss_bytes"`
 	Doubled        int     `json:"doubled"`
 	Lost           int     `json:"lost"`
+
+	Rate     int       `json:"rate,omitempty"`
+	Hanging  int       `json:"hanging,omitempty"`
+	Lateness *Lateness `json:"lateness_ms,omitempty"` // with a rate: from the due time to the receiver
 }
 
 // MeasureWebhook writes due events of channel webhook, starts a process with the
 // role webhook alone, and counts what arrives at receivers in this process. No
-// engine runs.
+// engine runs. With a rate an engine in this process fires what is registered
+// meanwhile.
 func MeasureWebhook(ctx context.Context, s Setup, o WebhookOptions) (*WebhookResult, error) {
-	b := &webhookRun{Setup: s, o: o, seen: make(map[string]bool, o.Events)}
+	b := &webhookRun{Setup: s, o: o, seen: make(map[string]bool, o.Events), closing: make(chan struct{})}
 	defer b.close()
+	if o.Rate > 0 {
+		return b.atRate(ctx)
+	}
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
@@ -80,9 +105,13 @@ type webhookRun struct {
 	urls    []string
 	worker  *exec.Cmd
 
+	firstDue    time.Time // with a rate
+	closing     chan struct{}
 	calls       atomic.Int64
+	hung        atomic.Int64 // calls that are not answered
 	mu          sync.Mutex
 	seen        map[string]bool
+	late        []int64 // µs
 	first, last time.Time
 }
 
@@ -110,8 +139,16 @@ func (b *webhookRun) open(ctx context.Context) (err error) {
 	if err := b.makeTopics(ctx); err != nil {
 		return err
 	}
-	for range b.o.Endpoints {
-		if err := b.receive(); err != nil {
+	return b.receiveAll()
+}
+
+func (b *webhookRun) receiveAll() error {
+	for i := range b.o.Endpoints {
+		answer := b.take
+		if b.o.hangs(i) {
+			answer = b.hang
+		}
+		if err := b.receive(answer); err != nil {
 			return err
 		}
 	}
@@ -133,16 +170,26 @@ func (b *webhookRun) makeTopics(ctx context.Context) error {
 }
 
 // receive starts one receiver.
-func (b *webhookRun) receive() error {
+func (b *webhookRun) receive(answer http.HandlerFunc) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: http.HandlerFunc(b.take), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: answer, ReadHeaderTimeout: 10 * time.Second}
 	b.servers = append(b.servers, server)
 	b.urls = append(b.urls, "http://"+ln.Addr().String())
 	go func() { _ = server.Serve(ln) }() // until it is closed
 	return nil
+}
+
+// hang takes a request and never answers.
+func (b *webhookRun) hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	b.hung.Add(1)
+	select {
+	case <-r.Context().Done():
+	case <-b.closing:
+	}
 }
 
 func (b *webhookRun) take(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +202,13 @@ func (b *webhookRun) take(w http.ResponseWriter, r *http.Request) {
 	b.calls.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seen[r.Header.Get("webhook-id")] = true
+	if id := r.Header.Get("webhook-id"); !b.seen[id] {
+		b.seen[id] = true
+		event := strings.TrimPrefix(r.Header.Get("X-Trigger-Id"), b.key(""))
+		if i, err := strconv.Atoi(event); err == nil && b.o.Rate > 0 {
+			b.late = append(b.late, now.Sub(b.due(i)).Microseconds())
+		}
+	}
 	if b.first.IsZero() {
 		b.first = now
 	}
@@ -189,7 +242,7 @@ func (b *webhookRun) fill(ctx context.Context) error {
 }
 
 func (b *webhookRun) event(i int, payload []byte) *kgo.Record {
-	key := "bench-" + strconv.Itoa(i)
+	key := b.key(strconv.Itoa(i))
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
 	r := &kgo.Record{Key: []byte(key), Value: payload}
 	for _, h := range [][2]string{
@@ -221,13 +274,17 @@ func (b *webhookRun) launch() error {
 		return err
 	}
 	c := b.Config
-	b.worker = exec.Command(self, "serve", "--roles", "webhook", "--listen", listen,
+	args := []string{
+		"serve", "--roles", "webhook", "--listen", listen,
 		"--data-dir", filepath.Join(b.dir, "worker"), "--log-level", "error", "--brokers", strings.Join(c.Brokers, ","),
-		"--set", "topics.prefix="+c.Topics.Prefix, "--set", "group="+c.Group,
-		"--set", "topics.partitions="+strconv.Itoa(c.Topics.Partitions),
-		"--set", "webhook.allow="+strings.Join(b.urls, ","),
-		// No engine sends again what a full endpoint postpones.
-		"--set", "webhook.endpoint_waiting=10000")
+		"--set", "topics.prefix=" + c.Topics.Prefix, "--set", "group=" + c.Group,
+		"--set", "topics.partitions=" + strconv.Itoa(c.Topics.Partitions),
+		"--set", "webhook.allow=" + strings.Join(b.urls, ","),
+	}
+	if b.o.Rate == 0 { // no engine sends again what a full endpoint postpones
+		args = append(args, "--set", "webhook.endpoint_waiting=10000")
+	}
+	b.worker = exec.Command(self, args...)
 	b.worker.Env = append(os.Environ(), "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	b.worker.Stderr = os.Stderr
 	return b.worker.Start()
@@ -239,7 +296,7 @@ func (b *webhookRun) await(ctx context.Context) error {
 	still := time.Now()
 	for ctx.Err() == nil {
 		now := b.calls.Load()
-		if now >= int64(b.o.Events) {
+		if now >= int64(b.o.answered()) {
 			return nil
 		}
 		if now != before {
@@ -269,7 +326,11 @@ func (b *webhookRun) result() (*WebhookResult, error) {
 		Machine: b.machine(), Broker: b.kind, Events: b.o.Events, Payload: b.o.Payload, Endpoints: b.o.Endpoints,
 		CallbacksPerS:  float64(calls) / max(b.last.Sub(b.first).Seconds(), 1e-3),
 		CPUPerCallback: float64((state.UserTime() + state.SystemTime()).Microseconds()) / float64(max(calls, 1)),
-		Doubled:        calls - len(b.seen), Lost: b.o.Events - len(b.seen),
+		Doubled:        calls - len(b.seen), Lost: b.o.answered() - len(b.seen), Rate: b.o.Rate, Hanging: b.o.Hanging,
+	}
+	if b.o.Rate > 0 {
+		late := lateOf(b.late)
+		r.Lateness = &late
 	}
 	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
 		r.RSSBytes = u.Maxrss * 1024
@@ -277,16 +338,118 @@ func (b *webhookRun) result() (*WebhookResult, error) {
 	return r, nil
 }
 
+// atRate registers triggers with an engine of our own, and waits until all that can be
+// delivered are.
+func (b *webhookRun) atRate(ctx context.Context) (r *WebhookResult, err error) {
+	c := b.Config
+	if err := b.receiveAll(); err != nil {
+		return nil, err
+	}
+	c.Webhook.Allow = append(c.Webhook.Allow, b.urls...)
+	allowPayload(c, b.o.Payload)
+	err = b.besideEngine(ctx, true, func(e *node.Engine, kind string) error {
+		b.kind, b.dir = kind, c.DataDir
+		if err := b.launch(); err != nil {
+			return err
+		}
+		if err := b.warm(ctx, e); err != nil {
+			return err
+		}
+		if err := b.register(ctx, e); err != nil {
+			return err
+		}
+		if err := b.await(ctx); err != nil {
+			return err
+		}
+		r, err = b.result()
+		return err
+	})
+	b.dir = "" // the engine's, which is gone
+	return r, err
+}
+
+// warm waits until the worker has the partitions: a first callback has come.
+func (b *webhookRun) warm(ctx context.Context, e *node.Engine) error {
+	cl, err := newProducer(e, b.Config)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	n := 4 * b.Config.Topics.Partitions
+	if err := produceAll(ctx, cl, n, func(i int) *kgo.Record {
+		return b.command("warm-"+strconv.Itoa(i), b.urls[0], time.Now(), []byte("{}"))
+	}); err != nil {
+		return err
+	}
+	for begun := time.Now(); b.calls.Load() < int64(n); {
+		if time.Since(begun) > patience {
+			return errors.New("the worker calls nobody; its log says why")
+		}
+		sleepUntil(ctx, time.Now().Add(5*time.Millisecond))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clear(b.seen)
+	b.calls.Store(0)
+	b.first = time.Time{}
+	return nil
+}
+
+// register sends the triggers at the rate, each due a second later.
+func (b *webhookRun) register(ctx context.Context, e *node.Engine) error {
+	cl, err := newProducer(e, b.Config)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	payloads := payloadsOf(b.o.Payload)
+	start := time.Now()
+	b.mu.Lock()
+	b.firstDue = start.Add(time.Second)
+	b.mu.Unlock()
+	return produceAll(ctx, cl, b.o.Events, func(i int) *kgo.Record {
+		if i%16 == 0 {
+			sleepUntil(ctx, b.due(i).Add(-time.Second))
+		}
+		return b.command(strconv.Itoa(i), b.urls[i%len(b.urls)], b.due(i), payloads[i%len(payloads)])
+	})
+}
+
+// due is when an event's trigger is.
+func (b *webhookRun) due(i int) time.Time {
+	return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate)).Truncate(time.Millisecond)
+}
+
+func (b *webhookRun) key(event string) string { return "bench-" + event }
+
+func (b *webhookRun) command(event, url string, due time.Time, payload []byte) *kgo.Record {
+	key := []byte(b.key(event))
+	return &kgo.Record{
+		Partition: topics.Partition(key, int32(b.Config.Topics.Partitions)), Key: key, Value: payload,
+		Headers: []kgo.RecordHeader{
+			{Key: "wc-fire-at", Value: strconv.AppendInt(nil, due.UnixMilli(), 10)},
+			{Key: "wc-channel", Value: []byte("webhook")},
+			{Key: "wc-callback-url", Value: []byte(url + "/bench")},
+		},
+	}
+}
+
 func (b *webhookRun) close() {
 	if b.worker != nil && b.worker.Process != nil {
 		_ = b.worker.Process.Kill()
 		_ = b.worker.Wait()
 	}
+	close(b.closing)
 	for _, s := range b.servers {
 		s.Close()
 	}
 	if b.broker != nil {
 		b.broker.Close()
 	}
-	os.RemoveAll(b.dir)
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
 }

@@ -295,7 +295,9 @@ var (
 		"1 for a partition that this node owns and must not open, by the reason.", []string{"partition", "reason"}, nil)
 	clockDesc = prometheus.NewDesc(namespace+"_clock_offset_seconds",
 		"This node's clock minus the broker's, at the last commit.", nil, nil)
-	storeDesc = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
+	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)
+	retriesDesc = prometheus.NewDesc(namespace+"_retries_pending",
+		"Occurrences that wait to be sent again: retries, postponements and redrives.", []string{"channel"}, nil)
 )
 
 func desc(name, help string) *prometheus.Desc {
@@ -306,7 +308,7 @@ func desc(name, help string) *prometheus.Desc {
 func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		pendingDesc, lagDesc, overdueDesc, readDesc, toReadDesc, standbyDesc,
-		refusedDesc, clockDesc, storeDesc,
+		refusedDesc, clockDesc, storeDesc, retriesDesc,
 	} {
 		ch <- d
 	}
@@ -315,7 +317,8 @@ func (c *partitionCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect reads the partitions.
 func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 	var store, clock float64
-	for _, s := range c.partitions() {
+	all := c.partitions()
+	for _, s := range all {
 		p := strconv.Itoa(int(s.Partition))
 		ch <- gauge(pendingDesc, float64(s.Pending), p)
 		ch <- gauge(lagDesc, float64(s.CommandsLag), p)
@@ -335,8 +338,26 @@ func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, s := range c.standbys() {
 		ch <- gauge(standbyDesc, float64(s.Lag), strconv.Itoa(int(s.Partition)))
 	}
+	for channel, n := range retriesOf(all) {
+		ch <- gauge(retriesDesc, float64(n), channel)
+	}
 	ch <- gauge(clockDesc, clock)
 	ch <- gauge(storeDesc, store)
+}
+
+// retriesOf adds up what partitions have. There is none while one that is ready is
+// still counting: the sum would be too small.
+func retriesOf(partitions []pipeline.Status) map[string]int64 {
+	sum := map[string]int64{}
+	for _, s := range partitions {
+		if s.Ready && s.Retries == nil {
+			return nil
+		}
+		for channel, n := range s.Retries {
+			sum[channel] += n
+		}
+	}
+	return sum
 }
 
 func gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/sinks/webhook"
 )
 
 // A counter whose labels are known counts from 0, so that its first event is
@@ -107,5 +110,19 @@ func TestDeadLetterCodesAreASet(t *testing.T) {
 	}
 	if want := (map[string]float64{"other": 1001, "receipt_timeout": 1, "http_5xx": 1}); !maps.Equal(got, want) {
 		t.Errorf("exported %v, want %v", got, want)
+	}
+}
+
+// Every code that our worker of webhooks writes is a label of its own, and so is each
+// of the worker kit.
+func TestCodesOfWorkersAreKnown(t *testing.T) {
+	for _, code := range append([]string{worker.CodeTimeout, worker.CodePanic, worker.CodeError, worker.CodeExpired},
+		webhook.Codes...) {
+		if got := labelOf(code); got != code {
+			t.Errorf("code %s is labelled %s", code, got)
+		}
+	}
+	if got := labelOf("what a tenant chose"); got != otherCode {
+		t.Errorf("%s", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/sinks/webhook"
 	"github.com/waterclock/waterclock/trigger"
@@ -53,10 +54,7 @@ func (n *node) openWebhook(dev bool) error {
 		n.log.Warn("webhooks are not signed: set webhook.secret, so that receivers can tell them from others' requests")
 	}
 	c := n.cfg
-	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{
-		// The worker says so first, in its own words.
-		BodyBytes: int64(c.Webhook.AnswerLimit) + 64<<10, ConnsPerOrigin: max(2*c.Webhook.PerEndpoint, 256),
-	}})
+	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: webhookLimits(c)})
 	if h.publisher, err = webhook.NewTopicPublisher(n.clients, n.names, n.webhookInstance()); err != nil {
 		return err
 	}
@@ -77,6 +75,17 @@ func (n *node) openWebhook(dev bool) error {
 	}
 	n.metrics.WatchEndpoints(h.worker.Status)
 	return nil
+}
+
+// webhookLimits are those of the worker's transport. Calls to an origin are bounded
+// for each tenant, by the worker. A bound on the connections of all would let the
+// hanging calls of some tenants keep another's from being sent in its time.
+func webhookLimits(c *config.Config) egress.Limits {
+	return egress.Limits{
+		// The worker says so first, in its own words.
+		BodyBytes:      int64(c.Webhook.AnswerLimit) + 64<<10,
+		ConnsPerOrigin: max(c.Webhook.Concurrency, 256),
+	}
 }
 
 // kitOptions are what the worker kit has of the settings, for any channel of ours.

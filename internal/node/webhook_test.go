@@ -2,13 +2,21 @@ package node
 
 import (
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/logtest"
+	"github.com/waterclock/waterclock/sinks/webhook"
 )
 
 const (
@@ -89,5 +97,60 @@ func TestWebhookKeysReload(t *testing.T) {
 	r.check(false)
 	if h.keys("anybody")[0] != before || strings.Contains(log.String(), "garbage-secret") {
 		t.Errorf("a bad key: %s", log.String())
+	}
+}
+
+// An origin that many tenants call: the calls of some hang, more than any bound on an
+// origin's connections that is not a tenant's, and another's go out at once.
+func TestSharedOriginThatHangs(t *testing.T) {
+	c, err := config.Load(config.Options{Dev: true, Flags: map[string]string{"data_dir": t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hanging atomic.Int32
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hang" {
+			hanging.Add(1)
+			<-release
+		}
+	}))
+	defer s.Close()
+	policy, err := egress.NewPolicy(egress.Settings{Loopback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := webhook.New(webhook.Options{
+		Policy: policy, Transport: egress.NewTransport(egress.Options{Policy: policy, Limits: webhookLimits(c)}),
+		Concurrency: c.Webhook.Concurrency,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(tenant, path, timeout string) worker.Outcome {
+		r, err := w.Handle(t.Context(), &worker.DueEvent{
+			Key: tenant + "/k", Tenant: tenant, ID: tenant + "/k@2026-11-20T14:00:00.000Z#0", Attempt: 1,
+			Headers: []worker.Header{{
+				Key: "wcx-callback", Value: []byte(`{"url":"` + s.URL + path + `","timeout":"` + timeout + `"}`),
+			}},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return r.Outcome
+	}
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	defer close(release)
+	for _, tenant := range []string{"a", "b", "c"} {
+		for range 100 {
+			calls.Go(func() { call(tenant, "/hang", "60s") })
+		}
+	}
+	for begun := time.Now(); hanging.Load() < 256 && time.Since(begun) < 30*time.Second; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := call("victim", "/ok", "5s"); got != worker.OutcomeDelivered {
+		t.Errorf("%s while %d calls of others hang, want delivered", got, hanging.Load())
 	}
 }

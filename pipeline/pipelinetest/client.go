@@ -24,6 +24,10 @@ func (w *World) Client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
+// Kafka is how a program of the test's own reaches the brokers, beyond all faults
+// of nodes.
+func (w *World) Kafka() []kgo.Opt { return w.reach(w.direct) }
+
 // reach is how the brokers are reached: through a gate, if there is one.
 func (w *World) reach(g *gate) []kgo.Opt {
 	opts := []kgo.Opt{kgo.SeedBrokers(w.brokers...)}

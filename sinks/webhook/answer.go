@@ -175,7 +175,7 @@ func codeOf(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return CodeRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, egress.ErrConnections):
 		return CodeReset
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
@@ -208,12 +208,14 @@ func isTLS(err error) bool {
 const maxHead = 256
 
 // detail is the log of the attempt: status, milliseconds, and the head of the
-// answer or what went wrong. A URL is never in it: query strings hold secrets.
+// answer or what went wrong. A URL is never in it: query strings hold secrets. Nor
+// is an address: tenants read it, and would learn what names of our network resolve
+// to, and who our resolver is. `endpoints test` shows operators more.
 func detail(a Answer) string {
 	ms := a.Took.Milliseconds()
 	what := shown(a.Head, maxHead)
 	if a.Err != nil {
-		what = shown([]byte(withoutURL(a.Err)), maxHead)
+		what = shown([]byte(discreet(a.Err)), maxHead)
 	}
 	text := fmt.Sprintf("no answer in %d ms", ms)
 	if a.Status != 0 {
@@ -225,11 +227,30 @@ func detail(a Answer) string {
 	return text
 }
 
-func withoutURL(err error) string {
+// discreet is what went wrong, without URLs and addresses.
+func discreet(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return reason(err)
+	var dns *net.DNSError
+	var op *net.OpError
+	if e, ok := errors.AsType[*egress.Error](err); ok {
+		if e.Code == egress.CodeForbiddenAddress {
+			return "the host resolves to an address that may not be called"
+		}
+		return e.Reason
+	}
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "the host has no address"
+	case errors.As(err, &dns) && dns.IsTimeout:
+		return "the look-up of the host timed out"
+	case errors.As(err, &dns):
+		return "the look-up of the host failed"
+	case errors.As(err, &op) && op.Err != nil:
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 // shown is text that may go into logs and terminals: one line of printable

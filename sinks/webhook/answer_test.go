@@ -32,6 +32,49 @@ func after(text string, more ...string) http.Header {
 	return h
 }
 
+// A tenant reads the detail: no address of our network is in it.
+func TestDetailIsDiscreet(t *testing.T) {
+	from := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 40001}
+	to := &net.TCPAddr{IP: net.IPv4(10, 9, 9, 9), Port: 443}
+	for _, row := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+			Err: "no such host", Name: "hr.corp", Server: "10.255.255.53:53", IsNotFound: true,
+		}}, "the host has no address"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+			Err: "i/o timeout", Name: "hr.corp", Server: "10.255.255.53:53", IsTimeout: true,
+		}}, "the look-up of the host timed out"},
+		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+			Err: "read udp 10.1.2.3:1->10.255.255.53:53: connection refused", Name: "hr.corp",
+			Server: "10.255.255.53:53",
+		}}, "the look-up of the host failed"},
+		{
+			&net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+			"dial: connect: connection refused",
+		},
+		{
+			&net.OpError{
+				Op: "read", Net: "tcp", Source: from, Addr: to, Err: os.NewSyscallError("read", syscall.ECONNRESET),
+			},
+			"read: read: connection reset by peer",
+		},
+		{&url.Error{Op: "Post", URL: "https://a.example/?secret", Err: &net.OpError{
+			Op: "remote error", Err: tls.AlertError(40),
+		}}, "remote error: tls: handshake failure"},
+		{&net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: &egress.Error{
+			Code: CodeAddress, Reason: "hr.corp resolves to 10.9.9.9 is no public address",
+		}}, "the host resolves to an address that may not be called"},
+	} {
+		r, _ := decide(Answer{Err: row.err}, noon)
+		if r.Detail != "no answer in 0 ms: "+row.want || strings.Contains(r.Detail, "10.") ||
+			strings.Contains(r.Detail, "secret") {
+			t.Errorf("%v: %q, want %q", row.err, r.Detail, row.want)
+		}
+	}
+}
+
 // Every row of the table of decide.
 func TestDecide(t *testing.T) {
 	dial := func(err error) error {

@@ -215,6 +215,40 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// Who has its share and waits in vain for more does not wait again for a while: those
+// that wait take the places of handlers from all others.
+func TestSharesAreNotWaitedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShares(100, time.Now)
+		ctx := t.Context()
+		if !s.enter(ctx, "good") {
+			t.Fatal("no place in an empty house")
+		}
+		s.leave("good")
+		for s.enter(ctx, "bad") { // until it has its share; the last one waits
+		}
+		begun := time.Now()
+		for range 1000 {
+			if s.enter(ctx, "bad") {
+				t.Fatal("over its share")
+			}
+		}
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("1,000 events of a tenant whose calls hang waited %v", waited)
+		}
+		if !s.enter(ctx, "good") || time.Since(begun) != 0 {
+			t.Error("another tenant waits")
+		}
+		s.leave("good")
+		time.Sleep(shareRest)
+		begun = time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { s.leave("bad") })
+		if !s.enter(ctx, "bad") || time.Since(begun) > 120*time.Millisecond {
+			t.Errorf("a place that came free was not taken; waited %v", time.Since(begun))
+		}
+	})
+}
+
 // A tenant's failures do not stop another's calls to the same origin.
 func TestBreakerIsATenants(t *testing.T) {
 	code := map[string]int{}

@@ -11,10 +11,12 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // rawServer answers each connection as a function says; the request's head has
@@ -135,6 +137,36 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 	if n := followed.Load(); n != 0 {
 		t.Errorf("%d redirects were followed", n)
+	}
+}
+
+// DNS that refuses, and DNS that is away: a retry, and no word of where it stands.
+func TestDNSAway(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
+		"refuses": func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "udp", Addr: silent.LocalAddr(), Err: syscall.ECONNREFUSED}
+		},
+		"is silent": func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "udp", silent.LocalAddr().String())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transport := egress.NewTransport(egress.Options{Resolver: &net.Resolver{PreferGo: true, Dial: dial}})
+			w := newTestWorker(t, func(o *Options) { o.Policy, o.Transport = new(egress.Policy), transport })
+			r := w.one(t, due("k", to("https://hooks.example.com/", "timeout", "400ms")))
+			if r.Outcome != worker.OutcomeRetry || r.Code != CodeDNS && r.Code != CodeTimeout ||
+				strings.Contains(r.Detail, "127.0.0.1") {
+				t.Errorf("%+v", r)
+			}
+			if s := w.Status()[0]; s.Failed != 1 {
+				t.Errorf("%+v", s)
+			}
+		})
 	}
 }
 

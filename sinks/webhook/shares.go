@@ -22,6 +22,8 @@ type shares struct {
 	by      map[string]int // tenants with requests under way: at most room
 	last    string         // the tenant that came last …
 	changed time.Time      // … and when that was another one than before
+
+	vain map[string]time.Time // when a tenant last waited in vain
 }
 
 // How long others count after they have called somebody, and how long a place is
@@ -30,10 +32,13 @@ const (
 	othersCount = 10 * time.Minute
 	shareWait   = 500 * time.Millisecond
 	shareEvery  = 20 * time.Millisecond
+	// shareRest is how long nobody waits of a tenant who has waited in vain: its calls
+	// hang, and each that waits takes the place of a handler from all others.
+	shareRest = 5 * time.Second
 )
 
 func newShares(room int, now func() time.Time) *shares {
-	return &shares{room: room, now: now, by: map[string]int{}}
+	return &shares{room: room, now: now, by: map[string]int{}, vain: map[string]time.Time{}}
 }
 
 // enter takes a place, and waits a moment for it; false is that the tenant has
@@ -44,6 +49,10 @@ func (s *shares) enter(ctx context.Context, tenant string) bool {
 			return true
 		}
 		if waited >= shareWait {
+			s.noteVain(tenant)
+			return false
+		}
+		if s.rests(tenant) {
 			return false
 		}
 		select {
@@ -71,6 +80,28 @@ func (s *shares) try(tenant string) bool {
 	s.running++
 	s.by[tenant]++
 	return true
+}
+
+// noteVain notes that a tenant has waited in vain, and forgets who has rested: as many
+// are known as have waited in vain within that time.
+func (s *shares) noteVain(tenant string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for t, at := range s.vain {
+		if now.Sub(at) >= shareRest {
+			delete(s.vain, t)
+		}
+	}
+	s.vain[tenant] = now
+}
+
+// rests says that a tenant has waited in vain a moment ago.
+func (s *shares) rests(tenant string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.vain[tenant]
+	return ok && s.now().Sub(at) < shareRest
 }
 
 func (s *shares) leave(tenant string) {

@@ -178,13 +178,15 @@ func TestOriginAndTenant(t *testing.T) {
 	}
 }
 
-// A name that leads to an address that is not public has failed, and says so.
+// A name that leads to an address that is not public has failed, and says so; the
+// address is not for tenants.
 func TestForbiddenAddress(t *testing.T) {
 	w := newTestWorker(t, with(func(*http.Request) (*http.Response, error) {
 		return nil, &egress.Error{Code: egress.CodeForbiddenAddress, Reason: "a.example leads to 10.0.0.1"}
 	}))
 	r := w.one(t, due("k", to("https://a.example/")))
-	if r.Outcome != worker.OutcomeFailed || r.Code != CodeAddress || !strings.Contains(r.Detail, "10.0.0.1") {
+	if r.Outcome != worker.OutcomeFailed || r.Code != CodeAddress ||
+		!strings.Contains(r.Detail, "an address that may not be called") || strings.Contains(r.Detail, "10.0.0.1") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -166,3 +166,126 @@ func (w *world) webhooks(t *testing.T, r *receiver, strike func()) {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 }
+
+// TestWebhookKills: engine, broker of dev and all workers are killed after every
+// attempt, at another moment each time. The next attempt comes all the same: numbered,
+// under the same webhook-id, and not before its time.
+func TestWebhookKills(t *testing.T) {
+	type call struct {
+		attempt string
+		at      time.Time
+	}
+	const attempts, wait = 6, 2 * time.Second
+	run := func(t *testing.T, w *world, url string, calls func() map[string][]call, strike func()) {
+		t.Helper()
+		const n = 20
+		var lines strings.Builder
+		for i := range n {
+			fmt.Fprintf(&lines, `{"op":"register","id":"kill-%d","channel":"webhook","delay":"%dms","callback":{"url":"%s/"`+
+				`,"retry":["2s","2s","2s","2s","2s"]}}`+"\n", i, 500+25*i, url)
+		}
+		a := w.call(t, http.MethodPost, "/v1/triggers:batch", lines.String(), "Content-Type", "application/x-ndjson")
+		if a.status != http.StatusOK || strings.Contains(a.text, `"code"`) {
+			t.Fatalf("%v", a)
+		}
+		for k := 1; k < attempts; k++ {
+			want := fmt.Sprint(k)
+			await(t, "attempt "+want, func() bool {
+				for _, list := range calls() {
+					if list[len(list)-1].attempt == want {
+						return true
+					}
+				}
+				return false
+			})
+			time.Sleep(time.Duration(k*k) * 30 * time.Millisecond)
+			strike()
+		}
+		last := fmt.Sprint(attempts)
+		await(t, "the last attempt of each", func() bool {
+			done := 0
+			for _, list := range calls() {
+				if list[len(list)-1].attempt == last {
+					done++
+				}
+			}
+			return done == n
+		})
+		time.Sleep(wait)
+		if got := len(calls()); got != n {
+			t.Errorf("%d webhook-ids of %d occurrences", got, n)
+		}
+		for id, list := range calls() {
+			before := call{attempt: "0"}
+			for _, c := range list {
+				switch {
+				case c.attempt == before.attempt: // killed before its receipt
+				case c.attempt == string(before.attempt[0]+1):
+					if gap := c.at.Sub(before.at); before.attempt != "0" && gap < wait-20*time.Millisecond {
+						t.Errorf("%s: attempt %s came %v after the one before, want %v", id, c.attempt, gap, wait)
+					}
+				default:
+					t.Errorf("%s: attempt %s after %s", id, c.attempt, before.attempt)
+				}
+				before = c
+			}
+			if before.attempt != last {
+				t.Errorf("%s: the last attempt was %s", id, before.attempt)
+			}
+		}
+	}
+	receive := func(t *testing.T) (string, func() map[string][]call) {
+		t.Helper()
+		var mu sync.Mutex
+		seen := map[string][]call{}
+		s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			id, attempt := r.Header.Get("webhook-id"), r.Header.Get("X-Trigger-Attempt")
+			seen[id] = append(seen[id], call{attempt, time.Now()})
+			if attempt != fmt.Sprint(attempts) {
+				rw.WriteHeader(http.StatusInternalServerError)
+			}
+		}))
+		t.Cleanup(s.Close)
+		return s.URL, func() map[string][]call {
+			mu.Lock()
+			defer mu.Unlock()
+			out := map[string][]call{}
+			for id, list := range seen {
+				out[id] = list[:len(list):len(list)]
+			}
+			return out
+		}
+	}
+	t.Run("dev", func(t *testing.T) {
+		w := newDevWorld(t, "--set", "webhook.breaker.requests=1000")
+		url, calls := receive(t)
+		run(t, w, url, calls, func() {
+			w.node.kill()
+			w.node.launch()
+			w.node.ready(60 * time.Second)
+		})
+	})
+	t.Run("serve", func(t *testing.T) {
+		url, calls := receive(t)
+		settings := []string{"--set", "webhook.breaker.requests=1000", "--set", "webhook.allow=" + url}
+		w := newServeWorld(t, "engine,api", settings...)
+		var workers []*process
+		for i := range 2 {
+			workers = append(workers, start(t, fmt.Sprintf("webhook-%d", i), append(append([]string{
+				"serve", "--roles", "webhook", "--data-dir", t.TempDir(),
+			}, w.cluster.args...), settings...)...))
+		}
+		run(t, w, url, calls, func() {
+			all := append([]*process{w.node}, workers...)
+			for _, p := range all {
+				p.kill()
+			}
+			for _, p := range all {
+				p.launch()
+			}
+			w.node.ready(60 * time.Second)
+		})
+	})
+}

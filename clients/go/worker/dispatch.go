@@ -98,7 +98,7 @@ func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
 			continue
 		}
 		ctx, cancel := context.WithCancelCause(base)
-		it.cancel = cancel
+		it.cancel, it.started = cancel, w.now().UnixNano()
 		batch = append(batch, started{it, ctx})
 	}
 	return batch, expired

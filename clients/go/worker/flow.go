@@ -101,16 +101,42 @@ func (w *worker) decideFlow(pause bool) (full, free map[string][]int32) {
 	return full, free
 }
 
-// resumeLoop resumes while poll waits.
+// resumeLoop resumes while poll waits, and makes room where a handler hangs.
 func (w *worker) resumeLoop(ctx context.Context) {
+	tick := time.NewTicker(hangsAfter)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.room:
 			w.flow(false)
+		case <-tick.C:
+			if w.shed() {
+				signal(w.wake)
+			}
 		}
 	}
+}
+
+// hangsAfter is how long a handler runs before others of its key, in a partition
+// that is full, are answered with Overflow.
+const hangsAfter = time.Second
+
+// shed makes room in partitions that are paused because they are full.
+func (w *worker) shed() (some bool) {
+	if w.bulkhead.Overflow == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.now().Add(-hangsAfter).UnixNano()
+	for _, p := range w.parts {
+		if p.paused {
+			w.queue.shed(p, before)
+		}
+	}
+	return len(w.queue.overflow) > 0
 }
 
 // load is what is in memory.

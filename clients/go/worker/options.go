@@ -28,9 +28,11 @@ type Bulkhead struct {
 	// answered with Overflow. 0 means 200.
 	Waiting int
 
-	// Overflow is the answer to what finds no room, such as Postpone. If it is
-	// nil, nothing is answered so: events of a full group wait, and as they fill
-	// the buffer of a partition they delay others on it.
+	// Overflow is the answer to what finds no room, such as Postpone: beyond
+	// Waiting, or behind an event of the same key that has been handled for over a
+	// second while the buffer of their partition is full. If it is nil, nothing is
+	// answered so: events of a full group wait, and as they fill the buffer of a
+	// partition they delay others on it.
 	Overflow func(*DueEvent) Result
 }
 

@@ -202,11 +202,20 @@ func TestQueueAgainstModel(t *testing.T) {
 			groups[it.event.Tenant]--
 			q.finish(it)
 		}
+		answerUnhandled := func(it *item) {
+			if key := fmt.Sprint(it.part.lane, string(it.event.RecordKey)); busy[key] {
+				last[key] = max(last[key], it.offset) // shed: the one before it runs
+				seen++
+				q.finish(it)
+				return
+			}
+			begin(it, false)
+			end(it)
+		}
 		for n < 200 || len(running) > 0 || q.waiting > 0 {
 			for over := q.takeOverflow(); len(over) > 0; over = q.takeOverflow() {
 				for _, it := range over {
-					begin(it, false)
-					end(it)
+					answerUnhandled(it)
 				}
 			}
 			for name, g := range q.groups {
@@ -214,7 +223,11 @@ func TestQueueAgainstModel(t *testing.T) {
 					t.Fatalf("%d of group %s wait, want at most %d", g.waiting, name, q.maxWait)
 				}
 			}
-			switch rnd.IntN(3) {
+			switch rnd.IntN(4) {
+			case 3:
+				for _, p := range parts {
+					q.shed(p, n-int64(rnd.IntN(20)))
+				}
 			case 0:
 				if n < 200 {
 					key := rnd.IntN(20) // a key is of one group, as a trigger is of one endpoint
@@ -226,19 +239,22 @@ func TestQueueAgainstModel(t *testing.T) {
 			case 1:
 				if it := q.next(); it != nil {
 					begin(it, true)
+					it.started, it.part.running[it] = n+1, struct{}{}
 					running = append(running, it)
 				}
 			default:
 				if len(running) > 0 {
 					i := rnd.IntN(len(running))
+					delete(running[i].part.running, running[i])
 					end(running[i])
 					running = slices.Delete(running, i, i+1)
 				}
 			}
 		}
-		for _, it := range q.takeOverflow() {
-			begin(it, false)
-			end(it)
+		for over := q.takeOverflow(); len(over) > 0; over = q.takeOverflow() {
+			for _, it := range over {
+				answerUnhandled(it)
+			}
 		}
 		if seen != 200 || len(q.groups) != 0 || len(parts[0].tails)+len(parts[1].tails) != 0 {
 			t.Fatalf("%d of 200 came, %d groups and %d keys are left", seen, len(q.groups), len(parts[0].tails))

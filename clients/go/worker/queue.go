@@ -11,6 +11,7 @@ type item struct {
 	group    *group
 	bytes    int64
 	nextSame *item // the next event with the same record key
+	started  int64 // when its handler was called: our time, Unix ns; 0 if it was not
 	cancel   context.CancelCauseFunc
 }
 
@@ -63,7 +64,7 @@ type group struct {
 // queue decides which event is handled next. It has no clock, no lock and no
 // goroutine.
 //
-//	record key   one after the other, in the order of offsets
+//	record key   of one tenant: one after the other, in the order of offsets
 //	lane         high before normal
 //	group        in turns; at most inFlight run at a time
 type queue struct {
@@ -91,16 +92,28 @@ func (q *queue) add(it *item) {
 	q.makeReady(it)
 }
 
-// orderKey is the record key. A due event always has one; the trigger's is as
-// good for a record that somebody copied without.
+// orderKey is the record key, of the event's tenant: a target_key may be any text,
+// so else a tenant could make another's events wait for its own. A due event always
+// has a record key; the trigger's is as good for one that somebody copied without.
 func (it *item) orderKey() string {
-	if len(it.event.RecordKey) == 0 {
-		return it.event.Key
+	key := string(it.event.RecordKey)
+	if key == "" {
+		key = it.event.Key
 	}
-	return string(it.event.RecordKey)
+	return it.event.Tenant + "\x00" + key
 }
 
 func (q *queue) makeReady(it *item) {
+	g := q.groupFor(it)
+	g.waiting++
+	q.waiting++
+	g.ready[it.part.lane].push(it)
+	q.giveTurn(g, it.part.lane)
+	q.trim(g)
+}
+
+// groupFor puts an event into its group.
+func (q *queue) groupFor(it *item) *group {
 	name := q.nameOf(it.event)
 	g := q.groups[name]
 	if g == nil {
@@ -108,11 +121,27 @@ func (q *queue) makeReady(it *item) {
 		q.groups[name] = g
 	}
 	it.group = g
-	g.waiting++
-	q.waiting++
-	g.ready[it.part.lane].push(it)
-	q.giveTurn(g, it.part.lane)
-	q.trim(g)
+	return g
+}
+
+// shed takes out what waits for an event of the same key whose handler was called
+// before a moment (Unix ns), and has not ended: many behind one that hangs would
+// fill the buffer of their partition, and hold back all others on it.
+func (q *queue) shed(p *partition, before int64) {
+	for head := range p.running {
+		if head.nextSame == nil || head.started == 0 || head.started >= before {
+			continue
+		}
+		next := head.nextSame
+		head.nextSame = nil
+		p.tails[head.orderKey()] = head
+		for next != nil {
+			it := next
+			next, it.nextSame = it.nextSame, nil
+			q.groupFor(it).running++ // finish takes it back
+			q.overflow = append(q.overflow, it)
+		}
+	}
 }
 
 // trim takes the newest events out of a group that has no room for them, those
@@ -184,7 +213,7 @@ func (q *queue) finish(it *item) {
 	case part.gone:
 	case next != nil:
 		q.makeReady(next)
-	default:
+	case part.tails[it.orderKey()] == it:
 		delete(part.tails, it.orderKey())
 	}
 	q.drop(g)

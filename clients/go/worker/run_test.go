@@ -818,6 +818,65 @@ func TestBulkhead(t *testing.T) {
 	w.receipts(150)
 }
 
+// TestKeysAreATenants: a tenant that takes another's record key for a target_key, and
+// whose handlers hang, does not make the other's events wait.
+func TestKeysAreATenants(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(due{key: "bad/1", target: "good/1"}, due{key: "good/1"})
+	gate := make(chan struct{})
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		if e.Tenant == "bad" {
+			<-gate
+		}
+		return Delivered(), nil
+	})
+	if r := w.receipts(1)[0]; r.Key != "good/1" {
+		t.Errorf("%v", r)
+	}
+	close(gate)
+	w.receipts(2)
+}
+
+// TestManyBehindOneThatHangs: more events of one key than a partition's buffer
+// holds, the first of which hangs, do not hold back others on the partition.
+func TestManyBehindOneThatHangs(t *testing.T) {
+	w := newWorld(t, 1)
+	const many = 400
+	var dues []due
+	for i := range many {
+		dues = append(dues, due{key: fmt.Sprintf("bad/%d", i), target: "same"})
+	}
+	for i := range 20 {
+		dues = append(dues, due{key: fmt.Sprintf("good/%d", i)})
+	}
+	w.write(dues...)
+	gate := make(chan struct{})
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		if e.Tenant == "bad" {
+			<-gate
+		}
+		return Delivered(), nil
+	}, Buffer(100, 1<<20), PerGroup(Bulkhead{
+		Group:    func(e *DueEvent) string { return e.Tenant },
+		Overflow: func(*DueEvent) Result { return Postpone(time.Second, "bulkhead") },
+	}))
+	got := map[string]int{}
+	for n := 1; got["goo delivered"] < 20; {
+		clear(got)
+		all := w.receipts(n)
+		for _, r := range all {
+			got[r.Key[:3]+" "+r.text("outcome")]++
+		}
+		n = len(all) + 1
+	}
+	// What waits without filling the buffer may go on waiting.
+	if got["bad delivered"] != 0 || got["bad postponed"] < many-100 {
+		t.Errorf("%v", got)
+	}
+	close(gate)
+	w.receipts(many + 20)
+}
+
 // TestHandlerTimeout: its context ends, and the event is retried.
 func TestHandlerTimeout(t *testing.T) {
 	w := newWorld(t, 1)

@@ -1,0 +1,302 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/sinks/webhook"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// hooked are a world's channels: webhook is as serve has it.
+type hooked struct{ pipelinetest.Channels }
+
+func (c hooked) Settings(name string) pipeline.ChannelSettings {
+	s := c.Channels.Settings(name)
+	if name == webhook.Channel {
+		s.Receipts = true
+		s.Retry = []time.Duration{
+			10 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute,
+		}
+	}
+	return s
+}
+
+// hook is one request as the receiver saw it.
+type hook struct {
+	trigger, id string
+	attempt     int
+	at          time.Time
+}
+
+// hooks are receivers, and what came to them.
+type hooks struct {
+	answer func(host, path string, attempt int) (status int, after time.Duration)
+
+	mu    sync.Mutex
+	calls []hook
+}
+
+// RoundTrip is the network: it takes the request to the receiver.
+func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body struct {
+		TriggerID string `json:"triggerId"`
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, &body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	attempt, _ := strconv.Atoi(r.Header.Get("X-Trigger-Attempt"))
+	h.mu.Lock()
+	h.calls = append(h.calls, hook{body.TriggerID, r.Header.Get("Webhook-Id"), attempt, time.Now()})
+	h.mu.Unlock()
+	status, after := h.answer(r.URL.Host, r.URL.Path, attempt)
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(after):
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// of are the calls about a trigger.
+func (h *hooks) of(key string) (calls []hook) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.calls {
+		if c.trigger == key {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// webhookWorld is an engine and a webhook worker of a world.
+func webhookWorld(t *testing.T, h *hooks) *sim.World {
+	t.Helper()
+	w := sim.New(t, sim.Options{Seed: 1, Channels: []string{webhook.Channel}})
+	w.Start("a", func(o *pipeline.Options) {
+		o.Channels = hooked{pipelinetest.Channels{Names: w.Names}}
+		o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
+	})
+	w.AwaitOwners()
+	startHooks(t, w, h)
+	return w
+}
+
+// startHooks runs a webhook worker until the test ends.
+func startHooks(t *testing.T, w *sim.World, h *hooks) {
+	t.Helper()
+	k, err := webhook.New(webhook.Options{
+		Kafka: append(w.Kafka(), kgo.DisableClientMetrics()), Policy: new(egress.Policy), Transport: h,
+		Kit: []worker.Option{worker.Prefix(w.Names.Prefix)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- k.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// emissions are the due events of each trigger, all copies.
+func emissions(w *sim.World) map[string]int {
+	n := map[string]int{}
+	for _, r := range w.Dump(w.Names.Due(webhook.Channel)) {
+		n[string(r.Key)]++
+	}
+	return n
+}
+
+// TestBreakerOpenForAnHour: what comes due behind an open breaker is emitted again
+// at most 20 times an hour, uses up no attempt, and goes out once the endpoint is
+// back. Calls to another endpoint are as punctual as before.
+func TestBreakerOpenForAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		back := start.Add(65 * time.Minute)
+		h := &hooks{answer: func(host, _ string, _ int) (int, time.Duration) {
+			if host == "bad.example" && time.Now().Before(back) {
+				return 500, time.Millisecond
+			}
+			return 200, time.Millisecond
+		}}
+		w := webhookWorld(t, h)
+		const bad, good = 1000, 115
+		register := func(key, host string, delay time.Duration) {
+			w.SendFree(w.Home(key), key, fmt.Sprintf(
+				`{"op":"register","delay":"%dms","channel":"webhook","callback":{"url":"https://%s/"}}`,
+				delay.Milliseconds(), host))
+		}
+		for i := range bad {
+			register(fmt.Sprintf("bad%d", i), "bad.example", 5*time.Minute-time.Since(start))
+		}
+		for i := range good {
+			register(fmt.Sprintf("good%d", i), "good.example",
+				6*time.Minute+time.Duration(i)*30*time.Second-time.Since(start))
+		}
+		time.Sleep(back.Sub(start))
+		repeats := map[string]int{}
+		for key, n := range emissions(w) {
+			repeats[key] = n - 1
+		}
+		attempts, most := 0, 0
+		for i := range bad {
+			key := fmt.Sprintf("bad%d", i)
+			attempts, most = max(attempts, len(h.of(key))), max(most, repeats[key])
+		}
+		if most > 20 {
+			t.Errorf("%d re-emissions of one event in an hour, want at most 20", most)
+		}
+		t.Logf("at most %d re-emissions and %d attempts of one event", most, attempts)
+		var late []time.Duration
+		for i := range good {
+			key := fmt.Sprintf("good%d", i)
+			calls := h.of(key)
+			if len(calls) != 1 || repeats[key] != 0 {
+				t.Fatalf("%s: %v, %d re-emissions", key, calls, repeats[key])
+			}
+			late = append(late, calls[0].at.Sub(start.Add(6*time.Minute+time.Duration(i)*30*time.Second)))
+		}
+		if worst := slices.Max(late); worst > 200*time.Millisecond {
+			t.Errorf("a call to the other endpoint was %v late", worst)
+		} else {
+			t.Logf("calls to the other endpoint were at most %v late", worst)
+		}
+		time.Sleep(time.Hour)
+		for i := range bad {
+			key := fmt.Sprintf("bad%d", i)
+			calls := h.of(key)
+			if last := calls[len(calls)-1]; last.attempt != len(calls) || last.at.Before(back) {
+				t.Fatalf("%s: %v; want one after the endpoint is back, and no attempt used up unsent", key, calls)
+			}
+		}
+		w.CheckInvariants()
+	})
+}
+
+// TestRetriesRaced: cancel, erase, replace and snooze come before, during and
+// between attempts, to the millisecond. Behind the decision no attempt of what they
+// end begins, attempts are numbered without gaps, and what goes on is delivered.
+func TestRetriesRaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 3 * time.Second // a call
+		h := &hooks{answer: func(_, path string, attempt int) (int, time.Duration) {
+			if path == "/again" || attempt >= 3 {
+				return 200, takes
+			}
+			return 500, takes
+		}}
+		w := webhookWorld(t, h)
+		const register = `{"op":"register","delay":"1m","channel":"webhook","user_id":"u","callback":` +
+			`{"url":"https://a.example/%s","retry":["10s","30s","2m"]}}`
+		commands := map[string]string{
+			"cancel": `{"op":"cancel"}`, "erase": `{"op":"erase"}`, "snooze": `{"op":"snooze","for":"10m"}`,
+			"replace": strings.Replace(fmt.Sprintf(register, "again"), "1m", "10m", 1),
+		}
+		// The first attempt is at 60 s, its answer at 63 s, the second at 73 s, the third
+		// at 106 s.
+		moments := []time.Duration{
+			59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond, 60010 * time.Millisecond, 61 * time.Second,
+			62999 * time.Millisecond, 63 * time.Second, 63001 * time.Millisecond, 63010 * time.Millisecond,
+			70 * time.Second, 72990 * time.Millisecond, 73 * time.Second, 73010 * time.Millisecond, 74 * time.Second,
+			76010 * time.Millisecond, 90 * time.Second, 106050 * time.Millisecond, 109 * time.Second,
+		}
+		start := time.Now()
+		decided := map[string]time.Time{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for op, command := range commands {
+			for i, at := range moments {
+				key := fmt.Sprintf("%s-%02d", op, i)
+				w.SendFree(w.Home(key), key, fmt.Sprintf(register, "first"))
+				all.Go(func() {
+					time.Sleep(time.Until(start.Add(at)))
+					w.SendFree(w.Home(key), key, command)
+					mu.Lock()
+					defer mu.Unlock()
+					decided[key] = time.Now().Add(time.Second) // decided, and out of the worker's queue
+				})
+			}
+		}
+		all.Wait()
+		time.Sleep(2 * time.Hour)
+		late := map[string]bool{}
+		last := map[string]topics.Event{}
+		for _, r := range w.Dump(w.Names.Events()) {
+			e, err := topics.DecodeEvent(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last[e.Trigger] = e
+			late[e.Trigger] = late[e.Trigger] || e.Reason == "late"
+		}
+		for key, at := range decided {
+			calls := h.of(key)
+			attempts := map[string][]int{}
+			for _, c := range calls {
+				attempts[c.id] = append(attempts[c.id], c.attempt)
+			}
+			for id, list := range attempts {
+				for i, n := range list {
+					if n != i+1 {
+						t.Errorf("%s %s: attempts %v", key, id, list)
+					}
+				}
+			}
+			after := calls[:0:0]
+			for _, c := range calls {
+				if c.at.After(at) {
+					after = append(after, c)
+				}
+			}
+			op, _, _ := strings.Cut(key, "-")
+			state := last[key].State
+			switch op {
+			case "cancel", "erase":
+				if len(after) != 0 {
+					t.Errorf("%s: called %v after %v", key, after, at)
+				}
+				want := map[string]string{"cancel": "CANCELLED", "erase": "ERASED"}[op]
+				if state != want && state != "FIRED" {
+					t.Errorf("%s: %s, want %s", key, state, want)
+				}
+			case "snooze", "replace":
+				if state != "FIRED" {
+					t.Errorf("%s: %s, want FIRED; calls %v", key, state, calls)
+				}
+				if tail := calls[len(calls)-1].at.Sub(at); tail < 9*time.Minute {
+					t.Errorf("%s: no call about 10 m after: %v", key, calls)
+				}
+			}
+		}
+		w.CheckInvariants()
+	})
+}

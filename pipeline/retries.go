@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// retries count, by channel, the occurrences that wait to be sent again: after a
+// retry, a postponement or a redrive. Nothing keeps the counts: when a partition
+// opens, what its store holds is counted beside the turns, and what turns change
+// meanwhile is added.
+type retries struct {
+	mu    sync.Mutex
+	known bool // what was stored at the opening is counted
+	by    map[string]*int64
+}
+
+// countRetries begins to count.
+func (p *Partition) countRetries() {
+	r := &retries{by: map[string]*int64{}}
+	p.retries = r
+	sn := p.store.Snapshot()
+	go func() {
+		defer sn.Close()
+		if found, err := retriesOf(sn); err == nil { // else the partition is being closed, or will be
+			r.add(found)
+		}
+	}()
+}
+
+// How many timers are looked at in one go, and how long others go first after that.
+const (
+	retriesChunk = 4096
+	retriesPause = 5 * time.Millisecond
+)
+
+// retriesOf counts what a store holds.
+func retriesOf(sn *statestore.Snapshot) (map[string]int64, error) {
+	found := map[string]int64{}
+	var timers []trigger.Timer
+	var bad error
+	for at := (statestore.DueKey{}); ; {
+		next, more, err := sn.ScanLive(at, retriesChunk, func(due trigger.Instant, occurrence string, key trigger.Key,
+			value []byte,
+		) bool {
+			s, err := topics.DecodeState(key, value)
+			if bad = err; err != nil {
+				return false
+			}
+			if timers = s.Timers(timers); isFirstLive(timers, due, occurrence) {
+				eachRetry(s, func(channel string) { found[channel]++ })
+			}
+			return true
+		})
+		if bad != nil || err != nil || !more {
+			return found, errorOf(bad, err)
+		}
+		at = next
+		time.Sleep(retriesPause)
+	}
+}
+
+func errorOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// isFirstLive picks one of a state's timers, so that the state counts once.
+func isFirstLive(timers []trigger.Timer, due trigger.Instant, occurrence string) bool {
+	for _, t := range timers {
+		if t.Kind == trigger.TimerLive {
+			return t.Due == due && t.Occurrence == occurrence
+		}
+	}
+	return false
+}
+
+// eachRetry calls f with the channel of each occurrence that waits to be sent again.
+func eachRetry(s *trigger.State, f func(channel string)) {
+	if s == nil || s.Status.Finished() {
+		return
+	}
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind == trigger.LiveRetry {
+			content := &s.Spec
+			if l.Was != nil {
+				content = l.Was
+			}
+			f(content.ChannelOfStep(l.Step))
+		}
+	}
+}
+
+// moved notes what a decision has changed. A turn that fails takes it back: the
+// partition opens again.
+func (r *retries) moved(was, is *trigger.State) {
+	if (was == nil || len(was.Live) == 0) && (is == nil || len(is.Live) == 0) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	eachRetry(was, func(channel string) { *r.of(channel)-- })
+	eachRetry(is, func(channel string) { *r.of(channel)++ })
+}
+
+// of is the count of a channel; mu is held. The text may lie in a turn's memory.
+func (r *retries) of(channel string) *int64 {
+	n := r.by[channel]
+	if n == nil {
+		n = new(int64)
+		r.by[strings.Clone(channel)] = n
+	}
+	return n
+}
+
+func (r *retries) add(found map[string]int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for channel, n := range found {
+		*r.of(channel) += n
+	}
+	r.known = true
+}
+
+// all are the counts; nil as long as they are not known.
+func (r *retries) all() map[string]int64 {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.known {
+		return nil
+	}
+	all := make(map[string]int64, len(r.by))
+	for channel, n := range r.by {
+		all[channel] = *n
+	}
+	return all
+}
