@@ -115,7 +115,7 @@ def call(c: Client | Any, name: str, given: Mapping[str, Any]) -> Any:
         return answer(c.reschedule(id, **args.pop("time"), **args))
     if name == "update":
         return answer(c.update(id, args.pop("patch"), **args))
-    if name in ("cancel", "snooze", "skip", "ack", "pause", "resume", "run"):
+    if name in ("cancel", "snooze", "skip", "ack", "pause", "resume", "run", "erase"):
         return answer(getattr(c, name)(id, **args))
     if name == "rezone":
         return answer(c.rezone(id, args.pop("timezone"), **args))

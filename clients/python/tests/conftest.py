@@ -1,4 +1,4 @@
-"""A `waterclock dev` for the tests. WATERCLOCK_BIN names the binary; test/clients builds it and runs these tests."""
+"""A `waterclock dev` for the tests. WATERCLOCK_BIN names the binary; test/python builds it and runs these tests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Dev:
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     d = Dev(tmp_path_factory.mktemp("dev") / "data", "channels.confirmed.receipts=true", "channels.work.receipts=true",
             "channels.urgent.receipts=true", "channels.urgent.high_lane=true", "channels.kill.receipts=true",
-            "channels.two.receipts=true")
+            "channels.two.receipts=true", "channels.work.retry=100ms,100ms", "channels.hook.receipts=true",
+            "channels.hook.retry=100ms,100ms")
     try:
         d.start()
         yield d

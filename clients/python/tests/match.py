@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 PLACEHOLDER = re.compile(r"\{[a-z]+(:.*)?\}\Z", re.DOTALL)
 ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
+RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\Z")
 
 
@@ -24,6 +26,13 @@ def fill(value: Any, names: dict[str, Any]) -> Any:
     if isinstance(value, dict):
         return {fill(k, names): fill(v, names) for k, v in value.items()}
     return value
+
+
+def instant(value: Any) -> datetime | None:
+    """The instant of an RFC 3339 text."""
+    if not isinstance(value, str) or not RFC3339.match(value):
+        return None
+    return datetime.fromisoformat(value)
 
 
 def mismatch(want: Any, got: Any, at: str = "") -> str:
@@ -65,4 +74,5 @@ def mismatch(want: Any, got: Any, at: str = "") -> str:
                 return wrong
         return ""
     same = want == got and isinstance(want, bool) == isinstance(got, bool)
+    same = same or (instant(want) is not None and instant(want) == instant(got))
     return "" if same else f"{at} is {got!r}, want {want!r}"

@@ -6,8 +6,9 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
-from waterclock import Client, KafkaClient, Retry, Unavailable, model, webhook
+from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook
 from waterclock.kafka import NotWritten
 
 from conftest import Dev
@@ -49,6 +50,27 @@ def test_server_killed_in_mid_call(tmp_path: Path) -> None:
         assert raised.value.status == 0 and raised.value.attempts == 2 and not raised.value.maybe_applied
     finally:
         server.stop()
+
+
+def test_redrive_that_is_cut_off() -> None:
+    """Without a last line that says done, redrive_all raises: it is to be repeated."""
+    progress = b'{"looked_at":2,"matched":2,"redriven":1,"duplicate":0,"expired":0,"refused":1,"pending":0,"done":false}\n'
+    refused = b'{"status":422,"code":"too_large","detail":"cut","trigger_id":"b"}\n'
+    problem = b'{"status":503,"code":"unavailable","detail":"stopping"}\n'
+    for text, kind in ((refused + progress, Unavailable), (progress + problem, Unavailable), (b"", Unavailable)):
+        transport = httpx.MockTransport(lambda _, text=text: httpx.Response(200, content=text))
+        with Client("http://test", transport=transport) as client, pytest.raises(kind):
+            found = []
+            for p in client.redrive_all(all_=True):
+                found.append(p)
+                assert p.redriven == 1
+            pytest.fail(f"{found}")
+    last = progress.replace(b"false", b"true")
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=refused + last))
+    with Client("http://test", transport=transport) as client:
+        [p] = client.redrive_all(all_=True)
+    [error] = p.refusals
+    assert p.done and isinstance(error, TooLarge) and error.trigger_id == "b"
 
 
 def test_kafka_away() -> None:

@@ -52,30 +52,46 @@ def outcome(run: Callable[[], Any], case: dict[str, Any], names: dict[str, Any])
 # --- http -----------------------------------------------------------------------
 
 
+class Undecided(Exception):
+    """A write was not decided within the server's 2 seconds: a busy machine."""
+
+
+def http_case(case: dict[str, Any], client: Any, kafka: KafkaClient) -> None:
+    names: dict[str, Any] = {"run": "r" + secrets.token_hex(5), "tenant": "default"}
+    for i, step in enumerate(case["steps"]):
+        assert set(step) <= {"call", "args", "via", "expect", "error", "eventually", "save"}
+
+        def run(step: dict[str, Any] = step) -> Any:
+            args = fill(step["args"], names)
+            if step.get("via") == "kafka":
+                return call_kafka(kafka, step["call"], args)
+            got = call(client, step["call"], args)
+            if isinstance(got, dict) and got.get("decided") is False and not args.get("async"):
+                raise Undecided
+            return got
+
+        end = time.monotonic() + (20 if step.get("eventually") else 0)
+        while True:
+            wrong, got = outcome(run, step, names)
+            if not wrong or time.monotonic() > end:
+                break
+            time.sleep(0.05)
+        assert not wrong, f"step {i}, {step['call']}: {wrong}"
+        for name, field in step.get("save", {}).items():
+            names["saved." + name] = got[field]
+
+
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("case", cases("http"))
 def test_http(case: dict[str, Any], kind: str, dev: Dev, kafka: KafkaClient) -> None:
     client: Any = Client(dev.url) if kind == "sync" else Synchronous(dev.url)
-    names: dict[str, Any] = {"run": "r" + secrets.token_hex(5), "tenant": "default"}
     try:
-        for i, step in enumerate(case["steps"]):
-            assert set(step) <= {"call", "args", "via", "expect", "error", "eventually", "save"}
-
-            def run(step: dict[str, Any] = step) -> Any:
-                args = fill(step["args"], names)
-                if step.get("via") == "kafka":
-                    return call_kafka(kafka, step["call"], args)
-                return call(client, step["call"], args)
-
-            end = time.monotonic() + (20 if step.get("eventually") else 0)
-            while True:
-                wrong, got = outcome(run, step, names)
-                if not wrong or time.monotonic() > end:
-                    break
-                time.sleep(0.05)
-            assert not wrong, f"step {i}, {step['call']}: {wrong}"
-            for name, field in step.get("save", {}).items():
-                names["saved." + name] = got[field]
+        for n in range(6):
+            try:
+                http_case(case, client, kafka)
+                break
+            except Undecided:
+                assert n < 5, "six times a write was not decided"
     finally:
         client.close()
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import signal
 import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from waterclock import Client, Unfinished, worker
+from waterclock import Client, InvalidRequest, NotFound, Unfinished, worker
 
+from calls import Synchronous
 from conftest import Dev, await_, python
 
 HERE = Path(__file__).parent
+PATIENCE = 3  # how much slower a machine may be that does other things too
 ENV = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
 
 
@@ -49,6 +53,21 @@ def running(dev: Dev, channel: str, handle: worker.Handler, **options: Any) -> I
         assert not thread.is_alive()
     if failed:
         raise failed[0]
+
+
+def due_headers(key: str, attempt: int = 1) -> Any:
+    stamp = "2026-11-20T09:00:00.000Z"
+    return [("ce_specversion", "1.0"), ("ce_id", f"{key}@{stamp}#0"), ("ce_source", "/waterclock/test"),
+            ("ce_type", "waterclock.due.v1"), ("ce_subject", key), ("ce_time", stamp), ("ce_wcattempt", str(attempt))]
+
+
+def make_topics(dev: Dev, *names: str) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined,unused-ignore]
+
+    admin = AdminClient({"bootstrap.servers": dev.kafka})
+    topics: list[Any] = [NewTopic(name, 4, 1) for name in names]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
 
 
 def state_is(client: Client, id: str, state: str) -> Callable[[], bool]:
@@ -89,11 +108,60 @@ def test_every_result(dev: Dev, client: Client) -> None:
             client.schedule("res-" + name, delay=0, channel="work", payload={"n": name})
         for name, (state, events) in want.items():
             await_(f"{name} is {state}", state_is(client, "res-" + name, state))
+            await_(f"{name} has its events", lambda: len(outcomes(client, "res-" + name)) >= len(events))
             assert sorted(outcomes(client, "res-" + name)) == sorted(events), name
         reasons = {n: [e.raw.get("reason") for e in client.events("res-" + n) if e.type == "delivery.retried"][0]
                    for n in ("retry", "raise", "exit", "none")}
         assert reasons == {"retry": "busy", "raise": "error", "exit": "panic", "none": "no_result"}
         assert w.stats()["receipt_failures"] == 0
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_dead_letters(dev: Dev, client: Client, kind: str) -> None:
+    """What fails is listed and counted, and is redriven: one by its trigger, the others by a filter."""
+    c: Any = client if kind == "sync" else Synchronous(dev.url)
+    code, heal = f"bad_number_{kind}", threading.Event()
+    ids = [f"letter-{kind}-{i}" for i in range(4)]
+    calls: Counter[str] = Counter()
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        calls[e.trigger_id] += 1
+        return worker.Delivered() if heal.is_set() else worker.Fail(code, "no such number")
+
+    with running(dev, "work", handle):
+        for id in ids:
+            c.schedule(id, delay=0, channel="work")
+        await_("all are dead letters", lambda: len(list(c.dead_letters(code=code, limit=2))) == 4)
+        page = c.dead_letters_page(code=code, channel="work", limit=3)
+        assert len(page.items) == 3 and page.next_cursor is not None
+        letter = next(iter(c.dead_letters(trigger_id=ids[0])))
+        assert (letter.trigger_id, letter.code, letter.detail, letter.attempts, letter.channel, letter.status) == (
+            ids[0], code, "no such number", 1, "work", "open") and letter.failed_at is not None
+        groups = {g["value"]: g["count"] for g in c.count_dead_letters("code")}
+        assert groups[code] == 4
+        with pytest.raises(NotFound):
+            c.redrive("no-such-trigger")
+        with pytest.raises(InvalidRequest) as raised:
+            list(c.redrive_all())
+        assert raised.value.field == "all"
+        dry = list(c.redrive_all(code=code, dry_run=True))[-1]
+        assert (dry.matched, dry.redriven, dry.done) == (4, 0, True) or dry.raw["dry_run"], dry.raw
+        heal.set()
+        one = c.redrive(ids[0], ce_id=letter.ce_id)
+        assert (one.redriven, one.done) == (1, True), one.raw
+        await_("it is delivered", state_is(client, ids[0], "FIRED"))
+        rest = list(c.redrive_all(code=code, rate=1000))
+        assert rest[-1].done and rest[-1].redriven == 3 and not rest[-1].refusals, rest
+        for id in ids:
+            await_("it is delivered", state_is(client, id, "FIRED"))
+        await_("none is open", lambda: not list(c.dead_letters(code=code)))
+        await_("all are resolved", lambda: {d.status for d in c.dead_letters(code=code, status="all")} == {"resolved"})
+    assert set(calls.values()) == {2}
+    c.erase(ids[0])
+    await_("its letter is gone", lambda: ids[0] not in {d.trigger_id for d in c.dead_letters(code=code, status="all")})
+    assert [e.type for e in c.events(ids[0])][-1] == "trigger.erased"
+    if kind == "async":
+        c.close()
 
 
 def test_order_by_key(dev: Dev, client: Client) -> None:
@@ -226,6 +294,146 @@ def test_back_pressure(dev: Dev, client: Client) -> None:
         gate.set()
         await_("all are handled", lambda: len(count) >= 3000, 120)
     assert max(count.values()) == 1
+
+
+def test_hook_of_a_batch(dev: Dev, client: Client) -> None:
+    """on_batch sees each event that starts, and its value is with the events; bounded by batch_max and concurrency."""
+    sizes: list[int] = []
+    hooked: Counter[str] = Counter()
+    values: dict[str, Any] = {}
+    running_now, most = 0, 0
+    lock = threading.Lock()
+
+    def hook(events: Sequence[worker.DueEvent]) -> dict[str, str]:
+        sizes.append(len(events))
+        hooked.update(f"{e.id} {e.attempt}" for e in events)
+        if any(e.trigger_id == "hook-bad" and e.attempt == 1 for e in events):
+            raise ValueError("no preferences")
+        return {e.trigger_id: "read at once" for e in events}
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        nonlocal running_now, most
+        with lock:
+            running_now += 1
+            most = max(most, running_now)
+        time.sleep(0.02)
+        with lock:
+            running_now -= 1
+            values[e.trigger_id] = e.batch[e.trigger_id]
+        return worker.Delivered()
+
+    assert all(r.ok for r in client.batch({"id": f"hook-{i}", "delay": 0, "channel": "hook"} for i in range(200)))
+    await_("they fire", lambda: all(client.get(f"hook-{i}").state == "IN_FLIGHT" for i in (0, 100, 199)))
+    with running(dev, "hook", handle, concurrency=16, batch_max=10, on_batch=hook):
+        await_("all are handled", lambda: len(values) >= 200)
+        client.schedule("hook-bad", delay=0, channel="hook")
+        await_("it is delivered", state_is(client, "hook-bad", "FIRED"))
+    assert set(values.values()) == {"read at once"} and len(values) == 201
+    assert max(sizes) == 10 and len(sizes) < 120 and most <= 16, (sizes, most)
+    await_("it has its events", lambda: outcomes(client, "hook-bad") == ["retried", "delivered"])
+    assert hooked["hook-0@" + next(k for k in hooked if k.startswith("hook-0@")).split("@", 1)[1]] == 1
+
+
+def test_new_lane(dev: Dev) -> None:
+    """A lane that is made while the worker runs is read within 5 s."""
+    from confluent_kafka import Producer
+
+    prefix = f"lane{time.time_ns()}."
+    make_topics(dev, prefix + "due.lane", prefix + "receipts")
+    producer = Producer({"bootstrap.servers": dev.kafka, "partitioner": "murmur2_random"})
+
+    def fire(topic: str, key: str) -> None:
+        producer.produce(topic, key=key, value=b"", headers=due_headers(key))
+        producer.flush(10)
+
+    seen: list[tuple[str, bool]] = []
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        seen.append((e.key, e.high))
+        return worker.Delivered()
+
+    with running(dev, "lane", handle, prefix=prefix):
+        fire(prefix + "due.lane", "first")
+        await_("the worker works", lambda: ("first", False) in seen)
+        make_topics(dev, prefix + "due.lane.high")
+        begin = time.monotonic()
+        fire(prefix + "due.lane.high", "second")
+        await_("the lane is read", lambda: ("second", True) in seen)
+        assert time.monotonic() - begin < 5 * PATIENCE
+
+
+def test_one_receipt_for_queued_attempts(dev: Dev) -> None:
+    """Three attempts that queued while no worker ran are handled once; a second worker skips what the first has done."""
+    from confluent_kafka import Consumer, Producer
+
+    prefix = f"queued{time.time_ns()}."
+    make_topics(dev, prefix + "due.q", prefix + "receipts")
+    producer = Producer({"bootstrap.servers": dev.kafka, "partitioner": "murmur2_random"})
+    for attempt in (1, 2, 3):
+        producer.produce(prefix + "due.q", key="a", value=b"", headers=due_headers("a", attempt))
+    producer.flush(10)
+    calls: list[int] = []
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        calls.append(e.attempt)
+        return worker.Delivered()
+
+    with running(dev, "q", handle, prefix=prefix) as w:
+        await_("two are skipped", lambda: w.stats().get("skipped_final", 0) == 2)
+    # Another group has committed nothing: it reads all of them, and knows them by the receipts.
+    with running(dev, "q", handle, prefix=prefix, group="another") as w:
+        await_("three are skipped", lambda: w.stats().get("skipped_final", 0) == 3)
+    assert calls == [1]
+    consumer = Consumer({"bootstrap.servers": dev.kafka, "group.id": prefix + "test", "auto.offset.reset": "earliest"})
+    consumer.subscribe([prefix + "receipts"])
+    found: list[Any] = []
+    end = time.monotonic() + 30
+    while not found and time.monotonic() < end:
+        found += [m for m in consumer.consume(10, timeout=0.5) if m.error() is None]
+    found += [m for m in consumer.consume(10, timeout=0.5) if m.error() is None]
+    consumer.close()
+    assert len(found) == 1 and found[0].key() == b"a"
+
+
+def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that can write no more is replaced, and what it had is written by the next one."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    from waterclock.worker import receipts
+
+    class Fake:
+        made: list[Fake] = []
+
+        def __init__(self, _: dict[str, Any]) -> None:
+            self.queue: list[Any] = []
+            self.fatal = not Fake.made  # the first one fails from its second record on
+            Fake.made.append(self)
+
+        def produce(self, topic: str, key: str, value: bytes, on_delivery: Any) -> None:
+            if self.fatal and len(self.queue) == 1:
+                raise KafkaException(KafkaError(KafkaError._FATAL))
+            self.queue.append(on_delivery)
+
+        def poll(self, seconds: float) -> None:
+            time.sleep(min(seconds, 0.01))
+            if self.fatal and len(Fake.made) == 1:
+                return
+            queue, self.queue = self.queue, []
+            for on_delivery in queue:
+                on_delivery(KafkaError(KafkaError._PURGE_QUEUE) if self.fatal else None, None)
+
+        def __len__(self) -> int:
+            return len(self.queue)
+
+    monkeypatch.setattr(receipts, "Producer", Fake)
+    monkeypatch.setattr(receipts, "BACKOFF", 0.01)
+    writer = receipts.ReceiptWriter("t", {}, receipts.Throttle(logging.getLogger("test")))
+    acked: list[str] = []
+    for key in ("a", "b", "c"):
+        writer.write(key, b"", functools.partial(acked.append, key))
+    await_("all stand", lambda: sorted(acked) == ["a", "b", "c"], 10)
+    writer.close()
+    assert len(Fake.made) == 2
 
 
 def test_drain_too_short(dev: Dev, client: Client) -> None:

@@ -27,9 +27,12 @@ def handle(event: worker.DueEvent) -> worker.Result:
             f.write(f"{event.id} {event.attempt}\n")
         calls += 1
         if die and calls == 10:
-            time.sleep(0.5)  # the receipts of those before stand by now
+            end = time.monotonic() + 20
+            while this.stats()["pending"] and time.monotonic() < end:
+                time.sleep(0.01)  # until the receipts of those before stand
             os.kill(os.getpid(), signal.SIGKILL)
     return worker.Delivered()
 
 
-worker.run(channel, handle, brokers=brokers, concurrency=4, kafka={"session.timeout.ms": 6000})
+this = worker.Worker(channel, handle, brokers=brokers, concurrency=4, consumer={"session.timeout.ms": 6000})
+this.run()

@@ -14,12 +14,14 @@ from .errors import (
     TooLarge, Unauthenticated, Unavailable, Unfinished, WaterclockError,
 )
 from .kafka import Command, KafkaClient, NotWritten, Written
-from .model import Answer, Event, Occurrence, Page, RegisterFields, TimeFields, Trigger
+from .model import (
+    Answer, DeadLetter, Event, Occurrence, Page, RedriveProgress, RegisterFields, TimeFields, Trigger,
+)
 from .worker import Worker
 
 __all__ = [
-    "AlreadyFired", "Answer", "ApiError", "AsyncClient", "BatchResult", "Client", "Command", "Conflict", "Event",
-    "Forbidden", "InvalidRequest", "KafkaClient", "NotFound", "NotWritten", "Occurrence", "Page", "QuotaExceeded",
-    "RegisterFields", "Retry", "ServerError", "SignatureError", "TimeFields", "TooLarge", "Trigger", "Unauthenticated",
+    "AlreadyFired", "Answer", "ApiError", "AsyncClient", "BatchResult", "Client", "Command", "Conflict", "DeadLetter",
+    "Event", "Forbidden", "InvalidRequest", "KafkaClient", "NotFound", "NotWritten", "Occurrence", "Page",
+    "QuotaExceeded", "RedriveProgress", "RegisterFields", "Retry", "ServerError", "SignatureError", "TimeFields", "TooLarge", "Trigger", "Unauthenticated",
     "Unavailable", "Unfinished", "WaterclockError", "Worker", "Written", "errors", "webhook",
 ]

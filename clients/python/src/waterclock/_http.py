@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from . import errors
-from .model import Answer, Event, Instant, Occurrence, Page, Trigger, body, instant
+from .model import Answer, DeadLetter, Event, Instant, Occurrence, Page, RedriveProgress, Trigger, body, instant
 
 T = TypeVar("T")
 
@@ -217,7 +217,7 @@ def patch(id: str, fields: Mapping[str, Any], if_revision: int | None, respond_a
 
 
 # What is asked for a second time changes nothing.
-_SAFE_VERBS = frozenset(("pause", "resume", "rezone", "ack"))
+_SAFE_VERBS = frozenset(("pause", "resume", "rezone", "ack", "erase"))
 
 
 def is_safe(verb: str, if_revision: Any) -> bool:
@@ -326,6 +326,73 @@ def _line(raw: Mapping[str, Any]) -> BatchResult:
         line = raw.get("line")
         return BatchResult(raw.get("id"), line=line if isinstance(line, int) else 0, error=errors.from_problem(status, raw))
     return BatchResult(raw.get("id"), answer=Answer.of(raw, status))
+
+
+# --- dead letters ---------------------------------------------------------------
+
+_LETTER_NAMES = {"from_": "from", "all_": "all"}
+
+
+def _letter_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a filter that are given, as the server reads them."""
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        name = _LETTER_NAMES.get(name, name)
+        out[name] = instant(value) if name in ("from", "to") else value
+    return out
+
+
+def dead_letters(query: Mapping[str, Any]) -> Request[Page[DeadLetter]]:
+    def parse(r: httpx.Response) -> Page[DeadLetter]:
+        raw = r.json()
+        return Page([DeadLetter.of(item) for item in raw["items"]], raw.get("next_cursor") or None)
+
+    given = _letter_fields(query)
+    return Request("GET", "/v1/dead-letters" + ("?" + urlencode(given) if given else ""), parse, write=False)
+
+
+def count_dead_letters(query: Mapping[str, Any]) -> Request[list[dict[str, Any]]]:
+    return Request("GET", "/v1/dead-letters?" + urlencode(_letter_fields(query)),
+                   lambda r: [dict(group) for group in r.json()["groups"]], write=False)
+
+
+def redrive(fields: Mapping[str, Any]) -> Request[RedriveProgress]:
+    """A redrive of one trigger. Each letter goes out once, so a repeat does no harm."""
+    def parse(r: httpx.Response) -> RedriveProgress:
+        lines = RedriveLines()
+        return [*lines.feed(r.content), *lines.end()][-1]
+
+    return Request("POST", "/v1/dead-letters:redrive", parse, encode(_letter_fields(fields)), _json({}))
+
+
+class RedriveLines:
+    """Lines of a redrive's answer to progress. A problem is of one letter, unless it is the last line."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._refused: list[errors.ApiError] = []
+        self._done = False
+
+    def feed(self, chunk: bytes) -> list[RedriveProgress]:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        found = []
+        for line in lines:
+            raw = json.loads(line) if line.strip() else {}
+            if "code" in raw:
+                self._refused.append(errors.from_problem(int(raw.get("status", 0)), raw))
+            elif raw:
+                found.append(RedriveProgress.of(raw, self._refused))
+                self._refused, self._done = [], bool(raw.get("done"))
+        return found
+
+    def end(self) -> list[RedriveProgress]:
+        """Raises unless the last line said that it was done."""
+        if not self._done:
+            raise self._refused[-1] if self._refused else errors.Unavailable(
+                0, "", "the redrive was cut off: repeat it, and it goes on with what is open")
+        return []
 
 
 # --- server-sent events ---------------------------------------------------------

@@ -8,14 +8,17 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from urllib.parse import urlencode
 
 import httpx
 
 from . import _http, errors
 from ._http import Attempts, BatchResult, EventStream, Request, Retry
-from .model import Answer, Duration, Event, Instant, Occurrence, Page, RegisterFields, TimeFields, Trigger, instant
+from .model import (
+    Answer, DeadLetter, Duration, Event, Instant, Occurrence, Page, RedriveProgress, RegisterFields, TimeFields, Trigger,
+    instant,
+)
 
 T = TypeVar("T")
 
@@ -66,14 +69,17 @@ class Client:
                 wait = course.failed(error)
             time.sleep(wait)
 
-    def schedule(self, id: str | None = None, trigger: Mapping[str, Any] | None = None, /, *, idempotency_key: str | None = None, if_revision: int | None = None,
-                 if_absent: bool = False, respond_async: bool = False, **fields: Unpack[RegisterFields]) -> Answer:
+    def schedule(self, id: str | None = None, trigger: Mapping[str, Any] | None = None, /, *,
+                 idempotency_key: str | None = None, if_revision: int | None = None, if_absent: bool = False,
+                 respond_async: bool = False, **fields: Unpack[RegisterFields]) -> Answer:
         """Register a trigger, or replace it whole.
 
-        trigger is a mapping with the same fields, for who has one. Without an id the server names it, and the client sends an idempotency key, so that a repeat after a lost
-        answer is the same trigger. A key of your own makes it safe over restarts of your program too.
+        trigger is a mapping with the same fields, for who has one. Without an id the server names it, and the client
+        sends an idempotency key, so that a repeat after a lost answer is the same trigger. A key of your own makes it
+        safe over restarts of your program too.
         """
-        return self._send(_http.schedule(id, {**(trigger or {}), **fields}, idempotency_key, if_revision, if_absent, respond_async))
+        return self._send(_http.schedule(id, {**(trigger or {}), **fields}, idempotency_key, if_revision, if_absent,
+                                         respond_async))
 
     def get(self, id: str) -> Trigger:
         """The trigger as it is; NotFound if it is unknown or forgotten."""
@@ -145,6 +151,85 @@ class Client:
         """The user has reacted: no further escalation."""
         return self._send(_http.verb(id, "ack", {"occurrence": occurrence}, if_revision, respond_async))
 
+    def erase(self, id: str, *, respond_async: bool = False) -> Answer:
+        """Forget the content: it is cancelled, and its content removed from state and history."""
+        return self._send(_http.verb(id, "erase", {}, None, respond_async))
+
+    def dead_letters_page(
+            self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None, cursor: str | None = None,
+            limit: int | None = None) -> Page[DeadLetter]:
+        """One page of what nobody could deliver, the newest first. A page may be short and still have a next one."""
+        return self._send(_http.dead_letters({
+            "trigger_id": trigger_id, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint,
+            "from": from_, "to": to, "status": status, "cursor": cursor, "limit": limit}))
+
+    def dead_letters(
+            self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None, limit: int | None = None) -> Iterator[DeadLetter]:
+        """All dead letters that the filters leave, page by page; open ones if no status is given."""
+        cursor: str | None = None
+        while True:
+            page = self.dead_letters_page(
+                trigger_id=trigger_id, tenant=tenant, channel=channel, code=code, endpoint=endpoint, from_=from_, to=to,
+                status=status, cursor=cursor, limit=limit)
+            yield from page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def count_dead_letters(
+            self, by: Literal["tenant", "code", "endpoint"], *, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None) -> builtins.list[dict[str, Any]]:
+        """How many there are for each value, the largest first: value, count, oldest, newest."""
+        return self._send(_http.count_dead_letters({
+            "group_by": by, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_,
+            "to": to, "status": status}))
+
+    def redrive(self, id: str, *, ce_id: str | None = None, include_expired: bool = False,
+                dry_run: bool = False) -> RedriveProgress:
+        """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate."""
+        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "include_expired": include_expired,
+                                         "dry_run": dry_run}))
+
+    def redrive_all(
+            self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
+            endpoint: str | None = None, from_: Instant | None = None, to: Instant | None = None, all_: bool = False,
+            rate: float | None = None, dry_run: bool = False, include_expired: bool = False,
+            cursor: str | None = None) -> Iterator[RedriveProgress]:
+        """Try again what a filter leaves, or all_ of it, and yield how far it is; the last one is done.
+
+        To break off stops it. It is safe to repeat, and goes on with what is open. Unavailable: it was cut off.
+        """
+        request = _http.redrive({
+            "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
+            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "cursor": cursor})
+        course, lines = Attempts(request, self._retry), _http.RedriveLines()
+        while True:
+            begun, wait = False, 0.0
+            try:
+                with self._client.stream(request.method, request.path, content=request.content,
+                                         headers=dict(request.headers),
+                                         timeout=httpx.Timeout(10, read=60)) as response:
+                    if response.is_success:
+                        begun = True
+                        for chunk in response.iter_bytes():
+                            for progress in lines.feed(chunk):
+                                yield progress
+                        lines.end()
+                        return
+                    response.read()
+                    wait = course.answered(response) or 0.0
+            except httpx.RequestError as error:
+                if begun:
+                    lines.end()  # raises, unless the last line came
+                    return
+                wait = course.failed(error)
+            time.sleep(wait)
+
     def events_page(self, id: str, *, cursor: str | None = None, limit: int | None = None) -> Page[Event]:
         return self._send(_http.events_page(id, cursor, limit))
 
@@ -204,6 +289,10 @@ class Client:
     def channels(self) -> builtins.list[dict[str, Any]]:
         return self._send(_http.items("/v1/channels"))
 
+    def endpoints(self) -> builtins.list[dict[str, Any]]:
+        """Where callbacks go, and how these endpoints do. For operators."""
+        return self._send(_http.items("/v1/endpoints"))
+
     def calendars(self) -> builtins.list[dict[str, Any]]:
         return self._send(_http.items("/v1/calendars"))
 
@@ -262,9 +351,10 @@ class AsyncClient:
             await asyncio.sleep(wait)
 
     async def schedule(self, id: str | None = None, trigger: Mapping[str, Any] | None = None, /, *,
-                       idempotency_key: str | None = None, if_revision: int | None = None, if_absent: bool = False, respond_async: bool = False,
-                       **fields: Unpack[RegisterFields]) -> Answer:
-        return await self._send(_http.schedule(id, {**(trigger or {}), **fields}, idempotency_key, if_revision, if_absent, respond_async))
+                       idempotency_key: str | None = None, if_revision: int | None = None, if_absent: bool = False,
+                       respond_async: bool = False, **fields: Unpack[RegisterFields]) -> Answer:
+        return await self._send(_http.schedule(id, {**(trigger or {}), **fields}, idempotency_key, if_revision,
+                                               if_absent, respond_async))
 
     async def get(self, id: str) -> Trigger:
         return await self._send(_http.get(id))
@@ -329,6 +419,77 @@ class AsyncClient:
                   respond_async: bool = False) -> Answer:
         return await self._send(_http.verb(id, "ack", {"occurrence": occurrence}, if_revision, respond_async))
 
+    async def erase(self, id: str, *, respond_async: bool = False) -> Answer:
+        return await self._send(_http.verb(id, "erase", {}, None, respond_async))
+
+    async def dead_letters_page(
+            self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None, cursor: str | None = None,
+            limit: int | None = None) -> Page[DeadLetter]:
+        return await self._send(_http.dead_letters({
+            "trigger_id": trigger_id, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint,
+            "from": from_, "to": to, "status": status, "cursor": cursor, "limit": limit}))
+
+    async def dead_letters(
+            self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None, limit: int | None = None) -> AsyncIterator[DeadLetter]:
+        cursor: str | None = None
+        while True:
+            page = await self.dead_letters_page(
+                trigger_id=trigger_id, tenant=tenant, channel=channel, code=code, endpoint=endpoint, from_=from_, to=to,
+                status=status, cursor=cursor, limit=limit)
+            for letter in page:
+                yield letter
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def count_dead_letters(
+            self, by: Literal["tenant", "code", "endpoint"], *, tenant: str | None = None, channel: str | None = None,
+            code: str | None = None, endpoint: str | None = None, from_: Instant | None = None,
+            to: Instant | None = None, status: str | None = None) -> builtins.list[dict[str, Any]]:
+        return await self._send(_http.count_dead_letters({
+            "group_by": by, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_,
+            "to": to, "status": status}))
+
+    async def redrive(self, id: str, *, ce_id: str | None = None, include_expired: bool = False,
+                      dry_run: bool = False) -> RedriveProgress:
+        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "include_expired": include_expired,
+                                               "dry_run": dry_run}))
+
+    async def redrive_all(
+            self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
+            endpoint: str | None = None, from_: Instant | None = None, to: Instant | None = None, all_: bool = False,
+            rate: float | None = None, dry_run: bool = False, include_expired: bool = False,
+            cursor: str | None = None) -> AsyncIterator[RedriveProgress]:
+        request = _http.redrive({
+            "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
+            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "cursor": cursor})
+        course, lines = Attempts(request, self._retry), _http.RedriveLines()
+        while True:
+            begun, wait = False, 0.0
+            try:
+                async with self._client.stream(request.method, request.path, content=request.content,
+                                               headers=dict(request.headers),
+                                               timeout=httpx.Timeout(10, read=60)) as response:
+                    if response.is_success:
+                        begun = True
+                        async for chunk in response.aiter_bytes():
+                            for progress in lines.feed(chunk):
+                                yield progress
+                        lines.end()
+                        return
+                    await response.aread()
+                    wait = course.answered(response) or 0.0
+            except httpx.RequestError as error:
+                if begun:
+                    lines.end()  # raises, unless the last line came
+                    return
+                wait = course.failed(error)
+            await asyncio.sleep(wait)
+
     async def events_page(self, id: str, *, cursor: str | None = None, limit: int | None = None) -> Page[Event]:
         return await self._send(_http.events_page(id, cursor, limit))
 
@@ -387,6 +548,9 @@ class AsyncClient:
 
     async def channels(self) -> builtins.list[dict[str, Any]]:
         return await self._send(_http.items("/v1/channels"))
+
+    async def endpoints(self) -> builtins.list[dict[str, Any]]:
+        return await self._send(_http.items("/v1/endpoints"))
 
     async def calendars(self) -> builtins.list[dict[str, Any]]:
         return await self._send(_http.items("/v1/calendars"))

@@ -222,6 +222,53 @@ class Occurrence:
 
 
 @dataclass(frozen=True)
+class DeadLetter:
+    """An occurrence that nobody could deliver. Its content stands on topic dead-letter. More fields are in `raw`."""
+
+    trigger_id: str
+    tenant: str
+    ce_id: str
+    code: str
+    detail: str
+    attempts: int
+    channel: str
+    endpoint: str  # the origin of its callback; "" without one
+    failed_at: datetime | None
+    status: str  # open, redriven, resolved
+    raw: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> DeadLetter:
+        return cls(raw["trigger_id"], raw.get("tenant", ""), raw["ce_id"], raw.get("code", ""), raw.get("detail", ""),
+                   raw.get("attempts", 0), raw.get("channel", ""), raw.get("endpoint", ""),
+                   parse_instant(raw.get("failed_at")), raw.get("status", ""), raw)
+
+
+@dataclass(frozen=True)
+class RedriveProgress:
+    """How far a redrive is: counts since its beginning."""
+
+    matched: int
+    redriven: int
+    duplicate: int  # under way, or redriven before
+    expired: int  # left out: see include_expired
+    refused: int
+    pending: int  # durable, and to be decided
+    done: bool
+    cursor: str | None  # to go on here, with the same filter
+    refusals: Sequence[Exception] = ()  # an ApiError for each letter refused since the last progress
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any], refusals: Sequence[Exception]) -> RedriveProgress:
+        def n(name: str) -> int:
+            return int(raw.get(name, 0))
+
+        return cls(n("matched"), n("redriven"), n("duplicate"), n("expired"), n("refused"), n("pending"),
+                   bool(raw.get("done")), raw.get("cursor") or None, tuple(refusals), raw)
+
+
+@dataclass(frozen=True)
 class Page(Generic[T]):
     """One page of a list; `next_cursor` is None on the last one."""
 

@@ -53,6 +53,7 @@ class DueEvent:
     offset: int
     record_key: bytes  # target_key, else the trigger key
     high: bool  # it came by the lane for priority high
+    batch: Any = field(default=None, repr=False)  # what on_batch returned for the batch that this one began with
     deadline: float = field(default=float("inf"), repr=False)  # time.monotonic() of HandlerTimeout
     abandoned: threading.Event | None = field(default=None, repr=False)
 

@@ -42,49 +42,72 @@ class ReceiptWriter:
 
     def __init__(self, topic: str, config: Mapping[str, Any], throttle: Throttle) -> None:
         self._topic, self._config, self._throttle = topic, config, throttle
+        self._lock = threading.Lock()
         self._producer = self._make()
+        self._old: list[Producer] = []  # after a fatal error, until each of their records has failed
         self._again: list[tuple[float, int, str, bytes, Callable[[], None]]] = []
         self._count = itertools.count()
-        self._lock = threading.Lock()
         self._closed = False
         self.failures = 0
         self._thread = threading.Thread(target=self._serve, name="waterclock-receipts", daemon=True)
         self._thread.start()
 
     def _make(self) -> Producer:
-        return Producer({
+        others = self._config.get("error_cb")
+
+        def noticed(error: KafkaError) -> None:
+            with self._lock:
+                self._replace(made, error)
+            if others is not None:
+                others(error)
+
+        made = Producer({
             "linger.ms": 2, "queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_097_151,
             **self._config, "enable.idempotence": True, "acks": "all", "partitioner": "murmur2_random",
             # A receipt is never given up: its event would be delivered again.
-            "message.timeout.ms": 0,
+            "message.timeout.ms": 0, "error_cb": noticed,
         })
+        return made
 
     def write(self, key: str, value: bytes, acked: Callable[[], None]) -> None:
         """acked is called, on another thread, once the brokers have it."""
+
+        producer = self._producer
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
                 acked()
             else:
-                self._failed(error, key, value, acked)
+                self._failed(producer, error, key, value, acked)
 
         try:
-            self._producer.produce(self._topic, key=key, value=value, on_delivery=delivered)
+            producer.produce(self._topic, key=key, value=value, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
-            self._failed(error, key, value, acked)
+            cause = error.args[0] if isinstance(error, KafkaException) and error.args else error
+            self._failed(producer, cause, key, value, acked)
 
-    def _failed(self, error: object, key: str, value: bytes, acked: Callable[[], None]) -> None:
+    def _failed(self, producer: Producer, error: object, key: str, value: bytes, acked: Callable[[], None]) -> None:
         self.failures += 1
         self._throttle.warn("cannot write receipts to %s; trying on, and committing nothing meanwhile: %s", self._topic,
                             error)
         with self._lock:
             heapq.heappush(self._again, (time.monotonic() + BACKOFF, next(self._count), key, value, acked))
-        if isinstance(error, KafkaError) and error.fatal():
-            self._producer = self._make()  # a fatal error fails every record after it
+            self._replace(producer, error)
+
+    def _replace(self, producer: Producer, error: object) -> None:
+        """A producer with a fatal error fails every record after it: another one takes its place. The lock is held."""
+        if producer is self._producer and isinstance(error, KafkaError) and (
+                error.fatal() or error.code() == KafkaError._FATAL):
+            self._old.append(producer)
+            self._producer = self._make()
 
     def _serve(self) -> None:
         while not self._closed:
             self._producer.poll(0.1)
+            for old in self._old[:]:
+                old.poll(0)
+                if len(old) == 0:
+                    self._old.remove(old)
             while True:
                 with self._lock:
                     if not self._again or self._again[0][0] > time.monotonic():

@@ -7,8 +7,8 @@ import re
 import signal
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from confluent_kafka import (
@@ -25,11 +25,13 @@ from .result import Result, Retry, Suppress, no_result, receipt
 from .state import Clock, Item, Memory, Partition, Queue, judge
 
 Handler = Callable[[DueEvent], Result]
+Hook = Callable[[Sequence[DueEvent]], Any]
 
 HIGH = ".high"
 MAX_POLL = 500
 MIN_RECORDS, MIN_BYTES = 16, 64 << 10  # the share of a partition is at least this
 ASK_INTERVAL = 15.0  # between two questions for the ends of the logs
+BATCH_LINGER = 0.005  # while nearly all handlers are busy: else each that ends would start a batch of one
 
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call,unused-ignore]
 _CHANNEL = re.compile(r"[a-z0-9][a-z0-9._-]{0,48}\Z")
@@ -70,6 +72,10 @@ class Worker:
     commit_interval   seconds between commits
     memory            receipts known for each partition; -1 turns it off
     by_key            for partitioning: by_key: the memory of all partitions
+    on_batch          called right before handlers start, with the events that start now (at most batch_max), such as to
+                      read what all of them need at once; event.batch is what it returned. If it raises, all of them are
+                      retried
+    consumer          options of librdkafka for the consumer of due events alone, such as session.timeout.ms
     """
 
     def __init__(self, channel: str, handle: Handler, *, brokers: str = "127.0.0.1:9092",
@@ -77,7 +83,8 @@ class Worker:
                  topic: str = "", concurrency: int = 64, buffer_records: int = 10_000, buffer_bytes: int = 64 << 20,
                  fetch_bytes: int = 8 << 20, handler_timeout: float = 300.0, drain_timeout: float = 20.0,
                  revoke_timeout: float = 10.0, commit_interval: float = 1.0, memory: int = 100_000,
-                 by_key: bool = False, logger: logging.Logger | None = None) -> None:
+                 by_key: bool = False, on_batch: Hook | None = None, batch_max: int = 500,
+                 consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None) -> None:
         for ok, text in (
             (_CHANNEL.match(channel), f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them"),
             (callable(handle), "the handler cannot be called"), (brokers, "brokers: want at least one address"),
@@ -87,6 +94,7 @@ class Worker:
             (fetch_bytes >= 64 << 10, "fetch_bytes: want 64 KiB or more"),
             (min(handler_timeout, drain_timeout, revoke_timeout, commit_interval) > 0, "timeouts: want more than 0"),
             (memory == -1 or 0 < memory <= 10_000_000, f"memory {memory}: want 1 to 10,000,000, or -1 for none"),
+            (batch_max > 0, f"batch_max {batch_max}: want more than 0"),
         ):
             if not ok:
                 raise ValueError(f"worker: {text}")
@@ -97,6 +105,8 @@ class Worker:
         self._fetch_bytes = fetch_bytes
         self._handler_timeout, self._drain_timeout, self._revoke_timeout = handler_timeout, drain_timeout, revoke_timeout
         self._commit_interval, self._limit, self._by_key = commit_interval, memory, by_key
+        self._on_batch, self._batch_max = on_batch, batch_max
+        self._consumer_options = dict(consumer or {})
         self._config: dict[str, Any] = {
             "client.id": f"waterclock-worker-{channel}", **(kafka or {}), "bootstrap.servers": brokers,
             "allow.auto.create.topics": False, "enable.metrics.push": False,
@@ -110,6 +120,7 @@ class Worker:
         self._ready = threading.Condition(self._lock)
         self._loads = threading.Condition(self._lock)
         self._queue = Queue()
+        self._begun: deque[tuple[Item, Result | None]] = deque()  # behind on_batch, and its answer if that raised
         self._parts: dict[tuple[str, int], Partition] = {}
         self._memories: dict[int, Memory] = {}
         self._to_load: list[Partition] = []
@@ -161,8 +172,8 @@ class Worker:
         self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing)
         consumer = self._consumer = Consumer({
             "heartbeat.interval.ms": 1000,  # how soon one hears of a rebalance
-            "topic.metadata.refresh.interval.ms": 4000,  # a lane that is created later is found within 5 s
-            "fetch.wait.max.ms": 100, **self._config, "group.id": self._group, "enable.auto.commit": False,
+            "topic.metadata.refresh.interval.ms": 2000,  # a lane that is created later is found within 5 s
+            "fetch.wait.max.ms": 100, **self._config, **self._consumer_options, "group.id": self._group, "enable.auto.commit": False,
             "enable.auto.offset.store": False, "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",  # or due events of aborted transactions are seen
             "partition.assignment.strategy": "cooperative-sticky",
@@ -248,7 +259,7 @@ class Worker:
 
     def _wake(self) -> None:
         """Something is ready. The lock is held. Threads are made as they are needed, and stay."""
-        ready = len(self._queue)
+        ready = len(self._queue) + len(self._begun)
         if ready == 0:
             return
         if self._idle:
@@ -260,26 +271,71 @@ class Worker:
     def _serve(self) -> None:
         while True:
             with self._lock:
-                picked = self._pick()
-                while picked is None:
+                while not self._begun and (self._ending or not len(self._queue) or self._running >= self._concurrency):
                     if self._ending:
                         return
                     self._idle += 1
                     self._ready.wait()
                     self._idle -= 1
-                    picked = self._pick()
-            item, expired = picked
-            event = cast(DueEvent, item.event)
-            if expired:
-                self._answer(item, event, Suppress("expired"))
-                continue
-            event.deadline = time.monotonic() + self._handler_timeout
-            event.abandoned = item.part.abandoned
-            result, error = _call(self._handle, event, self._log)
-            if error is not None and item.part.abandoned.is_set():
-                self._finish(item, "abandoned")  # no receipt, so its offset is not committed
-                continue
-            self._answer(item, event, result)
+                begun = self._begun.popleft() if self._begun else None
+                picked = self._pick() if begun is None and self._on_batch is None else None
+                busy = self._concurrency - self._running < max(self._concurrency // 4, 1)
+            if begun is not None:
+                self._execute(*begun)
+            elif self._on_batch is not None:
+                self._begin(busy)
+            elif picked is not None and picked[1]:
+                self._answer(picked[0], cast(DueEvent, picked[0].event), Suppress("expired"))
+            elif picked is not None:
+                self._execute(picked[0], None)
+
+    def _begin(self, busy: bool) -> None:
+        """Start a batch: call on_batch, and let handlers have its events."""
+        if busy:
+            time.sleep(BATCH_LINGER)
+        batch: list[Item] = []
+        expired: list[Item] = []
+        with self._lock:
+            while len(batch) < self._batch_max and self._running < self._concurrency:
+                picked = self._pick()
+                if picked is None:
+                    break
+                (expired if picked[1] else batch).append(picked[0])
+        for item in expired:
+            self._answer(item, cast(DueEvent, item.event), Suppress("expired"))
+        if not batch:
+            return
+        failed = self._call_hook([cast(DueEvent, item.event) for item in batch])
+        with self._lock:
+            self._begun.extend((item, failed) for item in batch)
+            self._wake()
+
+    def _call_hook(self, events: list[DueEvent]) -> Result | None:
+        """The answer to all of them if on_batch raised."""
+        assert self._on_batch is not None
+        try:
+            value = self._on_batch(events)
+        except BaseException as error:
+            self._log.error("on_batch raised; its %d due events are retried: %s", len(events), error, exc_info=error)
+            code = "error" if isinstance(error, Exception) else "panic"
+            return Retry(0, code, f"on_batch raised: {error}")
+        for event in events:
+            event.batch = value
+        return None
+
+    def _execute(self, item: Item, failed: Result | None) -> None:
+        """Call the handler, unless there is an answer already."""
+        event = cast(DueEvent, item.event)
+        if failed is not None:
+            self._answer(item, event, failed)
+            return
+        event.deadline = time.monotonic() + self._handler_timeout
+        event.abandoned = item.part.abandoned
+        result, error = _call(self._handle, event, self._log)
+        if error is not None and item.part.abandoned.is_set():
+            self._finish(item, "abandoned")  # no receipt, so its offset is not committed
+            return
+        self._answer(item, event, result)
 
     def _pick(self) -> tuple[Item, bool] | None:
         """The next event to handle, and whether it has expired. The lock is held."""
