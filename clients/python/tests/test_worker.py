@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import waterclock
 from waterclock import Client, InvalidRequest, NotFound, Unfinished, worker
 
 from calls import Synchronous
@@ -23,7 +24,7 @@ from conftest import Dev, await_, python
 
 HERE = Path(__file__).parent
 PATIENCE = 3  # how much slower a machine may be that does other things too
-ENV = {**os.environ, "PYTHONPATH": str(HERE.parent / "src")}
+ENV = {**os.environ, "PYTHONPATH": str(Path(waterclock.__file__).parents[1])}
 
 
 @pytest.fixture

@@ -170,10 +170,15 @@ class Worker:
 
     def _run(self) -> None:
         self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing)
+        options = {**self._config, **self._consumer_options}
         consumer = self._consumer = Consumer({
             "heartbeat.interval.ms": 1000,  # how soon one hears of a rebalance
             "topic.metadata.refresh.interval.ms": 2000,  # a lane that is created later is found within 5 s
-            "fetch.wait.max.ms": 100, **self._config, **self._consumer_options, "group.id": self._group, "enable.auto.commit": False,
+            "fetch.wait.max.ms": 100,
+            # The group's rebalance time-out: how long one who dies in a rebalance holds the others up.
+            "max.poll.interval.ms": max(int(options.get("session.timeout.ms", 45_000)),
+                                        int((self._revoke_timeout + 25) * 1000)),
+            **options, "group.id": self._group, "enable.auto.commit": False,
             "enable.auto.offset.store": False, "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",  # or due events of aborted transactions are seen
             "partition.assignment.strategy": "cooperative-sticky",
