@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook
+from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook, worker
 from waterclock.kafka import NotWritten
 
 from conftest import Dev
@@ -113,3 +113,18 @@ def test_receive() -> None:
     assert webhook.receive(secret, signed(body), body, now=now).payload == b"\x00\xff"
     got = webhook.receive([secret], signed(b"raw"), b"raw", now=now)
     assert (got.trigger_id, got.payload) == ("hold-1", b"raw")
+
+
+def test_handlers_can_be_tested() -> None:
+    """worker.example makes an event, worker.call calls a handler as the worker does."""
+    event = worker.example("acme/pills", {"title": "Take pills"}, attempt=2, user="u_81", tags={"type": "care"},
+                           headers={"x-one": "1"})
+    assert (event.tenant, event.trigger_id, event.attempt, event.user) == ("acme", "pills", 2, "u_81")
+    assert event.json() == {"title": "Take pills"} and event.tags == {"type": "care"}
+    assert event.header("x-one") == b"1" and event.id.startswith("acme/pills@") and not event.cancelled
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        return worker.Delivered() if e.json()["title"] else worker.Fail()
+
+    assert worker.call(handle, event) == worker.Delivered()
+    assert worker.call(handle, worker.example(payload=b"no JSON")).outcome == worker.Outcome.RETRY

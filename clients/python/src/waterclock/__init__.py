@@ -7,7 +7,7 @@
     errors                 what can go wrong
 """
 
-from . import errors, webhook
+from . import errors, webhook, worker
 from .client import AsyncClient, BatchResult, Client, Retry
 from .errors import (
     AlreadyFired, ApiError, Conflict, Forbidden, InvalidRequest, NotFound, QuotaExceeded, ServerError, SignatureError,
@@ -22,6 +22,7 @@ from .worker import Worker
 __all__ = [
     "AlreadyFired", "Answer", "ApiError", "AsyncClient", "BatchResult", "Client", "Command", "Conflict", "DeadLetter",
     "Event", "Forbidden", "InvalidRequest", "KafkaClient", "NotFound", "NotWritten", "Occurrence", "Page",
-    "QuotaExceeded", "RedriveProgress", "RegisterFields", "Retry", "ServerError", "SignatureError", "TimeFields", "TooLarge", "Trigger", "Unauthenticated",
-    "Unavailable", "Unfinished", "WaterclockError", "Worker", "Written", "errors", "webhook",
+    "QuotaExceeded", "RedriveProgress", "RegisterFields", "Retry", "ServerError", "SignatureError", "TimeFields",
+    "TooLarge", "Trigger", "Unauthenticated", "Unavailable", "Unfinished", "WaterclockError", "Worker", "Written",
+    "errors", "webhook", "worker",
 ]

@@ -8,15 +8,21 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from .errors import SignatureError
 
 #: How old, or how far ahead, a timestamp may be; seconds.
 TOLERANCE = 300.0
+
+
+class Headers(Protocol):
+    """Headers of a request, as any framework has them: names in any case."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Webhook:
     payload: Any  # JSON; bytes where it is not; of callback.body raw, the body as bytes
 
 
-def verify(secrets: str | Iterable[str], headers: Mapping[str, str], body: bytes, *, tolerance: float = TOLERANCE,
+def verify(secrets: str | Iterable[str], headers: Headers, body: bytes, *, tolerance: float = TOLERANCE,
            now: float | None = None) -> str:
     """The webhook-id of a request that one of the secrets has signed; else SignatureError.
 
@@ -79,7 +85,7 @@ def keys(secrets: str | Iterable[str]) -> list[bytes]:
     return found
 
 
-def receive(secrets: str | Iterable[str], headers: Mapping[str, str], body: bytes, *, tolerance: float = TOLERANCE,
+def receive(secrets: str | Iterable[str], headers: Headers, body: bytes, *, tolerance: float = TOLERANCE,
             now: float | None = None) -> Webhook:
     """Verify a request and read it."""
     id = verify(secrets, headers, body, tolerance=tolerance, now=now)

@@ -17,11 +17,11 @@ What it promises, and its options: docs/api/python.md.
     run.py       the consumer, the handlers, rebalances, the end
 """
 
-from .event import DueEvent, Garbled, decode
+from .event import DueEvent, Garbled, decode, example
 from .result import Accepted, Delivered, Fail, Outcome, Postpone, Result, Retry, Suppress
-from .run import Handler, Worker, call, run
+from .run import Handler, Hook, Worker, call, run
 
 __all__ = [
-    "Accepted", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Outcome", "Postpone", "Result", "Retry",
-    "Suppress", "Worker", "call", "decode", "run",
+    "Accepted", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Hook", "Outcome", "Postpone", "Result", "Retry",
+    "Suppress", "Worker", "call", "decode", "example", "run",
 ]

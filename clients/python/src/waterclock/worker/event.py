@@ -144,6 +144,22 @@ def decode(topic: str, partition: int, offset: int, appended_ms: int, key: bytes
         key or subject.encode(), high)
 
 
+def example(key: str = "example", payload: Any = b"", *, attempt: int = 1, step: int = 0, postponed: int = 0,
+            user: str = "", tags: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None,
+            scheduled: datetime | None = None) -> DueEvent:
+    """An event as a worker would have it, for tests of handlers. A payload that is no bytes is written as JSON."""
+    at = (scheduled or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    given: list[tuple[str, bytes | None]] = [(name, value.encode()) for name, value in {
+        "ce_specversion": "1.0", "ce_type": DUE_TYPE, "ce_source": "/waterclock/example", "ce_subject": key,
+        "ce_id": f"{key}@{at}#{step}", "ce_time": at, "ce_wcfired": at, "ce_wcrevision": "1", "ce_wcattempt": str(attempt),
+        "ce_wcstep": str(step), **({"ce_wcpostponed": str(postponed)} if postponed else {}),
+        **({"ce_wcuser": user} if user else {}), **({"wcx-tags": json.dumps(tags)} if tags else {}),
+        **({} if isinstance(payload, bytes) else {"content-type": "application/json"}), **(headers or {}),
+    }.items()]
+    value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return decode("waterclock.due.example", 0, 0, 0, key.encode(), value, given, False)
+
+
 def _number(found: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = found.get(name)
     if text is None:
