@@ -156,7 +156,11 @@ def conditions(if_revision: int | None, respond_async: bool) -> dict[str, str]:
 
 
 def encode(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    """JSON; InvalidRequest for what it cannot say, such as NaN."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise errors.InvalidRequest(0, "invalid", f"it cannot be written as JSON: {error}") from error
 
 
 def _json(headers: dict[str, str]) -> dict[str, str]:

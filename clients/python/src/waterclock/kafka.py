@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ._http import encode
-from .errors import InvalidRequest, Unavailable, invalid_key
+from .errors import ApiError, Forbidden, InvalidRequest, TooLarge, Unauthenticated, Unavailable, invalid_key
 from .model import Duration, Instant, RegisterFields, TimeFields, body, instant
 
 
@@ -75,6 +75,24 @@ def command(key: str, op: str, fields: Mapping[str, Any], headers: tuple[tuple[s
     return Command(key, encode({"op": op, **given}), headers)
 
 
+# Answers after which a record is known not to be in the log.
+_REFUSALS: Mapping[int, tuple[type[ApiError], str]] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: (TooLarge, "too_large"),
+    KafkaError.RECORD_LIST_TOO_LARGE: (TooLarge, "too_large"),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (Forbidden, "forbidden"),
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: (Forbidden, "forbidden"),
+    KafkaError.SASL_AUTHENTICATION_FAILED: (Unauthenticated, "unauthenticated"),
+    KafkaError.INVALID_RECORD: (InvalidRequest, "invalid"),
+}
+
+
+def _failed(topic: str, error: KafkaError) -> ApiError:
+    kind, code = _REFUSALS.get(error.code(), (NotWritten, ""))
+    failed = kind(0, code, f"{topic}: {error.str()}")
+    failed.maybe_applied = kind is NotWritten
+    return failed
+
+
 class KafkaClient:
     """Writes commands. It may be used by many threads.
 
@@ -115,14 +133,14 @@ class KafkaClient:
             self._producer.produce(self.topic, key=record.key.encode(), value=record.value,
                                    headers=list(record.headers), on_delivery=delivered)
         except BufferError as full:
-            raise NotWritten(0, "", "the client's own queue is full") from full
+            raise NotWritten(0, "overloaded", "the client's own queue is full") from full
+        except KafkaException as cause:
+            raise _failed(self.topic, cause.args[0]) from cause
         while not done.is_set():
             self._producer.poll(0.05)  # of many threads, any one may serve another's callback
         error, message = result
         if error is not None:
-            failed = NotWritten(0, "", f"{self.topic}: {error.str()}")
-            failed.maybe_applied = True
-            raise failed
+            raise _failed(self.topic, error)
         return Written(self.topic, message.partition() or 0, message.offset() or 0)
 
     def command(self, id: str, op: str, fields: Mapping[str, Any], if_revision: int | None = None,

@@ -137,7 +137,7 @@ def decode(topic: str, partition: int, offset: int, appended_ms: int, key: bytes
         id, subject, id[len(subject) + 1 :].rpartition("#")[0] or id[len(subject) + 1 :],
         _number(found, "ce_wcattempt", 1, MAX_COUNT), _number(found, "ce_wcstep", 0, MAX_COUNT),
         _number(found, "ce_wcpostponed", 0, MAX_COUNT), _number(found, "ce_wcrevision", 0, 1 << 63),
-        scheduled, _instant(found, "ce_wcfired"), datetime.fromtimestamp(appended_ms / 1000, UTC) if appended_ms else None,
+        scheduled, _instant(found, "ce_wcfired"), _appended(appended_ms),
         get("ce_wclocaltime", ""), get("ce_wcuser", ""), _instant(found, "ce_expirytime"),
         _instant(found, "ce_wcreceiptby"), get("ce_source", ""), get("ce_wcbasis", ""), get("content-type", ""),
         value or b"", get("traceparent", ""), get("tracestate", ""), others, topic, partition, offset,
@@ -158,6 +158,13 @@ def example(key: str = "example", payload: Any = b"", *, attempt: int = 1, step:
     }.items()]
     value = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return decode("waterclock.due.example", 0, 0, 0, key.encode(), value, given, False)
+
+
+def _appended(ms: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC) if ms > 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None  # a time that no calendar has: its producer has set it
 
 
 def _number(found: Mapping[str, str], name: str, least: int, most: int) -> int:

@@ -122,8 +122,11 @@ class ReceiptWriter:
 
 
 def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mapping[int, int], limit: int,
-              learn: Callable[[int, str, str, int, int], None], stopped: Callable[[], bool]) -> dict[int, int]:
+              learn: Callable[[int, str, str, int, int], None], renew: Callable[[int], None],
+              stopped: Callable[[], bool]) -> dict[int, int]:
     """Read the last `limit` records of partitions, from the given offsets on; returns where each ended.
+
+    renew is called for a partition that ends before its offset.
 
     It reads uncommitted records too: receipts are written in transactions only by the engine, when it forwards one to its
     right partition, and a forwarding that was aborted happens later all the same.
@@ -139,7 +142,9 @@ def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mappin
         for num, known in spans.items():
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, num), timeout=10, cached=False)
             ends[num] = high
-            first = max(low, high - limit, known if known <= high else 0)  # beyond: the topic was made anew
+            if known > high:
+                renew(num)
+            first = max(low, high - limit, known if known <= high else 0)
             if first < high:
                 start.append(TopicPartition(topic, num, first))
         open_ = {tp.partition for tp in start}

@@ -26,7 +26,8 @@ FINAL = frozenset((Outcome.DELIVERED, Outcome.ACCEPTED, Outcome.SUPPRESSED))
 
 
 def seconds(after: float | timedelta) -> float:
-    return after.total_seconds() if isinstance(after, timedelta) else float(after)
+    value = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    return 0.0 if math.isnan(value) else value
 
 
 class Result:
@@ -112,10 +113,18 @@ def no_result() -> Result:
     return Retry(0, "no_result", "the handler returned no Result: return Delivered() or another one")
 
 
-def clip(text: str, most: int) -> str:
-    """At most so many bytes, between characters."""
-    raw = text.encode("utf-8", "replace")
-    return text if len(raw) <= most and raw.isascii() else raw[:most].decode("utf-8", "ignore")
+def clip(text: object, most: int) -> str:
+    """At most so many bytes of UTF-8, cut between characters; what UTF-8 has not is a question mark."""
+    raw = text_of(text).encode("utf-8", "replace")
+    return raw[:most].decode("utf-8", "ignore")
+
+
+def text_of(value: object) -> str:
+    """str(value), whatever that does."""
+    try:
+        return str(value)
+    except Exception:
+        return f"a {type(value).__name__} without a text"
 
 
 def receipt(event: DueEvent, channel: str, result: Result, now: datetime | None = None) -> bytes:

@@ -21,7 +21,7 @@ from .._murmur2 import partition as murmur2_partition
 from ..errors import Unfinished
 from .event import DueEvent, Garbled, decode
 from .receipts import ReceiptWriter, Throttle, _bytes, read_last
-from .result import Result, Retry, Suppress, no_result, receipt
+from .result import Result, Retry, Suppress, no_result, receipt, text_of
 from .state import Clock, Item, Memory, Partition, Queue, judge
 
 Handler = Callable[[DueEvent], Result]
@@ -48,11 +48,12 @@ def _call(handle: Handler, event: DueEvent, log: logging.Logger | logging.Logger
         result = handle(event)
     except Exception as error:
         code = "timeout" if event.timed_out else "error"
-        log.warning("the handler raised; %s is retried: %s", event.id, error, exc_info=error)
-        return Retry(0, code, str(error) or type(error).__name__), error
+        text = text_of(error) or type(error).__name__
+        log.warning("the handler raised; %s is retried: %s", event.id, text, exc_info=error)
+        return Retry(0, code, text), error
     except BaseException as error:  # SystemExit and the like must not end a handler's thread
         log.error("the handler raised %s; %s is retried", type(error).__name__, event.id, exc_info=error)
-        return Retry(0, "panic", str(error) or type(error).__name__), error
+        return Retry(0, "panic", text_of(error) or type(error).__name__), error
     return (result if isinstance(result, Result) else no_result()), None
 
 
@@ -169,7 +170,6 @@ class Worker:
     # --- the loop -----------------------------------------------------------------
 
     def _run(self) -> None:
-        self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing)
         options = {**self._config, **self._consumer_options}
         consumer = self._consumer = Consumer({
             "heartbeat.interval.ms": 1000,  # how soon one hears of a rebalance
@@ -184,6 +184,7 @@ class Worker:
             "partition.assignment.strategy": "cooperative-sticky",
             "queued.max.messages.kbytes": self._fetch_bytes >> 10, "queued.min.messages": 10_000,
         })
+        self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing)
         consumer.subscribe([self._topic, self._topic + HIGH], on_assign=self._assigned, on_revoke=self._revoked,
                            on_lost=self._lost)
         threading.Thread(target=self._load_loop, name="waterclock-load", daemon=True).start()
@@ -321,9 +322,9 @@ class Worker:
         try:
             value = self._on_batch(events)
         except BaseException as error:
-            self._log.error("on_batch raised; its %d due events are retried: %s", len(events), error, exc_info=error)
-            code = "error" if isinstance(error, Exception) else "panic"
-            return Retry(0, code, f"on_batch raised: {error}")
+            text = text_of(error) or type(error).__name__
+            self._log.error("on_batch raised; its %d due events are retried: %s", len(events), text, exc_info=error)
+            return Retry(0, "error" if isinstance(error, Exception) else "panic", "on_batch raised: " + text)
         for event in events:
             event.batch = value
         return None
@@ -569,7 +570,7 @@ class Worker:
                     self._memories.setdefault(num, Memory(self._limit))
                 spans = {num: self._memories[num].next for num in wanted}
             ends = read_last(self._receipts_topic, self._channel, self._config, spans, self._limit, self._learn,
-                             lambda: self._ending)
+                             self._renew, lambda: self._ending)
             with self._lock:
                 for num, end in ends.items():
                     if num in self._memories:
@@ -582,6 +583,11 @@ class Worker:
                         self._queue.add(item)
                 p.held = []
             self._wake()
+
+    def _renew(self, num: int) -> None:
+        """The receipts topic was made anew: what is known of it is of another life."""
+        with self._lock:
+            self._memories[num] = Memory(self._limit)
 
     def _learn(self, num: int, due_id: str, outcome: str, attempt: int, postponed: int) -> None:
         with self._lock:

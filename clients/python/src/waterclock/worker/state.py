@@ -77,9 +77,9 @@ def read_receipt(channel: str, key: bytes | None, value: bytes | None) -> tuple[
         due_id, outcome = raw["due_id"], raw["outcome"]
         attempt, postponed = raw.get("attempt", 0), raw.get("postponed", 0)
         ours = due_id.startswith(key.decode() + "@")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not ours or outcome not in _OUTCOMES or raw.get("channel", channel) != channel:
+    if not ours or not isinstance(outcome, str) or outcome not in _OUTCOMES or raw.get("channel", channel) != channel:
         return None
     if type(attempt) is not int or type(postponed) is not int or attempt < 0 or postponed < 0:
         return None
