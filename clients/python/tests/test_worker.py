@@ -62,11 +62,11 @@ def due_headers(key: str, attempt: int = 1) -> Any:
             ("ce_type", "waterclock.due.v1"), ("ce_subject", key), ("ce_time", stamp), ("ce_wcattempt", str(attempt))]
 
 
-def make_topics(dev: Dev, *names: str) -> None:
+def make_topics(dev: Dev, *names: str, partitions: int = 4) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined,unused-ignore]
 
     admin = AdminClient({"bootstrap.servers": dev.kafka})
-    topics: list[Any] = [NewTopic(name, 4, 1) for name in names]
+    topics: list[Any] = [NewTopic(name, partitions, 1) for name in names]
     for future in admin.create_topics(topics).values():
         future.result(30)
 
@@ -363,12 +363,14 @@ def test_new_lane(dev: Dev) -> None:
         assert time.monotonic() - begin < 5 * PATIENCE
 
 
-def test_one_receipt_for_queued_attempts(dev: Dev) -> None:
+@pytest.mark.parametrize("by_key", [False, True])
+def test_one_receipt_for_queued_attempts(dev: Dev, by_key: bool) -> None:
     """Three attempts that queued while no worker ran are handled once; a second worker skips what the first has done."""
     from confluent_kafka import Consumer, Producer
 
     prefix = f"queued{time.time_ns()}."
-    make_topics(dev, prefix + "due.q", prefix + "receipts")
+    make_topics(dev, prefix + "receipts")
+    make_topics(dev, prefix + "due.q", partitions=7 if by_key else 4)
     producer = Producer({"bootstrap.servers": dev.kafka, "partitioner": "murmur2_random"})
     for attempt in (1, 2, 3):
         producer.produce(prefix + "due.q", key="a", value=b"", headers=due_headers("a", attempt))
@@ -379,10 +381,10 @@ def test_one_receipt_for_queued_attempts(dev: Dev) -> None:
         calls.append(e.attempt)
         return worker.Delivered()
 
-    with running(dev, "q", handle, prefix=prefix) as w:
+    with running(dev, "q", handle, prefix=prefix, by_key=by_key) as w:
         await_("two are skipped", lambda: w.stats().get("skipped_final", 0) == 2)
     # Another group has committed nothing: it reads all of them, and knows them by the receipts.
-    with running(dev, "q", handle, prefix=prefix, group="another") as w:
+    with running(dev, "q", handle, prefix=prefix, by_key=by_key, group="another") as w:
         await_("three are skipped", lambda: w.stats().get("skipped_final", 0) == 3)
     assert calls == [1]
     consumer = Consumer({"bootstrap.servers": dev.kafka, "group.id": prefix + "test", "auto.offset.reset": "earliest"})
@@ -394,6 +396,74 @@ def test_one_receipt_for_queued_attempts(dev: Dev) -> None:
     found += [m for m in consumer.consume(10, timeout=0.5) if m.error() is None]
     consumer.close()
     assert len(found) == 1 and found[0].key() == b"a"
+
+
+def test_more_partitions_than_receipts(dev: Dev, caplog: pytest.LogCaptureFixture) -> None:
+    """A channel with partitioning: by_key, and a worker that was not told: nothing is handled, and the log says why."""
+    from confluent_kafka import Producer
+
+    prefix = f"told{time.time_ns()}."
+    make_topics(dev, prefix + "receipts")
+    make_topics(dev, prefix + "due.q", partitions=7)
+    producer = Producer({"bootstrap.servers": dev.kafka, "partitioner": "murmur2_random"})
+    producer.produce(prefix + "due.q", key="a", value=b"", headers=due_headers("a"))
+    producer.flush(10)
+    calls: list[str] = []
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        calls.append(e.id)
+        return worker.Delivered()
+
+    with running(dev, "q", handle, prefix=prefix) as w:
+        await_("it is held", lambda: w.stats()["buffered"] == 1)
+        await_("the log says why", lambda: "give by_key=True" in caplog.text)
+    assert not calls
+
+
+def test_brokers_killed(tmp_path: Path) -> None:
+    """kill -9 of the brokers while handlers run: the worker goes on when they are back, and one receipt decides."""
+    server = Dev(tmp_path / "data", "channels.away.receipts=true")
+    server.start()
+    calls: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        time.sleep(0.01)
+        with lock:
+            calls[e.id] += 1
+        return worker.Delivered()
+
+    try:
+        with Client(server.url, retry=waterclock.Retry(retries=60, first=0.05, most=0.5)) as client:
+            assert all(r.ok for r in client.batch({"id": f"away-{i}", "delay": 0, "channel": "away"} for i in range(400)))
+            with running(server, "away", handle, concurrency=4) as w:
+                await_("it works", lambda: len(calls) > 50)
+                server.kill()
+                time.sleep(0.5)
+                server.start()
+                for i in range(400):
+                    await_("it is delivered", state_is(client, f"away-{i}", "FIRED"))
+                client.schedule("away-new", delay=0, channel="away")
+                await_("it is delivered", state_is(client, "away-new", "FIRED"))
+                assert w.stats()["pending"] == 0
+            assert len(calls) == 401 and max(calls.values()) <= 2
+            for i in range(0, 400, 40):
+                assert outcomes(client, f"away-{i}") == ["delivered"], i
+    finally:
+        server.stop()
+
+
+def test_topic_made_anew(dev: Dev) -> None:
+    """What was known of a receipts topic that was deleted is of no use for the one of the same name."""
+    from waterclock.worker import receipts
+
+    prefix = f"anew{time.time_ns()}."
+    make_topics(dev, prefix + "receipts")
+    renewed: list[int] = []
+    config = {"bootstrap.servers": dev.kafka}
+    ends = receipts.read_last(prefix + "receipts", "q", config, {0: 50, 1: 0}, 100, lambda *_: None, renewed.append,
+                              lambda: False)
+    assert renewed == [0] and ends == {0: 0, 1: 0}
 
 
 def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
