@@ -109,7 +109,9 @@ class Worker:
         self._on_batch, self._batch_max = on_batch, batch_max
         self._consumer_options = dict(consumer or {})
         self._config: dict[str, Any] = {
-            "client.id": f"waterclock-worker-{channel}", **(kafka or {}), "bootstrap.servers": brokers,
+            "client.id": f"waterclock-worker-{channel}",
+            "reconnect.backoff.max.ms": 1000,  # not 10 s: due events wait while the brokers are back
+            **(kafka or {}), "bootstrap.servers": brokers,
             "allow.auto.create.topics": False, "enable.metrics.push": False,
         }
         self._log = logging.LoggerAdapter(logger or logging.getLogger("waterclock.worker"), {"channel": channel})
