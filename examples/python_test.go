@@ -67,7 +67,8 @@ func TestPythonGuide(t *testing.T) {
 		prints(t, d, "hello-1", pythonFile(t, own.Replace(oneBlock(t, page, "python worker"))))
 	})
 	t.Run("readme", func(t *testing.T) {
-		prints(t, d, "hello-2", pythonFile(t, own.Replace(oneBlock(t, read(t, "../clients/python/README.md"), "python"))))
+		program := own.Replace(oneBlock(t, read(t, "../clients/python/README.md"), "python"))
+		prints(t, d, "hello-2", pythonFile(t, program))
 	})
 	t.Run("webhook", func(t *testing.T) {
 		port := freePort(t)

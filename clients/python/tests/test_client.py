@@ -20,7 +20,7 @@ def test_server_killed_in_mid_call(tmp_path: Path) -> None:
     server.start()
     made: set[str] = set()
     ready, failed = threading.Event(), []
-    n = 120
+    n = 60
 
     def call() -> None:
         try:
