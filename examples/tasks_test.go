@@ -36,14 +36,7 @@ func TestTasks(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			rest := string(out)
-			for _, want := range promised(own.Replace(strings.Join(blocks, "\n"))) {
-				_, after, found := strings.Cut(rest, want)
-				if !found {
-					t.Fatalf("%q is not in what is left of the output:\n%s\nall of it:\n%s", want, rest, out)
-				}
-				rest = after
-			}
+			requirePromised(t, own.Replace(strings.Join(blocks, "\n")), string(out))
 		})
 	}
 }
@@ -79,12 +72,21 @@ func promised(program string) (want []string) {
 	return want
 }
 
-func shell(t *testing.T, d *dev, program string) *exec.Cmd {
-	return d.command(t, "sh", "-ec", program)
+// requirePromised looks in the output for what the program promises, in order.
+func requirePromised(t *testing.T, program, out string) {
+	t.Helper()
+	rest := out
+	for _, want := range promised(program) {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("%q is not in what is left of the output:\n%s\nall of it:\n%s", want, rest, out)
+		}
+		rest = after
+	}
 }
 
-func python(t *testing.T, d *dev, program string) *exec.Cmd {
-	return d.command(t, "python3", "-c", program)
+func shell(t *testing.T, d *dev, program string) *exec.Cmd {
+	return d.command(t, "sh", "-ec", program)
 }
 
 // goProgram is the first block, which declares a function, and the others as

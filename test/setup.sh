@@ -3,12 +3,13 @@
 # names what to type, and fails. What is there already is left as it is.
 #
 #   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl
-#   PyPI    confluent-kafka, cloudevents and schemathesis, in $SVC_CACHE/venv
+#   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, pytest, mypy and hatchling, in
+#           $SVC_CACHE/venv
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
-CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5
+CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=9.2.0 MYPY=2.4.1 HATCHLING=1.33.0
 KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
 missing=()
 
@@ -75,8 +76,10 @@ get_promtool() {
 # --- clients and tools in other languages --------------------------------------------------
 
 get_python_packages() {
-  local venv="$SVC_CACHE/venv" wanted=("confluent-kafka==$CONFLUENT_KAFKA" "cloudevents==$CLOUDEVENTS" "schemathesis==$SCHEMATHESIS")
-  ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis' 2>/dev/null || return 0
+  local venv="$SVC_CACHE/venv" wanted=("confluent-kafka==$CONFLUENT_KAFKA" "cloudevents==$CLOUDEVENTS"
+    "schemathesis==$SCHEMATHESIS" "httpx==$HTTPX" "pytest==$PYTEST" "mypy==$MYPY" "hatchling==$HATCHLING")
+  ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis, httpx, pytest, mypy, hatchling' \
+    2>/dev/null || return 0
   say "installing ${wanted[*]} into $venv"
   rm -rf "$venv"
   if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi

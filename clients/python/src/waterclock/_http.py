@@ -1,0 +1,441 @@
+"""What a request is, and when it is sent again. No I/O: Client and AsyncClient share it."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from . import errors
+from .model import Answer, DeadLetter, Event, Instant, Occurrence, Page, RedriveProgress, Trigger, body, instant
+
+T = TypeVar("T")
+
+#: Lines of one batch request; the server takes no more.
+BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often a request is sent again.
+
+    After 429 any request is: it was refused. After a lost answer, 5xx and 408 only one whose repeat is safe is.
+    A Retry-After of more than max_wait seconds is not waited for: the error is raised at once.
+    """
+
+    retries: int = 3  # requests after the first; 0 is none
+    first: float = 0.1  # seconds; doubles, with jitter
+    most: float = 5.0  # seconds
+    max_wait: float = 30.0  # seconds
+
+    def __post_init__(self) -> None:
+        if self.retries < 0 or self.first < 0 or self.most < self.first or self.max_wait < 0:
+            raise ValueError("Retry: want retries >= 0, 0 <= first <= most and max_wait >= 0")
+
+    def wait(self, sent: int, after: float | None) -> float | None:
+        """Seconds before the next request, after so many; None if there is none."""
+        if sent > self.retries or (after is not None and after > self.max_wait):
+            return None
+        backoff: float = min(self.most, self.first * 2 ** (sent - 1)) * random.uniform(0.5, 1)
+        return backoff if after is None else after + random.uniform(0, self.first)
+
+
+@dataclass(frozen=True)
+class Request(Generic[T]):
+    method: str
+    path: str
+    parse: Callable[[httpx.Response], T]
+    content: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    safe: bool = True  # a repeat does no harm
+    write: bool = True
+
+
+class Attempts:
+    """The course of one request: what to do with what came of each attempt."""
+
+    def __init__(self, request: Request[Any], retry: Retry) -> None:
+        self.request, self.retry = request, retry
+        self.sent, self.maybe_applied = 0, False
+
+    def answered(self, response: httpx.Response) -> float | None:
+        """Seconds to wait before the next attempt, or None: the answer counts. Raises what is not repeated."""
+        self.sent += 1
+        if response.is_success:
+            return None
+        error = error_of(response)
+        status = response.status_code
+        self.maybe_applied = self.maybe_applied or (self.request.write and status >= 500)
+        if status == 429 or (self.request.safe and (status >= 500 or status == 408)):
+            after = None if "retry-after" not in response.headers else error.retry_after
+            seconds = self.retry.wait(self.sent, after)
+            if seconds is not None:
+                return seconds
+        raise self.note(error)
+
+    def failed(self, cause: httpx.HTTPError) -> float:
+        """Seconds to wait after an attempt without an answer. Raises if there is none."""
+        self.sent += 1
+        refused = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))  # nothing was sent
+        self.maybe_applied = self.maybe_applied or (self.request.write and not refused)
+        if refused or self.request.safe:
+            seconds = self.retry.wait(self.sent, None)
+            if seconds is not None:
+                return seconds
+        what = f"{self.request.method} {self.request.path}: no answer: {cause or type(cause).__name__}"
+        raise self.note(errors.Unavailable(0, "", what)) from cause
+
+    def parsed(self, request: Request[T], response: httpx.Response) -> T:
+        try:
+            return request.parse(response)
+        except (ValueError, KeyError, TypeError, AttributeError) as cause:
+            self.maybe_applied = self.maybe_applied or request.write
+            what = f"{request.method} {request.path}: the answer is none of the API's: {cause}"
+            raise self.note(errors.ServerError(response.status_code, "", what)) from cause
+
+    def note(self, error: errors.ApiError) -> errors.ApiError:
+        error.attempts, error.maybe_applied = self.sent, self.maybe_applied
+        return error
+
+
+def error_of(response: httpx.Response) -> errors.ApiError:
+    after = retry_after(response.headers.get("retry-after"))
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict) or not isinstance(problem.get("code"), str):
+        problem = {"detail": f"status {response.status_code}, and no problem of the API's: {response.text[:200]}"}
+    return errors.from_problem(response.status_code, problem, after or 0.0, response.headers.get("x-request-id", ""))
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds of a header Retry-After, which has seconds or a date."""
+    if not value:
+        return None
+    try:
+        return max(float(value), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return None
+
+
+# --- requests ---------------------------------------------------------------
+
+
+def answer(r: httpx.Response) -> Answer:
+    return Answer.of(r.json(), r.status_code)
+
+
+def segment(id: str) -> str:
+    if id in ("", ".", ".."):
+        raise errors.invalid_key(f"no trigger has the id {id!r} over HTTP")
+    return quote(id, safe="")
+
+
+def path(id: str, verb: str = "") -> str:
+    return "/v1/triggers/" + segment(id) + verb
+
+
+def conditions(if_revision: int | None, respond_async: bool) -> dict[str, str]:
+    headers = {"If-Match": f'"{if_revision}"'} if if_revision is not None else {}
+    if respond_async:
+        headers["Prefer"] = "respond-async"
+    return headers
+
+
+def encode(value: Any) -> bytes:
+    """JSON; InvalidRequest for what it cannot say, such as NaN."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise errors.InvalidRequest(0, "invalid", f"it cannot be written as JSON: {error}") from error
+
+
+def _json(headers: dict[str, str]) -> dict[str, str]:
+    return {"Content-Type": "application/json", **headers}
+
+
+def schedule(id: str | None, fields: Mapping[str, Any], idempotency_key: str | None, if_revision: int | None,
+             if_absent: bool, respond_async: bool) -> Request[Answer]:
+    headers = conditions(if_revision, respond_async)
+    if if_absent:
+        headers["If-None-Match"] = "*"
+    if idempotency_key is None and id is None:
+        # Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change, and
+        # re-arm a delay.
+        idempotency_key = str(uuid.uuid4())
+    if idempotency_key is not None:
+        headers["Idempotency-Key"] = idempotency_key
+    content = encode(body(fields))
+    if id is None:
+        return Request("POST", "/v1/triggers", answer, content, _json(headers))
+    return Request("PUT", path(id), answer, content, _json(headers))
+
+
+def get(id: str) -> Request[Trigger]:
+    return Request("GET", path(id), lambda r: Trigger.of(r.json()), write=False)
+
+
+def list_page(query: Mapping[str, Any]) -> Request[Page[Trigger]]:
+    given: list[tuple[str, str]] = []
+    for name, value in query.items():
+        if value is None:
+            continue
+        if name == "tag":
+            given += [("tag", f"{k}:{v}") for k, v in value.items()]
+        elif name == "state":
+            given.append((name, value if isinstance(value, str) else ",".join(value)))
+        elif name in ("from", "to"):
+            given.append((name, str(instant(value))))
+        else:
+            given.append((name, str(value)))
+
+    def parse(r: httpx.Response) -> Page[Trigger]:
+        raw = r.json()
+        return Page([Trigger.of(t) for t in raw["items"]], raw.get("next_cursor") or None)
+
+    return Request("GET", "/v1/triggers" + ("?" + urlencode(given) if given else ""), parse, write=False)
+
+
+def cancel(id: str, if_revision: int | None, respond_async: bool) -> Request[Answer]:
+    return Request("DELETE", path(id), answer, headers=conditions(if_revision, respond_async))
+
+
+def patch(id: str, fields: Mapping[str, Any], if_revision: int | None, respond_async: bool) -> Request[Answer]:
+    # A merge patch removes a field by null: None is kept.
+    content = encode({**body(fields), **{k: None for k, v in fields.items() if v is None}})
+    headers = {"Content-Type": "application/merge-patch+json", **conditions(if_revision, respond_async)}
+    return Request("PATCH", path(id), answer, content, headers, safe=if_revision is not None)
+
+
+# What is asked for a second time changes nothing.
+_SAFE_VERBS = frozenset(("pause", "resume", "rezone", "ack", "erase"))
+
+
+def is_safe(verb: str, if_revision: Any) -> bool:
+    """Whether a verb may be repeated. run changes no revision: a repeat fires twice, whatever If-Match says."""
+    return verb != "run" and (verb in _SAFE_VERBS or if_revision is not None)
+
+
+def verb(id: str, name: str, fields: Mapping[str, Any], if_revision: int | None, respond_async: bool) -> Request[Answer]:
+    given = body({k: v for k, v in fields.items() if v is not None})
+    content = encode(given) if given else None
+    headers = conditions(if_revision, respond_async)
+    return Request("POST", path(id, ":" + name), answer, content, _json(headers) if content else headers,
+                   is_safe(name, if_revision))
+
+
+def events_page(id: str, cursor: str | None, limit: int | None) -> Request[Page[Event]]:
+    given = {k: v for k, v in {"cursor": cursor, "limit": limit}.items() if v is not None}
+
+    def parse(r: httpx.Response) -> Page[Event]:
+        raw = r.json()
+        return Page([Event.of(e) for e in raw["items"]], raw.get("next_cursor") or None)
+
+    return Request("GET", path(id) + "/events" + ("?" + urlencode(given) if given else ""), parse, write=False)
+
+
+def occurrences(id: str, n: int) -> Request[list[Occurrence]]:
+    return Request("GET", path(id) + f"/occurrences?n={n}", lambda r: [Occurrence.of(o) for o in r.json()["items"]],
+                   write=False)
+
+
+def preview(fields: Mapping[str, Any]) -> Request[list[Occurrence]]:
+    return Request("POST", "/v1/preview", lambda r: [Occurrence.of(o) for o in r.json()["occurrences"]],
+                   encode(body(fields)), _json({}), write=False)
+
+
+def _items(r: httpx.Response) -> list[dict[str, Any]]:
+    return [dict(item) for item in r.json()["items"]]
+
+
+def items(path: str) -> Request[list[dict[str, Any]]]:
+    return Request("GET", path, _items, write=False)
+
+
+def calendar(method: str, name: str, dates: Iterable[Instant | date] | None = None) -> Request[dict[str, Any]]:
+    content = None if dates is None else encode({"dates": [instant(d) for d in dates]})
+    return Request(method, "/v1/calendars/" + segment(name), lambda r: dict(r.json()), content,
+                   _json({}) if content else {}, write=method != "GET")
+
+
+# --- batches ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """The answer to one line: an answer or an error."""
+
+    id: str | None
+    answer: Answer | None = None
+    line: int = 0  # of a refused one; from 1
+    error: errors.ApiError | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+def batch(lines: Iterable[Mapping[str, Any]], respond_async: bool) -> list[Request[list[BatchResult]]]:
+    """One request for each 10,000 lines."""
+    requests: list[Request[list[BatchResult]]] = []
+    chunk: list[Mapping[str, Any]] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == BATCH:
+            requests.append(_batch(chunk, respond_async))
+            chunk = []
+    if chunk:
+        requests.append(_batch(chunk, respond_async))
+    return requests
+
+
+def _batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[list[BatchResult]]:
+    spelled, safe = [], True
+    for line in lines:
+        one = body(line)
+        if one.get("op", "register") == "register":
+            if "id" not in one:
+                one.setdefault("idempotency_key", str(uuid.uuid4()))
+        elif one["op"] != "cancel":
+            verb = "run" if one["op"] == "run_now" else str(one["op"])
+            safe = safe and is_safe(verb, one.get("if_revision"))
+        spelled.append(encode(one))
+    headers = {"Content-Type": "application/x-ndjson", **conditions(None, respond_async)}
+
+    def parse(r: httpx.Response) -> list[BatchResult]:
+        answers = [_line(json.loads(text)) for text in r.content.split(b"\n") if text.strip()]
+        if len(answers) != len(lines):
+            raise ValueError(f"{len(answers)} answers to {len(lines)} lines")
+        return answers
+
+    return Request("POST", "/v1/triggers:batch", parse, b"\n".join(spelled) + b"\n", headers, safe)
+
+
+def _line(raw: Mapping[str, Any]) -> BatchResult:
+    status = int(raw.get("status", 0))
+    if "code" in raw:
+        line = raw.get("line")
+        return BatchResult(raw.get("id"), line=line if isinstance(line, int) else 0, error=errors.from_problem(status, raw))
+    return BatchResult(raw.get("id"), answer=Answer.of(raw, status))
+
+
+# --- dead letters ---------------------------------------------------------------
+
+_LETTER_NAMES = {"from_": "from", "all_": "all"}
+
+
+def _letter_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a filter that are given, as the server reads them."""
+    out: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None or value is False:
+            continue
+        name = _LETTER_NAMES.get(name, name)
+        out[name] = instant(value) if name in ("from", "to") else value
+    return out
+
+
+def dead_letters(query: Mapping[str, Any]) -> Request[Page[DeadLetter]]:
+    def parse(r: httpx.Response) -> Page[DeadLetter]:
+        raw = r.json()
+        return Page([DeadLetter.of(item) for item in raw["items"]], raw.get("next_cursor") or None)
+
+    given = _letter_fields(query)
+    return Request("GET", "/v1/dead-letters" + ("?" + urlencode(given) if given else ""), parse, write=False)
+
+
+def count_dead_letters(query: Mapping[str, Any]) -> Request[list[dict[str, Any]]]:
+    return Request("GET", "/v1/dead-letters?" + urlencode(_letter_fields(query)),
+                   lambda r: [dict(group) for group in r.json()["groups"]], write=False)
+
+
+def redrive(fields: Mapping[str, Any]) -> Request[RedriveProgress]:
+    """A redrive of one trigger. Each letter goes out once, so a repeat does no harm."""
+    def parse(r: httpx.Response) -> RedriveProgress:
+        lines = RedriveLines()
+        return [*lines.feed(r.content), *lines.end()][-1]
+
+    return Request("POST", "/v1/dead-letters:redrive", parse, encode(_letter_fields(fields)), _json({}))
+
+
+class RedriveLines:
+    """Lines of a redrive's answer to progress. A problem is of one letter, unless it is the last line."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._refused: list[errors.ApiError] = []
+        self._done = False
+
+    def feed(self, chunk: bytes) -> list[RedriveProgress]:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        found = []
+        for line in lines:
+            raw = json.loads(line) if line.strip() else {}
+            if "code" in raw:
+                self._refused.append(errors.from_problem(int(raw.get("status", 0)), raw))
+            elif raw:
+                found.append(RedriveProgress.of(raw, self._refused))
+                self._refused, self._done = [], bool(raw.get("done"))
+        return found
+
+    def end(self) -> list[RedriveProgress]:
+        """Raises unless the last line said that it was done."""
+        if not self._done:
+            raise self._refused[-1] if self._refused else errors.Unavailable(
+                0, "", "the redrive was cut off: repeat it, and it goes on with what is open")
+        return []
+
+
+# --- server-sent events ---------------------------------------------------------
+
+
+class EventStream:
+    """Lines of text/event-stream to events. `last` is the id of the last event that came whole."""
+
+    def __init__(self, id: str) -> None:
+        self.request: Request[None] = Request("GET", path(id) + "/events?follow=1", lambda _: None, write=False)
+        self.last = ""
+        self.begin()
+
+    def headers(self) -> dict[str, str]:
+        return {"Accept": "text/event-stream", **({"Last-Event-ID": self.last} if self.last else {})}
+
+    def begin(self) -> None:
+        self._data: list[str] = []
+        self._id: str | None = None
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that end in a piece of the stream."""
+        # Not splitlines: JSON may have line separators of Unicode.
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        found = [self._line(line.removesuffix(b"\r").decode()) for line in lines]
+        return [event for event in found if event is not None]
+
+    def _line(self, line: str) -> Event | None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            self._data.append(value)
+        elif name == "id":
+            self._id = value
+        elif line == "":
+            text, id = "\n".join(self._data), self._id
+            self._data, self._id = [], None
+            if text:
+                self.last = self.last if id is None else id
+                return Event.of(json.loads(text))
+        return None

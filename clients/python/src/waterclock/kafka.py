@@ -1,0 +1,210 @@
+"""The same commands over Kafka: topic <prefix>commands, JSON spelling (docs/formats/commands.md).
+
+A command that the brokers have acknowledged is durable. What the engine says to it, refusals included, stands on the
+event log and on <prefix>rejected: nobody answers here. Use Client where you need the answer.
+"""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ._http import encode
+from .errors import ApiError, Forbidden, InvalidRequest, TooLarge, Unauthenticated, Unavailable, invalid_key
+from .model import Duration, Instant, RegisterFields, TimeFields, body, instant
+
+
+class NotWritten(Unavailable):
+    """The brokers did not acknowledge a command in time, or refused it. It may stand in the topic all the same."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where a command stands."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """The record of a command, as it is written."""
+
+    key: str
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def trigger_key(id: str, tenant: str | None = None) -> str:
+    """The record key: the id, or tenant/id. InvalidRequest if the engine would refuse it."""
+    if tenant in (None, "", "default"):
+        if "/" in id:
+            raise invalid_key(f"{id!r} is of another tenant: give that to the client")
+        key = id
+    else:
+        key = f"{tenant}/{id}"
+    if id == "" or id.startswith("/") or id.endswith("/"):
+        raise invalid_key("an id has a character, and no / at its beginning or end")
+    if any(unicodedata.category(c) == "Cc" for c in key):
+        raise invalid_key("an id has no control characters")
+    if len(key.encode()) > 255:
+        raise invalid_key(f"a key has at most 255 bytes; this has {len(key.encode())}")
+    return key
+
+
+def record_headers(headers: Iterable[tuple[str, str | bytes]]) -> tuple[tuple[str, bytes], ...]:
+    """Headers that travel to the due event. Those of Waterclock are refused."""
+    out = []
+    for name, value in headers:
+        if name.lower().startswith(("wc-", "wcx-", "ce_")):
+            raise InvalidRequest(0, "invalid", f"header {name} is Waterclock's own", name)
+        out.append((name, value.encode() if isinstance(value, str) else value))
+    return tuple(out)
+
+
+def command(key: str, op: str, fields: Mapping[str, Any], headers: tuple[tuple[str, bytes], ...] = ()) -> Command:
+    """A command in the JSON spelling. Fields that are None are left out."""
+    given = body({k: v for k, v in fields.items() if v is not None})
+    return Command(key, encode({"op": op, **given}), headers)
+
+
+# Answers after which a record is known not to be in the log.
+_REFUSALS: Mapping[int, tuple[type[ApiError], str]] = {
+    KafkaError.MSG_SIZE_TOO_LARGE: (TooLarge, "too_large"),
+    KafkaError.RECORD_LIST_TOO_LARGE: (TooLarge, "too_large"),
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (Forbidden, "forbidden"),
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: (Forbidden, "forbidden"),
+    KafkaError.SASL_AUTHENTICATION_FAILED: (Unauthenticated, "unauthenticated"),
+    KafkaError.INVALID_RECORD: (InvalidRequest, "invalid"),
+}
+
+
+def _failed(topic: str, error: KafkaError) -> ApiError:
+    kind, code = _REFUSALS.get(error.code(), (NotWritten, ""))
+    failed = kind(0, code, f"{topic}: {error.str()}")
+    failed.maybe_applied = kind is NotWritten
+    return failed
+
+
+class KafkaClient:
+    """Writes commands. It may be used by many threads.
+
+    config adds options of librdkafka: TLS, SASL. tenant is put before ids. Each method waits until the brokers have
+    the command, at most timeout seconds.
+    """
+
+    def __init__(self, brokers: str = "127.0.0.1:9092", *, prefix: str = "waterclock.", tenant: str | None = None,
+                 timeout: float = 30.0, config: Mapping[str, Any] | None = None) -> None:
+        self.topic, self._tenant, self._timeout = prefix + "commands", tenant, timeout
+        self._producer = Producer({
+            "client.id": "waterclock-python", "linger.ms": 2, "enable.metrics.push": False, **(config or {}),
+            "bootstrap.servers": brokers, "partitioner": "murmur2_random",  # where the engine looks for it
+            "enable.idempotence": True, "acks": "all", "message.timeout.ms": max(int(timeout * 1000), 1),
+        })
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._producer.flush(self._timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def write(self, record: Command) -> Written:
+        """Write a record as it is, and wait for the brokers."""
+        done = threading.Event()
+        result: list[Any] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            result.extend((error, message))
+            done.set()
+
+        try:
+            self._producer.produce(self.topic, key=record.key.encode(), value=record.value,
+                                   headers=list(record.headers), on_delivery=delivered)
+        except BufferError as full:
+            raise NotWritten(0, "overloaded", "the client's own queue is full") from full
+        except KafkaException as cause:
+            raise _failed(self.topic, cause.args[0]) from cause
+        while not done.is_set():
+            self._producer.poll(0.05)  # of many threads, any one may serve another's callback
+        error, message = result
+        if error is not None:
+            raise _failed(self.topic, error)
+        return Written(self.topic, message.partition() or 0, message.offset() or 0)
+
+    def command(self, id: str, op: str, fields: Mapping[str, Any], if_revision: int | None = None,
+                correlation_id: str | None = None, actor: str | None = None,
+                headers: Iterable[tuple[str, str | bytes]] = ()) -> Command:
+        """The record that a method writes."""
+        more = {"if_revision": if_revision, "correlation_id": correlation_id, "actor": actor}
+        given = {**fields, **{k: v for k, v in more.items() if v is not None}}
+        return command(trigger_key(id, self._tenant), op, given, record_headers(headers))
+
+    def _write(self, id: str, op: str, fields: Mapping[str, Any], correlation_id: str | None, actor: str | None,
+               if_revision: int | None) -> Written:
+        return self.write(self.command(id, op, fields, if_revision, correlation_id, actor))
+
+    def schedule(self, id: str, trigger: Mapping[str, Any] | None = None, /, *, idempotency_key: str | None = None,
+                 if_absent: bool = False, if_revision: int | None = None, actor: str | None = None,
+                 record_headers: Iterable[tuple[str, str | bytes]] = (),
+                 **fields: Unpack[RegisterFields]) -> Written:
+        """Register a trigger, or replace it whole. record_headers travel to the due event."""
+        given: dict[str, Any] = {**(trigger or {}), **fields}
+        if idempotency_key is not None:
+            given["idempotency_key"] = idempotency_key
+        if if_absent:
+            given["if_absent"] = True
+        return self.write(self.command(id, "register", given, if_revision, None, actor, record_headers))
+
+    def cancel(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
+               actor: str | None = None) -> Written:
+        return self._write(id, "cancel", {}, correlation_id, actor, if_revision)
+
+    def reschedule(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
+                   actor: str | None = None, **time: Unpack[TimeFields]) -> Written:
+        """Change when, and nothing else. A pause stays."""
+        return self._write(id, "reschedule", time, correlation_id, actor, if_revision)
+
+    def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None,
+               if_revision: int | None = None, correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "snooze", {"for": for_, "until": until}, correlation_id, actor, if_revision)
+
+    def skip(self, id: str, *, occurrence: Instant | None = None, if_revision: int | None = None,
+             correlation_id: str | None = None, actor: str | None = None) -> Written:
+        at = None if occurrence is None else instant(occurrence)
+        return self._write(id, "skip", {"occurrence": at}, correlation_id, actor, if_revision)
+
+    def pause(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+              correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "pause", {"note": note}, correlation_id, actor, if_revision)
+
+    def resume(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+               correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "resume", {"note": note}, correlation_id, actor, if_revision)
+
+    def run(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
+            actor: str | None = None) -> Written:
+        return self._write(id, "run_now", {}, correlation_id, actor, if_revision)
+
+    def rezone(self, id: str, timezone: str, *, if_revision: int | None = None, correlation_id: str | None = None,
+               actor: str | None = None) -> Written:
+        return self._write(id, "rezone", {"timezone": timezone}, correlation_id, actor, if_revision)
+
+    def ack(self, id: str, *, occurrence: str | None = None, if_revision: int | None = None,
+            correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "ack", {"occurrence": occurrence}, correlation_id, actor, if_revision)
+
+    def erase(self, id: str, *, correlation_id: str | None = None, actor: str | None = None) -> Written:
+        """Forget the content: cancelled, and state and history content removed."""
+        return self._write(id, "erase", {}, correlation_id, actor, None)

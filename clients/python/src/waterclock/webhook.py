@@ -1,0 +1,103 @@
+"""Verify and read the requests of Waterclock's webhook worker (Standard Webhooks)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from .errors import SignatureError
+
+#: How old, or how far ahead, a timestamp may be; seconds.
+TOLERANCE = 300.0
+
+
+class Headers(Protocol):
+    """Headers of a request, as any framework has them: names in any case."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """One verified request. Deduplicate by `id`: it is the same for every attempt.
+
+    With callback.body raw, trigger_id is that of a header, which is not signed; and so is attempt always.
+    """
+
+    id: str
+    trigger_id: str
+    attempt: int
+    payload: Any  # JSON; bytes where it is not; of callback.body raw, the body as bytes
+
+
+def verify(secrets: str | Iterable[str], headers: Headers, body: bytes, *, tolerance: float = TOLERANCE,
+           now: float | None = None) -> str:
+    """The webhook-id of a request that one of the secrets has signed; else SignatureError.
+
+    Give two secrets (or one text with a comma) while one is rotated. body is the bytes as they came: JSON that was
+    read and written anew has another signature.
+    """
+    known = keys(secrets)
+    found = {name.lower(): value for name, value in headers.items()}
+    id, stamp, signatures = (found.get("webhook-" + name, "") for name in ("id", "timestamp", "signature"))
+    if not id or not stamp or not signatures:
+        raise SignatureError("missing_header", "webhook-id, webhook-timestamp or webhook-signature is missing")
+    if not (stamp.isascii() and stamp.isdigit() and len(stamp) <= 18):
+        raise SignatureError("timestamp", "webhook-timestamp is no number of seconds")
+    age = (time.time() if now is None else now) - int(stamp)
+    if abs(age) > tolerance:
+        raise SignatureError("timestamp", f"webhook-timestamp is {abs(age):.0f} s {'ago' if age > 0 else 'ahead'}; "
+                             f"at most {tolerance:.0f} s are allowed")
+    signed = id.encode() + b"." + stamp.encode() + b"." + body
+    given = [part[3:] for part in signatures.split(" ") if part.startswith("v1,")]
+    valid = False
+    for key in known:
+        want = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+        for one in given:
+            valid |= hmac.compare_digest(one.encode(), want.encode())  # no early end: time tells nothing
+    if not valid:
+        raise SignatureError("no_match", "no signature fits")
+    return id
+
+
+def keys(secrets: str | Iterable[str]) -> list[bytes]:
+    """The keys of whsec_ secrets."""
+    texts = secrets.split(",") if isinstance(secrets, str) else list(secrets)
+    found = []
+    for text in texts:
+        try:
+            key = base64.b64decode(text.strip().removeprefix("whsec_"), validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if not key:
+            raise SignatureError("bad_secret", "a secret is whsec_ and base64")
+        found.append(key)
+    if not found:
+        raise SignatureError("bad_secret", "no secret was given")
+    return found
+
+
+def receive(secrets: str | Iterable[str], headers: Headers, body: bytes, *, tolerance: float = TOLERANCE,
+            now: float | None = None) -> Webhook:
+    """Verify a request and read it."""
+    id = verify(secrets, headers, body, tolerance=tolerance, now=now)
+    found = {name.lower(): value for name, value in headers.items()}
+    attempt = found.get("x-trigger-attempt", "1")
+    number = int(attempt) if attempt.isascii() and attempt.isdigit() else 1
+    try:
+        envelope = json.loads(body)
+    except ValueError:
+        envelope = None
+    if not isinstance(envelope, dict) or not isinstance(envelope.get("triggerId"), str):
+        return Webhook(id, unquote(found.get("x-trigger-id", "")), number, body)
+    if isinstance(envelope.get("payload_base64"), str):
+        return Webhook(id, envelope["triggerId"], number, base64.b64decode(envelope["payload_base64"]))
+    return Webhook(id, envelope["triggerId"], number, envelope.get("payload"))

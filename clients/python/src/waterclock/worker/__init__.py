@@ -1,0 +1,27 @@
+"""A channel worker: reads the due events of a channel, calls a handler for each, says what became of it.
+
+    from waterclock import worker
+
+    def handle(event: worker.DueEvent) -> worker.Result:
+        print(event.id, event.payload)
+        return worker.Delivered()
+
+    worker.run("print", handle, brokers="127.0.0.1:9092")
+
+What it promises, and its options: docs/api/python.md.
+
+    event.py     headers of a record to a DueEvent
+    result.py    what a handler returns, and its receipt
+    state.py     memory, partitions, queue, clock: no I/O, no locks
+    receipts.py  writes receipts until they stand; reads them into the memory
+    run.py       the consumer, the handlers, rebalances, the end
+"""
+
+from .event import DueEvent, Garbled, decode, example
+from .result import Accepted, Delivered, Fail, Outcome, Postpone, Result, Retry, Suppress
+from .run import Handler, Hook, Worker, call, run
+
+__all__ = [
+    "Accepted", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Hook", "Outcome", "Postpone", "Result", "Retry",
+    "Suppress", "Worker", "call", "decode", "example", "run",
+]

@@ -1,0 +1,216 @@
+"""What a worker knows, without I/O, threads and locks: memory, tracker, queue, clock."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+
+from .event import MAX_COUNT, DueEvent
+from .result import FINAL, Outcome
+
+
+# --- memory -----------------------------------------------------------------
+
+
+class Memory:
+    """The last receipts of one partition: what is in it is not handled a second time.
+
+    It holds hashes, in two generations of `limit` each: the last `limit` receipts are known for certain, and at most
+    twice as many are. One costs about 130 bytes.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.next = 0  # the offset to read on from
+        self._now: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        self._values: dict[int, int] = {}  # one object for each value: most receipts are of attempt 1
+
+    def add(self, due_id: str, outcome: str, attempt: int, postponed: int) -> None:
+        if self.limit <= 0:
+            return
+        key = hash(due_id)
+        value = _round(attempt, postponed) << 1 | (outcome in FINAL)
+        old = self._now.get(key)
+        if old is None:
+            old = self._before.get(key, 0)
+        value = max(value >> 1, old >> 1) << 1 | (value | old) & 1
+        if len(self._values) < 1024:
+            value = self._values.setdefault(value, value)
+        self._now[key] = value
+        if len(self._now) >= self.limit:
+            self._before, self._now = self._now, {}
+
+    def check(self, event: DueEvent) -> str:
+        """Why an event is not handled; "" if it is."""
+        key = hash(event.id)
+        old = self._now.get(key)
+        if old is None:
+            old = self._before.get(key)
+        if old is None:
+            return ""
+        if old & 1:
+            return "final"
+        return "answered" if _round(event.attempt, event.postponed) <= old >> 1 else ""
+
+    def __len__(self) -> int:
+        return len(self._now) + len(self._before)
+
+
+def _round(attempt: int, postponed: int) -> int:
+    return min(max(attempt, 0), MAX_COUNT) << 24 | min(max(postponed, 0), MAX_COUNT)
+
+
+_OUTCOMES = frozenset(o.value for o in Outcome)
+
+
+def read_receipt(channel: str, key: bytes | None, value: bytes | None) -> tuple[str, str, int, int] | None:
+    """due_id, outcome, attempt and postponed of a receipt of this channel; None for what is none."""
+    if key is None or value is None:
+        return None
+    if b'"channel"' in value and b'"' + channel.encode() + b'"' not in value:
+        return None  # another channel's, and most of them are: spares the JSON
+    try:
+        raw = json.loads(value)
+        due_id, outcome = raw["due_id"], raw["outcome"]
+        attempt, postponed = raw.get("attempt", 0), raw.get("postponed", 0)
+        ours = due_id.startswith(key.decode() + "@")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if not ours or not isinstance(outcome, str) or outcome not in _OUTCOMES or raw.get("channel", channel) != channel:
+        return None
+    if type(attempt) is not int or type(postponed) is not int or attempt < 0 or postponed < 0:
+        return None
+    return due_id, outcome, attempt, postponed
+
+
+def judge(memory: Memory | None, event: DueEvent, now: float) -> str:
+    """Why an event is not handled at the brokers' time now; "" if it is. Only `expired` gets a receipt."""
+    reason = memory.check(event) if memory is not None else ""
+    if reason:
+        return reason
+    if event.receipt_by is not None and now > event.receipt_by.timestamp():
+        return "receipt_by"
+    return "expired" if event.expires is not None and now > event.expires.timestamp() else ""
+
+
+# --- partitions, and what is in memory of them --------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """One due event, from the poll until its receipt is acknowledged."""
+
+    offset: int
+    size: int
+    part: Partition
+    event: DueEvent | None  # None: the record is garbled
+    done: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Partition:
+    """One assigned partition of the due topic or its lane. A later assignment makes a new one."""
+
+    topic: str
+    num: int
+    lane: int  # 0 is the high one
+    loaded: bool = False  # the memory is read
+    gone: bool = False  # revoked, or the worker ends: nothing new starts
+    paused: bool = False
+    held: list[Item] = field(default_factory=list)  # polled before the memory was read
+    chains: dict[bytes, deque[Item]] = field(default_factory=dict)  # behind the event of that key that is not handled yet
+    running: set[Item] = field(default_factory=set)
+    abandoned: threading.Event = field(default_factory=threading.Event)
+    records: int = 0  # polled and not done
+    size: int = 0
+    pending: int = 0  # receipts that are not acknowledged
+    open: deque[Item] = field(default_factory=deque)  # in the order of offsets; the first one is not done
+    next: int = -1  # up to here everything is done
+    committed: int = -1
+    end: int = 0  # the end of its log that was asked for ...
+    asked: float = 0.0  # ... at this time of ours; 0 if never
+
+    def add(self, item: Item) -> None:
+        self.open.append(item)
+        self.records += 1
+        self.size += item.size
+
+    def finish(self, item: Item) -> None:
+        """Nothing more has to be done for it. Offsets rise, not always by 1."""
+        item.done = True
+        self.records -= 1
+        self.size -= item.size
+        while self.open and self.open[0].done:
+            self.next = self.open.popleft().offset + 1
+
+
+class Queue:
+    """Which event is next: of one record key one after the other, the high lane first."""
+
+    def __init__(self) -> None:
+        self.ready: tuple[deque[Item], deque[Item]] = (deque(), deque())
+
+    def add(self, item: Item) -> None:
+        assert item.event is not None
+        chain = item.part.chains.get(item.event.record_key)
+        if chain is not None:
+            chain.append(item)
+            return
+        item.part.chains[item.event.record_key] = deque()
+        self.ready[item.part.lane].append(item)
+
+    def take(self) -> Item | None:
+        for lane in self.ready:
+            while lane:
+                item = lane.popleft()
+                if not item.part.gone:
+                    return item
+        return None
+
+    def finish(self, item: Item) -> bool:
+        """The handler has ended, or was not called. True if the next event of its key is ready."""
+        assert item.event is not None
+        chain = item.part.chains.get(item.event.record_key)
+        if chain:
+            self.ready[item.part.lane].append(chain.popleft())
+            return True
+        item.part.chains.pop(item.event.record_key, None)
+        return False
+
+    def __len__(self) -> int:
+        return len(self.ready[0]) + len(self.ready[1])
+
+
+# --- the brokers' clock -------------------------------------------------------
+
+_UNBOUNDED = 1e12
+_DRIFT = 1e-3  # clocks run apart: a bound weakens by 1 ms a second
+
+
+class Clock:
+    """How far the brokers' clock is ahead of ours, as far as append times say it. Seconds.
+
+    A record polled at t and appended at a: ahead by at least a-t. If its offset is not below the end of the log asked for
+    at t0: ahead by at most a-t0. Our clock counts unless these bounds say otherwise.
+    """
+
+    def __init__(self) -> None:
+        self._low, self._high, self._low_at, self._high_at = -_UNBOUNDED, _UNBOUNDED, 0.0, 0.0
+
+    def _bounds(self, now: float) -> tuple[float, float]:
+        return (self._low - max(now - self._low_at, 0) * _DRIFT, self._high + max(now - self._high_at, 0) * _DRIFT)
+
+    def observe(self, appended: float, polled: float, asked: float) -> None:
+        low, high = appended - polled, appended + 0.001 - asked if asked else _UNBOUNDED
+        old_low, old_high = self._bounds(polled)
+        if low > old_high or high < old_low:  # a clock was set: what was known before is void
+            old_low, old_high = -_UNBOUNDED, _UNBOUNDED
+        self._low, self._high = max(low, old_low), min(high, old_high)
+        self._low_at = self._high_at = polled
+
+    def now(self, now: float) -> float:
+        low, high = self._bounds(now)
+        return now + min(max(0.0, low), high)

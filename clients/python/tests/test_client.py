@@ -1,0 +1,130 @@
+"""What the conformance file cannot say: a server that is killed, values of Python, the package itself."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook, worker
+from waterclock.kafka import NotWritten
+
+from conftest import Dev
+
+
+def test_server_killed_in_mid_call(tmp_path: Path) -> None:
+    """kill -9 while calls are under way: each call of a patient client makes one trigger, however often it was sent."""
+    server = Dev(tmp_path / "data")
+    server.start()
+    made: set[str] = set()
+    ready, failed = threading.Event(), []
+    n = 60
+
+    def call() -> None:
+        try:
+            with Client(server.url, retry=Retry(retries=60, first=0.05, most=0.5), timeout=5) as client:
+                for i in range(n):
+                    made.add(client.schedule(delay="1h", user_id="u_kill").trigger_id)
+                    if i == 20:
+                        ready.set()
+        except BaseException as error:
+            failed.append(error)
+            ready.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        for _ in range(2):
+            assert ready.wait(60)
+            server.kill()
+            server.start()
+        thread.join(90)
+        assert not thread.is_alive() and not failed, failed
+        with Client(server.url) as client:
+            assert {t.trigger_id for t in client.list(user_id="u_kill")} == made and len(made) == n
+        server.kill()
+        with Client(server.url, retry=Retry(retries=1, first=0.01)) as client, pytest.raises(Unavailable) as raised:
+            client.run("a")
+        assert raised.value.status == 0 and raised.value.attempts == 2 and not raised.value.maybe_applied
+    finally:
+        server.stop()
+
+
+def test_redrive_that_is_cut_off() -> None:
+    """Without a last line that says done, redrive_all raises: it is to be repeated."""
+    progress = b'{"looked_at":2,"matched":2,"redriven":1,"duplicate":0,"expired":0,"refused":1,"pending":0,"done":false}\n'
+    refused = b'{"status":422,"code":"too_large","detail":"cut","trigger_id":"b"}\n'
+    problem = b'{"status":503,"code":"unavailable","detail":"stopping"}\n'
+    for text, kind in ((refused + progress, Unavailable), (progress + problem, Unavailable), (b"", Unavailable)):
+        transport = httpx.MockTransport(lambda _, text=text: httpx.Response(200, content=text))
+        with Client("http://test", transport=transport) as client, pytest.raises(kind):
+            found = []
+            for p in client.redrive_all(all_=True):
+                found.append(p)
+                assert p.redriven == 1
+            pytest.fail(f"{found}")
+    last = progress.replace(b"false", b"true")
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=refused + last))
+    with Client("http://test", transport=transport) as client:
+        [p] = client.redrive_all(all_=True)
+    [error] = p.refusals
+    assert p.done and isinstance(error, TooLarge) and error.trigger_id == "b"
+
+
+def test_kafka_away() -> None:
+    with KafkaClient("127.0.0.1:1", timeout=0.5, config={"log_level": 0}) as client, pytest.raises(NotWritten) as raised:
+        client.cancel("a")
+    assert raised.value.maybe_applied
+
+
+def test_values_of_python() -> None:
+    at = datetime(2060, 1, 5, 9, tzinfo=UTC)
+    assert model.body({
+        "delay": timedelta(minutes=7), "fire_at": at, "start": datetime(2060, 1, 5, 9), "exclude": [at.date(), at],
+        "payload": b"\x00\xff", "jitter": timedelta(milliseconds=1500), "user_id": None,
+        "callback": {"url": "https://x", "timeout": timedelta(seconds=5), "retry": [timedelta(seconds=10), "30s"]},
+    }) == {
+        "delay": "420s", "fire_at": "2060-01-05T09:00:00Z", "start": "2060-01-05T09:00:00",
+        "exclude": ["2060-01-05", "2060-01-05T09:00:00Z"], "payload_base64": "AP8=", "jitter": "1500ms",
+        "callback": {"url": "https://x", "timeout": "5s", "retry": ["10s", "30s"]},
+    }
+
+
+def test_receive() -> None:
+    """An envelope and a raw body, verified and read."""
+    import base64
+    import hashlib
+    import hmac
+
+    key, now = b"k" * 24, 1_800_000_000
+    secret = "whsec_" + base64.b64encode(key).decode()
+
+    def signed(body: bytes) -> dict[str, str]:
+        mac = hmac.new(key, f"m1.{now}.".encode() + body, hashlib.sha256).digest()
+        return {"Webhook-Id": "m1", "Webhook-Timestamp": str(now), "X-Trigger-Id": "hold%2D1", "X-Trigger-Attempt": "2",
+                "Webhook-Signature": "v1," + base64.b64encode(mac).decode()}
+
+    body = b'{"triggerId":"hold-1","payload":{"a":1}}'
+    got = webhook.receive(secret, signed(body), body, now=now)
+    assert (got.id, got.trigger_id, got.attempt, got.payload) == ("m1", "hold-1", 2, {"a": 1})
+    body = b'{"triggerId":"hold-1","payload_base64":"AP8="}'
+    assert webhook.receive(secret, signed(body), body, now=now).payload == b"\x00\xff"
+    got = webhook.receive([secret], signed(b"raw"), b"raw", now=now)
+    assert (got.trigger_id, got.payload) == ("hold-1", b"raw")
+
+
+def test_handlers_can_be_tested() -> None:
+    """worker.example makes an event, worker.call calls a handler as the worker does."""
+    event = worker.example("acme/pills", {"title": "Take pills"}, attempt=2, user="u_81", tags={"type": "care"},
+                           headers={"x-one": "1"})
+    assert (event.tenant, event.trigger_id, event.attempt, event.user) == ("acme", "pills", 2, "u_81")
+    assert event.json() == {"title": "Take pills"} and event.tags == {"type": "care"}
+    assert event.header("x-one") == b"1" and event.id.startswith("acme/pills@") and not event.cancelled
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        return worker.Delivered() if e.json()["title"] else worker.Fail()
+
+    assert worker.call(handle, event) == worker.Delivered()
+    assert worker.call(handle, worker.example(payload=b"no JSON")).outcome == worker.Outcome.RETRY

@@ -1,0 +1,87 @@
+"""What comes from outside, and what users' code may do: nothing of it stops a worker."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from waterclock import InvalidRequest, KafkaClient, TooLarge, worker
+from waterclock.worker.result import Result, receipt
+from waterclock.worker.state import Memory, read_receipt
+
+from conftest import Dev
+
+
+@pytest.mark.parametrize("value", [
+    b"", b"[]", b"null", b"7", b"\xff", b"{", b"[" * 200_000, b'{"channel":"sms","a":' + b"[" * 200_000,
+    b'{"due_id":"a@1","channel":"sms","outcome":["delivered"],"attempt":1}',
+    b'{"due_id":"a@1","channel":"sms","outcome":{"x":1},"attempt":1}',
+    b'{"due_id":["a@1"],"channel":"sms","outcome":"delivered","attempt":1}',
+    b'{"due_id":"a@1","channel":"sms","outcome":"delivered","attempt":' + b"9" * 5000 + b"}",
+    b'{"due_id":"a@1","channel":"sms","outcome":"delivered","attempt":true}',
+    b'{"due_id":"a@1","channel":"sms","outcome":"delivered","attempt":-1}',
+    b'{"due_id":"a@1","channel":["sms"],"outcome":"delivered","attempt":1}',
+])
+def test_garbage_on_the_receipts_topic(value: bytes) -> None:
+    """It is stepped over. A reading that raised would hold the due events of its partition for ever."""
+    assert read_receipt("sms", b"a", value) is None
+
+
+def test_receipts_of_odd_keys() -> None:
+    value = b'{"due_id":"a@1","channel":"sms","outcome":"delivered","attempt":1}'
+    assert read_receipt("sms", b"\xff", value) is None and read_receipt("sms", b"b", value) is None
+    assert read_receipt("sms", b"a", value) == ("a@1", "delivered", 1, 0)
+    surrogate = b'{"due_id":"a@\\ud800","channel":"sms","outcome":"delivered","attempt":1}'
+    seen = read_receipt("sms", b"a", surrogate)
+    assert seen is not None
+    Memory(10).add(*seen)
+
+
+@pytest.mark.parametrize("appended", [0, -1, 1 << 62, 253_402_300_800_000])
+def test_times_of_no_calendar(appended: int) -> None:
+    """A record's time may be any number where its producer sets it."""
+    event = worker.example("a")
+    headers = [("ce_specversion", b"1.0"), ("ce_id", event.id.encode()), ("ce_type", b"waterclock.due.v1"),
+               ("ce_subject", b"a"), ("ce_time", b"2026-11-20T09:00:00.000Z"), ("ce_wcattempt", b"1")]
+    given: Any = headers
+    worker.decode("t", 0, 0, appended, b"a", b"", given, False)
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("raised", [ValueError("a file \udcff of no text"), Silent(), ValueError("x" * 100_000)])
+def test_any_exception_becomes_a_receipt(raised: Exception) -> None:
+    def handle(_: worker.DueEvent) -> worker.Result:
+        raise raised
+
+    event = worker.example("a")
+    got = json.loads(receipt(event, "sms", worker.call(handle, event)))
+    assert (got["outcome"], got["code"], got["due_id"]) == ("retry", "error", event.id)
+
+
+@pytest.mark.parametrize("result", [
+    worker.Fail("bad\udc80code", "\ud800"), worker.Fail(5, object()),  # type: ignore[arg-type]
+    worker.Retry(math.nan), worker.Retry(math.inf), worker.Retry(-1), worker.Postpone(1e300),
+])
+def test_any_result_becomes_a_receipt(result: Result) -> None:
+    event = worker.example("a")
+    assert json.loads(receipt(event, "sms", result))["due_id"] == event.id
+
+
+def test_a_command_that_is_too_large(dev: Dev) -> None:
+    with KafkaClient(dev.kafka) as kafka, pytest.raises(TooLarge) as raised:
+        kafka.schedule("big", delay="1h", payload="x" * 2_000_000)
+    assert raised.value.code == "too_large" and not raised.value.maybe_applied
+
+
+def test_values_that_are_no_json(dev: Dev) -> None:
+    with KafkaClient(dev.kafka) as kafka:
+        for payload in (math.nan, object(), {1, 2}):
+            with pytest.raises(InvalidRequest) as raised:
+                kafka.schedule("a", delay="1h", payload=payload)
+            assert raised.value.status == 0
