@@ -50,7 +50,7 @@ func TestChannelsOfTheCluster(t *testing.T) {
 		for tenant := range 20 {
 			for i := range 10 {
 				register(fmt.Sprintf("t%d", tenant), fmt.Sprint(i), fmt.Sprintf("t%d-%d", tenant, i))
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(1100 * time.Millisecond) // each engine sees what the other has created
 			}
 		}
 		refused()
@@ -60,7 +60,7 @@ func TestChannelsOfTheCluster(t *testing.T) {
 				n++
 			}
 		}
-		if n < pipeline.MaxChannels-20 || n > pipeline.MaxChannels+nodes {
+		if n < pipeline.MaxChannels-20 || n > pipeline.MaxChannels {
 			t.Errorf("there are %d channels", n)
 		}
 		register("late", "1", "one-more")
