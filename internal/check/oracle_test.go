@@ -110,7 +110,8 @@ func TestOracleStartInAnOverlap(t *testing.T) {
 		{"both", "2026-10-25T00:15:00.000Z"},
 	} {
 		s, err := newSeries(&recurrence{
-			text: "cron:15 */6 * * *", start: "2026-10-25T00:00", zone: "Atlantic/Azores", gap: "shift", overlap: c.overlap,
+			text: "cron:15 */6 * * *", start: "2026-10-25T00:00", zone: "Atlantic/Azores",
+			gap: "shift", overlap: c.overlap,
 		}, nil, 0, nil)
 		if err != nil {
 			t.Fatal(err)

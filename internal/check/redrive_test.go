@@ -114,8 +114,8 @@ func TestRedriven(t *testing.T) {
 				due := r.w.Dump(r.w.Names.Due(c.channel))
 				last := due[len(due)-1]
 				if string(last.Value) != c.payload || !strings.Contains(pipelinetest.Header(last, "ce_id"), c.mark) {
-					t.Errorf("%s went out with %s, want %s and the mark %q", pipelinetest.Header(last, "ce_id"), last.Value,
-						c.payload, c.mark)
+					t.Errorf("%s went out with %s, want %s and the mark %q", pipelinetest.Header(last, "ce_id"),
+						last.Value, c.payload, c.mark)
 				}
 				for _, v := range r.w.Verify().Violations {
 					t.Error(v.String())
