@@ -30,6 +30,7 @@ type channelRegister struct {
 	claimed map[string]time.Time
 	by      map[string]int // claims of a tenant
 
+	asking   chan struct{} // held by who asks the brokers
 	creating chan struct{} // held by who creates a topic
 }
 
@@ -46,7 +47,7 @@ const (
 func newChannelRegister(o *Process) *channelRegister {
 	return &channelRegister{
 		o: o, exist: map[string]bool{}, claimed: map[string]time.Time{}, by: map[string]int{},
-		creating: make(chan struct{}, 1),
+		asking: make(chan struct{}, 1), creating: make(chan struct{}, 1),
 	}
 }
 
@@ -57,16 +58,13 @@ func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
 	if len(names) == 0 {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	exists := func(name string) bool { return c.exist[name] || c.isClaimed(name) }
-	if names = slices.DeleteFunc(names, exists); len(names) == 0 {
+	if c.exists(names...) {
 		return nil
 	}
-	if now := c.o.Now(); now.Sub(c.at) >= channelsFor {
-		c.refresh(now)
-		names = slices.DeleteFunc(names, exists)
-	}
+	c.refresh()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names = slices.DeleteFunc(names, c.isThere)
 	for i, name := range names {
 		if err := c.mayCreate(tenant, name, i); err != nil {
 			return err
@@ -77,7 +75,7 @@ func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
 	}
 	for _, name := range names {
 		c.by[tenant]++
-		c.claimed[name] = c.o.Now()
+		c.claimed[name] = time.Now()
 		go c.create(name)
 	}
 	return nil
@@ -103,21 +101,51 @@ func unknownChannel(msg string) *trigger.Error {
 	return &trigger.Error{Code: trigger.CodeUnknownChannel, Field: "channel", Msg: msg}
 }
 
-func (c *channelRegister) isClaimed(name string) bool {
-	_, ok := c.claimed[name]
-	return ok
+// isThere says that a channel exists, or is about to. The caller holds the lock.
+func (c *channelRegister) isThere(name string) bool {
+	_, claimed := c.claimed[name]
+	return claimed || c.exist[name]
 }
 
-// refresh lists the channels. While the brokers do not answer, those known count.
-func (c *channelRegister) refresh(now time.Time) {
-	c.at = now
+// exists says that all channels do, as far as is known.
+func (c *channelRegister) exists(names ...string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(names, func(name string) bool { return !c.isThere(name) })
+}
+
+// refresh lists the channels, unless that was done within the last second. One
+// partition asks, without the lock: others wait for its answer only if they have to
+// know. While the brokers do not answer, those known count.
+func (c *channelRegister) refresh() {
+	c.asking <- struct{}{}
+	defer func() { <-c.asking }()
+	if time.Since(c.listed()) < channelsFor {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), listChannels)
 	defer cancel()
 	all, err := c.o.due.Fresh(ctx)
 	if err != nil {
 		c.o.Logger.Warn("which channels exist is not known; those known count", "error", err)
-		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = time.Now()
+	if err == nil {
+		c.take(all, c.at)
+	}
+}
+
+// listed is when the channels were listed last.
+func (c *channelRegister) listed() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// take notes what the brokers have listed. The caller holds the lock.
+func (c *channelRegister) take(all []output.Topic, now time.Time) {
 	clear(c.exist)
 	for _, name := range ChannelsOf(c.o.Names, all) {
 		c.exist[name] = true

@@ -14,7 +14,8 @@ func (d *decision) erase(c *Command) *Error {
 	}
 	if old != nil {
 		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
-		if old.Status != Unknown { // of what was never created there is no such time
+		next.Redriven = old.Redriven // by name alone: a later life must not send the same attempt once more
+		if old.Status != Unknown {   // of what was never created there is no such time
 			next.CreatedAt = old.CreatedAt
 		}
 	}

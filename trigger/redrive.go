@@ -27,18 +27,14 @@ func (d *decision) redrive(c *Command) *Error {
 	if err := d.allowed(c.Key, dead.Spec); err != nil {
 		return err // its worker would refuse it once more
 	}
-	content := dead.Spec
 	if d.s == nil || d.s.Status.Finished() {
 		d.beginRedriven(c)
-		content = nil
 	}
 	l := Live{
 		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local, Due: d.now,
 		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBefore: dead.Attempt, Revision: dead.Revision,
 	}
-	if content != nil {
-		l.Was = d.s.sharedContent(content)
-	}
+	l.Was = d.s.sharedContent(dead.Spec)
 	d.keepRedrive(dead)
 	d.addLive(l)
 	d.deriveStatus()
@@ -64,7 +60,8 @@ func (s *State) yetToFire(dead *Fire) bool {
 }
 
 // beginRedriven makes a trigger that is over, or of which nothing is known, one
-// that waits for the redriven occurrence alone, with its content.
+// that waits for the redriven occurrence alone. The dead letter's content is in force
+// from now on, unless the trigger's own was kept for a late snooze.
 func (d *decision) beginRedriven(c *Command) {
 	s := d.s
 	if s == nil {
@@ -74,10 +71,20 @@ func (d *decision) beginRedriven(c *Command) {
 		}
 		d.s = s
 	}
-	s.Spec = *c.Dead.Spec
+	if s.Status == Cancelled { // its life is over, and where it began is not known any more
+		s.Life = Life{Partition: c.From.Partition, Offset: c.From.Offset, Later: true}
+	}
+	if !s.keepsContent() {
+		s.Spec = *c.Dead.Spec
+	}
 	s.Spec.When = When{Kind: WhenInstant, FireAt: c.Dead.Nominal}
 	s.Status, s.Revision = InFlight, max(s.Revision, 1)
 	s.Trimmed, s.ForgetAt = false, 0
+}
+
+// keepsContent says that what is over has all of its content, for a late snooze.
+func (s *State) keepsContent() bool {
+	return (s.Status == Fired || s.Status == Expired) && !s.Trimmed
 }
 
 // keepRedrive remembers what was redriven, so that the same dead letter is not

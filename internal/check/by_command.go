@@ -175,7 +175,7 @@ func (t *life) effect(c *command, e *event) {
 		t.forgetPlan()
 		t.dropLive()
 		if e.kind == evErased {
-			t.reg, t.idem = nil, nil
+			t.reg, t.body, t.idem = nil, nil, nil
 		}
 	case evTooLate:
 		if e.reason == "in_flight" {
@@ -199,7 +199,8 @@ func (t *life) effect(c *command, e *event) {
 }
 
 // redrive: one more attempt of what could not be delivered, with the content that the
-// dead letter has. A trigger that was over waits for it alone.
+// dead letter has. A trigger that was over waits for it alone, and goes on with that
+// content where its own was not kept. A cancelled one begins a life by it.
 func (t *life) redrive(c *command, e *event) {
 	if e.attempt != c.attempt+1 && t.known {
 		t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
@@ -216,11 +217,25 @@ func (t *life) redrive(c *command, e *event) {
 		t.redriven = map[string]*redriven{}
 	}
 	t.redriven[e.occurrence] = r
-	if finished(t.status) {
-		t.forgetPlan()
-		t.when = when{kind: whenInstant}
-		t.revision = max(t.revision, 1)
+	if !finished(t.status) {
+		return
 	}
+	t.forgetPlan()
+	t.when = when{kind: whenInstant}
+	t.revision = max(t.revision, 1)
+	if !t.keepsContent() {
+		t.body = c
+	}
+	if t.status == cancelled {
+		t.begun, t.later = c.first, true
+		t.done, t.went = map[string]bool{}, map[string]bool{}
+	}
+}
+
+// keepsContent says that a trigger that is over is remembered with its content, for a
+// late snooze.
+func (m *model) keepsContent() bool {
+	return (m.status == fired || m.status == expired) && m.body != nil && m.body.what.user != ""
 }
 
 // expectRedrive: what is live, or was redriven from this attempt or a later one
@@ -251,7 +266,7 @@ func (t *life) register(c *command) {
 	t.idem, t.newest, t.heard = was.idem, was.newest, was.heard
 	t.redriven = was.redriven
 	t.begun, t.later = c.first, later
-	t.reg, t.when, t.appended = c, c.when, c.appended
+	t.reg, t.body, t.when, t.appended = c, c, c.when, c.appended
 	t.setPlan(c.appended)
 }
 
@@ -271,7 +286,7 @@ func (t *life) replace(c *command, e *event) {
 	if !same || c.when.zone != t.when.zone {
 		t.skips = map[string]bool{}
 	}
-	t.reg, t.when, t.appended, t.moved = c, c.when, c.appended, false
+	t.reg, t.body, t.when, t.appended, t.moved = c, c, c.when, c.appended, false
 	t.run = misfireRun{}
 	t.setPlan(from)
 }
@@ -346,7 +361,7 @@ func (t *life) snooze(c *command, e *event) {
 		t.dropSnoozes()
 	}
 	t.acked("") // of what is in flight
-	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.reg}
+	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.body}
 }
 
 // acked ends what is in flight, retries that wait included: the named
@@ -395,7 +410,7 @@ func (t *life) skipped(e *event) {
 // effectSilent is a command that tells nothing by itself.
 func (t *life) effectSilent(c *command) {
 	if c.op == "run_now" {
-		t.live[commandMark("run", c)] = &live{due: c.appended, nominal: c.appended, content: t.reg}
+		t.live[commandMark("run", c)] = &live{due: c.appended, nominal: c.appended, content: t.body}
 	}
 }
 

@@ -24,7 +24,7 @@ func (c *command) complete(r *Record, header bool) {
 	if c.op == "register" || c.op == "reschedule" {
 		c.completeTime()
 	}
-	if c.op == "register" {
+	if c.op == "register" || c.op == "redrive" {
 		c.completeContent(r, header)
 	}
 }

@@ -201,7 +201,7 @@ func (t *life) expectSnooze() []string {
 	case pending, paused, inFlight:
 		return []string{evSnoozed}
 	case fired, expired:
-		if t.reg == nil || t.reg.what.user != "" {
+		if t.body == nil || t.keepsContent() {
 			return []string{evSnoozed}
 		}
 		return []string{refused("already_fired")}

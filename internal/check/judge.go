@@ -417,11 +417,11 @@ func (t *life) overdue() {
 
 // jitter bounds how much later than nominal an occurrence may be due.
 func (t *life) jitter() int64 {
-	if t.reg == nil {
+	if t.body == nil {
 		return 0
 	}
-	j := t.reg.what.jitter
-	if t.reg.what.priority == "low" && j == 0 {
+	j := t.body.what.jitter
+	if t.body.what.priority == "low" && j == 0 {
 		return 3600_000 // channels.<name>.jitter_low, which only the engine's settings know
 	}
 	return j
@@ -457,11 +457,11 @@ func (t *life) fold() {
 		say("the next occurrence at", spell(s.Series.At), spell(t.plan.next.at))
 	case s.Series == nil && t.plan.has && !t.plan.open && (status == pending || status == paused):
 		say("no next occurrence, and", "none", spell(t.plan.next.at))
-	case s.Spec != nil && !s.Trimmed && t.reg != nil && status == pending &&
-		string(s.Spec.Payload) != string(t.reg.what.payload):
+	case s.Spec != nil && !s.Trimmed && t.body != nil && status == pending &&
+		string(s.Spec.Payload) != string(t.body.what.payload):
 		say("a payload of", fmt.Sprint(len(s.Spec.Payload), " bytes"), fmt.Sprintf("the registered one of %d",
-			len(t.reg.what.payload)))
-	case s.Spec != nil && !s.Trimmed && t.reg != nil && status == pending && s.Spec.Channel != t.reg.what.channel:
-		say("channel", s.Spec.Channel, t.reg.what.channel)
+			len(t.body.what.payload)))
+	case s.Spec != nil && !s.Trimmed && t.body != nil && status == pending && s.Spec.Channel != t.body.what.channel:
+		say("channel", s.Spec.Channel, t.body.what.channel)
 	}
 }

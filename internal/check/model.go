@@ -36,7 +36,8 @@ type model struct {
 
 	begun    location    // first append of the register that began this life
 	later    bool        // it is not the first life that is remembered
-	reg      *command    // content in force
+	reg      *command    // register in force: what the next one is compared with
+	body     *command    // content in force: the register's, or that of a dead letter that was redriven
 	when     when        // time part in force
 	appended int64       // first append of what brought it
 	moved    bool        // by reschedule, snooze or rezone: when is not reg's any more

@@ -111,7 +111,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 			s.start, s.frac = w, frac
 			p := s.clock.resolve(w, "shift", s.overlap)
 			s.startAt = p[0].at*1000 + frac
-			if liveText(r.text) { // it has no phase: the start is but a bound
+			if liveText(r.text) && len(s.clock.instants(w)) == 0 { // it has no phase: the start is but a bound
 				s.startAt = s.notBefore(p[0].at, w) * 1000
 			}
 			return nil

@@ -100,3 +100,24 @@ func holdOracleTo(t *testing.T, c *oracleCase) {
 		t.Errorf("%s from %s %s after %s\n got %v\nwant %v", c.Rule, c.Start, c.Zone, c.After, got, c.Expected)
 	}
 }
+
+// TestOracleStartInAnOverlap: a start that clocks show twice is the pass that the
+// policy names, for cron of real time as well. Clocks go back at 01:00Z.
+func TestOracleStartInAnOverlap(t *testing.T) {
+	for _, c := range []struct{ overlap, want string }{
+		{"first", "2026-10-25T00:15:00.000Z"},
+		{"second", "2026-10-25T01:15:00.000Z"},
+		{"both", "2026-10-25T00:15:00.000Z"},
+	} {
+		s, err := newSeries(&recurrence{
+			text: "cron:15 */6 * * *", start: "2026-10-25T00:00", zone: "Atlantic/Azores",
+			gap: "shift", overlap: c.overlap,
+		}, nil, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, ok := s.later(0).next(); !ok || spell(o.at) != c.want {
+			t.Errorf("overlap %s: first is %s, want %s", c.overlap, spell(o.at), c.want)
+		}
+	}
+}

@@ -127,8 +127,8 @@ func (t *life) first(e *event, name, mark string, d *due) {
 		l.due = 0
 		switch { // of a run_now that was edited before it went out, the contract does not say
 		case strings.HasPrefix(name, "snz-"): // with the content in force
-			l.content = t.reg
-		case l.content != t.reg:
+			l.content = t.body
+		case l.content != t.body:
 			l.content = nil
 		}
 		t.emitFirst(e, l, d)
@@ -180,7 +180,7 @@ func (t *life) offPlan(e *event, name string, d *due) {
 }
 
 func (t *life) newLive(name string) *live {
-	l := &live{content: t.reg}
+	l := &live{content: t.body}
 	t.live[name] = l
 	return l
 }
@@ -303,7 +303,8 @@ func (t *life) promised(e *event, d *due) {
 	if c.op != "cancel" || c.fault != "" || c.ifRev > 0 {
 		return
 	}
-	if c.inTxn || c.append+t.o.Epsilon.Milliseconds() >= d.scheduled || t.v.stalled(t.home, c.at.offset, d.scheduled) {
+	at := d.scheduled - t.o.Epsilon.Milliseconds() // the engine's clock may be ahead by so much
+	if c.inTxn || c.append >= at || t.v.stalled(t.home, c.at.offset, at) {
 		return
 	}
 	t.fail(AfterStop, append(append(t.eventRecord(e), dueRecord(d)...), t.commandRecord(c)...),

@@ -2,6 +2,7 @@ package pipelinetest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
@@ -202,7 +203,10 @@ func (w *World) cutOff(n *Node, unsynced int) {
 	rng := rand.New(rand.NewPCG(w.opts.Seed, uint64(unsynced)))
 	left := w.CopyDisk(n.Name, vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rng})
 	if unsynced < 100 {
-		if err := tear(left, w.CopyDisk(n.Name, vfs.CrashCloneCfg{}), "/", rng); err != nil {
+		whole := w.CopyDisk(n.Name, vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		err := errors.Join(
+			tear(left, w.CopyDisk(n.Name, vfs.CrashCloneCfg{}), "/", rng), fillHoles(left, whole, "/", rng))
+		if err != nil {
 			w.T.Errorf("power loss of %s: %v", n.Name, err)
 		}
 	}

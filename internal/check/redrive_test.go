@@ -1,0 +1,126 @@
+package check_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// redriving is a world of one partition in which occurrences fail and are redriven.
+type redriving struct {
+	t *testing.T
+	w *sim.World
+}
+
+// send sends a command and lets a moment pass.
+func (r *redriving) send(key, body string) {
+	r.w.SendFree(0, key, body)
+	time.Sleep(time.Second)
+}
+
+// answer sends a receipt of the newest due event of channel r-push.
+func (r *redriving) answer(key, outcome string) {
+	all := r.w.Dump(r.w.Names.Due("r-push"))
+	d := all[len(all)-1]
+	r.w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome,
+		pipelinetest.Header(d, "ce_wcattempt")))
+	time.Sleep(time.Second)
+}
+
+// redrive asks for the newest dead letter once more.
+func (r *redriving) redrive(key string) {
+	all := r.w.Dump(r.w.Names.DeadLetter())
+	d := all[len(all)-1]
+	rec := &topics.Record{Key: d.Key, Value: d.Value, Timestamp: trigger.At(d.Timestamp)}
+	for _, h := range d.Headers {
+		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
+	}
+	dead, err := topics.DecodeDeadLetter(rec)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	body, err := topics.RedriveCommand(dead)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.send(key, string(body))
+}
+
+// dead makes a dead letter of a run_now, beside what the trigger is registered for.
+func (r *redriving) dead(key, user string) {
+	r.send(key, `{"op":"register","delay":"1h","channel":"r-push","payload":"old"`+user+`}`)
+	r.send(key, `{"op":"run_now"}`)
+	r.answer(key, "failed")
+}
+
+// TestRedriven: with which content, and in which life, a trigger goes on that was over
+// when a dead letter of it was redriven. The last due event says it.
+func TestRedriven(t *testing.T) {
+	const user = `,"user_id":"u"`
+	for _, c := range []struct {
+		name                   string
+		live                   func(r *redriving)
+		channel, payload, mark string
+	}{
+		{"what has fired and has a user keeps its content", func(r *redriving) {
+			r.dead("k", "")
+			r.send("k", `{"op":"register","delay":"1m","payload":"new"`+user+`}`)
+			time.Sleep(2 * time.Minute)
+			r.redrive("k")
+			r.send("k", `{"op":"snooze","for":"10s"}`)
+		}, "default", `"new"`, ""},
+		{"of what has fired without a user nothing else is left", func(r *redriving) {
+			r.dead("k", user)
+			r.send("k", `{"op":"register","delay":"1m","payload":"new"}`)
+			time.Sleep(2 * time.Minute)
+			r.redrive("k")
+			r.answer("k", "delivered")
+			r.send("k", `{"op":"snooze","for":"10s"}`)
+		}, "r-push", `"old"`, ""},
+		{"what was forgotten has no user unless the dead letter has", func(r *redriving) {
+			r.dead("k", "")
+			r.send("k", `{"op":"cancel"}`)
+			r.w.Kill("a") // an idle engine asks its broker every second
+			time.Sleep(26 * time.Hour)
+			r.w.Start("a")
+			r.w.AwaitOwners()
+			r.redrive("k")
+			r.answer("k", "delivered")
+			r.send("k", `{"op":"snooze","for":"10s"}`) // already_fired
+		}, "r-push", `"old"`, ""},
+		{"of what was cancelled it begins a life", func(r *redriving) {
+			r.dead("k", "")
+			r.send("k", `{"op":"cancel"}`)
+			r.send("k", `{"op":"register","delay":"1h","payload":"second"}`)
+			r.send("k", `{"op":"cancel"}`)
+			r.redrive("k")
+			r.send("k", `{"op":"register","delay":"10s","payload":"new"}`)
+		}, "default", `"new"`, "~0-5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := &redriving{t, sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-push"}})}
+				r.w.Start("a")
+				r.w.AwaitOwners()
+				c.live(r)
+				time.Sleep(time.Minute)
+				due := r.w.Dump(r.w.Names.Due(c.channel))
+				last := due[len(due)-1]
+				if string(last.Value) != c.payload || !strings.Contains(pipelinetest.Header(last, "ce_id"), c.mark) {
+					t.Errorf("%s went out with %s, want %s and the mark %q", pipelinetest.Header(last, "ce_id"),
+						last.Value, c.payload, c.mark)
+				}
+				for _, v := range r.w.Verify().Violations {
+					t.Error(v.String())
+				}
+			})
+		})
+	}
+}
