@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// passed returns the instant up to which timers may fire now; 0 if they have to
-// wait for what is still to be read. What to ask is the barrier's to decide.
+// passed returns the instant up to which timers may fire now. It returns 0 if unread
+// commands or receipts come first. Package barrier decides what to ask.
 func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	b := &p.barrier
 	now := p.now()
@@ -33,7 +33,7 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	return b.Commands.Through(), nil
 }
 
-// demand is what wants to fire.
+// demand describes what is due.
 func (p *Partition) demand() barrier.Demand {
 	due, ok := p.timers.wheel.Next()
 	return barrier.Demand{
@@ -67,8 +67,8 @@ func (p *Partition) answerBarrier(ctx context.Context, r *barrier.Round, q barri
 	return nil
 }
 
-// askEnds takes the high watermarks. The clock is read before the question: what
-// was acknowledged until then is below the answer.
+// askEnds asks for the high watermarks. It reads the clock first: everything acknowledged
+// until then is below the answer.
 func (p *Partition) askEnds(ctx context.Context, r *barrier.Round) error {
 	topics := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
 	asked := p.now()

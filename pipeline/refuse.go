@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// refuse rejects a record that could not be decoded, or that a gateway has
-// refused already. op is 0 where it is not known.
+// refuse rejects a record that cannot be decoded, or that a gateway has refused already. op
+// is 0 if it is not known.
 func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error,
 	actor string,
 ) error {
@@ -31,7 +31,8 @@ func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op 
 	return nil
 }
 
-// refuseStranger rejects a record of a trigger that this partition does not have.
+// refuseStranger rejects a record of a trigger that belongs to another partition and cannot
+// go there.
 func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	out := p.machine.Reject(nil, refusal, "")

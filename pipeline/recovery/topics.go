@@ -39,11 +39,12 @@ func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataRe
 	return found, nil
 }
 
-// TopicIDs are the ids of what we read: a topic that was deleted and made again
-// has another one, and nothing we hold belongs to it.
+// TopicIDs are the ids of the topics that we read. A topic that was deleted and made again has
+// another id, and nothing in our store belongs to it.
 type TopicIDs struct{ Commands, State, Receipts, Control [16]byte }
 
-// IDsOf are those of Topics.
+// IDsOf returns the ids of what Topics has found.
 func IDsOf(own []*kmsg.MetadataResponseTopic) TopicIDs {
-	return TopicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
+	commands, state, receipts, control := own[0], own[1], own[2], own[3]
+	return TopicIDs{commands.TopicID, state.TopicID, receipts.TopicID, control.TopicID}
 }
