@@ -29,8 +29,8 @@ type webhooks struct {
 	trust     atomic.Pointer[webhookTrust]
 }
 
-// webhookTrust is what files and the environment have for requests: it may change
-// while they are sent.
+// webhookTrust is what files and the environment supply for requests. It may change while
+// requests are sent.
 type webhookTrust struct {
 	keys    map[string]webhook.Keys // by tenant; "" is everybody else's
 	origins map[string]webhook.Origin
@@ -54,7 +54,7 @@ func (n *node) openWebhook(dev bool) error {
 	}
 	c := n.cfg
 	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{
-		// The worker says so first, in its own words.
+		// The worker's own error comes first, because it is clearer.
 		BodyBytes: int64(c.Webhook.AnswerLimit) + 64<<10, ConnsPerOrigin: max(2*c.Webhook.PerEndpoint, 256),
 	}})
 	if h.publisher, err = webhook.NewTopicPublisher(n.clients, n.names, n.webhookInstance()); err != nil {
@@ -79,7 +79,7 @@ func (n *node) openWebhook(dev bool) error {
 	return nil
 }
 
-// kitOptions are what the worker kit has of the settings, for any channel of ours.
+// kitOptions are the settings of the worker library, for any of our channels.
 func (n *node) kitOptions(channel string) []worker.Option {
 	c := n.cfg
 	ch := c.Channel(channel)
@@ -131,7 +131,7 @@ func (h *webhooks) keys(tenant string) webhook.Keys {
 
 func (h *webhooks) origin(origin string) webhook.Origin { return h.trust.Load().origins[origin] }
 
-// loadWebhook reads keys and headers again.
+// loadWebhook reads keys and headers from their files.
 func (n *node) loadWebhook() error {
 	trust, err := n.readWebhookTrust()
 	if err == nil {
@@ -164,11 +164,11 @@ func (n *node) readWebhookTrust() (*webhookTrust, error) {
 	return t, nil
 }
 
-// devSecretFile is where dev keeps the key that it has made.
+// devSecretFile is where dev keeps the key that it made.
 const devSecretFile = "webhook.secret"
 
-// devSecret makes the key that signs webhooks, where the settings have none, once
-// for a data directory.
+// devSecret makes the key that signs webhooks if the settings have none, once per data
+// directory.
 func (n *node) devSecret() error {
 	if n.cfg.Webhook.Secret != "" || n.cfg.SecretFile("webhook.secret") != "" {
 		return nil
@@ -186,8 +186,8 @@ func (n *node) devSecret() error {
 	return nil
 }
 
-// stillLive asks the owner whether a due event is still in flight: not cancelled,
-// erased, acknowledged or decided meanwhile.
+// stillLive asks the owner whether a due event is still in flight: not cancelled, erased,
+// acknowledged or decided by now.
 func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
 	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
 	if err != nil || s == nil {

@@ -12,16 +12,15 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
-// ErrPartitions says that topics have another number of partitions than the
-// engine is set to. Keys would hash elsewhere: growing is a migration.
+// ErrPartitions says that topics have another number of partitions than the engine is
+// configured for. Keys would hash elsewhere, so growing is a migration.
 var ErrPartitions = errors.New("the number of partitions does not fit")
 
-// requestTimeout bounds a request that does not depend on how much there is to
-// read.
+// requestTimeout bounds a request whose duration does not depend on the amount of data.
 const requestTimeout = 20 * time.Second
 
-// Topics are commands, state, receipts and control as the brokers have them. It
-// refuses topics to which partitions were added.
+// Topics asks the brokers for commands, state, receipts and control. It refuses topics with
+// another number of partitions.
 func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
