@@ -71,9 +71,9 @@ type Registered struct {
 	TriggerID string `json:"trigger_id"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time" doc:"First nominal instant"`
 	Revision  int64  `json:"revision,omitempty"`
-	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only if the request is a repeat and the trigger will not fire"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise: a time in the past, a new channel, a rule without a timezone"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write: a time in the past, a new channel, a rule without a timezone"`
 }
 
 // Changed is the answer to any other write.
@@ -85,7 +85,7 @@ type Changed struct {
 	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
 	LocalTime  string `json:"local_time,omitempty"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise, such as a time in the past"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write, such as a time in the past"`
 }
 
 // Accepted is the answer to a write that is durable and not yet decided.

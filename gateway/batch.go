@@ -120,11 +120,11 @@ type BatchAnswer struct {
 	ID        string `json:"id"`
 	Status    int    `json:"status" enum:"200,201,202"`
 	TriggerID string `json:"trigger_id"`
-	State     string `json:"state,omitempty" doc:"Of a register only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" doc:"Of a register only if it is a repeat and the trigger will not fire"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write"`
 }
 
 // lineCommand reads one line: a register, or with op another command, of the

@@ -78,7 +78,7 @@ func schemaOf[T any](r huma.Registry) *huma.Schema {
 
 // otherDocs are of what stands beside a register's fields.
 var otherDocs = map[string]string{
-	"id":    "Without it, and without an idempotency key, a new one is made: trg_ and a ULID",
+	"id":    "Default: made from the idempotency key, or else a new one, trg_ and a ULID",
 	"title": "Goes into the payload",
 	"body":  "Goes into the payload",
 	"skip":  "Alone: leaves out the instance of this date",

@@ -28,7 +28,7 @@ type Calendar struct {
 // NamedCalendar is a calendar with whose it is.
 type NamedCalendar struct {
 	Name   string   `json:"name"`
-	Tenant string   `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Tenant string   `json:"tenant,omitempty" doc:"Its tenant; absent for a calendar of all tenants"`
 	Dates  []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
@@ -40,7 +40,7 @@ type Calendars struct {
 // CalendarSummary is what a list says of a calendar.
 type CalendarSummary struct {
 	Name   string `json:"name"`
-	Tenant string `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Tenant string `json:"tenant,omitempty" doc:"Its tenant; absent for a calendar of all tenants"`
 	Dates  int    `json:"dates" doc:"How many there are"`
 	First  string `json:"first,omitempty" doc:"The first date"`
 	Last   string `json:"last,omitempty" doc:"The last date"`

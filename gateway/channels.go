@@ -26,8 +26,8 @@ type Channels struct {
 type Channel struct {
 	Name       string `json:"name"`
 	Topic      string `json:"topic" doc:"Of its due events"`
-	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired, and it is yet to be made"`
-	Removable  bool   `json:"removable" doc:"Neither settings nor the contract name it: a command created it"`
+	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
+	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
 }
 
 // listChannels lists the channels that settings name, those that always exist, and

@@ -15,7 +15,7 @@ import (
 // Triggers is a page of a list.
 type Triggers struct {
 	Items      []*Trigger `json:"items"`
-	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short and have one"`
+	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A short page may have one, too"`
 }
 
 func (t Triggers) appendJSON(b []byte) ([]byte, error) { return appendPage(b, t.Items, t.NextCursor) }

@@ -76,7 +76,7 @@ func describe(t *routeTable, open bool) ([]byte, error) {
 		Components: &huma.Components{Schemas: types, SecuritySchemes: map[string]*huma.SecurityScheme{
 			"bearer": {
 				Type: "http", Scheme: "bearer",
-				Description: "An API key, or a JWT of the issuer that is set up",
+				Description: "An API key, or a JWT of the configured issuer",
 			},
 			"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
 		}},

@@ -12,7 +12,7 @@ import (
 // Partition is a line of GET /v1/partitions.
 type Partition struct {
 	Partition            int32   `json:"partition"`
-	Owner                string  `json:"owner" doc:"Internal address; empty where nobody has owned it yet"`
+	Owner                string  `json:"owner" doc:"Internal address; empty if the partition never had an owner"`
 	Term                 int64   `json:"term" doc:"Owners so far"`
 	CommandsOffset       int64   `json:"commands_offset" doc:"Next command to decide"`
 	CommandsLag          int64   `json:"commands_lag"`
@@ -25,7 +25,7 @@ type Partition struct {
 	RestoreTotal         int64   `json:"restore_total,omitempty" doc:"Records the restore has to read"`
 	Doing                string  `json:"doing,omitempty" doc:"What the owner does now: a step of opening, or of its turn"`
 
-	Refused string `json:"refused,omitempty" doc:"Why its owner must not open it: somebody has to decide"`
+	Refused string `json:"refused,omitempty" doc:"Why its owner must not open it: an operator has to decide"`
 
 	Standbys []Standby `json:"standbys,omitempty" doc:"Warm copies on other instances"`
 }
@@ -34,7 +34,7 @@ type Partition struct {
 type Standby struct {
 	Node string `json:"node" doc:"Internal address"`
 	Lag  int64  `json:"lag" doc:"Records of topic state it has still to read"`
-	Warm bool   `json:"warm" doc:"It could take over without a restore"`
+	Warm bool   `json:"warm" doc:"It can take over without a restore"`
 }
 
 // Partitions is all of them.

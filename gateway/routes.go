@@ -51,7 +51,7 @@ func triggerRoutes() []route {
 			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
 			doc: operation{
 				id: "batch",
-				summary: "Obey up to 10,000 commands, a line each; answers a line each, in order, a refused line a " +
+				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line is a " +
 					"problem",
 				body: of[string](), bodyType: "application/x-ndjson", bodyOptional: true, headers: []string{prefer},
 				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
@@ -158,7 +158,7 @@ func viewRoutes() []route {
 			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
 			costly: true,
 			doc: operation{
-				id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](),
+				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
 				answers: answers{200: of[calendar.PreviewResponse]()},
 			},
 		},
@@ -177,7 +177,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions,
 			doc: operation{
-				id: "getPartitions", summary: "Who owns which partition, and how it fares",
+				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
@@ -228,7 +228,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: (*Server).putCalendar,
 			doc: operation{
-				id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](),
+				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
 			},
@@ -236,7 +236,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
 			handle: (*Server).deleteCalendar, costly: true, doc: operation{
-				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
+				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers the deleted calendar",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
 			},

@@ -22,7 +22,7 @@ type ShortAnswer struct {
 	TriggerID string `json:"triggerId"`
 	FireAt    string `json:"fireAt,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
-	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only if the request is a repeat and the trigger will not fire"`
 
 	Notes []string `json:"notes,omitempty"`
 }

@@ -42,7 +42,7 @@ type Firings struct {
 	Note        string     `json:"note,omitempty" doc:"Of the pause"`
 	CreatedAt   string     `json:"created_at" format:"date-time"`
 	UpdatedAt   string     `json:"updated_at" format:"date-time"`
-	ForgetAt    string     `json:"forget_at,omitempty" format:"date-time" doc:"Finished: until when it is remembered"`
+	ForgetAt    string     `json:"forget_at,omitempty" format:"date-time" doc:"Of a finished trigger: until when its record is kept"`
 }
 
 // LiveJSON is an occurrence beside the plan.
@@ -50,7 +50,7 @@ type LiveJSON struct {
 	Kind       string `json:"kind" enum:"snoozed,in_flight,retry,run_now,escalating"`
 	Occurrence string `json:"occurrence"`
 	Step       int    `json:"step,omitempty" doc:"Step of its escalation that went out last, from 0"`
-	At         string `json:"at" format:"date-time" doc:"When its timer goes: it fires, is retried, or has waited long enough for a receipt"`
+	At         string `json:"at" format:"date-time" doc:"When its timer fires: the occurrence fires, is retried, or times out"`
 	Attempt    int    `json:"attempt"`
 	NextStepAt string `json:"next_step_at,omitempty" format:"date-time" doc:"When the next step of its escalation goes out"`
 }

@@ -21,7 +21,7 @@ func newDoor(r *prometheus.Registry) door {
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "method", "route", "status"),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "http_requests_in_flight",
-			Help: "Requests under way, event streams among them.",
+			Help: "Requests under way, event streams included.",
 		}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "http_event_streams",

@@ -102,7 +102,7 @@ func New() *Metrics {
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
+		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels name the running program.",
 	}, []string{"version", "commit", "goversion"})
 	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
 		"code")
