@@ -119,11 +119,11 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 		case errors.Is(err, pipeline.ErrForeignGroup):
 			return err
 		case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-			e.process.Logger.Warn("who else is in the group cannot be asked; give this user DESCRIBE on it", "group",
+			e.process.Logger.Warn("the members of the group cannot be listed; give this user DESCRIBE on it", "group",
 				e.process.Group, "error", err)
 			return nil
 		case err != nil:
-			e.process.Logger.Debug("who else is in the group is not known yet", "error", err)
+			e.process.Logger.Debug("the members of the group are not known yet", "error", err)
 			wait.For(ctx, time.Second)
 		case len(foreign) > 0:
 			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share a "+

@@ -95,7 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		for pctx.Err() == nil { // keeps the membership alive; the partitions are paused
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
-					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group,
+					e.process.Logger.Warn("the group client failed; trying again", "group", e.process.Group,
 						"error", fe.Err)
 					wait.For(pctx, time.Second)
 				}
@@ -246,7 +246,7 @@ func (e *Engine) Unready() error {
 		case s.Ready:
 		case s.Held:
 			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, "+
-				"and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
+				"and no second broker confirms either", s.Partition, s.ClockOffset.Round(time.Second)))
 		case s.Refused != "":
 			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
 		case s.RestoreTotal > 0:

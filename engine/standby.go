@@ -37,7 +37,7 @@ func (e *Engine) standBy(ctx context.Context) {
 		me, members, err := e.describeGroup(ctx)
 		switch {
 		case err != nil:
-			e.process.Logger.Debug("who is standby for what is not known now", "error", err)
+			e.process.Logger.Debug("the members of the group are not known; standbys stay as they are", "error", err)
 		case members != nil:
 			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
 		}

@@ -61,7 +61,7 @@ func (e *Engine) startTail(id int32) *tail {
 				retry = time.Minute
 				fallthrough
 			default:
-				e.process.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
+				e.process.Logger.Warn("a standby failed; starting it again", "partition", id, "error", err)
 			}
 			wait.For(ctx, retry)
 		}

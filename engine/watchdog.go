@@ -51,8 +51,8 @@ func (e *Engine) watch(ctx context.Context) {
 func (e *Engine) judge(id int32, step pipeline.Step, seconds int) {
 	switch {
 	case step.Local() && time.Duration(seconds)*time.Second >= e.process.HangAfter:
-		e.fail(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the "+
-			"disk well?",
+		e.fail(fmt.Errorf("%w: partition %d has been at step %q for %d s, and a retry does not help; check the "+
+			"disk",
 			errHangs, id, step, seconds))
 	case seconds > 0 && seconds%watchWarn == 0 && step != pipeline.StepPoll:
 		e.process.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", seconds)

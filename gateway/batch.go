@@ -39,7 +39,7 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if !s.batches.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "as many batches are under way as may be here")
+		return problem.Unavailable(nil, "too many batches are under way")
 	}
 	defer s.batches.Release(r.who.Tenant)
 	control := http.NewResponseController(w)
@@ -94,7 +94,7 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 		case err != nil && err != io.EOF:
 			b.seal()
 			return nil,
-				s.bodyEnded(err, "the body ended before it was complete; the lines read were obeyed, and "+
+				s.bodyEnded(err, "the body ended before it was complete; the lines read were applied, and "+
 					"repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {

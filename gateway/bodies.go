@@ -120,7 +120,7 @@ type SnoozeBody struct {
 
 // AckBody names what the user has reacted to; the default is all that is in flight.
 type AckBody struct {
-	Occurrence string `json:"occurrence,omitempty" doc:"As events and due events name it, without the life"`
+	Occurrence string `json:"occurrence,omitempty" doc:"Its name in events and due events, without the life"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
@@ -163,7 +163,7 @@ type ReminderSnooze struct {
 
 // PreviewBody is a wish to preview.
 type PreviewBody struct {
-	ID         any                   `json:"id,omitempty" doc:"Comes back in the answer"`
+	ID         any                   `json:"id,omitempty" doc:"Returned in the answer"`
 	FireAt     topics.TextOrNumber   `json:"fire_at,omitempty"`
 	Recurrence string                `json:"recurrence,omitempty"`
 	Delay      topics.TextOrNumber   `json:"delay,omitempty"`

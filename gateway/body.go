@@ -194,7 +194,7 @@ func parseFields(b []byte) (fields, error) {
 	}
 	if err == nil {
 		if _, end := dec.ReadToken(); !errors.Is(end, io.EOF) {
-			return nil, problem.Malformed("something stands behind the JSON object")
+			return nil, problem.Malformed("something follows the JSON object")
 		}
 	}
 	return fs, syntaxProblem(err)

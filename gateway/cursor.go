@@ -73,7 +73,7 @@ func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
 
 // open reads what seal spelled for the same question.
 func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
-	wrong := problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
+	wrong := problem.BadParameter("cursor", "this cursor belongs to another query: begin without one")
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return peer.UserCursor{}, wrong

@@ -92,7 +92,7 @@ func parseEventCursor(s string) (EventCursor, error) {
 	if s == "" {
 		return EventCursor{}, nil
 	}
-	wrong := problem.BadParameter("", "this is no place among events that was given here: begin without one")
+	wrong := problem.BadParameter("", "this is not a cursor of this event list: begin without one")
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		return EventCursor{}, wrong

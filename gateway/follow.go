@@ -35,7 +35,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 		return err
 	}
 	if !s.followers.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "as many event streams are open as may be here")
+		return problem.Unavailable(nil, "too many event streams are open")
 	}
 	defer s.followers.Release(r.who.Tenant)
 	s.opts.Listener.Streams(1)

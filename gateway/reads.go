@@ -77,7 +77,7 @@ func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) 
 		if errors.Is(err, slots.ErrFull) || errors.Is(err, context.DeadlineExceeded) {
 			err = nil
 		}
-		return nil, problem.Unavailable(err, "as many lists, forecasts and previews are under way as may be here "+
+		return nil, problem.Unavailable(err, "too many lists, forecasts and previews are under way "+
 			"(limits.reads): try again with fewer at once")
 	}
 	one := &read{of: rs, tenant: tenant, cost: budget}
@@ -97,7 +97,7 @@ func (r *read) size() int64 { return r.held.Load() + r.held.Load()/8 }
 // gather runs f, which puts a list together, within the bytes that are free.
 func (r *read) gather(ctx context.Context, f func() error) error {
 	if err := r.of.gathering.Wait(ctx, r.tenant); err != nil {
-		return problem.Unavailable(nil, "as many lists and forecasts are put together as may be here: try again")
+		return problem.Unavailable(nil, "too many lists and forecasts are being built: try again")
 	}
 	defer r.of.gathering.Release(r.tenant)
 	free := r.of.pages.free(r.tenant)

@@ -51,8 +51,8 @@ func triggerRoutes() []route {
 			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
 			doc: operation{
 				id: "batch",
-				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line is a " +
-					"problem",
+				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
+					"is a problem",
 				body: of[string](), bodyType: "application/x-ndjson", bodyOptional: true, headers: []string{prefer},
 				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
 			},
@@ -109,7 +109,7 @@ func verbRoutes() []route {
 		},
 		{
 			"erase",
-			"Cancel it and forget its content; also of a trigger that is over, or of which only the history knows",
+			"Cancel it and forget its content; also of a finished trigger, or one that only the history has",
 			trigger.OpErase, of[EmptyBody](),
 		},
 	}
@@ -236,7 +236,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
 			handle: (*Server).deleteCalendar, costly: true, doc: operation{
-				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers the deleted calendar",
+				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
 			},
@@ -309,7 +309,7 @@ func ownRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI,
-			doc: plain("asyncapi", "What stands on the topics, as AsyncAPI 3", "application/json"),
+			doc: plain("asyncapi", "The topics and their records, as AsyncAPI 3", "application/json"),
 		},
 		{
 			method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI,

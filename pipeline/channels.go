@@ -115,7 +115,7 @@ func (c *channelRegister) refresh(now time.Time) {
 	defer cancel()
 	all, err := c.o.due.Fresh(ctx)
 	if err != nil {
-		c.o.Logger.Warn("which channels exist is not known; those known count", "error", err)
+		c.o.Logger.Warn("the channels could not be listed; the ones known before count", "error", err)
 		return
 	}
 	clear(c.exist)
@@ -146,6 +146,6 @@ func (c *channelRegister) create(name string) {
 	c.creating <- struct{}{}
 	defer func() { <-c.creating }()
 	if _, err := c.o.due.Ensure(context.Background(), c.o.Names.Due(name), false); err != nil {
-		c.o.Logger.Warn("the topic of a new channel is not there yet", "channel", name, "error", err)
+		c.o.Logger.Warn("the topic of a new channel could not be created yet", "channel", name, "error", err)
 	}
 }

@@ -108,7 +108,7 @@ func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
 	defer cancel()
 	ends, missing := kafkapart.Ends(ctx, p.kafka.cl, sources, kafkapart.ReadUncommitted)
 	if len(missing) > 0 {
-		p.log.Debug("source partitions do not say how far they reach; topic id and age of forwarded records must do",
+		p.log.Debug("source partitions do not answer; forwarded records are checked by topic id and age only",
 			"why", missing)
 	}
 	p.claims.learn(sources, ends)

@@ -141,15 +141,15 @@ func (c *brokerClock) askOthers(ctx context.Context) {
 	}
 	if agrees {
 		c.agree()
-		c.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset",
-			c.offset, "broker", leader, "agrees", who)
+		c.log.Warn("this node's clock is far from the clocks of two brokers, which agree: using the brokers' time",
+			"offset", c.offset, "broker", leader, "agrees", who)
 		return
 	}
 	if time.Since(c.heldLogged) >= clockWarnInterval {
 		c.heldLogged = time.Now()
-		c.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", c.offset, "limit",
-			c.limit,
-			"broker", leader, "advice", "set the wrong one right; or, if the broker is right, raise clock.max_offset")
+		c.log.Error("firing is held: this node's clock and the broker's clock differ too much", "offset", c.offset,
+			"limit", c.limit,
+			"broker", leader, "advice", "correct the wrong clock; if the broker is right, raise clock.max_offset")
 	}
 }
 

@@ -112,8 +112,8 @@ func (p *Partition) warnOrphans(zones *calendar.Zones) {
 		return len(orphans) < maxOrphansNamed
 	})
 	if len(orphans) > 0 || err != nil {
-		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release",
-			zones.Release(), "zones", orphans, "error", err)
+		p.log.Warn("the release lacks zones that triggers use: planned occurrences fire, then those triggers pause",
+			"release", zones.Release(), "zones", orphans, "error", err)
 	}
 }
 

@@ -181,7 +181,7 @@ func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.R
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
 	go wait.Every(sent, forwardWarn, func() {
-		f.log.Warn("records wait to be forwarded: their right partition takes none",
+		f.log.Warn("records wait to be forwarded: their right partition accepts none",
 			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
 	})
 	return f.send(ctx, key, batch)

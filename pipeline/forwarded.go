@@ -29,8 +29,8 @@ func (p *Partition) writtenAnew(t *turn, source int32, f topics.Forward) bool {
 	if !known || last.Offset != applied(t.progress.Applied, source) || f.Append <= last.Append.Add(maxClockError) {
 		return false
 	}
-	p.log.Warn("another partition's log lost its end: what was forwarded from there is new", "partition", f.Partition,
-		"offset", f.Offset)
+	p.log.Warn("another partition's log lost its end: records forwarded from there count as new",
+		"partition", f.Partition, "offset", f.Offset)
 	return true
 }
 

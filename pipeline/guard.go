@@ -98,7 +98,7 @@ func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
 	}
 	err = p.opts.gap(p.id, at,
 		"%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
-			"What was fired since then is told nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
+			"What fired since then is recorded nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
 	if err != nil {
 		return err
 	}

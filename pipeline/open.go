@@ -136,7 +136,8 @@ func (p *Partition) Close() {
 	}
 	if p.store != nil {
 		if err := p.store.Close(); err != nil {
-			p.log.Warn("closing the store failed; it is rebuilt from Kafka if need be", "error", err)
+			p.log.Warn("closing the store failed; if it is damaged, the next opening rebuilds it from Kafka",
+				"error", err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 			p.progress.Term)
 	}
 	if how.ControlAnew {
-		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them",
+		p.log.Warn("topic control was deleted and made again: calendars and tz database are those of the new topic",
 			"topic", p.opts.Names.Control())
 	}
 	for _, f := range how.Follow {

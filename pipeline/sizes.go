@@ -64,7 +64,7 @@ func (p *Partition) learnSizes(ctx context.Context) error {
 	}
 	all := p.dueTopics.Sizes
 	if err := all.Learn(ctx, output.SizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
-		p.log.Debug("what topics take is not known; going by Kafka's default", "error", err)
+		p.log.Debug("the size limits of topics are not known; using Kafka's default", "error", err)
 	}
 	for topic, floor := range floors {
 		if has := all.Of(topic); has < floor {
@@ -114,7 +114,7 @@ const maxForwarded = output.MaxBatchBytes - 1<<10
 
 var errNotForwarded = &trigger.Error{
 	Code: trigger.CodeTooLarge,
-	Msg:  "the record stands on another partition than its key's, and is too large to be forwarded",
+	Msg:  "the record is not on the partition of its key, and is too large to be forwarded",
 }
 
 // stateRoom is kept free for what a state gains between commands: up to 128 occurrences in
@@ -138,7 +138,7 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
 		return &trigger.Error{
 			Code: trigger.CodeTooLarge,
-			Msg:  "the trigger with what is in flight of it would not fit into a record",
+			Msg:  "the trigger with its occurrences in flight would not fit into a record",
 		}
 	}
 	return nil

@@ -112,7 +112,7 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			continue
 		}
 		for i := range found {
-			p.log.Error("a batch cannot be read and is passed over", "topic", at.Topic, "partition", at.Partition,
+			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition,
 				"first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 			in.pass(&found[i])
 		}
@@ -151,7 +151,7 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 	}
 	if next > offset {
 		for i := range found {
-			p.log.Error("a batch cannot be read and is left out", "topic", at.Topic, "partition", at.Partition, "first",
+			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition, "first",
 				found[i].First, "last", found[i].Last, "reason", found[i].why)
 		}
 		delete(p.kafka.scan.suspects, at)
@@ -230,7 +230,7 @@ func (p *Partition) suspectStanding() {
 	}
 }
 
-var errStands = errors.New("nothing comes, although there is more")
+var errStands = errors.New("the fetch brings nothing, although the log has more")
 
 // pass puts a batch into the input, behind what was read before it.
 func (in *input) pass(u *unreadable) {

@@ -221,7 +221,7 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
-			doc:  "Later than this an occurrence is expired instead of fired",
+			doc:  "An occurrence that is later than this expires and does not fire",
 			flag: "expires-after", help: "`duration` after which it is too late to fire",
 			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },

@@ -116,7 +116,7 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	d.throttle = kafkaconn.NewThrottle(nil)
 	cl, err := d.app.kafka(ctx, d.c, kgo.WithHooks(d.throttle))
 	if err != nil {
-		d.fail("brokers", "everything else about Kafka waits for this", "%v", err)
+		d.fail("brokers", "all other checks of Kafka need this one", "%v", err)
 		return
 	}
 	defer cl.Close()

@@ -27,8 +27,8 @@ func newDoor(r *prometheus.Registry) door {
 			Namespace: namespace, Name: "http_event_streams",
 			Help: "Open event streams.",
 		}),
-		audited: counterVec("audit_attempts_total", "Refused attempts: put on record, or dropped as too many.",
-			"outcome"),
+		audited: counterVec("audit_attempts_total",
+			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
 	}
 	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited)
 	return d

@@ -62,7 +62,8 @@ func (n *node) startControl(life *roles, b *broker.Broker) {
 	}
 	if err != nil {
 		release()
-		n.log.Warn("no `waterclock backup` while this runs: its socket cannot be opened", "error", err)
+		n.log.Warn("`waterclock backup` does not work while this process runs: its socket cannot be opened",
+			"error", err)
 		return
 	}
 	store, _ := n.history.(*embedded.Store)
@@ -114,7 +115,7 @@ func (bs *backups) serve(w http.ResponseWriter, r *http.Request) {
 	bs.log.Info("a backup was taken and is being sent", "files", len(files), "took", time.Since(begun))
 	out := slowly{w, http.NewResponseController(w)}
 	if err := send(r.Context(), out, staging, files); err != nil {
-		bs.log.Error("a backup was not sent whole", "error", err)
+		bs.log.Error("a backup was not sent completely", "error", err)
 		panic(http.ErrAbortHandler) // the archive and the connection end without VERSION
 	}
 }
@@ -260,7 +261,7 @@ func Backup(ctx context.Context, c *config.Config, to string, log *slog.Logger) 
 	}
 	err = receive(archive, to, &report)
 	if err := errors.Join(err, archive.Close()); err != nil {
-		return report, fmt.Errorf("the copy in %s is not whole, delete it: %w", to, err)
+		return report, fmt.Errorf("the copy in %s is incomplete, delete it: %w", to, err)
 	}
 	if err := verifyBackup(ctx, c, to, log); err != nil {
 		return report, fmt.Errorf("the copy in %s cannot be opened, keep an older one: %w", to, err)
@@ -331,7 +332,7 @@ func askForArchive(ctx context.Context, dir string) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return nil, fmt.Errorf("waterclock took no backup: %s", strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("waterclock refused the backup: %s", strings.TrimSpace(string(text)))
 	}
 	return resp.Body, nil
 }

@@ -189,7 +189,7 @@ func (n *node) instanceID() string {
 	host, _ := os.Hostname()
 	id := fmt.Sprintf("%s-%s", host, NewID())
 	if err := os.WriteFile(file, []byte(id), 0o600); err != nil {
-		n.log.Warn("no static membership: the instance id cannot be kept", "error", err)
+		n.log.Warn("no static membership: the instance id cannot be stored", "error", err)
 		return ""
 	}
 	return id

@@ -136,7 +136,7 @@ func (n *node) readKeys(file string) (*auth.Keys, error) {
 		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
 	}
 	if keys.Len() == 0 {
-		n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
+		n.log.Warn("auth.keys_file has no keys, so it lets no caller in", "file", file)
 	}
 	return keys, nil
 }

@@ -71,7 +71,7 @@ func (r *reloads) check(all bool) {
 		}
 		r.seen[i] = now
 		if err := s.load(); err != nil {
-			r.log.Error("what is new in a file cannot be used, so the old stays in force: put it right",
+			r.log.Error("a changed file cannot be used, so its old contents stay in force: correct it",
 				"what", s.name, "error", err)
 			continue
 		}

@@ -104,7 +104,7 @@ func (r *Resolution) plan() error {
 		if !r.isDue(at.Topic) {
 			return fmt.Errorf("where %s/%d ends: %w", at.Topic, at.Partition, err)
 		}
-		r.warn("a due topic does not say whether a transaction was left open in it; what is due there waits",
+		r.warn("a due topic does not say whether it has a dangling transaction; its triggers wait",
 			"topic", at.Topic, "its_partition", at.Partition, "error", err)
 		r.unresolved[at] = was(at)
 	}
@@ -125,7 +125,7 @@ func (r *Resolution) begin() {
 		return
 	}
 	r.next = r.groups[0]
-	r.warn("a transaction was left open; ending what is ours in it",
+	r.warn("a transaction was left open; ending ours",
 		"how", string(r.next.How), "where", fmt.Sprint(r.next.At))
 }
 
@@ -135,7 +135,7 @@ func (r *Resolution) Ended(refused []TopicPartition) error {
 		if !r.isDue(at.Topic) {
 			return fmt.Errorf("end what was left open in %s/%d: refused", at.Topic, at.Partition)
 		}
-		r.warn("a due topic refuses to have a transaction ended that was left open in it",
+		r.warn("a due topic refuses the end of a dangling transaction",
 			"topic", at.Topic, "its_partition", at.Partition)
 	}
 	r.refused = append(r.refused, refused...)
@@ -157,8 +157,8 @@ func (r *Resolution) Checked(left Leftover) error {
 		return fmt.Errorf("whether %s/%d is ended: %w", at.Topic, at.Partition, left.Unknown[at])
 	}
 	if len(left.Perhaps) > 0 {
-		r.warn("a transaction is open in a topic that the engine may not read; after its own was ended it is taken "+
-			"for somebody else's", "where", fmt.Sprint(left.Perhaps))
+		r.warn("a transaction is open in a topic that the engine may not read; its own is ended, so this one "+
+			"counts as another producer's", "where", fmt.Sprint(left.Perhaps))
 	}
 	if len(left.Ours) == 0 {
 		r.closeGroup()

@@ -116,7 +116,7 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 			"or set partitioning: by_key for the channel", name, n, d.Partitions)
 	}
 	if err := d.Sizes.Learn(ctx, SizesFor, name); err != nil {
-		d.Logger.Debug("what a topic takes is not known; going by Kafka's default", "topic", name, "error", err)
+		d.Logger.Debug("the size limit of a topic is not known; using Kafka's default", "topic", name, "error", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
