@@ -20,20 +20,20 @@ import (
 // maxBatch bounds the lines of a batch.
 const maxBatch = peer.MaxQuestions
 
-// batchWithin bounds a whole batch in time, maxBatchBytes in size: lines wait
-// in memory for their decisions.
+// batchWithin bounds the time of a whole batch, maxBatchBytes its size. Lines wait in
+// memory for their decisions.
 const (
 	batchWithin   = 2 * time.Minute
 	maxBatchBytes = 64 << 20
 )
 
-// postBatch applies commands, a JSON object a line, and answers a line each in
-// the order they came. They are written in that order too, and their decisions
-// are asked for chunk by chunk (batch_chunk.go). A refused line is a problem
-// with the line's id, and disturbs no other.
+// postBatch applies commands, one JSON object per line, and answers one line each, in the
+// same order. Commands are written in that order too, and their decisions are asked for
+// chunk by chunk (batch_chunk.go). A refused line is a problem with the line's id; the
+// other lines go on.
 //
-// Answers are held back until the request is read to its end: a caller that
-// sends all before it reads would else stand still, and so would we.
+// Answers wait until the request is read to its end. Otherwise a caller that sends
+// everything before it reads would block, and so would we.
 func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	if err := encoded(w, r); err != nil {
 		return err
@@ -62,14 +62,13 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 			_ = out.WriteByte('\n')
 		}
 	}
-	_ = out.Flush() // the caller is gone if this fails
+	_ = out.Flush() // an error means that the caller is gone
 	return nil
 }
 
-// batch begins every line and returns the chunks in which their answers will
-// be.
+// batch starts every line and returns the chunks that will hold the answers.
 func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
-	plain := *r // a line has no conditions of the request's headers, and no trace: there may be 10,000
+	plain := *r // a line has neither the request's conditions nor its trace: there may be 10,000
 	plain.span = tracing.Span{}
 	plain.Request = r.Clone(r.Context())
 	plain.Header = http.Header{}
@@ -109,7 +108,7 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 			b.seal()
 			return b.chunks, nil
 		}
-		if lines.Buffered() == 0 { // the caller lets us wait: what is here goes on
+		if lines.Buffered() == 0 { // the caller pauses: finish what is here
 			b.seal()
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Server) listChannels(w http.ResponseWriter, r *request) error {
 func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
-	// Of all topics, asked of the brokers: kadm would answer from what it heard before.
+	// All topics, asked of the brokers, because kadm would answer from its cache.
 	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, s.kafka.Client())
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 	return all, nil
 }
 
-// deleteChannel removes a channel that a command created and no trigger names, with
-// the due events on its topic. A register that comes meanwhile may create it anew.
+// deleteChannel removes a channel that a command created and no trigger names, with the due
+// events on its topic. A register that comes meanwhile may create it anew.
 func (s *Server) deleteChannel(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 )
 
-// Partition is a line of GET /v1/partitions.
+// Partition is one item of GET /v1/partitions.
 type Partition struct {
 	Partition            int32   `json:"partition"`
 	Owner                string  `json:"owner" doc:"Internal address; empty if the partition never had an owner"`
@@ -37,7 +37,7 @@ type Standby struct {
 	Warm bool   `json:"warm" doc:"It can take over without a restore"`
 }
 
-// Partitions is all of them.
+// Partitions is the answer to GET /v1/partitions.
 type Partitions struct {
 	Items []Partition `json:"items"`
 }
@@ -52,8 +52,8 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// partition words a status; where its owner does not count the lag, the end of
-// commands tells it.
+// partition converts a status. If the owner does not count the lag, it is computed from the
+// end of commands.
 func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
 		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
@@ -73,7 +73,7 @@ func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partitio
 	}
 }
 
-// getHealth says that the process answers.
+// getHealth answers that the process runs.
 func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 	return sendPlain(w, http.StatusOK, "ok\n")
 }
 
-// getReady says whether every partition of this process is restored and firing.
+// getReady answers whether every partition of this process is restored and firing.
 func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.opts.Notes()...), "\n")+"\n")
 }
 
-// getMetrics tells of all tenants.
+// getMetrics serves the metrics, which cover all tenants.
 func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err

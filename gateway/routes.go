@@ -11,8 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// allRoutes is every route there is: what is served and what /openapi.json
-// describes are this one table.
+// allRoutes is every route. Both the server and /openapi.json use this table.
 func allRoutes() []route {
 	var all []route
 	all = append(all, triggerRoutes()...)
