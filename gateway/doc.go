@@ -22,7 +22,7 @@
 //
 //	server.go options.go        the parts of a Server, and its listener
 //	handler.go route.go         from a request to its route; routes.go is the one table of them
-//	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go converts a trigger to a register
+//	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go: trigger to register
 //	batch.go batch_chunk.go     many writes
 //	reminders.go short_form.go  other names for the same
 //	list.go cursor.go           lists; reads.go bounds costly reads

@@ -86,7 +86,7 @@ func (f *forwarder) owed() (owed map[int32]int64) {
 // successor sends at most what was forwarded since then.
 const forwardInterval = 5 * time.Second
 
-// forwardNoted reports whether progress must note what was forwarded.
+// forwardNoted reports whether progress needs no note of what was forwarded now.
 func (p *Partition) forwardNoted() bool {
 	return time.Since(p.committed) < forwardInterval || !p.forward.hasStuck() &&
 		maps.Equal(p.forward.owed(), p.progress.Forwarded)

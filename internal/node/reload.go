@@ -71,7 +71,7 @@ func (r *reloads) check(all bool) {
 		}
 		r.seen[i] = now
 		if err := s.load(); err != nil {
-			r.log.Error("a changed file cannot be used, so its old contents stay in force: correct it",
+			r.log.Error("a changed file cannot be used, so the old one stays in force: correct it",
 				"what", s.name, "error", err)
 			continue
 		}
