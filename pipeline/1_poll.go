@@ -119,12 +119,12 @@ func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
 // dueBy reports whether a timer is due, even if it must wait for receipts.
 func (p *Partition) dueBy(now trigger.Instant) bool {
-	return p.timers.ready.Held() > 0 || p.anyReady(now)
+	return p.timers.ready.Held() > 0 || p.timers.anyReady(now)
 }
 
 // anyReady reports whether a timer may fire as soon as commands are read.
-func (p *Partition) anyReady(now trigger.Instant) bool {
-	at, ok := p.timers.wake(now)
+func (ts *timers) anyReady(now trigger.Instant) bool {
+	at, ok := ts.wake(now)
 	return ok && at <= now
 }
 

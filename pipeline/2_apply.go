@@ -104,6 +104,6 @@ func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Reco
 	}
 	result(span, became)
 	p.opts.Listener.Command(cmd.Op.String(), became)
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 	return nil
 }

@@ -97,7 +97,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 // unhealthy reports whether a due event's topic refuses records now.
 func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
 	settings := p.opts.Channels.Settings(f.Channel)
-	topic := p.dueTopic(&settings, f)
+	topic := settings.dueTopic(f)
 	if p.kept.dangling.Holds(topic) {
 		return &output.Unhealthy{Silent: true}
 	}
@@ -158,7 +158,7 @@ func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
 // With partitioning by key, unhealthy must have asked for the topic before.
 func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32) {
 	settings := p.opts.Channels.Settings(f.Channel)
-	topic, partition = p.dueTopic(&settings, f), p.id
+	topic, partition = settings.dueTopic(f), p.id
 	if settings.ByKey {
 		if n := p.dueTopics.Count(topic); n > 0 {
 			partition = topics.Partition([]byte(cmp.Or(f.Spec.TargetKey, string(f.Key))), n)
@@ -170,10 +170,11 @@ func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32)
 // isLocated reports whether dueLocation knows all it needs.
 func (p *Partition) isLocated(f *trigger.Fire) bool {
 	settings := p.opts.Channels.Settings(f.Channel)
-	return !settings.ByKey || p.dueTopics.Knows(p.dueTopic(&settings, f))
+	return !settings.ByKey || p.dueTopics.Knows(settings.dueTopic(f))
 }
 
-func (p *Partition) dueTopic(c *ChannelSettings, f *trigger.Fire) string {
+// dueTopic is the channel's topic, or its high lane.
+func (c *ChannelSettings) dueTopic(f *trigger.Fire) string {
 	if c.HighLane && f.Spec.Priority == trigger.High {
 		return topics.HighLane(c.Topic)
 	}

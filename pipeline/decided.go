@@ -85,7 +85,7 @@ func (d *decided) get(at origin) (Decided, bool) {
 }
 
 // answer notes the outcome of a command that a gateway will ask for.
-func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.Outcome) {
+func (t *turn) answer(rec *topics.Record, e *entry, out *trigger.Outcome) {
 	asked := false
 	for _, h := range rec.Headers {
 		asked = asked || h.Key == topics.HeaderAsk

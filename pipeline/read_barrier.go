@@ -15,7 +15,7 @@ import (
 func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	b := &p.barrier
 	now := p.now()
-	r := b.Begin(now, p.demand())
+	r := b.Begin(now, p.timers.demand())
 	for q := r.Next(time.Now()); q.Ask != barrier.Nothing; q = r.Next(time.Now()) {
 		if err := p.answerBarrier(ctx, &r, q); err != nil {
 			return 0, fmt.Errorf("barrier: %w", err)
@@ -27,18 +27,17 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 		}
 	}
 	p.timers.ready.Release(b.Receipts.Through(), p.now())
-	if !b.Commands.Reached() || !p.anyReady(p.now()) {
+	if !b.Commands.Reached() || !p.timers.anyReady(p.now()) {
 		return 0, nil
 	}
 	return b.Commands.Through(), nil
 }
 
 // demand describes what is due.
-func (p *Partition) demand() barrier.Demand {
-	due, ok := p.timers.wheel.Next()
+func (ts *timers) demand() barrier.Demand {
+	due, ok := ts.wheel.Next()
 	return barrier.Demand{
-		InWheel: ok, Wheel: trigger.Instant(due), Ready: p.timers.ready.Newest(),
-		Held: p.timers.ready.HeldNewest(),
+		InWheel: ok, Wheel: trigger.Instant(due), Ready: ts.ready.Newest(), Held: ts.ready.HeldNewest(),
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op 
 	p.applyDecision(ctx, t, e, &out)
 	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command(op.String(), string(refusal.Code))
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 	return nil
 }
 
@@ -40,7 +40,7 @@ func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Rec
 	p.applyDecision(ctx, t, e, &out)
 	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command("", string(refusal.Code))
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 }
 
 // reject writes the original bytes to topic rejected.

@@ -176,7 +176,7 @@ func (p *Partition) tooLargeToFire(t *turn, fires []trigger.Fire) (reason string
 	for i := range fires {
 		f := &fires[i]
 		settings := p.opts.Channels.Settings(f.Channel)
-		topic := p.dueTopic(&settings, f)
+		topic := settings.dueTopic(f)
 		most := p.kafka.sizes.of(topic)
 		if contentBytes(f.Spec)+dueRoom <= most {
 			continue

@@ -16,7 +16,7 @@ type traced struct {
 
 // sampled parses a traceparent. It returns the zero Parent if spans of that trace are not
 // recorded here.
-func (p *Partition) sampled(traceparent string) tracing.Parent {
+func sampled(traceparent string) tracing.Parent {
 	if traceparent == "" {
 		return tracing.Parent{}
 	}
@@ -33,7 +33,7 @@ func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tr
 	if p.opts.Tracing == nil {
 		return tracing.Span{}
 	}
-	parent := p.sampled(topics.TraceParent(rec, cmd))
+	parent := sampled(topics.TraceParent(rec, cmd))
 	if !parent.Sampled() {
 		return tracing.Span{}
 	}
@@ -53,7 +53,7 @@ func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 	if p.opts.Tracing == nil {
 		return
 	}
-	parent := p.sampled(f.Spec.TraceParent)
+	parent := sampled(f.Spec.TraceParent)
 	if !parent.Sampled() {
 		return
 	}
