@@ -125,3 +125,15 @@ func testProcess(t *testing.T, o Options) *Process {
 
 // none of the topics may be spared.
 func none(string) bool { return false }
+
+// TestTransactionalID: whoever opens a partition, and whenever, takes the same id.
+// It is what fences the owner before, also one of another version.
+func TestTransactionalID(t *testing.T) {
+	o := Options{Group: "waterclock"}
+	for range 2 {
+		if got, want := o.transactionalID(7), "waterclock-7"; got != want {
+			t.Errorf("transactional.id %q, want %q", got, want)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

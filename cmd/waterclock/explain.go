@@ -302,9 +302,9 @@ var (
 		"both": "fires at both passes",
 	}
 	misfireWords = map[string]string{
-		"fire_all":  "what was missed fires, all of it and in order",
-		"fire_once": "of what was missed the latest fires, once",
-		"skip":      "what was missed does not fire",
+		"fire_all":  "all missed occurrences fire, in order",
+		"fire_once": "the latest missed occurrence fires, once",
+		"skip":      "no missed occurrence fires",
 	}
 )
 

@@ -54,9 +54,9 @@ func TestExplain(t *testing.T) {
 		"not on 2026-12-25", "left out by hand", "on a day listed in us: it moves to the next business day",
 		"by tz release 2019a (the words here are by", "does not fire; one that comes twice fires at both passes",
 		"this one 12.345s", "high: among what is due at the same time it goes first",
-		"all of it and in order (fire_all)",
+		"all missed occurrences fire, in order (fire_all)",
 		"over 1h late",
-		"x is snoozed; its timer goes at", "2026-11-20T09:00:00[America/New_York]", "missed 3, from a to b")
+		"x was snoozed and fires at", "2026-11-20T09:00:00[America/New_York]", "missed 3, from a to b")
 	cli(t, nil, "", "explain", "pills", "--url", url, "-o", "json", "--jq",
 		`.why[0].about, .occurrences[0].occurrence, .events[0].count`).
 		want(t, exitOK, "rule\n2026-11-20T09:00:00\n3")

@@ -27,11 +27,24 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 	live, _ := t["live"].([]any)
 	for _, l := range live {
 		if o, ok := l.(map[string]any); ok {
-			add("also", "%s is %s; its timer goes at %s", cell(o["occurrence"]),
-				strings.ReplaceAll(cell(o["kind"]), "_", " "),
-				cell(o["at"]))
+			add("also", "%s", liveWords(o))
 		}
 	}
+}
+
+// liveWords says what a live occurrence waits for.
+func liveWords(o map[string]any) string {
+	words := map[string]string{
+		"snoozed":    "%s was snoozed and fires at %s",
+		"in_flight":  "%s is in flight: the engine waits for a receipt until %s",
+		"retry":      "%s failed and is tried once more at %s",
+		"run_now":    "%s was asked for by run and fires at %s",
+		"escalating": "%s goes to the next step of its escalation at %s",
+	}[cell(o["kind"])]
+	if words == "" {
+		words = "%s is " + strings.ReplaceAll(cell(o["kind"]), "_", " ") + " until %s"
+	}
+	return fmt.Sprintf(words, cell(o["occurrence"]), cell(o["at"]))
 }
 
 // jitterWords says by how much this occurrence is spread.

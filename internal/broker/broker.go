@@ -45,6 +45,7 @@ type node struct {
 	floors   *floors
 	cleaned  map[floorKey]int64
 	conns    conns
+	members  members
 	doors    *doors
 	freezing atomic.Pointer[freezing] // a copy that is asked for
 
@@ -97,6 +98,7 @@ func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, 
 		fatal:   f,
 		tickets: tickets{open: map[int32]*produceCall{}},
 		conns:   conns{max: o.MaxConns, set: map[*conn]struct{}{}},
+		members: newMembers(),
 	}
 	n.topics.lookup = n.ask
 	n.txns = newTxns(n)
@@ -233,6 +235,7 @@ func (b *node) close() error {
 }
 
 func (b *node) release() error {
+	b.members.stop()
 	b.conns.closeAll()
 	err := b.txns.close()
 	if b.syncer != nil {

@@ -64,6 +64,7 @@ type call struct {
 	produce *produceCall
 	end     *endCall
 	offsets *kmsg.TxnOffsetCommitRequest
+	join    *kmsg.JoinGroupRequest
 	silent  bool     // acks=0: the client expects no answer
 	writes  []target // what must be durable before it is answered
 }
@@ -323,7 +324,11 @@ func (c *conn) Close() error {
 		if cl.produce != nil {
 			c.b.tickets.take(cl.produce.ticket)
 		}
+		if cl.join != nil {
+			c.b.loseMember(cl.join)
+		}
 	}
+	c.calls = nil // Close is called more than once
 	c.mu.Unlock()
 	c.b.conns.remove(c)
 	return c.Conn.Close()

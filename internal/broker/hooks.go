@@ -25,6 +25,10 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 			return errFrame
 		}
 		cl.offsets = req
+	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest:
+		if err := b.inspectMember(cl, req, rest); err != nil {
+			return err
+		}
 	}
 	cl.writes = b.writtenBy(cl.key)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,6 +134,7 @@ func TestWorkerKit(t *testing.T) {
 		if err := second.Wait(); err != nil {
 			t.Errorf("the one that was told to end: %v", err)
 		}
+		t.Cleanup(func() { w.explainUndelivered(t, n) })
 		delivered, retried := 0, 0
 		await(t, "every trigger is delivered", func() bool {
 			delivered, retried = 0, 0
@@ -168,4 +170,25 @@ func TestWorkerKit(t *testing.T) {
 			t.Errorf("%d different calls, want %d; %d twice", len(seen), n+n/10, twice)
 		}
 	}, "--set", "channels.kit.receipts=true")
+}
+
+// explainUndelivered says of a failed test what became of triggers that were not
+// delivered: their events, and their receipts.
+func (w *world) explainUndelivered(t *testing.T, n int) {
+	if !t.Failed() {
+		return
+	}
+	events, receipts := w.events(t), map[string][]string{}
+	for _, r := range dump(t, w.brokers, w.topic("receipts")) {
+		receipts[string(r.Key)] = append(receipts[string(r.Key)], string(r.Value))
+	}
+	for i, explained := 0, 0; i < n && explained < 5; i++ {
+		key := fmt.Sprintf("kit/t-%d", i)
+		all := types(events[key])
+		if slices.Contains(all, string(trigger.DeliveryDelivered)) {
+			continue
+		}
+		explained++
+		t.Logf("%s: events %v, receipts %v", key, all, receipts[key])
+	}
 }

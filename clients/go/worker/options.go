@@ -120,7 +120,8 @@ func DrainTimeout(d time.Duration) Option { return func(o *options) { o.drainTim
 // RevokeTimeout is how long a rebalance waits for handlers and receipts of a
 // partition that moves to another worker. Then the contexts of the handlers
 // end, and the other worker gets their events. The default is 10 s; keep it
-// below the session timeout (45 s).
+// below the session timeout (45 s). The group's rebalance timeout is 5 s more: a
+// worker that dies in the middle of a rebalance holds up the others that long.
 func RevokeTimeout(d time.Duration) Option { return func(o *options) { o.revokeTimeout = d } }
 
 // CommitInterval is the time between two commits of offsets. What was done

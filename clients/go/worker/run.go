@@ -120,6 +120,7 @@ func (w *worker) consumerOpts() []kgo.Opt {
 	return append(
 		append([]kgo.Opt{
 			kgo.HeartbeatInterval(time.Second), // how soon one hears of a rebalance
+			kgo.RebalanceTimeout(w.revokeTimeout + rebalanceMargin),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		}, w.common()...),
@@ -139,6 +140,11 @@ func (w *worker) consumerOpts() []kgo.Opt {
 		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, partitionFetch)),
 	)
 }
+
+// rebalanceMargin is the time that a member has to join again once its partitions
+// are given up. The group waits that long, with no partition moving, for a member
+// that died in the middle of a rebalance. The client's default is 60 s.
+const rebalanceMargin = 5 * time.Second
 
 // partitionFetch is how much of a partition one fetch brings: some thousand
 // records, so that what is thrown away when it is paused is little.
