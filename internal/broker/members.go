@@ -121,7 +121,8 @@ func (b *node) leaveGroup(m member) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(b.listen), kgo.DisableClientMetrics(),
 		kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) { return b.doors.inner.DialContext(ctx) }))
 	if err != nil {
-		b.log.Error("cannot end the session of a group member that has died", "group", m.group, "member", m.id, "error", err)
+		b.log.Error("cannot end the session of a group member that has died",
+			"group", m.group, "member", m.id, "error", err)
 		return
 	}
 	defer cl.Close()
@@ -129,7 +130,8 @@ func (b *node) leaveGroup(m member) {
 	req.Group, req.MemberID = m.group, m.id // up to version 2
 	req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.id}}
 	if _, err := req.RequestWith(ctx, cl); err != nil {
-		b.log.Warn("cannot end the session of a group member that has died", "group", m.group, "member", m.id, "error", err)
+		b.log.Warn("cannot end the session of a group member that has died",
+			"group", m.group, "member", m.id, "error", err)
 		return
 	}
 	b.log.Info("a group member died while it waited to join; its session is over", "group", m.group, "member", m.id)
