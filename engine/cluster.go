@@ -18,21 +18,20 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Members of one group own partitions of the same topics. One that has another
-// prefix, or topics that were made anew, would take partitions that it cannot
-// run from those who can. So a member says in its join which topics it means,
-// before the warmth of its stores, and looks who is in the group before it
-// joins. A member of an older version says nothing; what it subscribes to still
-// names its prefix.
+// All members of one group must mean the same topics. A member with another prefix, or with
+// topics that were deleted and made again, would be given partitions that it cannot run. So
+// a member writes in its join which topics it means, and checks the other members before it
+// joins. A member of an older version writes nothing; the topics that it subscribes to
+// still show its prefix.
 
-// Identity is which topics a member means.
+// Identity says which topics a member means.
 type Identity struct {
 	Prefix string   // of topic names
-	State  [16]byte // Kafka's id of topic state; zero: not said
+	State  [16]byte // Kafka's id of topic state; zero: not known
 }
 
-// identityMagic ends with the layout's version; the prefix's length (1), the
-// prefix and the id (16) follow.
+// identityMagic ends with the version of the layout. Behind it stand the length of the
+// prefix (1 byte), the prefix, and the topic id (16 bytes).
 const identityMagic = "waterclock-topics\x01"
 
 func appendIdentity(b []byte, i Identity) []byte {
@@ -42,7 +41,7 @@ func appendIdentity(b []byte, i Identity) []byte {
 	return append(b, i.State[:]...)
 }
 
-// readIdentity reads what appendIdentity wrote; false where nothing is said.
+// readIdentity reads what appendIdentity wrote. ok is false if userData has no identity.
 func readIdentity(userData []byte) (i Identity, ok bool) {
 	_, rest, found := bytes.Cut(userData, []byte(identityMagic))
 	if !found || len(rest) < 1 || len(rest) < 1+int(rest[0])+len(i.State) {
@@ -54,7 +53,7 @@ func readIdentity(userData []byte) (i Identity, ok bool) {
 	return i, true
 }
 
-// conflicts says whether two members must not be in one group.
+// conflicts reports whether two members must not be in one group.
 func (i Identity) conflicts(other Identity) bool {
 	return i.Prefix != other.Prefix ||
 		i.State != other.State && i.State != [16]byte{} && other.State != [16]byte{}
@@ -67,7 +66,8 @@ func (i Identity) String() string {
 	return fmt.Sprintf("topics %s* (%sstate has id %s)", i.Prefix, i.Prefix, kadm.TopicID(i.State))
 }
 
-// identityOf is what a member of a classic group says, or what it subscribes to.
+// identityOf returns the identity that a member of a classic group wrote, or else the one
+// that its subscription shows.
 func identityOf(m *kadm.DescribedGroupMember) (Identity, bool) {
 	c, ok := m.Join.AsConsumer()
 	if !ok {
@@ -90,8 +90,8 @@ func identityOfTopics(subscribed []string) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Foreign are the members of a group that mean other topics than ours: each once,
-// as host and topics.
+// Foreign lists the members of a group that mean other topics than ours. Each entry has the
+// host and the topics, once.
 func Foreign(members []kadm.DescribedGroupMember, ours Identity) (out []string) {
 	for _, m := range members {
 		if i, ok := identityOf(&m); ok && ours.conflicts(i) {
@@ -102,11 +102,11 @@ func Foreign(members []kadm.DescribedGroupMember, ours Identity) (out []string) 
 	return slices.Compact(out)
 }
 
-// groupAskWithin bounds one look at the group before joining.
+// groupAskWithin bounds one question about the group before joining.
 const groupAskWithin = 5 * time.Second
 
-// mayJoin finds out which topics we mean, and returns an error if the group has
-// members that mean others. It waits until somebody answers.
+// mayJoin finds out which topics we mean. It returns an error if the group has members that
+// mean others. It waits until a broker answers.
 func (e *Engine) mayJoin(ctx context.Context) error {
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, e.process.Kafka...)...)
 	if err != nil {
@@ -119,11 +119,11 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 		case errors.Is(err, pipeline.ErrForeignGroup):
 			return err
 		case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-			e.process.Logger.Warn("who else is in the group cannot be asked; give this user DESCRIBE on it", "group",
+			e.process.Logger.Warn("the members of the group cannot be listed; give this user DESCRIBE on it", "group",
 				e.process.Group, "error", err)
 			return nil
 		case err != nil:
-			e.process.Logger.Debug("who else is in the group is not known yet", "error", err)
+			e.process.Logger.Debug("the members of the group are not known yet", "error", err)
 			wait.For(ctx, time.Second)
 		case len(foreign) > 0:
 			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share a "+
@@ -136,7 +136,7 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 	return nil
 }
 
-// askGroup asks once.
+// askGroup asks the brokers once.
 func (e *Engine) askGroup(ctx context.Context, adm *kadm.Client) (foreign []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, groupAskWithin)
 	defer cancel()
@@ -155,8 +155,8 @@ func (e *Engine) askGroup(ctx context.Context, adm *kadm.Client) (foreign []stri
 	return Foreign(members, ours), err
 }
 
-// groupMembers are those of the group as it is; of one that brokers balance with
-// what they subscribe to alone.
+// groupMembers lists the members of a classic group. In a group that the brokers balance it
+// checks the subscriptions itself and lists nobody.
 func (e *Engine) groupMembers(ctx context.Context, adm *kadm.Client) (members []kadm.DescribedGroupMember, err error) {
 	if !e.process.ServerAssigns {
 		all, err := adm.DescribeGroups(ctx, e.process.Group)

@@ -12,16 +12,16 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// A member whose disk takes nothing more gives its partitions away: it goes on
-// being a member, but subscribes to nothing, so the group gives them to members
-// that have room, in one rebalance. Where nobody else is, nobody has them. Once
-// there is room again it subscribes again.
+// A member whose disk is full gives its partitions away. It stays a member but subscribes
+// to nothing, so the group gives the partitions to members that have room, in one
+// rebalance. If there is no other member, nobody owns them. When there is room, the member
+// subscribes as before.
 
-// DiskStatus is the disk that the stores are on.
+// DiskStatus describes the disk that holds the stores.
 type DiskStatus struct {
-	Free, Total int64 // bytes; Total 0: not known
-	Reserve     int64 // that must be free
-	Full        bool  // nothing is owned here until there is room
+	Free, Total int64 // bytes; Total is 0 if not known
+	Reserve     int64 // bytes that must stay free
+	Full        bool  // this process owns nothing until there is room
 	Why         string
 }
 
@@ -32,21 +32,21 @@ type room struct {
 	since time.Time
 }
 
-// seen is one look at the disk.
+// seen is the result of one check of the disk.
 type seen struct {
 	free, total, reserve int64
-	failed               error // a write for want of room since the last look
+	failed               error // a write that found no room since the last check
 	takes                func() error
 }
 
-// How long a full disk stays full at least, and how much more than the reserve
-// must be free: partitions that come and go restore again and again.
+// A full disk counts as full for at least fullFor, and until roomMore times the reserve is
+// free: a partition that comes and goes is restored each time.
 const (
 	fullFor  = 10 * time.Second
 	roomMore = 2
 )
 
-// next is what the disk is after a look.
+// next returns the state of the disk after a check.
 func (r room) next(now time.Time, s seen) room {
 	short := s.total > 0 && s.free < s.reserve
 	switch {
@@ -63,14 +63,14 @@ func (r room) next(now time.Time, s seen) room {
 	return room{}
 }
 
-// diskState is what the engine knows of its disk.
+// diskState is what the engine knows about its disk.
 type diskState struct {
-	failed atomic.Pointer[error] // newest, until the next look
+	failed atomic.Pointer[error] // newest, until the next check
 	woken  chan struct{}
 	status atomic.Pointer[DiskStatus]
 }
 
-// noRoom is called by stores, in the middle of a write.
+// noRoom notes a failed write. Stores call it in the middle of a write.
 func (d *diskState) noRoom(err error) {
 	d.failed.Store(&err)
 	select {
@@ -79,7 +79,7 @@ func (d *diskState) noRoom(err error) {
 	}
 }
 
-// Disk is what the last look at it saw.
+// Disk returns the result of the last check.
 func (e *Engine) Disk() DiskStatus {
 	if s := e.disk.status.Load(); s != nil {
 		return *s
@@ -87,7 +87,7 @@ func (e *Engine) Disk() DiskStatus {
 	return DiskStatus{}
 }
 
-// diskEvery is how often the free bytes are asked for.
+// diskEvery is the time between two checks of the disk.
 const diskEvery = time.Second
 
 // watchDisk gives partitions away while the disk is full, until ctx ends.
@@ -108,7 +108,7 @@ func (e *Engine) watchDisk(ctx context.Context) {
 			e.tailOnly(nil)
 		case !r.full && was.full:
 			e.process.Logger.Info("the disk of the stores has room again; taking part in the group", "free", s.free)
-			e.rejoined()
+			e.onRejoined()
 			e.cl.AddConsumeTopics(commands)
 		case r.full:
 			e.forgetTaken(ctx)
@@ -123,10 +123,11 @@ func (e *Engine) watchDisk(ctx context.Context) {
 	}
 }
 
-// reserveShare of a small disk is enough: else it would always be full.
+// reserveShare bounds the reserve on a small disk, which would otherwise always count as
+// full.
 const reserveShare = 10
 
-// seeDisk looks at the disk.
+// seeDisk checks the disk.
 func (e *Engine) seeDisk() seen {
 	s := seen{reserve: e.process.DiskReserve, takes: e.tryDisk}
 	if err := e.disk.failed.Swap(nil); err != nil {
@@ -146,11 +147,11 @@ func (e *Engine) storeFS() vfs.FS {
 	return vfs.Default
 }
 
-// tryBytes is what a disk with room must take.
+// tryBytes is the size of the test write.
 const tryBytes = 1 << 20
 
-// tryDisk writes to the disk: quotas and read-only disks do not show in what is
-// free.
+// tryDisk writes to the disk, because the number of free bytes shows neither a quota nor a
+// read-only disk.
 func (e *Engine) tryDisk() error {
 	fs := e.storeFS()
 	name := fs.PathJoin(e.process.Dir, ".room")
@@ -171,8 +172,7 @@ func (e *Engine) tryDisk() error {
 	return err
 }
 
-// keepShowing keeps partitions that are given away in Partitions, until others have
-// them.
+// keepShowing keeps given-away partitions in Partitions until other members own them.
 func (e *Engine) keepShowing() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,7 +181,7 @@ func (e *Engine) keepShowing() {
 	}
 }
 
-// forgetTaken ends that for those that others have.
+// forgetTaken removes those that other members own by now.
 func (e *Engine) forgetTaken(ctx context.Context) {
 	e.mu.Lock()
 	n := len(e.lost)
@@ -202,10 +202,10 @@ func (e *Engine) forgetTaken(ctx context.Context) {
 	}
 }
 
-// standbysRest says that no standby may write.
+// standbysRest reports whether standbys must not write.
 func (e *Engine) standbysRest() bool { return e.Disk().Full }
 
-// awaitRoom waits while the disk is full, before anything is opened on it.
+// awaitRoom waits while the disk is full. It runs before a partition is opened.
 func (e *Engine) awaitRoom(ctx context.Context) {
 	for e.Disk().Full && ctx.Err() == nil {
 		wait.For(ctx, roomPoll)

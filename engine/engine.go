@@ -23,35 +23,35 @@ import (
 // Engine runs the partitions that the consumer group gives to this process.
 type Engine struct {
 	process   *pipeline.Process
-	cl        *kgo.Client // membership, and offsets for readers
+	cl        *kgo.Client // group membership, and offsets for readers
 	adm       *kadm.Client
 	opener    chan struct{} // bounds how many partitions open at once
 	fatal     chan error
-	committed map[int32]int64 // group offsets; Run's alone
+	committed map[int32]int64 // group offsets; only Run uses it
 
-	rounds atomic.Uint32 // of rebalances that this member has asked for
+	rounds atomic.Uint32 // how many rebalances this member has asked for
 
-	agreeing  atomic.Bool   // on a format, before the first turn
-	agreed    chan struct{} // closed when that is over
+	agreeing  atomic.Bool   // agreeing on a format before the first turn
+	agreed    chan struct{} // closed when the agreement is done
 	readByAll atomic.Uint64 // the newest format that every member reads; 0: not known yet
 
 	mu    sync.Mutex
 	owned map[int32]*ownership
-	lost  map[int32]*ownership // taken from us unheard; see lose
-	tails map[int32]*tail      // standbys of what others own
-	ends  map[int32]int64      // of commands, as of the last second
+	lost  map[int32]*ownership // partitions that the group took without notice; see onLost
+	tails map[int32]*tail      // standbys of partitions that others own
+	ends  map[int32]int64      // end offsets of topic commands, at most a second old
 
-	stopping bool                 // nothing is taken any more
-	ending   map[int32]*ownership // what stop waits for
+	stopping bool                 // no partition is accepted any more
+	ending   map[int32]*ownership // ownerships that stop waits for
 
 	disk     diskState
-	identity atomic.Pointer[Identity] // of our topics; set before we join
+	identity atomic.Pointer[Identity] // which topics we mean; set before we join
 
-	filling chan struct{} // one standby at a time reads what is far behind
-	opening atomic.Int32  // partitions we own that are not open
+	filling chan struct{} // one standby at a time reads if it is far behind
+	opening atomic.Int32  // number of owned partitions that are not open
 }
 
-// New checks the options and makes an engine; Run starts it.
+// New checks the options and makes an engine. Run starts it.
 func New(o pipeline.Options) (*Engine, error) {
 	p, err := pipeline.NewProcess(o)
 	if err != nil {
@@ -67,9 +67,9 @@ func New(o pipeline.Options) (*Engine, error) {
 	return e, nil
 }
 
-// Run takes part in the group until ctx ends, then hands over cleanly. It
-// returns an error only for what an operator must decide: a gap, topics that
-// do not fit.
+// Run takes part in the group until ctx ends, then hands over cleanly. It returns an error
+// only if an operator must act: after a log gap, or when the topics do not fit the
+// settings.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.mayJoin(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	e.mu.Lock() // no partition is taken before there is what it needs
+	e.mu.Lock() // a partition needs cl and adm: none is accepted before they are set
 	cl, err := kgo.NewClient(e.groupOptions()...)
 	if err != nil {
 		e.mu.Unlock()
@@ -92,10 +92,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	pctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(polled)
-		for pctx.Err() == nil { // drives the group; its partitions are paused
+		for pctx.Err() == nil { // keeps the membership alive; the partitions are paused
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
-					e.process.Logger.Warn("taking part in the group failed; trying again", "group", e.process.Group,
+					e.process.Logger.Warn("the group client failed; trying again", "group", e.process.Group,
 						"error", fe.Err)
 					wait.For(pctx, time.Second)
 				}
@@ -134,9 +134,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// stop ends the turns of every partition, then leaves the group, so that others
-// take over at once, and closes the stores, which may have to wait for their
-// disks. A partition that hangs does not hold up the others.
+// stop ends the turns of every partition and leaves the group, so that others take over at
+// once. Then it closes the stores, which may wait for their disks. A partition that hangs
+// does not delay the others.
 func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	last := e.Partitions()
 	e.mu.Lock()
@@ -147,7 +147,7 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	}
 	e.mu.Unlock()
 	e.sayMoved("partitions given up", all, "this process stops")
-	ending := e.give(all)
+	ending := e.stopOwning(all)
 	e.mu.Lock()
 	e.ending = ending
 	e.mu.Unlock()
@@ -160,19 +160,19 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var leave func()
-	var tails, beside sync.WaitGroup // while turns end: until others take over, nothing fires
+	var tails, beside sync.WaitGroup // beside the last turns, because nothing fires until others take over
 	tails.Go(e.stopTails)
 	beside.Go(func() { e.commitOffsets(ctx, cl, last) })
 	beside.Go(func() { leave = e.readyToLeave(ctx, cl) })
-	e.await(ending, (*ownership).lastTurn, patience.Done())
+	e.await(ending, (*ownership).untilTurnsEnded, patience.Done())
 	beside.Wait()
 	leave()
-	e.await(ending, (*ownership).end, patience.Done())
+	e.await(ending, (*ownership).untilClosed, patience.Done())
 	tails.Wait()
 	e.process.Close()
 }
 
-// partition is what readers may see of the open partition with this number.
+// partition returns the view of an open partition of this process.
 func (e *Engine) partition(id int32) (*pipeline.View, error) {
 	e.mu.Lock()
 	own := e.owned[id]
@@ -187,10 +187,10 @@ func (e *Engine) partition(id int32) (*pipeline.View, error) {
 	return p, nil
 }
 
-// Timetable is the tz database and calendars in force, for the caller alone.
+// Timetable returns a copy of the tz database and calendars in force.
 func (e *Engine) Timetable() *trigger.Timetable { return e.process.Timetable() }
 
-// Partitions is the status of every partition this process owns.
+// Partitions returns the status of every partition that this process owns.
 func (e *Engine) Partitions() []pipeline.Status {
 	e.mu.Lock()
 	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
@@ -199,7 +199,7 @@ func (e *Engine) Partitions() []pipeline.Status {
 	full := "the disk of " + e.process.Dir + " is full, and nobody else has taken it yet: " + disk.Why
 	out := make([]pipeline.Status, 0, len(owned)+len(lost))
 	for id, own := range lost {
-		if s, known := own.left(trigger.At(e.process.Now())); known && owned[id] == nil {
+		if s, known := own.lastKnown(trigger.At(e.process.Now())); known && owned[id] == nil {
 			s.Doing = "wait for the group, which this process has lost"
 			if disk.Full {
 				s.Doing, s.Refused, s.RefusedBecause = string(pipeline.StepRefused), pipeline.RefusedDisk, full
@@ -211,7 +211,7 @@ func (e *Engine) Partitions() []pipeline.Status {
 	for id, own := range owned { // without the lock: a store that hangs must not stop the group
 		s := pipeline.Status{Partition: id, Owner: e.process.Address}
 		s.Restored, s.RestoreTotal = own.kept.Restored()
-		last, known := own.left(trigger.At(e.process.Now()))
+		last, known := own.lastKnown(trigger.At(e.process.Now()))
 		if known {
 			s = last
 		}
@@ -228,11 +228,11 @@ func (e *Engine) Partitions() []pipeline.Status {
 	return out
 }
 
-// Ready says whether every partition this process owns is restored and
-// firing; false until the group has given it any.
+// Ready reports whether this process owns partitions and all of them are restored and
+// firing.
 func (e *Engine) Ready() bool { return e.Unready() == nil }
 
-// Unready says what keeps this process from being ready; nil: nothing.
+// Unready says why this process is not ready; nil if it is.
 func (e *Engine) Unready() error {
 	var errs []error
 	parts := e.Partitions()
@@ -246,7 +246,7 @@ func (e *Engine) Unready() error {
 		case s.Ready:
 		case s.Held:
 			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, "+
-				"and nobody says which is right", s.Partition, s.ClockOffset.Round(time.Second)))
+				"and no second broker confirms either", s.Partition, s.ClockOffset.Round(time.Second)))
 		case s.Refused != "":
 			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
 		case s.RestoreTotal > 0:
@@ -262,8 +262,8 @@ func (e *Engine) Unready() error {
 	return errors.Join(errs...)
 }
 
-// Ending says what partitions still do that have not ended, for who waits for Run
-// in vain; "" if there are none.
+// Ending lists the partitions that are still closing, and their steps. It explains why Run
+// does not return; "" if there are none.
 func (e *Engine) Ending() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,25 +13,25 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Which format of topic state members read, they say where the group keeps what
-// it knows of them: behind the warmth of their stores (standby_balance.go), as
-// that of a partition that there is not; and in a group that the brokers
-// balance, which carries no such data, in the client id.
+// Every member tells the group which format of topic state it reads. The value stands
+// behind the warmth of the stores (standby_balance.go), under a partition number that does
+// not exist. A group that the brokers balance carries no such data; there it stands in the
+// client id.
 
-// formatsAt is the partition under which a member's format stands.
+// formatsAt is the partition number under which a member's format stands.
 const (
 	formatsAt    int32 = -1
-	roundsAt     int32 = -2 // how many rounds of a rebalance it has asked for, modulo 256
+	roundsAt     int32 = -2 // how many rebalances the member has asked for, modulo 256
 	newestFormat       = warmth(topics.Newest)
 )
 
-// clientIDReads begins the client id of members of a group that brokers balance.
+// clientIDReads begins the client id of members in a group that the brokers balance.
 const clientIDReads = "waterclock;reads="
 
 func readsInClientID() string { return fmt.Sprint(clientIDReads, uint64(topics.Newest)) }
 
-// readsOf is the newest format that a member reads; one that does not say reads
-// the oldest.
+// readsOf returns the newest format that a member reads. A member that names none reads the
+// oldest.
 func readsOf(m *kadm.DescribedGroupMember) topics.Format {
 	c, ok := m.Join.AsConsumer()
 	if !ok {
@@ -52,9 +52,9 @@ func readsOfClient(clientID string) topics.Format {
 	return max(topics.Oldest, topics.Format(n))
 }
 
-// agreeOnFormat finds the newest format that every member reads, and writes it
-// from then on. While the group is not stable, and while nobody answers, it
-// stays what it was; a member that is older brings it back at once.
+// agreeOnFormat finds the newest format that every member reads, and has this process write
+// it. While the group is not stable, or no broker answers, the format stays as it was. When
+// an older member joins, the format goes back at once.
 func (e *Engine) agreeOnFormat(ctx context.Context) (done bool) {
 	_, members, err := e.describeGroup(ctx)
 	if err != nil || len(members) == 0 {
@@ -72,10 +72,10 @@ func (e *Engine) agreeOnFormat(ctx context.Context) (done bool) {
 	return true
 }
 
-// agreeOnce asks before the first partition of the process makes its first turn. It
-// waits 5 s at most, and then the newest format is written where a state needs it, until
-// agreeOnFormat hears of a member that does not read it: that one refuses such a
-// partition and says so, while an older format would lose something in silence.
+// agreeOnce agrees on a format before this process makes its first turn. It waits 5 s at
+// most. Without an answer it writes the newest format where a state needs it, because an
+// older format would lose a field silently. A member that cannot read it refuses the
+// partition and says so.
 func (e *Engine) agreeOnce(ctx context.Context) {
 	if !e.agreeing.CompareAndSwap(false, true) {
 		select {

@@ -25,22 +25,22 @@ func (e *Engine) groupOptions() []kgo.Opt {
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.DisableClientMetrics(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, a map[string][]int32) {
-			cl.PauseFetchPartitions(a) // membership only: partitions fetch for themselves
-			e.rejoined()
+			cl.PauseFetchPartitions(a) // membership only: each partition has a client of its own
+			e.onRejoined()
 			e.sayMoved("partitions gained", a[o.Names.Commands()], "the group gave them to this node")
-			e.take(a[o.Names.Commands()])
+			e.onAssigned(a[o.Names.Commands()])
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, r map[string][]int32) {
 			e.sayMoved("partitions given up", e.stillOurs(r[o.Names.Commands()]),
 				"the group moves them to another node")
-			e.release(r[o.Names.Commands()])
+			e.onRevoked(r[o.Names.Commands()])
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client,
 			r map[string][]int32,
 		) {
 			e.sayMoved("partitions lost", e.stillOurs(r[o.Names.Commands()]),
 				"this node is no member any more: the brokers or this node did not answer within the session timeout")
-			e.lose(r[o.Names.Commands()])
+			e.onLost(r[o.Names.Commands()])
 		}),
 	}, o.Kafka...)
 	if o.ServerAssigns {
@@ -55,14 +55,14 @@ func (e *Engine) groupOptions() []kgo.Opt {
 	return opts
 }
 
-// sayMoved says which partitions came or went, and why, in one line.
+// sayMoved logs in one line which partitions came or went, and why.
 func (e *Engine) sayMoved(what string, partitions []int32, why string) {
 	if len(partitions) > 0 {
 		e.process.Logger.Info(what, "partitions", slices.Sorted(slices.Values(partitions)), "reason", why)
 	}
 }
 
-// stillOurs leaves out what a stop has given up already.
+// stillOurs leaves out the partitions that stop has given up already.
 func (e *Engine) stillOurs(partitions []int32) (ours []int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,13 +74,13 @@ func (e *Engine) stillOurs(partitions []int32) (ours []int32) {
 	return ours
 }
 
-// measureLag asks where the partitions of commands end.
+// measureLag asks for the end offsets of topic commands.
 func (e *Engine) measureLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	ends, err := e.adm.ListEndOffsets(ctx, e.process.Names.Commands())
 	if err != nil {
-		return // the next second asks anew
+		return // asked anew in a second
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,9 +91,8 @@ func (e *Engine) measureLag(ctx context.Context) {
 	})
 }
 
-// commitOffsets writes group offsets outside the transactions, for lag tools
-// alone: the offsets that count are in progress. It is a plain request, since
-// kgo's own commits wait for a rebalance to end.
+// commitOffsets writes group offsets for lag tools only. The offsets that count are in
+// progress. It sends a plain request, because a commit of kgo waits for a rebalance to end.
 func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []pipeline.Status) {
 	topic := kmsg.NewOffsetCommitRequestTopic()
 	topic.Topic = e.process.Names.Commands()
@@ -112,7 +111,7 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []pipelin
 	defer cancel()
 	meta, err := kafkapart.Metadata(ctx, cl, topic.Topic)
 	if err != nil {
-		return // the next second asks anew
+		return // asked anew in a second
 	}
 	topic.TopicID = meta.TopicID
 	req := kmsg.NewPtrOffsetCommitRequest()
@@ -126,7 +125,7 @@ func (e *Engine) commitOffsets(ctx context.Context, cl *kgo.Client, at []pipelin
 	}
 }
 
-// noteCommitted keeps which offsets were taken.
+// noteCommitted keeps the offsets that the broker accepted.
 func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse) {
 	taken := map[int32]bool{}
 	for _, t := range resp.Topics {
@@ -141,11 +140,11 @@ func (e *Engine) noteCommitted(req *kmsg.OffsetCommitRequest, resp *kmsg.OffsetC
 	}
 }
 
-// readyToLeave returns what takes us out of the group, so that our partitions
-// are given away at once rather than after the session time-out. kgo does not
-// leave for static members; and a member that is still heard would join again
-// when it learns that it has left, so it is silenced first, and somebody else
-// says so, who has found the coordinator already.
+// readyToLeave returns a function that takes this member out of the group, so that the
+// group gives its partitions away before the session timeout. kgo does not leave for a
+// static member. A live member that learns that it has left would join anew. So the
+// function first closes the client, and a second client sends the request. That one has
+// found the coordinator already.
 func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()) {
 	if e.process.InstanceID == "" {
 		return cl.CloseAllowingRebalance
@@ -162,7 +161,7 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 	return func() {
 		defer asks.Close()
 		cl.CloseAllowingRebalance()
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // turns may have taken all of the other
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // ctx may have ended while turns ended
 		defer cancel()
 		req := kmsg.NewPtrLeaveGroupRequest()
 		req.Group = e.process.Group

@@ -7,19 +7,18 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// A cooperative rebalance has two rounds (KIP-429): in the first, members give
-// partitions up; in the second, which begins when one of those joins again, the
-// group gives them away. A static member (KIP-345) whose process is replaced
-// between the two comes back with what it has left, and begins no second round:
-// what it gave up would belong to nobody until a member comes or goes. So
-// members look, and the first of them by name asks for the second round; if it
-// does not, the next one does.
+// A cooperative rebalance has two rounds (KIP-429). In the first, members give partitions
+// up. The second begins when one of them joins anew, and gives those partitions away. Now
+// replace the process of a static member (KIP-345) between the two rounds: it comes back
+// with what it has kept, and begins no second round. What it gave up belongs to nobody
+// until a member comes or goes. So every member checks for such partitions, and the first
+// member by name asks for the second round. If it does not, the next one does.
 
-// orphanChecks is in how many looks on end a partition must belong to nobody. Two
-// rounds are closer together.
+// orphanChecks is the number of successive checks that must find a partition without an
+// owner. Two rounds are closer together than that.
 const orphanChecks = 3
 
-// adoptOrphans has partitions that belong to nobody given away, until ctx ends.
+// adoptOrphans has partitions without an owner given away, until ctx ends.
 func (e *Engine) adoptOrphans(ctx context.Context) {
 	seen := 0
 	wait.Every(ctx, standbyInterval, func() {
@@ -34,13 +33,12 @@ func (e *Engine) adoptOrphans(ctx context.Context) {
 		}
 		seen = 0
 		e.process.Logger.Warn("partitions belong to nobody; asking the group to give them away", "partitions", orphans)
-		e.rounds.Add(1) // a follower that joins with what the coordinator knows begins no round
+		e.rounds.Add(1) // without a new count the coordinator begins no round for a follower
 		e.cl.ForceRebalance()
 	})
 }
 
-// unassigned are the partitions that no member has; none where nothing is known
-// of the members.
+// unassigned lists the partitions that no member owns; none if the members are not known.
 func unassigned(members []member, partitions int32) (orphans []int32) {
 	if len(members) == 0 {
 		return nil
@@ -53,7 +51,7 @@ func unassigned(members []member, partitions int32) (orphans []int32) {
 	return orphans
 }
 
-// rankOf is how many members have a name before ours.
+// rankOf counts the members whose names sort before ours.
 func rankOf(me string, members []member) (rank int) {
 	for _, m := range members {
 		if m.name < me {

@@ -15,26 +15,27 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// ownership is one partition as long as the group says it is ours: opened,
-// run, and opened again after every failure. The group only hints at who should
-// own what. The owner is whoever initialised the partition's transactional id
-// last: the brokers fence every other one.
+// ownership is one partition for as long as the group assigns it to this process. It opens
+// the partition, runs it, and opens it anew after every failure. The group only hints at
+// who should own a partition. The real owner initialised the partition's transactional id
+// last: the brokers fence all others.
 type ownership struct {
 	cancel     context.CancelFunc
-	turnsEnded chan struct{} // closed when no turn of it comes any more
-	closed     chan struct{} // closed when its store is, too
+	turnsEnded chan struct{} // closed after the last turn
+	closed     chan struct{} // closed when the store is closed, too
 	kept       *pipeline.Kept
 
-	mu      sync.Mutex
-	current *pipeline.View  // nil while it opens
-	last    pipeline.Status // of the one before it, as it was left
-	next    trigger.Instant
-	failure error
-	refused string            // why the partition must not be opened; "": nothing is known against it
-	warm    *statestore.Store // left open by our standby
+	mu          sync.Mutex
+	current     *pipeline.View  // nil while it opens
+	lastStatus  pipeline.Status // status of the view before current
+	lastUnfired trigger.Instant // due time of its next timer
+	failure     error
+	refused     string            // why the partition must not be opened; "": nothing is known against it
+	warm        *statestore.Store // store that our standby left open
 }
 
-func (e *Engine) take(partitions []int32) {
+// onAssigned begins to open and run partitions that the group has assigned to this process.
+func (e *Engine) onAssigned(partitions []int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range partitions {
@@ -51,34 +52,34 @@ func (e *Engine) take(partitions []int32) {
 		go func() {
 			defer close(own.closed)
 			defer e.opening.Add(-1)
-			own.warm = e.stopTail(id) // nobody else looks at it yet
-			e.own(ctx, own, id)
-			own.turnsOver()
+			own.warm = e.stopTail(id) // no other goroutine uses own yet
+			e.run(ctx, own, id)
+			own.markTurnsEnded()
 			own.closeWarm()
 		}()
 	}
 }
 
-// release ends the turns of partitions and waits for that: only then may the
-// rebalance go on. It does not wait for stores to close: a disk that takes long
-// would outlast the rebalance timeout, and cost us our membership.
-func (e *Engine) release(partitions []int32) {
+// onRevoked ends the turns of partitions and waits for that, because the rebalance must not
+// go on before. It does not wait for stores to close: a slow disk could outlast the
+// rebalance timeout and end our membership.
+func (e *Engine) onRevoked(partitions []int32) {
 	var patience <-chan struct{}
-	if e.Disk().Full { // a turn may wait for room; who has some fences us
+	if e.Disk().Full { // a turn may wait for room; a member with room fences us
 		ctx, cancel := context.WithTimeout(context.Background(), fullPatience)
 		defer cancel()
 		patience = ctx.Done()
 	}
-	e.await(e.give(partitions), (*ownership).lastTurn, patience)
+	e.await(e.stopOwning(partitions), (*ownership).untilTurnsEnded, patience)
 }
 
 // fullPatience is less than the rebalance timeout.
 const fullPatience = 3 * time.Second
 
-// lose releases what the group has taken from us unheard: nearly always since
-// the brokers are away, and then nobody else has it either. So we go on telling
-// what waits there until we are a member again.
-func (e *Engine) lose(partitions []int32) {
+// onLost handles partitions that the group took from us without notice. Usually the brokers
+// are away, and nobody else owns these partitions either. So this process still reports
+// what waits in them, until it is a member as before.
+func (e *Engine) onLost(partitions []int32) {
 	e.mu.Lock()
 	for _, id := range partitions {
 		if own := e.owned[id]; own != nil {
@@ -86,43 +87,43 @@ func (e *Engine) lose(partitions []int32) {
 		}
 	}
 	e.mu.Unlock()
-	e.release(partitions)
+	e.onRevoked(partitions)
 }
 
-// rejoined ends what lose began.
-func (e *Engine) rejoined() {
+// onRejoined ends the reports that onLost began.
+func (e *Engine) onRejoined() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.Disk().Full { // then watchDisk knows
+	if !e.Disk().Full { // on a full disk forgetTaken ends them
 		clear(e.lost)
 	}
 }
 
-// give ends ownerships, and returns those that are still ending.
-func (e *Engine) give(partitions []int32) map[int32]*ownership {
+// stopOwning ends ownerships and returns them. They may still be closing.
+func (e *Engine) stopOwning(partitions []int32) map[int32]*ownership {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	gone := map[int32]*ownership{}
+	ending := map[int32]*ownership{}
 	for _, id := range partitions {
 		if own := e.owned[id]; own != nil {
-			gone[id] = own
+			ending[id] = own
 			delete(e.owned, id)
 			own.cancel()
 		}
 	}
-	return gone
+	return ending
 }
 
-// await waits for what ownerships come to; patience may end it first. It says
-// which take long, and over what.
-func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan struct{}, patience <-chan struct{}) {
-	tick := time.NewTicker(endWarn)
+// await waits until the event of every ownership has come, or until patience ends. It logs
+// which partitions take long, and at which step.
+func (e *Engine) await(ending map[int32]*ownership, event func(*ownership) <-chan struct{}, patience <-chan struct{}) {
+	tick := time.NewTicker(closeWarn)
 	defer tick.Stop()
-	for id, own := range gone {
-		for come := false; !come; {
+	for id, own := range ending {
+		for happened := false; !happened; {
 			select {
-			case <-what(own):
-				come = true
+			case <-event(own):
+				happened = true
 			case <-patience:
 				return
 			case <-tick.C:
@@ -132,11 +133,12 @@ func (e *Engine) await(gone map[int32]*ownership, what func(*ownership) <-chan s
 	}
 }
 
-func (o *ownership) lastTurn() <-chan struct{} { return o.turnsEnded }
-func (o *ownership) end() <-chan struct{}      { return o.closed }
+// untilTurnsEnded and untilClosed are events for await.
+func (o *ownership) untilTurnsEnded() <-chan struct{} { return o.turnsEnded }
+func (o *ownership) untilClosed() <-chan struct{}     { return o.closed }
 
-// turnsOver is called by the one goroutine that runs its turns.
-func (o *ownership) turnsOver() {
+// markTurnsEnded closes turnsEnded. Only the goroutine that runs the turns calls it.
+func (o *ownership) markTurnsEnded() {
 	select {
 	case <-o.turnsEnded:
 	default:
@@ -144,13 +146,13 @@ func (o *ownership) turnsOver() {
 	}
 }
 
-// endWarn is how often a partition that does not close is named in the log.
-const endWarn = 5 * time.Second
+// closeWarn is the time between two log lines about a partition that does not close.
+const closeWarn = 5 * time.Second
 
-// own opens and runs a partition until it is released.
-func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
+// run opens and runs a partition until the group takes it away.
+func (e *Engine) run(ctx context.Context, own *ownership, id int32) {
 	log := e.process.Logger.With("partition", id)
-	pause, taken := backoff{}, time.Now()
+	pause, assigned := backoff{}, time.Now()
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.openAndRun(ctx, own, id)
@@ -159,7 +161,7 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 			return
 		}
 		if pipeline.EndsProcess(err) {
-			e.end(err)
+			e.fail(err)
 		}
 		pausing := pause.next(err, time.Since(began))
 		reason := pipeline.Refusal(err)
@@ -168,13 +170,13 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 			own.kept.Step(pipeline.StepRefused)
 			log.Error("this partition is refused; the others go on", "reason", reason, "error", err)
 			if reason == pipeline.RefusedWriter {
-				<-ctx.Done() // each try would be another owner beside the other
+				<-ctx.Done() // each try would fence the other owner, and the other would fence us
 				return
 			}
 			wait.For(ctx, refusedRetry)
 			continue
 		}
-		if time.Since(taken) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if time.Since(assigned) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
 			log.Debug("the brokers do not all know our topics yet; opening the partition again", "error", err)
 			pausing = 200 * time.Millisecond
 		} else if errors.Is(err, statestore.ErrInUse) {
@@ -188,11 +190,11 @@ func (e *Engine) own(ctx context.Context, own *ownership, id int32) {
 	}
 }
 
-// unknownFor is how long brokers may take to learn of a topic just made.
+// unknownFor is how long brokers may take to learn of a new topic.
 const unknownFor = 10 * time.Second
 
-// end makes Run return an error; the first one counts.
-func (e *Engine) end(err error) {
+// fail makes Run return an error; the first one counts.
+func (e *Engine) fail(err error) {
 	select {
 	case e.fatal <- err:
 	default:
@@ -210,7 +212,7 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 	e.agreeOnce(ctx)
 	defer func() {
 		if ctx.Err() != nil {
-			own.turnsOver()
+			own.markTurnsEnded()
 		}
 	}()
 	p.LogOpen(begun)
@@ -237,13 +239,13 @@ func (o *ownership) set(v *pipeline.View, err error) {
 	var last pipeline.Status
 	var next trigger.Instant
 	was, _ := o.get()
-	if was != nil { // asked without our lock: its store may hang
+	if was != nil { // without our lock, because its store may hang
 		last, next = was.Status(), was.NextUnfired()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if was != nil {
-		o.last, o.next = last, next
+		o.lastStatus, o.lastUnfired = last, next
 	}
 	o.current, o.failure = v, err
 	if v != nil {
@@ -251,13 +253,13 @@ func (o *ownership) set(v *pipeline.View, err error) {
 	}
 }
 
-// left is what the partition was when it was last open: what waits there waits
-// on while it cannot be opened, and somebody should know.
-func (o *ownership) left(now trigger.Instant) (s pipeline.Status, ok bool) {
+// lastKnown returns the status as of the last time the partition was open. What waits in a
+// partition still waits while it cannot be opened, and operators need to see it.
+func (o *ownership) lastKnown(now trigger.Instant) (s pipeline.Status, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s = o.last
-	s.Ready, s.OldestOverdue = false, max(0, now.Sub(o.next))
+	s = o.lastStatus
+	s.Ready, s.OldestOverdue = false, max(0, now.Sub(o.lastUnfired))
 	s.Restored, s.RestoreTotal = o.kept.Restored()
 	return s, s.Term > 0
 }
@@ -268,17 +270,17 @@ func (o *ownership) get() (*pipeline.View, error) {
 	return o.current, o.failure
 }
 
-// refusedRetry is how often a refused partition is tried all the same.
+// refusedRetry is the time between two tries of a refused partition.
 const refusedRetry = time.Minute
 
-// refuse notes why the partition is not opened; "" that it is tried again.
+// refuse notes why the partition is refused; "" if it will be tried.
 func (o *ownership) refuse(reason string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.refused, o.failure = reason, err
 }
 
-// refusal is why the partition is refused, and what exactly is wrong.
+// refusal returns why the partition is refused, and the error in words.
 func (o *ownership) refusal() (reason, detail string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -288,7 +290,7 @@ func (o *ownership) refusal() (reason, detail string) {
 	return o.refused, detail
 }
 
-// takeWarm is the store that our standby left open; nil: none, or no more.
+// takeWarm returns the store that our standby left open, once; nil if there is none.
 func (o *ownership) takeWarm() *statestore.Store {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -303,8 +305,8 @@ func (o *ownership) closeWarm() {
 	}
 }
 
-// backoff spaces the openings of a partition that keeps failing. A fenced
-// owner waits for the group to decide, or two owners would ping-pong.
+// backoff spaces the openings of a partition that keeps failing. A fenced owner waits
+// longer for the group to decide; else two owners would fence each other in turn.
 type backoff struct{ tries int }
 
 func (b *backoff) next(err error, ran time.Duration) time.Duration {

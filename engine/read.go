@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Get reads a trigger as every command acknowledged so far left it.
+// Get reads a trigger. The answer includes every command acknowledged before the call.
 func (e *Engine) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
 	p, err := e.partition(topics.Partition([]byte(key), e.process.Partitions))
 	if err != nil {
@@ -22,9 +22,9 @@ func (e *Engine) Get(ctx context.Context, key trigger.Key) (*trigger.State, erro
 	return p.Get(key)
 }
 
-// Decision says what became of a command that was first appended at (partition,
-// offset) with topics.HeaderAsk; it waits until the command is decided. ok is false
-// when the decision is not kept any more.
+// Decision returns the outcome of the command that was first appended at (partition,
+// offset) with topics.HeaderAsk. It waits until the command is decided. ok is false if the
+// outcome is not kept any more.
 func (e *Engine) Decision(
 	ctx context.Context, key trigger.Key, partition int32, offset int64,
 ) (d pipeline.Decided, ok bool, err error) {
@@ -35,8 +35,8 @@ func (e *Engine) Decision(
 	return p.Decision(ctx, partition, offset)
 }
 
-// Scan calls f for the triggers of one owned partition in key order until f
-// returns false. It sees every command acknowledged before the call.
+// Scan calls f for the triggers of one owned partition, in key order, until f returns
+// false. It includes every command acknowledged before the call.
 func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
 	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
 		var bad error
@@ -51,7 +51,7 @@ func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f
 	})
 }
 
-// ScanUser is Scan for the triggers of one user, by their next due time.
+// ScanUser is Scan for the triggers of one user, in the order of their next due time.
 func (e *Engine) ScanUser(
 	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
 	f func(statestore.UserCursor, *trigger.State) bool,

@@ -16,18 +16,16 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// A standby is a store of a partition that somebody else owns, kept near the
-// end of topic state. Who takes the partition over opens it as any other
-// store: fence, nonce, and what is still to be read, which is little. Nothing
-// that a standby believes is trusted beyond what its store says of itself
-// (package recovery).
+// A standby is a store of a partition that another member owns, kept near the end of topic
+// state. The next owner opens it like any other store: fence, nonce, then the rest of topic
+// state, which is short. It trusts nothing about a standby but what the store itself
+// records (package recovery).
 //
-// Every member works out alone who is standby for what, from what the group
-// says of its members: the same answer everywhere, and nothing to agree on. For
-// a moment two may disagree; then a partition has a standby too many or too
-// few.
+// Every member computes alone who is standby for what, from the group's description of its
+// members. All get the same answer, so nothing has to be agreed. For a moment two members
+// may disagree; then a partition has one standby too many or too few.
 
-// standbyInterval is how often a member looks who is standby for what.
+// standbyInterval is the time between two checks of who is standby for what.
 const standbyInterval = 2 * time.Second
 
 // standBy keeps the standbys of this member until ctx ends.
@@ -39,23 +37,22 @@ func (e *Engine) standBy(ctx context.Context) {
 		me, members, err := e.describeGroup(ctx)
 		switch {
 		case err != nil:
-			e.process.Logger.Debug("who is standby for what is not known now", "error", err)
+			e.process.Logger.Debug("the members of the group are not known; standbys stay as they are", "error", err)
 		case members != nil:
 			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
 		}
 	})
 }
 
-// member is what the group says of one: its name is the static one, if it has
-// one, which outlives its process.
+// member is the group's description of one member. The name of a static member is its
+// instance id, which outlives its process.
 type member struct {
 	name  string
 	owns  []int32
-	reads topics.Format // newest of topic state
+	reads topics.Format // newest format of topic state
 }
 
-// describeGroup returns the members and our name among them; none while the group
-// is not stable.
+// describeGroup returns our name and the members; no members while the group is not stable.
 func (e *Engine) describeGroup(ctx context.Context) (me string, members []member, err error) {
 	ctx, cancel := context.WithTimeout(ctx, standbyInterval)
 	defer cancel()
@@ -116,17 +113,18 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 	return members, nil
 }
 
-// standbyFor is what a member is standby for. The partitions of each owner are
-// spread over the others so that each could take its share without the group
-// being out of balance afterwards; which goes where is decided by rendezvous
-// hashing, so that it rarely moves.
+// standbyFor returns the partitions that member me is standby for. It spreads the
+// partitions of each owner over the others. So each of them can take its share, and the
+// group stays in balance. Rendezvous hashing decides which partition goes where, so few of
+// them move.
 func standbyFor(me string, members []member, partitions int32, copies int) map[int32]bool {
 	mine := map[int32]bool{}
 	if len(members) < 2 {
 		return mine
 	}
 	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name, b.name) })
-	share := (int(partitions) + len(members) - 2) / (len(members) - 1) // what each owns without one of them, rounded up
+	// what each member owns after one of them has gone, rounded up
+	share := (int(partitions) + len(members) - 2) / (len(members) - 1)
 	for o, owner := range members {
 		room := make([]int, len(members))
 		for i, m := range members {
@@ -148,8 +146,8 @@ func standbyFor(me string, members []member, partitions int32, copies int) map[i
 	return mine
 }
 
-// pickStandby is the member with room that hashes highest; without any room,
-// that with the most.
+// pickStandby returns the member with room whose hash is highest. If none has room, all
+// count.
 func pickStandby(p int32, members []member, room []int, taken map[int]bool) int {
 	best := -1
 	better := func(i int) bool {
@@ -169,13 +167,13 @@ func pickStandby(p int32, members []member, room []int, taken map[int]bool) int 
 func rendezvous(p int32, name string) uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\x00%d", name, p)
-	x := h.Sum64() // FNV alone spreads short ends badly
+	x := h.Sum64() // FNV alone spreads short inputs badly
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	return x ^ x>>33
 }
 
-// tailOnly starts and stops tails until there are those of want.
+// tailOnly starts and stops tails until they are those of want.
 func (e *Engine) tailOnly(want map[int32]bool) {
 	e.mu.Lock()
 	var gone []int32
@@ -199,7 +197,7 @@ func (e *Engine) tailOnly(want map[int32]bool) {
 	}
 }
 
-// stopTail ends a standby and returns its store, open; nil: there is none.
+// stopTail ends a standby and returns its open store; nil if there is none.
 func (e *Engine) stopTail(id int32) *statestore.Store {
 	e.mu.Lock()
 	t := e.tails[id]
@@ -216,15 +214,15 @@ func (e *Engine) stopTail(id int32) *statestore.Store {
 // stopTails ends all.
 func (e *Engine) stopTails() { e.tailOnly(nil) }
 
-// StandbyStatus is what a standby of this process says of itself.
+// StandbyStatus describes one standby of this process.
 type StandbyStatus struct {
 	Partition int32
 	Lag       int64 // records of topic state still to read
 	Pending   int64 // triggers in its store
-	Warm      bool  // it could take over now without a restore
+	Warm      bool  // it can take over now without a restore
 }
 
-// Standbys are the standbys of this process.
+// Standbys lists the standbys of this process.
 func (e *Engine) Standbys() []StandbyStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// warmBalancer is cooperative-sticky, but that partitions which have to move go
-// to members that have their store: a standby first, then any disk they were
-// on. Members say what they have behind the user data of their joins, where
-// other readers of it stop; the leader exchanges what sticky gave away, one for
-// one, so that balance and stickiness stay as they are. It has the name of the
-// plain one: members with and without it are one group.
+// warmBalancer is the cooperative-sticky balancer with one change. Partitions that have to
+// move go to members that have their store: first to a standby, then to any disk that they
+// were on. Each member writes what it has behind the user data of its join, where other
+// readers stop. The leader then exchanges partitions one for one among those that sticky
+// gave away, so balance and stickiness stay the same. It keeps the name of the plain
+// balancer, so members with and without it form one group.
 type warmBalancer struct {
 	kgo.GroupBalancer
 	sticky kgo.ConsumerBalancerBalance
 	topic  string
 	have   func() map[int32]warmth
-	rounds *atomic.Uint32 // that this member has asked for
+	rounds *atomic.Uint32 // how many rebalances this member has asked for
 	means  func() Identity
 }
 
-// warmth is how near a member is to turning a partition.
+// warmth says how soon a member could run a partition.
 type warmth byte
 
 const (
 	cold    warmth = iota
-	onDisk         // a store that was ours
+	onDisk         // a store from an earlier ownership
 	standby        // a store near the end of topic state
 )
 
@@ -45,7 +45,7 @@ func newWarmBalancer(topic string, have func() map[int32]warmth, rounds *atomic.
 	}
 }
 
-// JoinGroupMetadata adds what this member has.
+// JoinGroupMetadata adds the stores that this member has.
 func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
 	raw := w.GroupBalancer.JoinGroupMetadata(interests, current, generation)
 	var m kmsg.ConsumerMemberMetadata
@@ -64,7 +64,7 @@ func (w *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	return m.AppendTo(nil)
 }
 
-// MemberBalancer is asked of the leader.
+// MemberBalancer is called on the leader.
 func (w *warmBalancer) MemberBalancer(
 	members []kmsg.JoinGroupResponseMember,
 ) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
@@ -75,7 +75,7 @@ func (w *warmBalancer) MemberBalancer(
 	return b, b.MemberTopics(), nil
 }
 
-// Balance is the sticky plan with exchanges.
+// Balance returns the sticky plan with exchanges.
 func (w *warmBalancer) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
 	into := w.sticky.Balance(b, topics)
 	plan, ok := into.(*kgo.BalancePlan)
@@ -92,8 +92,8 @@ func (w *warmBalancer) Balance(b *kgo.ConsumerBalancer, topics map[string]int32)
 	return into
 }
 
-// warmMagic ends with the layout's version; n pairs of partition (4, big
-// endian) and warmth follow, and among them the format that the member reads.
+// warmMagic ends with the version of the layout. Pairs of partition (4 bytes, big endian)
+// and warmth (1 byte) follow. One of them holds the format that the member reads.
 const warmMagic = "waterclock\x01"
 
 func appendWarmth(b []byte, have map[int32]warmth) []byte {
@@ -109,10 +109,9 @@ func appendWarmth(b []byte, have map[int32]warmth) []byte {
 	return b
 }
 
-// readWarmth reads what follows the sticky balancer's own user data; nothing
-// of a member without it. It looks for the magic: of a member that joins for the
-// first time the sticky balancer leaves out the generation, so that its own data
-// cannot be recognised by reading it.
+// readWarmth reads what follows the user data of the sticky balancer; an empty map if
+// nothing follows. It searches for the magic, because the sticky balancer omits the
+// generation on a first join, and its own data cannot be parsed then.
 func readWarmth(userData []byte) map[int32]warmth {
 	out := readMember(userData)
 	delete(out, formatsAt)
@@ -120,7 +119,7 @@ func readWarmth(userData []byte) map[int32]warmth {
 	return out
 }
 
-// readMember is readWarmth with the format that the member reads.
+// readMember is readWarmth with the format and the rounds.
 func readMember(userData []byte) map[int32]warmth {
 	out := map[int32]warmth{}
 	_, rest, found := bytes.Cut(userData, []byte(warmMagic))
@@ -130,20 +129,19 @@ func readMember(userData []byte) map[int32]warmth {
 	return out
 }
 
-// giving is a plan as the leader changes it. In the round in which partitions
-// are taken from live members they are missing from it; they are given away in
-// the next.
+// giving is the plan while the leader changes it. In the round in which live members give
+// partitions up, those are not in the plan; the next round gives them away.
 type giving struct {
-	plan  map[string][]int32          // by member, of our topic
-	owned map[string]map[int32]bool   // what members have now, and may keep
-	have  map[string]map[int32]warmth // what stores they have
+	plan  map[string][]int32          // partitions of our topic, by member
+	owned map[string]map[int32]bool   // what members own now and may keep
+	have  map[string]map[int32]warmth // what stores members have
 	ids   []string
 }
 
 func newGiving(b *kgo.ConsumerBalancer, plan map[string]map[string][]int32, topic string) *giving {
 	g := &giving{plan: map[string][]int32{}, owned: map[string]map[int32]bool{}, have: map[string]map[int32]warmth{}}
 	b.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
-		if _, ok := plan[m.MemberID]; !ok || !slices.Contains(meta.Topics, topic) { // a full disk takes nothing
+		if _, ok := plan[m.MemberID]; !ok || !slices.Contains(meta.Topics, topic) { // or a full disk
 			return
 		}
 		g.ids = append(g.ids, m.MemberID)
@@ -161,9 +159,9 @@ func newGiving(b *kgo.ConsumerBalancer, plan map[string]map[string][]int32, topi
 	return g
 }
 
-// exchange makes every change of the plan that lets more stores be used: two
-// new partitions change places, or one goes from a member with more to one with
-// less. It ends: each change makes the plan warmer.
+// exchange makes every change of the plan that lets more stores be used. Two new partitions
+// change places, or one goes from a member with more to one with less. It ends, because
+// each change makes the plan warmer.
 func (g *giving) exchange() {
 	for changed := true; changed; {
 		changed = false
@@ -178,7 +176,7 @@ func (g *giving) exchange() {
 	}
 }
 
-// improve finds a better place for the i-th partition of a member.
+// improve finds a better member for the i-th partition of member from.
 func (g *giving) improve(from string, i int) bool {
 	p := g.plan[from][i]
 	for _, to := range g.ids {
@@ -201,8 +199,8 @@ func (g *giving) improve(from string, i int) bool {
 	return false
 }
 
-// retake chooses, of the partitions that a live member has to give up, those
-// whose store the members with the fewest have: sticky takes any.
+// retake chooses which partitions a live member gives up. It prefers those whose store the
+// members with the fewest partitions have; sticky chooses any.
 func (g *giving) retake() {
 	fewest := g.poorest()
 	for _, owner := range g.ids {
@@ -220,8 +218,8 @@ func (g *giving) retake() {
 	}
 }
 
-// givenUp are the partitions that an owner alone claims, and nobody is planned
-// to have in this round.
+// givenUp lists the partitions that only this owner claims and that the plan of this round
+// gives to nobody.
 func (g *giving) givenUp(owner string) (out []int32) {
 	for p := range g.owned[owner] {
 		kept := false
@@ -255,7 +253,7 @@ func (g *giving) best(ids []string, p int32) (have warmth) {
 	return have
 }
 
-// warmth is what stores this member has.
+// warmth lists the stores that this member has.
 func (e *Engine) warmth() map[int32]warmth {
 	out := map[int32]warmth{}
 	for _, id := range e.process.Recovery().Stores() {

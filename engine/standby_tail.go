@@ -21,19 +21,19 @@ import (
 type tail struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	store  *statestore.Store // open when done, if it ended well; nil else
+	store  *statestore.Store // after done: open if the tail ended well, else nil
 
 	lag, pending atomic.Int64
 	warm         atomic.Bool
 }
 
-// What a standby may take away from owners on the same machine.
+// These bounds limit what a standby takes from owners on the same machine.
 const (
 	tailChunk    = 5_000                  // records of one batch
-	tailPause    = 200 * time.Millisecond // between looks, once it is near the end: many turns become one batch
-	tailFar      = 50_000                 // records behind the end that are far
+	tailPause    = 200 * time.Millisecond // pause between reads near the end, so that many turns become one batch
+	tailFar      = 50_000                 // more records behind the end than this is far
 	tailShare    = 3                      // far behind, it rests three times as long as it works
-	tailWhenOpen = 100 * time.Millisecond // how often it asks whether owners are still opening
+	tailWhenOpen = 100 * time.Millisecond // time between two checks whether owners are still opening
 	tailRetry    = time.Second
 )
 
@@ -57,11 +57,11 @@ func (e *Engine) startTail(id int32) *tail {
 			retry := tailRetry
 			switch {
 			case errors.Is(err, statestore.ErrInUse): // its last owner is still closing it
-			case errors.Is(err, pipeline.ErrGap): // what is on this disk an operator has to decide on
+			case errors.Is(err, pipeline.ErrGap): // an operator must decide about what is on this disk
 				retry = time.Minute
 				fallthrough
 			default:
-				e.process.Logger.Warn("a standby failed; beginning it again", "partition", id, "error", err)
+				e.process.Logger.Warn("a standby failed; starting it again", "partition", id, "error", err)
 			}
 			wait.For(ctx, retry)
 		}
@@ -69,7 +69,7 @@ func (e *Engine) startTail(id int32) *tail {
 	return t
 }
 
-// tail reads until ctx ends; what it has read is then in the store.
+// tail reads until ctx ends. By then the store has all that was read.
 func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	c := e.process.Recovery()
 	own, err := c.Topics(ctx, e.cl)
@@ -89,7 +89,7 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	if err := r.WipeStale(recovery.IDsOf(own), now()); err != nil { // a clock that is behind makes nothing young
 		return err
 	}
-	end, err := r.Begin(ctx, e.cl, min(newest, local)) // and one that is ahead makes nothing younger
+	end, err := r.Begin(ctx, e.cl, min(newest, local)) // a clock that is ahead makes nothing younger
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	}
 }
 
-// read takes one fetch into the store, and returns where topic state ends.
+// read applies one fetch to the store, and returns the end of topic state.
 func (e *Engine) read(
 	ctx context.Context, r *recovery.Replica, cl *kgo.Client, end int64, now func() trigger.Instant,
 ) (int64, error) {
@@ -130,12 +130,11 @@ func (e *Engine) read(
 	return end, nil
 }
 
-// giveWay paces one step of a standby. Near the end it must keep up with its
-// owner, and does not read oftener than it has to. Far behind it is the only
-// one of the process, waits while partitions of ours open, and rests longer
-// than it works.
+// giveWay paces one step of a standby. Near the end it must keep up with the owner, and
+// reads no oftener than needed. Far behind, only one standby of the process reads. It waits
+// while our own partitions open, and rests longer than it works.
 func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error {
-	for e.process.Pressed() && ctx.Err() == nil { // memory is for owners first
+	for e.process.Pressed() && ctx.Err() == nil { // owners get memory first
 		t.warm.Store(false)
 		wait.For(ctx, tailRetry)
 	}
@@ -160,11 +159,11 @@ func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error 
 	return ctx.Err()
 }
 
-// newestTimeout bounds that question.
+// newestTimeout bounds newestAppend.
 const newestTimeout = 20 * time.Second
 
-// newestAppend is when the newest record of topic state was appended, which is
-// never after the brokers' now.
+// newestAppend returns when the newest record of topic state was appended. That is never
+// later than the brokers' now.
 func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTimeout)
 	defer cancel()

@@ -10,16 +10,17 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// errHangs says that a partition hangs on this machine, where no reopening
-// helps: its goroutine cannot be stopped. The process ends, so that another
-// takes its partitions over.
+// errHangs says that a partition hangs on this machine. Opening it anew does not help,
+// because its goroutine cannot be stopped. So the process ends, and another one takes its
+// partitions over.
 var errHangs = errors.New("a partition hangs")
 
-// watchWarn is how often a partition that does not move is named in the log.
+// watchWarn is the number of seconds between two log lines about a partition that does not
+// move.
 const watchWarn = 30
 
-// watch checks every second whether partitions move. It counts its checks, not
-// time: a process that was stopped has checked nothing.
+// watch checks every second whether partitions move. It counts its checks and not the time,
+// because a stopped process checks nothing.
 func (e *Engine) watch(ctx context.Context) {
 	type seen struct {
 		own     *ownership
@@ -45,12 +46,13 @@ func (e *Engine) watch(ctx context.Context) {
 	})
 }
 
-// judge says what a partition that has not moved for so many seconds is worth.
+// judge ends the process if a partition has hung for too long, and logs a partition that
+// has not moved for some time.
 func (e *Engine) judge(id int32, step pipeline.Step, seconds int) {
 	switch {
 	case step.Local() && time.Duration(seconds)*time.Second >= e.process.HangAfter:
-		e.end(fmt.Errorf("%w: partition %d has been at step %q for %d s, and no retry helps against that; is the "+
-			"disk well?",
+		e.fail(fmt.Errorf("%w: partition %d has been at step %q for %d s, and a retry does not help; check the "+
+			"disk",
 			errHangs, id, step, seconds))
 	case seconds > 0 && seconds%watchWarn == 0 && step != pipeline.StepPoll:
 		e.process.Logger.Warn("a partition does not move", "partition", id, "step", step, "seconds", seconds)

@@ -9,15 +9,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// adminPaths are for those who run us. They need no credential, so the API's
-// own listener serves them on loopback alone, and not beside auth; else they
-// belong on admin.listen.
+// adminPaths are for operators. They need no credential, so the API's listener serves them
+// only on loopback and only without auth. Otherwise they are on admin.listen.
 var adminPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
 type insideKey struct{}
 
-// AdminHandler serves /healthz, /readyz and /metrics to anybody who can reach
-// it: keep its listener inside.
+// AdminHandler serves /healthz, /readyz and /metrics to everybody who can reach it. Keep
+// its listener inside your network.
 func (s *Server) AdminHandler() http.Handler {
 	api := s.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,8 +29,8 @@ func (s *Server) AdminHandler() http.Handler {
 	})
 }
 
-// onlyInside hides the admin paths on addresses beyond loopback, and where there is
-// auth: there a proxy may bring anybody to loopback.
+// onlyInside hides the admin paths beyond loopback and if auth is on. With auth, a proxy
+// may bring any caller to loopback.
 func (s *Server) onlyInside(r *http.Request) error {
 	if onAdminListener(r) {
 		return nil

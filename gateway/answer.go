@@ -49,14 +49,13 @@ func notWritten(err error) *problem.Problem {
 func wantsAsync(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header.Values(prefer), func(v string) bool {
 		return slices.ContainsFunc(strings.Split(v, ","), func(one string) bool {
-			name, _, _ := strings.Cut(one, ";") // its parameters
+			name, _, _ := strings.Cut(one, ";") // without its parameters
 			return strings.EqualFold(strings.TrimSpace(name), respondAsync)
 		})
 	})
 }
 
-// howItEnded adds to a problem about a trigger that is not there any more how it
-// ended.
+// howItEnded adds to a problem about a finished trigger how the trigger ended.
 func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
 	if p.Code == trigger.CodeNotFound && p.Field == "" && st != nil && st.Status.Finished() &&
 		peer.Shown.Has(st.Status) {
@@ -66,14 +65,14 @@ func howItEnded(p *problem.Problem, st *trigger.State) *problem.Problem {
 	return p
 }
 
-// Registered is the answer to a register: the same for each repeat.
+// Registered is the answer to a register. A repeat gets the same answer.
 type Registered struct {
 	TriggerID string `json:"trigger_id"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time" doc:"First nominal instant"`
 	Revision  int64  `json:"revision,omitempty"`
-	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only if the request is a repeat and the trigger will not fire"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise: a time in the past, a new channel, a rule without a timezone"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write: a time in the past, a new channel, a rule without a timezone"`
 }
 
 // Changed is the answer to any other write.
@@ -85,10 +84,10 @@ type Changed struct {
 	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
 	LocalTime  string `json:"local_time,omitempty"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise, such as a time in the past"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write, such as a time in the past"`
 }
 
-// Accepted is the answer to a write that is durable and not yet decided.
+// Accepted is the answer to a write that is durable but not decided yet.
 type Accepted struct {
 	TriggerID string `json:"trigger_id"`
 }
@@ -120,7 +119,7 @@ func instantText(i trigger.Instant) string {
 	return i.String()
 }
 
-// statusOfRegister is 201 for a new life, 200 for what was there.
+// statusOfRegister is 201 for a new life, 200 for a trigger that existed.
 func (v *verdict) statusOfRegister() int {
 	if v.has(trigger.Registered) {
 		return http.StatusCreated
@@ -128,8 +127,7 @@ func (v *verdict) statusOfRegister() int {
 	return http.StatusOK
 }
 
-// problemOfCancel is what a cancel that came too late answers; nil for one in
-// time.
+// problemOfCancel is the answer to a cancel that came too late; nil for one in time.
 func problemOfCancel(c *command, v verdict) *problem.Problem {
 	if !v.decided || !v.has(trigger.CancelTooLate) {
 		return nil
@@ -152,7 +150,7 @@ func sendJSON(w http.ResponseWriter, status int, v any) error {
 	return sendSized(w, status, v, 0)
 }
 
-// sendSized is sendJSON of what takes about so many bytes.
+// sendSized is sendJSON for a body of about size bytes.
 func sendSized(w http.ResponseWriter, status int, v any, size int64) error {
 	b, err := appendJSON(make([]byte, 0, size), v)
 	if err != nil {

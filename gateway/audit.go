@@ -17,24 +17,23 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// auditor puts refused attempts on record: all in the log, those at a trigger
-// of another tenant on topic events too. It is bounded, so that nobody can
-// fill either by trying.
+// auditor records refused attempts. All go to the log; attempts at a trigger of another
+// tenant also go to topic events. Its rate is bounded, so that no caller can fill either.
 type auditor struct {
 	log      *slog.Logger
 	listener Listener
 	commands *commandLog
 	now      func() time.Time
 
-	// Those without a credential have a bound of their own: they cost nothing, and
-	// must not hide what a tenant tries.
+	// Callers without a credential have a bound of their own, because such attempts cost
+	// nothing and must not hide those of a tenant.
 	strangers, callers *rate.Limiter
 
-	dropped atomic.Int64 // since the last that was put on record
+	dropped atomic.Int64 // attempts dropped since the last recorded one
 	tenants tenantNames
 }
 
-// auditBurst is how many seconds' worth of attempts go on record at once.
+// auditBurst is how many seconds' worth of attempts are recorded at once.
 const auditBurst = 10
 
 func newAuditor(o *Options, commands *commandLog) *auditor {
@@ -56,8 +55,8 @@ func newAuditor(o *Options, commands *commandLog) *auditor {
 	return a
 }
 
-// audit notes an attempt at what is not the caller's. It says whether the
-// attempt went on record or was one of too many.
+// audit records an attempt at something that is not the caller's. It returns false if the
+// attempt was one of too many.
 func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
 	limiter := a.callers
 	if who.Tenant == "" {
@@ -80,14 +79,14 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 	return true
 }
 
-// anothersTrigger is the audit's name for what a tenant must not do.
+// anothersTrigger is the audit's name for a forbidden access to another tenant's trigger.
 const anothersTrigger = "another tenant's trigger"
 
-// trespass checks why a request was refused. An attempt at the trigger of another
-// tenant goes on record: in the log, and as a fact about the caller's own tenant
-// on topic events. The engine alone writes there, so a refusal is written to
-// commands for it to record. Its key is of the caller's tenant, never the one that
-// was tried for: that trigger must not change because somebody tried.
+// trespass checks why a request was refused. It records an attempt at the trigger of
+// another tenant in the log, and as an event of the caller's own tenant. Only the engine
+// writes to topic events, so trespass writes a refusal to commands, which the engine
+// records. Its key belongs to the caller's tenant, because the other tenant's trigger must
+// not change.
 func (a *auditor) trespass(r *request, err error) {
 	p := &problem.Problem{}
 	ok := errors.As(err, &p)
@@ -107,26 +106,26 @@ func (a *auditor) trespass(r *request, err error) {
 	})
 }
 
-// trespassKey is the id as the caller's tenant would have it, with a '/' behind:
-// so it is no trigger's key, and no caller can ask for its events. They would
-// tell which names are tenants.
+// trespassKey is the id as the caller's tenant would have it, with a '/' appended. So it is
+// no trigger's key, and no caller can ask for its events, which would show which names are
+// tenants.
 func trespassKey(tenant, id string) string {
 	key := strings.TrimRight(printable(tenant+"/"+id), "/")
 	return strings.ToValidUTF8(key[:min(len(key), maxActor-1)], "") + "/"
 }
 
-// trespassing says whether an id means the trigger of another tenant: its
-// first part is the name of one. In the default tenant no id has a '/'.
+// trespassing reports whether an id means the trigger of another tenant: its first part is
+// the name of one. In the default tenant no id has a '/'.
 func (a *auditor) trespassing(who auth.Caller, id string) bool {
 	name, _, found := strings.Cut(id, "/")
 	return found && name != who.Tenant && (who.Tenant == trigger.DefaultTenant || a.tenants.has(name))
 }
 
-// maxTenantNames bounds the tenants that are kept to know an attempt by.
+// maxTenantNames bounds the tenants that are kept to recognise attempts.
 const maxTenantNames = 10_000
 
-// tenantNames are the tenants this process knows: of the settings, of the API
-// keys, and those whose callers have come.
+// tenantNames are the tenants this process knows: those of the settings, of the API keys,
+// and of past callers.
 type tenantNames struct {
 	names sync.Map
 	n     atomic.Int64

@@ -20,26 +20,26 @@ import (
 // maxBatch bounds the lines of a batch.
 const maxBatch = peer.MaxQuestions
 
-// batchWithin bounds a whole batch in time, maxBatchBytes in size: lines wait
-// in memory for their decisions.
+// batchWithin bounds the time of a whole batch, maxBatchBytes its size. Lines wait in
+// memory for their decisions.
 const (
 	batchWithin   = 2 * time.Minute
 	maxBatchBytes = 64 << 20
 )
 
-// postBatch applies commands, a JSON object a line, and answers a line each in
-// the order they came. They are written in that order too, and their decisions
-// are asked for chunk by chunk (batch_chunk.go). A refused line is a problem
-// with the line's id, and disturbs no other.
+// postBatch applies commands, one JSON object per line, and answers one line each, in the
+// same order. Commands are written in that order too, and their decisions are asked for
+// chunk by chunk (batch_chunk.go). A refused line is a problem with the line's id; the
+// other lines go on.
 //
-// Answers are held back until the request is read to its end: a caller that
-// sends all before it reads would else stand still, and so would we.
+// Answers wait until the request is read to its end. Otherwise a caller that sends
+// everything before it reads would block, and so would we.
 func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 	if err := encoded(w, r); err != nil {
 		return err
 	}
 	if !s.batches.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "as many batches are under way as may be here")
+		return problem.Unavailable(nil, "too many batches are under way")
 	}
 	defer s.batches.Release(r.who.Tenant)
 	control := http.NewResponseController(w)
@@ -62,14 +62,13 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 			_ = out.WriteByte('\n')
 		}
 	}
-	_ = out.Flush() // the caller is gone if this fails
+	_ = out.Flush() // an error means that the caller is gone
 	return nil
 }
 
-// batch begins every line and returns the chunks in which their answers will
-// be.
+// batch starts every line and returns the chunks that will hold the answers.
 func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
-	plain := *r // a line has no conditions of the request's headers, and no trace: there may be 10,000
+	plain := *r // a line has neither the request's conditions nor its trace: there may be 10,000
 	plain.span = tracing.Span{}
 	plain.Request = r.Clone(r.Context())
 	plain.Header = http.Header{}
@@ -94,7 +93,7 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 		case err != nil && err != io.EOF:
 			b.seal()
 			return nil,
-				s.bodyEnded(err, "the body ended before it was complete; the lines read were obeyed, and "+
+				s.bodyEnded(err, "the body ended before it was complete; the lines read were applied, and "+
 					"repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
@@ -109,7 +108,7 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 			b.seal()
 			return b.chunks, nil
 		}
-		if lines.Buffered() == 0 { // the caller lets us wait: what is here goes on
+		if lines.Buffered() == 0 { // the caller pauses: finish what is here
 			b.seal()
 		}
 	}
@@ -120,11 +119,11 @@ type BatchAnswer struct {
 	ID        string `json:"id"`
 	Status    int    `json:"status" enum:"200,201,202"`
 	TriggerID string `json:"trigger_id"`
-	State     string `json:"state,omitempty" doc:"Of a register only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" doc:"Of a register only if it is a repeat and the trigger will not fire"`
 	FireAt    string `json:"fire_at,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
 
-	Notes []string `json:"notes,omitempty" doc:"What may surprise"`
+	Notes []string `json:"notes,omitempty" doc:"Notes on this write"`
 }
 
 // lineCommand reads one line: a register, or with op another command, of the

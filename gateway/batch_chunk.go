@@ -14,18 +14,18 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// chunkLines is how many lines of a batch are finished together: their owners
-// are asked once for all of them.
+// chunkLines is how many lines of a batch are finished together. Each owner is asked once
+// for all of them.
 const chunkLines = 1024
 
-// batchOf is one batch on its way.
+// batchOf is one batch under way.
 type batchOf struct {
 	s      *Server
 	r      *request
 	async  bool
 	chunks []*chunk
-	open   *chunk        // the last of chunks while lines still go into it
-	window chan struct{} // one slot for each chunk that is not finished
+	open   *chunk        // the last chunk, while it takes lines
+	window chan struct{} // one slot per unfinished chunk
 }
 
 // chunk is some lines of a batch.
@@ -34,8 +34,8 @@ type chunk struct {
 	finished chan struct{} // closed when every line has its answer
 
 	mu        sync.Mutex
-	locations []location // of the lines, where Kafka has acknowledged them
-	waiting   int        // lines it has not; one more while lines still go in
+	locations []location // location of each line that Kafka has acknowledged
+	waiting   int        // lines without acknowledgement; one more while the chunk takes lines
 	durable   chan struct{}
 }
 
@@ -47,8 +47,7 @@ type batchLine struct {
 	answer  []byte
 }
 
-// take begins a line: its command is written now, so that lines keep their
-// order.
+// take starts a line. Its command is written now, so that lines keep their order.
 func (b *batchOf) take(text []byte, n int) {
 	l := b.line(n)
 	c, err := b.s.lineCommand(b.r, text, &l.id)
@@ -67,7 +66,7 @@ func (b *batchOf) take(text []byte, n int) {
 	}
 }
 
-// line is the next line, in an open chunk.
+// line appends a line to an open chunk.
 func (b *batchOf) line(n int) *batchLine {
 	if b.open == nil {
 		b.window <- struct{}{}
@@ -88,7 +87,7 @@ func (b *batchOf) refuse(n int, p *problem.Problem) {
 	b.seal()
 }
 
-// seal closes the open chunk: it is finished once its lines are durable and decided.
+// seal closes the open chunk, which finishes when its lines are durable and decided.
 func (b *batchOf) seal() {
 	c := b.open
 	if c == nil {
@@ -108,7 +107,7 @@ func (b *batchOf) seal() {
 	}()
 }
 
-// write begins to write the command of line i.
+// write starts to write the command of line i.
 func (c *chunk) write(ctx context.Context, s *Server, i int) {
 	c.mu.Lock()
 	c.waiting++
@@ -121,7 +120,7 @@ func (c *chunk) write(ctx context.Context, s *Server, i int) {
 	})
 }
 
-// acknowledged counts a line that waits no more.
+// acknowledged counts an acknowledged line.
 func (c *chunk) acknowledged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +129,7 @@ func (c *chunk) acknowledged() {
 	}
 }
 
-// finish waits for the lines to be durable and decided, and words the answers.
+// finish waits until the lines are durable and decided, and builds the answers.
 func (c *chunk) finish(r *request, s *Server, async bool) {
 	late := time.NewTimer(s.commands.within)
 	defer late.Stop()
@@ -154,11 +153,10 @@ func (c *chunk) finish(r *request, s *Server, async bool) {
 	}
 }
 
-// decide asks the owner of each partition once: it is a partition that has an
-// owner, and moves.
+// decide asks the owner of each partition once.
 func (c *chunk) decide(ctx context.Context, s *Server, locations []location, decided []*peer.Question) {
 	lists := map[int32][]peer.Question{}
-	index := map[int32][]int{} // the line of each asked
+	index := map[int32][]int{} // line of each question
 	for i := range c.lines {
 		if at := locations[i]; c.lines[i].command != nil && at.err == nil {
 			lists[at.partition] = append(lists[at.partition],
@@ -185,7 +183,7 @@ func (c *chunk) decide(ctx context.Context, s *Server, locations []location, dec
 	}
 }
 
-// finish words the answer of one line; a is nil where nobody was asked.
+// finish builds the answer of one line; a is nil if no owner was asked.
 func (l *batchLine) finish(ctx context.Context, s *Server, r *request, failed error, a *peer.Question) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
@@ -220,7 +218,7 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *peer.Q
 	return &BatchAnswer{c.id, http.StatusOK, c.id, is.State, is.FireAt, is.Revision, is.Notes}, nil
 }
 
-// refuseLine is the answer to a line that is a problem.
+// refuseLine is the answer to a refused line.
 func (s *Server) refuseLine(l *batchLine, err error) []byte {
 	p := *problem.Of(err)
 	if p.Status == http.StatusInternalServerError {
@@ -230,7 +228,7 @@ func (s *Server) refuseLine(l *batchLine, err error) []byte {
 	return spell(&p)
 }
 
-// refuseRest answers what has no answer yet.
+// refuseRest answers the lines that have no answer yet.
 func (c *chunk) refuseRest(s *Server, err error) {
 	for i := range c.lines {
 		if l := &c.lines[i]; l.answer == nil {
@@ -239,11 +237,11 @@ func (c *chunk) refuseRest(s *Server, err error) {
 	}
 }
 
-// spell is one line of the answer.
+// spell encodes one line of the answer.
 func spell(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("answer cannot be spelled: %v", err)) // our own structs of texts and numbers
+		panic(fmt.Sprintf("answer cannot be spelled: %v", err)) // a struct of our own always encodes
 	}
 	return b
 }

@@ -9,15 +9,13 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// What bodies look like, for /openapi.json. Which fields a register has is for the
-// table of topics to say, what they mean for topics.DecodeCommand; a test holds the
-// two together.
+// The schemas of bodies, for /openapi.json. The table of package topics decides which
+// fields a register has, and topics.DecodeCommand what they mean. A test compares the two.
 
 // textOrNumber is topics.TextOrNumber in a schema.
 type textOrNumber string
 
-// Schema is what JSON may have for a time or a duration.
-// Schema describes it for the OpenAPI document.
+// Schema is the schema of a time or a duration in JSON.
 func (textOrNumber) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}}}
 }
@@ -34,10 +32,10 @@ type ReminderBody struct{}
 // ReminderPatch is a patch with title, body or skip.
 type ReminderPatch struct{}
 
-// RegisterOrShort is what POST takes.
+// RegisterOrShort is the body of POST.
 type RegisterOrShort struct{}
 
-// RegisteredEither is what POST answers: in the form it was asked.
+// RegisteredEither is the answer to POST, in the form of the request.
 type RegisteredEither struct{}
 
 // Schema describes it for the OpenAPI document.
@@ -76,9 +74,9 @@ func schemaOf[T any](r huma.Registry) *huma.Schema {
 	return named(r, reflect.TypeFor[T](), "")
 }
 
-// otherDocs are of what stands beside a register's fields.
+// otherDocs describes the fields beside a register's.
 var otherDocs = map[string]string{
-	"id":    "Without it, and without an idempotency key, a new one is made: trg_ and a ULID",
+	"id":    "Default: made from the idempotency key, or else a new one, trg_ and a ULID",
 	"title": "Goes into the payload",
 	"body":  "Goes into the payload",
 	"skip":  "Alone: leaves out the instance of this date",
@@ -91,7 +89,7 @@ func fieldDoc(name string) string {
 	return otherDocs[name]
 }
 
-// registerFields are the names of a register's fields, behind some more.
+// registerFields lists the names of a register's fields, and more.
 func registerFields(more ...string) []string {
 	for _, f := range topics.RegisterFields() {
 		more = append(more, f.Name)
@@ -99,9 +97,8 @@ func registerFields(more ...string) []string {
 	return more
 }
 
-// commandSchema is the schema of an object with some of the fields of a
-// command. null counts as absent everywhere. What a field of a command may look like
-// is put in later (openapi_fields.go); the others are text.
+// commandSchema is the schema of an object with some of the fields of a command. null
+// counts as absent everywhere. The fields' own schemas are added later (openapi_fields.go).
 func commandSchema(names []string) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{}, AdditionalProperties: false}
 	for _, name := range names {
@@ -118,9 +115,10 @@ type SnoozeBody struct {
 	Corr       string              `json:"correlation_id,omitempty"`
 }
 
-// AckBody names what the user has reacted to; the default is all that is in flight.
+// AckBody names the occurrence that the user has reacted to; the default is every one in
+// flight.
 type AckBody struct {
-	Occurrence string `json:"occurrence,omitempty" doc:"As events and due events name it, without the life"`
+	Occurrence string `json:"occurrence,omitempty" doc:"Its name in events and due events, without the life"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
@@ -132,14 +130,14 @@ type SkipBody struct {
 	Corr       string `json:"correlation_id,omitempty"`
 }
 
-// NoteBody says why.
+// NoteBody gives a reason.
 type NoteBody struct {
 	Note       string `json:"note,omitempty"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
 
-// EmptyBody needs nothing.
+// EmptyBody has no fields.
 type EmptyBody struct {
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
@@ -161,9 +159,9 @@ type ReminderSnooze struct {
 	Corr       string              `json:"correlation_id,omitempty"`
 }
 
-// PreviewBody is a wish to preview.
+// PreviewBody is a rule or time to preview.
 type PreviewBody struct {
-	ID         any                   `json:"id,omitempty" doc:"Comes back in the answer"`
+	ID         any                   `json:"id,omitempty" doc:"Returned in the answer"`
 	FireAt     topics.TextOrNumber   `json:"fire_at,omitempty"`
 	Recurrence string                `json:"recurrence,omitempty"`
 	Delay      topics.TextOrNumber   `json:"delay,omitempty"`

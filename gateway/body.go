@@ -18,15 +18,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// bodyRoom is what a body may need beside the payload: 16 KiB of headers as
-// escaped JSON, 512 dates, tags, and white space.
+// bodyRoom is what a body may need beside the payload: 16 KiB of headers as escaped JSON,
+// 512 dates, tags, and white space.
 const bodyRoom = 256 << 10
 
-// maxBody bounds one object: a payload in base64 or with escapes, and the rest.
+// maxBody bounds one object: a payload in base64 or with escapes, and the other fields.
 func (s *Server) maxBody() int64 { return bodyRoom + 2*int64(s.opts.Limits.Payload) }
 
-// encoded refuses a body that would have to be decoded first: what it grows to
-// cannot be known, and read as it is it would be garbled.
+// encoded refuses a body with a Content-Encoding. Its decoded size is unknown, and
+// undecoded it is garbage.
 func encoded(w http.ResponseWriter, r *request) error {
 	for _, coding := range r.Header.Values("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(coding), "identity") {
@@ -38,24 +38,23 @@ func encoded(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// bodyGrace is how long a body may take however slowly it comes.
+// bodyGrace is how long a body may take at any speed.
 const bodyGrace = 5 * time.Second
 
-// steady is a body that is ended when it comes more slowly than it may. It ends a
-// read that waits, too.
+// steady is a body that ends if it comes too slowly. That also ends a blocked read.
 type steady struct {
 	io.Reader
 	control *http.ResponseController
 	rate    int64
 	begun   time.Time
-	last    time.Time // nothing may come later
+	last    time.Time // deadline of the whole body
 	read    int64
 }
 
 // errTrickled ends a body that comes too slowly.
 var errTrickled = errors.New("the body comes too slowly")
 
-// steadily is the body of a request, which must have come by a time.
+// steadily returns the body of a request. The body must end before last.
 func (s *Server) steadily(w http.ResponseWriter, body io.Reader, within time.Duration) *steady {
 	now := time.Now()
 	return &steady{
@@ -73,7 +72,7 @@ func (b *steady) Read(p []byte) (int, error) {
 	if b.read += int64(n); err != nil && err != io.EOF && !time.Now().Before(by) {
 		err = errTrickled
 	}
-	if err == io.EOF { // who waits for the answer sends nothing, and is not gone
+	if err == io.EOF { // the caller now waits for the answer, so silence is fine
 		_ = b.control.SetReadDeadline(b.last)
 	}
 	return n, err
@@ -111,7 +110,7 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	return b, nil
 }
 
-// readAhead is how much room is made for a body that has not come yet.
+// readAhead is how much memory is reserved for a body before it comes.
 const readAhead = 64 << 10
 
 // readAll is io.ReadAll for a body whose length may be known.
@@ -120,7 +119,7 @@ func readAll(from io.Reader, length, most int64) ([]byte, error) {
 		return io.ReadAll(from)
 	}
 	var b bytes.Buffer
-	b.Grow(int(min(length, readAhead)) + bytes.MinRead) // so much is asked for to see the end
+	b.Grow(int(min(length, readAhead)) + bytes.MinRead) // ReadFrom needs this room to see the end
 	_, err := b.ReadFrom(from)
 	return b.Bytes(), err
 }
@@ -143,17 +142,17 @@ func (s *Server) optionalObject(w http.ResponseWriter, r *request) (fields, erro
 	return parseFields(b)
 }
 
-// field is one member of a JSON object, its value as it was written.
+// field is one member of a JSON object. Its value is as written.
 type field struct {
 	name  string
 	value jsontext.Value
 }
 
-// fields are the members of a JSON object in their order. What they mean is
-// for topics.DecodeCommand to say, so nothing is decoded twice.
+// fields are the members of a JSON object in their order. Only topics.DecodeCommand
+// interprets them, so nothing is decoded twice.
 type fields []field
 
-// decoders are reused, with the stacks they have grown.
+// decoders are reused with their grown stacks.
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // parseFields reads one JSON object. The values alias b.
@@ -174,7 +173,7 @@ func parseFields(b []byte) (fields, error) {
 		if raw, err = dec.ReadValue(); err != nil {
 			break
 		}
-		text, _ := jsontext.AppendUnquote(nil, raw) // the decoder found it valid
+		text, _ := jsontext.AppendUnquote(nil, raw) // valid, because the decoder accepted it
 		name := string(text)
 		if value, err = dec.ReadValue(); err == nil {
 			if fs.has(name) {
@@ -194,17 +193,17 @@ func parseFields(b []byte) (fields, error) {
 	}
 	if err == nil {
 		if _, end := dec.ReadToken(); !errors.Is(end, io.EOF) {
-			return nil, problem.Malformed("something stands behind the JSON object")
+			return nil, problem.Malformed("something follows the JSON object")
 		}
 	}
 	return fs, syntaxProblem(err)
 }
 
-// maxFields is far above the number of fields there are; looking for names
-// given twice is quadratic in it.
+// maxFields is far above the number of known fields. The search for repeated names is
+// quadratic in it.
 const maxFields = 256
 
-// syntaxProblem says where the JSON breaks, without repeating any of it.
+// syntaxProblem says where the JSON is wrong, without repeating any of it.
 func syntaxProblem(err error) error {
 	if err == nil {
 		return nil
@@ -234,7 +233,7 @@ func (fs fields) value(name string) jsontext.Value {
 
 func (fs fields) has(name string) bool { return fs.index(name) >= 0 }
 
-// given is has for a value that is not null: null counts as absent.
+// given reports whether a member has a value; null counts as absent.
 func (fs fields) given(name string) bool {
 	i := fs.index(name)
 	return i >= 0 && fs[i].value.Kind() != 'n'
@@ -251,7 +250,7 @@ func (fs *fields) take(name string) jsontext.Value {
 	return v
 }
 
-// takeText is take for a string; "" where there is none or it is null.
+// takeText is take for a string; "" if it is absent or null.
 func (fs *fields) takeText(name string) (string, error) {
 	v := fs.take(name)
 	switch {
@@ -268,7 +267,7 @@ func (fs *fields) takeText(name string) (string, error) {
 	return string(text), err
 }
 
-// set puts a member in the place of one of its name, or behind all.
+// set replaces the member of this name, or appends one.
 func (fs *fields) set(name string, v any) {
 	raw := spelled(name, v)
 	if i := fs.index(name); i >= 0 {
@@ -278,9 +277,8 @@ func (fs *fields) set(name string, v any) {
 	*fs = append(*fs, field{name, raw})
 }
 
-// spelled is a value as JSON. What is JSON already stays as it is, byte for
-// byte; in texts < > & stay, too: escaped they take six bytes each, and limits
-// count bytes.
+// spelled encodes a value. JSON stays as it is, byte for byte. In strings < > & stay, too,
+// because an escape takes six bytes, and limits count bytes.
 func spelled(name string, v any) jsontext.Value {
 	if raw, ok := v.(jsontext.Value); ok {
 		return raw
@@ -289,7 +287,7 @@ func spelled(name string, v any) jsontext.Value {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // only our own values come here
+		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // a value of our own always encodes
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -16,28 +16,27 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Deleting a calendar must not change when a trigger fires, so it is refused
-// while a trigger that is not over names it. A register may arrive after the
-// check and before a partition has heard of the deletion. So the calendar is
-// deleted, every partition applies that, and all are checked once more. From
-// then on each partition refuses a register that names it. If a register came
-// in between, the calendar is put back as it was, which plans that trigger
-// anew, and the delete is refused.
+// Deleting a calendar must not change when a trigger fires. So it is refused while an
+// unfinished trigger names the calendar. A register may come between this check and the
+// moment at which a partition applies the deletion. So the calendar is deleted, every
+// partition applies that, and all partitions are checked once more. By then each of them
+// refuses a register that names it. If a register came in between, the calendar is
+// restored, which plans that trigger anew, and the delete is refused.
 
-// deleteWithin bounds a delete: two scans of all triggers and what is between
-// them. Within the answer's own bound, so that a caller hears of it.
+// deleteWithin bounds a delete: two scans of all triggers and the wait between them. It is
+// within the bound of the answer, so that the caller gets one.
 const deleteWithin = responseWithin - 15*time.Second
 
-// appliedWithin bounds how long partitions may take to apply a deletion; they
-// are asked every appliedEvery. A variable for tests.
+// appliedWithin bounds how long partitions may take to apply a deletion. They are asked
+// every appliedEvery. It is a variable for tests.
 var appliedWithin = 10 * time.Second
 
 const appliedEvery = 20 * time.Millisecond
 
-// deleteCalendar deletes a calendar that no trigger names, and answers what it
-// was.
+// deleteCalendar deletes a calendar that no trigger names, and answers the deleted
+// calendar.
 func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
-	// Who hangs up must not leave a calendar half deleted.
+	// A caller that hangs up must not leave a calendar half deleted.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()
 	full, err := s.calendarToChange(r)
@@ -81,8 +80,8 @@ func (s *Server) putSetting(ctx context.Context, key, value []byte) location {
 	return s.commands.durable(done)
 }
 
-// confirmDeleted waits until every partition has applied the record at an
-// offset of topic control, and checks once more.
+// confirmDeleted waits until every partition has applied the record at an offset of topic
+// control, and checks once more.
 func (s *Server) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
 	if err := s.awaitApplied(ctx, offset); err != nil {
 		return problem.Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
@@ -108,7 +107,7 @@ func (s *Server) awaitApplied(ctx context.Context, offset int64) error {
 	}
 }
 
-// putBack restores a calendar, unless somebody has put another in its place.
+// putBack restores a calendar, unless another one has replaced it meanwhile.
 func (s *Server) putBack(c *topics.Calendar) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ReadWithin)
 	defer cancel()
@@ -127,7 +126,7 @@ func (s *Server) putBack(c *topics.Calendar) error {
 	return nil
 }
 
-// refuseUsed is a problem while triggers that are not over name a calendar.
+// refuseUsed returns a problem while unfinished triggers name a calendar.
 func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
 	u, err := s.router.CalendarUse(ctx, tenant, name)
 	switch {
@@ -139,8 +138,8 @@ func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
 	return calendarInUse(&u)
 }
 
-// calendarInUse says who names the calendar. Other tenants' triggers are counted
-// only.
+// calendarInUse says which triggers name the calendar. Triggers of other tenants are only
+// counted.
 func calendarInUse(u *peer.Use) *problem.Problem {
 	p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",
 		usersOf(u)+": cancel them, or register them without it")

@@ -19,16 +19,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Calendar is a named set of local dates, for all tenants or a tenant's own.
+// Calendar is a named set of local dates, of all tenants or of one.
 type Calendar struct {
 	Name  string   `json:"name,omitempty" nullable:"true"`
 	Dates []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
-// NamedCalendar is a calendar with whose it is.
+// NamedCalendar is a calendar with its name and tenant.
 type NamedCalendar struct {
 	Name   string   `json:"name"`
-	Tenant string   `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Tenant string   `json:"tenant,omitempty" doc:"Its tenant; absent for a calendar of all tenants"`
 	Dates  []string `json:"dates" doc:"Local dates such as 2026-12-25"`
 }
 
@@ -37,10 +37,10 @@ type Calendars struct {
 	Items []CalendarSummary `json:"items"`
 }
 
-// CalendarSummary is what a list says of a calendar.
+// CalendarSummary is an item of a list of calendars.
 type CalendarSummary struct {
 	Name   string `json:"name"`
-	Tenant string `json:"tenant,omitempty" doc:"Whose own it is; absent for one of all tenants"`
+	Tenant string `json:"tenant,omitempty" doc:"Its tenant; absent for a calendar of all tenants"`
 	Dates  int    `json:"dates" doc:"How many there are"`
 	First  string `json:"first,omitempty" doc:"The first date"`
 	Last   string `json:"last,omitempty" doc:"The last date"`
@@ -60,7 +60,7 @@ func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, list)
 }
 
-// Summary is what a list says of a calendar, whose dates are in order.
+// Summary summarises a calendar, whose dates must be sorted.
 func Summary(c *topics.Calendar) CalendarSummary {
 	s := CalendarSummary{Name: c.Name, Dates: len(c.Dates)}
 	if tenant, name, own := strings.Cut(c.Name, "/"); own {
@@ -72,7 +72,7 @@ func Summary(c *topics.Calendar) CalendarSummary {
 	return s
 }
 
-// getCalendar shows what the caller's triggers mean by a name.
+// getCalendar shows the calendar that a name means for the caller's triggers.
 func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendarOf(r.Context(), r.who.Tenant, r.names["name"])
 	switch {
@@ -98,7 +98,7 @@ func calendarJSON(full string, dates []string) NamedCalendar {
 	return NamedCalendar{full, "", dates}
 }
 
-// scopeParameter says whose calendar a change means.
+// scopeParameter says whether a change is about the tenant's own calendar.
 var scopeParameter = parameter{
 	name: "scope",
 	doc: "tenant: the caller's tenant's own; cluster: the one for all tenants, operators only. Without it an " +
@@ -106,7 +106,7 @@ var scopeParameter = parameter{
 	kind: of[string](), oneOf: []string{"tenant", "cluster"},
 }
 
-// calendarToChange is the full name of the calendar that a change means.
+// calendarToChange is the full name of the calendar to change.
 func (s *Server) calendarToChange(r *request) (string, error) {
 	scope := r.query.Get("scope")
 	switch {
@@ -122,8 +122,8 @@ func (s *Server) calendarToChange(r *request) (string, error) {
 	return trigger.OwnCalendar(r.who.Tenant, r.names["name"]), nil
 }
 
-// ownCalendarFits holds a tenant to so many calendars of its own, and so many
-// changes of them: for each the engine looks at all triggers.
+// ownCalendarFits bounds the number of a tenant's own calendars and the rate of their
+// changes. For each change the engine walks all triggers.
 func (s *Server) ownCalendarFits(ctx context.Context, tenant, full string) error {
 	all, err := s.calendars(ctx, "")
 	if err != nil {
@@ -142,16 +142,16 @@ func (s *Server) ownCalendarFits(ctx context.Context, tenant, full string) error
 	return s.calendarChanges.take(tenant)
 }
 
-// changeRate holds tenants to so many changes of calendars.
+// changeRate bounds how often tenants change calendars.
 type changeRate struct {
 	every time.Duration
 	now   func() time.Time
 
 	mu   sync.Mutex
-	last map[string]time.Time // of tenants that changed one less than every ago
+	last map[string]time.Time // by tenant, only of tenants that changed one within the interval
 }
 
-// take takes one change, or says when to come back.
+// take takes one change, or returns when to come back.
 func (c *changeRate) take(tenant string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +169,8 @@ func (c *changeRate) take(tenant string) error {
 	return nil
 }
 
-// calendarOf is what a tenant means by a name, which has no '/': with one it would
-// be another tenant's.
+// calendarOf finds the calendar that a name means for a tenant. The name has no '/': with
+// one it would be another tenant's.
 func (s *Server) calendarOf(ctx context.Context, tenant, name string) (*topics.Calendar, error) {
 	if !topics.ValidName(name) {
 		return nil, nil
@@ -181,14 +181,14 @@ func (s *Server) calendarOf(ctx context.Context, tenant, name string) (*topics.C
 	return s.calendar(ctx, name)
 }
 
-// calendar is one of them, by its full name; nil for none.
+// calendar finds a calendar by its full name; nil if there is none.
 func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
 	all, err := s.calendars(ctx, name)
 	return all[name], err
 }
 
-// calendars are the last words of topic control on the one of a name, or with ""
-// on each. The topic holds some settings, and is read as it is.
+// calendars reads the newest value of one calendar, or of all with "", from topic control.
+// The topic holds few settings, and is read as it is.
 func (s *Server) calendars(ctx context.Context, only string) (map[string]*topics.Calendar, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()

@@ -26,8 +26,8 @@ type Channels struct {
 type Channel struct {
 	Name       string `json:"name"`
 	Topic      string `json:"topic" doc:"Of its due events"`
-	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired, and it is yet to be made"`
-	Removable  bool   `json:"removable" doc:"Neither settings nor the contract name it: a command created it"`
+	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
+	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
 }
 
 // listChannels lists the channels that settings name, those that always exist, and
@@ -47,7 +47,7 @@ func (s *Server) listChannels(w http.ResponseWriter, r *request) error {
 func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
 	defer cancel()
-	// Of all topics, asked of the brokers: kadm would answer from what it heard before.
+	// All topics, asked of the brokers, because kadm would answer from its cache.
 	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, s.kafka.Client())
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 	return all, nil
 }
 
-// deleteChannel removes a channel that a command created and no trigger names, with
-// the due events on its topic. A register that comes meanwhile may create it anew.
+// deleteChannel removes a channel that a command created and no trigger names, with the due
+// events on its topic. A register that comes meanwhile may create it anew.
 func (s *Server) deleteChannel(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()

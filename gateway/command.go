@@ -19,7 +19,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// command is a command ready to be written.
+// command is a command that is ready to be written.
 type command struct {
 	op       trigger.Op
 	id       string
@@ -27,21 +27,21 @@ type command struct {
 	value    []byte
 	headers  []trigger.Header
 	hash     trigger.Hash // of a register's content
-	once     string       // a register's idempotency key
-	patch    bool         // a register that changes some of what is there
-	when     trigger.When // what it asks for, as of sent
+	once     string       // idempotency key of a register
+	patch    bool         // a register that changes only some fields
+	when     trigger.When // requested time, as of sent
 	sent     trigger.Instant
 	channels []string
-	opens    []string      // of its channels, those that are new
-	nobody   []func() bool // for each of channels: whether nobody reads it; nil: that matters not
+	opens    []string      // new ones among its channels
+	nobody   []func() bool // for each channel: whether nobody reads it; nil: no need to know
 	trace    tracing.Parent
 
-	conditional bool // by a header: a conflict is a 412
-	absent      bool // only what does not exist; a repeat by its content is no better than a conflict
+	conditional bool // given by a header: a conflict is a 412
+	absent      bool // only if the trigger does not exist; even a repeat is a conflict
 }
 
-// notHere are fields that the command has and its callers may not give, and
-// other names of the id, which is taken before.
+// notHere lists fields of a command that HTTP callers must not give, and other names of the
+// id, which is taken earlier.
 var notHere = map[string]string{
 	"op":    "leave it out, the method and the path say what to do",
 	"actor": "leave it out, it is who sends the request",
@@ -50,8 +50,8 @@ var notHere = map[string]string{
 
 const idIs = "the trigger's id is id in the body of a POST or the line of a batch, else the last part of the path"
 
-// command spells a wish and checks it as the engine will. own are headers of
-// the user's that travel beside the JSON.
+// command encodes a command and checks it like the engine. own are the user's headers,
+// which travel beside the JSON.
 func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
 	key, err := r.key(id)
 	if err != nil {
@@ -94,8 +94,8 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	return c, nil
 }
 
-// askForReaders begins to ask who reads the channels that wait for receipts. The
-// answer is for the note, when the command is decided.
+// askForReaders starts to ask who reads the channels that wait for receipts. The answer is
+// for a note after the decision.
 func (c *command) askForReaders(s *Server) {
 	c.nobody = make([]func() bool, len(c.channels))
 	for i, name := range c.channels {
@@ -106,7 +106,7 @@ func (c *command) askForReaders(s *Server) {
 	}
 }
 
-// check refuses what the engine would reject without looking at the trigger.
+// check refuses what the engine would refuse without reading the trigger.
 func (s *Server) check(tenant string, c *command) error {
 	rec := topics.Record{Key: []byte(c.key), Value: c.value, Headers: c.headers, Timestamp: trigger.At(s.opts.Now())}
 	decoded, err := topics.DecodeCommand(&rec, s.opts.Limits, nil)
@@ -130,27 +130,25 @@ func (c *command) record(topic string, partitions int32) *kgo.Record {
 	return rec
 }
 
-// commandRecord is a record of topic commands as kgo spells it, on the
-// partition of its key.
+// commandRecord converts a record of topic commands for kgo, on the partition of its key.
 func commandRecord(topic string, partitions int32, r *topics.Record) *kgo.Record {
 	rec := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Partition: topics.Partition(r.Key, partitions)}
-	rec.Headers = make([]kgo.RecordHeader, 0, len(r.Headers)+1) // one to be added
+	rec.Headers = make([]kgo.RecordHeader, 0, len(r.Headers)+1) // room for one more
 	for _, h := range r.Headers {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
 	return rec
 }
 
-// idPrefix begins the ids we make.
+// idPrefix begins the ids that we make.
 const idPrefix = "trg_"
 
-// newID is a fresh id: sortable by time, not to be guessed.
+// newID makes an id that is sortable by time and cannot be guessed.
 func newID() string { return idPrefix + ulid.Make().String() }
 
-// idFor is the id of a trigger registered under an idempotency key without an
-// id: the first 128 bits of SHA-256(tenant, 0, key), spelled like a ULID.
-// There is no cache to lose: a repeat, to any instance and at any time, means
-// the same trigger.
+// idFor is the id of a trigger that is registered under an idempotency key without an id:
+// the first 128 bits of SHA-256(tenant, 0, key), written like a ULID. It needs no cache: a
+// repeat, at any instance and time, means the same trigger.
 func idFor(tenant, idempotencyKey string) string {
 	sum := sha256.Sum256([]byte(tenant + "\x00" + idempotencyKey))
 	return idPrefix + ulid.ULID(sum[:16]).String()
@@ -169,7 +167,7 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is given twice")
 	case len(keys) == 1 && key == "":
 		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
-	case !utf8.ValidString(key): // as JSON two such keys would be one
+	case !utf8.ValidString(key): // JSON could not tell two such keys apart
 		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
 	}
 	field, err := fs.takeText("idempotency_key")
@@ -194,9 +192,8 @@ var (
 		"a write knows only If-None-Match: *, to register what does not exist")
 )
 
-// match is the header If-Match; "" where there is none. What is not the ETag of
-// an answer of ours could only mean that somebody believes in a condition that
-// is none.
+// match is the header If-Match; "" if there is none. It refuses everything but an ETag of
+// ours or *, because the caller would believe in a condition that has no effect.
 func (r *request) match() (string, error) {
 	values := r.Header.Values(ifMatch)
 	if values == nil {
@@ -211,10 +208,9 @@ func (r *request) match() (string, error) {
 	return match, nil
 }
 
-// conditions turns If-Match and If-None-Match into the command's own
-// conditions. An entity tag is the revision: "3". retry says that the header
-// allows other revisions too: the one that was read, and is now asked for, may
-// be another when the command is decided.
+// conditions turns If-Match and If-None-Match into the command's own conditions. An entity
+// tag is the revision: "3". retry means that the header also allows other revisions than
+// the one that was read, so a conflict may be retried.
 func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (retry bool, err error) {
 	match, err := r.match()
 	if err != nil {
@@ -236,7 +232,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (r
 	}
 	revision, one := parseETag(match)
 	if !one {
-		// A body that is wrong is so at any revision (RFC 9110 13.2.1).
+		// A wrong body is wrong at any revision (RFC 9110 13.2.1).
 		if _, err := s.command(r, op, id, *fs); err != nil {
 			return false, err
 		}
@@ -249,7 +245,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (r
 	return !one, nil
 }
 
-// matched is the revision of a trigger, as it was read, if If-Match allows it.
+// matched is the revision of a trigger that was read, if If-Match allows it.
 func matched(header string, st *trigger.State, err error) (int64, error) {
 	if p, ok := errors.AsType[*problem.Problem](err); ok && p.Status == http.StatusNotFound {
 		return 0, preconditionFailed("the trigger does not exist")
@@ -275,8 +271,7 @@ func preconditionFailed(detail string) *problem.Problem {
 	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_revision", detail)
 }
 
-// unchanged says that If-None-Match names the tag; weak ones count (RFC 9110
-// 13.1.2).
+// unchanged reports whether If-None-Match names the tag; weak tags count (RFC 9110 13.1.2).
 func unchanged(header, tag string) bool {
 	return slices.ContainsFunc(strings.Split(header, ","), func(one string) bool {
 		one = strings.TrimSpace(one)
@@ -288,8 +283,8 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 
 const ifMatchTakes = `takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`
 
-// almostETag says that a revision is meant that matches nothing: it is weak, or
-// has no quotes.
+// almostETag reports whether the text means a revision but matches nothing, because it is
+// weak or has no quotes.
 func almostETag(s string) bool {
 	text := strings.TrimPrefix(strings.TrimSpace(s), "W/")
 	_, quoted := parseETag(text)
@@ -297,7 +292,7 @@ func almostETag(s string) bool {
 	return err == nil || quoted && text != strings.TrimSpace(s)
 }
 
-// parseETag reads a strong tag; a weak one never matches (RFC 9110 13.1.1).
+// parseETag parses a strong tag. A weak one never matches (RFC 9110 13.1.1).
 func parseETag(s string) (int64, bool) {
 	text, opens := strings.CutPrefix(strings.TrimSpace(s), `"`)
 	text, closes := strings.CutSuffix(text, `"`)
@@ -308,11 +303,11 @@ func parseETag(s string) (int64, bool) {
 	return revision, err == nil && revision > 0
 }
 
-// maxActor is what the decoder takes.
+// maxActor is the longest actor that the decoder accepts.
 const maxActor = 255
 
-// printable is a caller's name as a command may carry it: an issuer's subject
-// can be any text.
+// printable makes a caller's name fit for a command, because an issuer's subject can be any
+// text.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

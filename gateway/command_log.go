@@ -14,9 +14,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// producerOptions make a client whose acknowledgement means durable: acks=all,
-// idempotent, no lingering. The partition is computed here, as Kafka's Java
-// client does it.
+// producerOptions configure a client whose acknowledgement means durable: acks=all,
+// idempotent, no lingering. The partition is computed here, like in Kafka's Java client.
 func producerOptions(o *Options) []kgo.Opt {
 	return append([]kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -24,8 +23,8 @@ func producerOptions(o *Options) []kgo.Opt {
 		kgo.ProducerLinger(0),
 		kgo.MaxBufferedRecords(100_000),
 		kgo.RecordDeliveryTimeout(max(o.ProduceWithin, time.Second)),
-		// What we gave up on must not arrive later, when the caller has
-		// repeated it under another id. Sent twice, a command is a duplicate.
+		// A command that we gave up must not arrive later, after the caller has repeated it
+		// under another id. A command that arrives twice is a duplicate.
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.RetryBackoffFn(func(tries int) time.Duration {
 			return min(10*time.Millisecond<<min(tries, 6), 500*time.Millisecond)
@@ -40,11 +39,11 @@ type commandLog struct {
 	kafka      *producer.Producer
 	topic      string
 	partitions int32
-	within     time.Duration // how long an acknowledgement is waited for
+	within     time.Duration // how long to wait for an acknowledgement
 	tracing    *tracing.Tracer
 }
 
-// location is where a record stands, or why it was not written.
+// location is where a record was written, or why it was not.
 type location struct {
 	partition int32
 	offset    int64
@@ -58,9 +57,9 @@ func (l *commandLog) produce(ctx context.Context, c *command) location {
 	return l.durable(done)
 }
 
-// send begins to write a command; done gets its location once it is durable.
-// Commands sent one after the other keep their order. With Kafka away for long
-// the buffer is full, and a command fails at once.
+// send starts to write a command, and calls done with its location when it is durable.
+// Successive commands keep their order. If Kafka is away for long, the buffer is full, and
+// a command fails at once.
 func (l *commandLog) send(ctx context.Context, c *command, done func(location)) {
 	rec := c.record(l.topic, l.partitions)
 	span := l.begin(c, rec)
@@ -70,7 +69,7 @@ func (l *commandLog) send(ctx context.Context, c *command, done func(location)) 
 	})
 }
 
-// sendRefusal writes what was refused here, for the engine to record as an event.
+// sendRefusal writes a refusal for the engine to record as an event.
 func (l *commandLog) sendRefusal(ctx context.Context, rec *topics.Record, done func(error)) {
 	l.kafka.TryProduce(context.WithoutCancel(ctx), commandRecord(l.topic, l.partitions, rec),
 		func(_ *kgo.Record, err error) { done(err) })
@@ -93,8 +92,8 @@ func (l *commandLog) durable(done <-chan location) location {
 	}
 }
 
-// begin begins the span of a command's record, which then names it as its
-// parent. Where the request is not recorded the headers stay as they came.
+// begin starts the span of a command's record, and the record names that span as its
+// parent. If the request is not recorded, the headers stay as they came.
 func (l *commandLog) begin(c *command, r *kgo.Record) tracing.Span {
 	if !c.trace.Sampled() {
 		return tracing.Span{}

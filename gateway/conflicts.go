@@ -9,26 +9,26 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A change that is made of what was read, or under If-Match: *, asks for the
-// revision that was read. The caller did not ask for that revision, so a change by
-// somebody else in between is no reason to refuse: the change is retried.
+// A change that depends on what was read, or that has If-Match: *, asks for the revision
+// that was read. The caller did not ask for that revision. So another change in between is
+// no reason to refuse, and the change is retried.
 
 // Pauses between retries have a random length. firstConflictPause bounds the first,
-// maxConflictPause any; the bound doubles.
+// maxConflictPause all others; the bound doubles.
 const (
 	firstConflictPause = 10 * time.Millisecond
 	maxConflictPause   = 200 * time.Millisecond
 )
 
-// retryConflicts retries a change, if it may be, for as long as a decision may take.
-// The pauses let others through who do the same.
+// retryConflicts retries a change if that is allowed, for as long as a decision may take.
+// The pauses give way to other callers that retry.
 func (s *Server) retryConflicts(r *request, change func() (c *command, v verdict, retry bool, err error)) (
 	*command, verdict, error,
 ) {
 	late := time.Now().Add(s.opts.AnswerWithin)
 	for most := firstConflictPause; ; most = min(2*most, maxConflictPause) {
 		c, v, retry, err := change()
-		if !retry || c == nil || !changedMeanwhile(err) { // nil: what was read was refused already
+		if !retry || c == nil || !changedMeanwhile(err) { // nil: refused before a command was made
 			return c, v, err
 		}
 		select {
@@ -42,8 +42,8 @@ func (s *Server) retryConflicts(r *request, change func() (c *command, v verdict
 	}
 }
 
-// changedMeanwhile says that a command was refused because the trigger is not at
-// the revision that was read.
+// changedMeanwhile reports whether a command was refused because the trigger is at another
+// revision than the one that was read.
 func changedMeanwhile(err error) bool {
 	p, ok := errors.AsType[*problem.Problem](err)
 	return ok && p.Code == trigger.CodeConflict && p.Field == "if_revision"

@@ -14,19 +14,19 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// cursorSeal makes list cursors that only we can read and make. A cursor may
-// hold the key of another tenant's trigger, where a page ended on one; and it
-// goes on with the same question of the same tenant, or not at all.
+// cursorSeal makes list cursors that only we can read and make. A cursor may hold the key
+// of another tenant's trigger, if a page ended there. It is valid only for the same query
+// of the same tenant.
 type cursorSeal struct {
-	secrets func() [][]byte // of all instances; the first seals, each opens
+	secrets func() [][]byte // of all instances; the first one seals, all open
 
 	mu   sync.Mutex
-	keys map[string]cipher.AEAD // by secret; as many as there are in one Trust
+	keys map[string]cipher.AEAD // by secret; at most as many as one Trust has
 }
 
 func newCursorSeal(secrets func() [][]byte) *cursorSeal { return &cursorSeal{secrets: secrets} }
 
-// aead is the key that is derived from one of so many secrets.
+// aead returns the key that is derived from one of among secrets.
 func (s *cursorSeal) aead(secret []byte, among int) cipher.AEAD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func cursorKey(secret []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// next is the cursor of the page behind p; "" where p is the last.
+// next is the cursor of the page after p; "" if p is the last.
 func (s *cursorSeal) next(q *peer.Query, p peer.Page) string {
 	if !p.More {
 		return ""
@@ -64,16 +64,16 @@ func (s *cursorSeal) next(q *peer.Query, p peer.Page) string {
 	return s.seal(q, p.Through)
 }
 
-// seal spells a cursor for a URL.
+// seal encodes a cursor for a URL.
 func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
 	secrets := s.secrets()
 	key := s.aead(secrets[0], len(secrets))
 	return base64.RawURLEncoding.EncodeToString(key.Seal(nil, nil, at.AppendTo(nil), question(q)))
 }
 
-// open reads what seal spelled for the same question.
+// open decodes a cursor of the same query.
 func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
-	wrong := problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
+	wrong := problem.BadParameter("cursor", "this cursor belongs to another query: begin without one")
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return peer.UserCursor{}, wrong
@@ -103,8 +103,8 @@ func (s *cursorSeal) unseal(sealed, question []byte) (plain []byte, ok bool) {
 	return nil, false
 }
 
-// question is what a cursor belongs to: all of the query but where it begins
-// and how many it wants. Lengths keep two questions from reading alike.
+// question encodes what a cursor belongs to: the whole query but its start and its limit.
+// Lengths keep two queries from having the same encoding.
 func question(q *peer.Query) []byte {
 	var b []byte
 	text := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }

@@ -13,24 +13,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// verdict is what became of a command: decided, or durable and to be decided.
+// verdict is the outcome of a command: decided, or durable and not decided yet.
 type verdict struct {
 	decided bool
-	async   bool           // nobody was asked for the decision, as the caller prefers it
+	async   bool           // no owner was asked, as the caller prefers
 	state   *trigger.State // as the command left it
 	facts   []trigger.FactType
 }
 
 func (v *verdict) has(f trigger.FactType) bool { return slices.Contains(v.facts, f) }
 
-// decider asks owners what they decided about commands that are durable.
+// decider asks owners for the decisions about durable commands.
 type decider struct {
 	router *peer.Router
 	within time.Duration
 	log    *slog.Logger
 }
 
-// decision asks the owner what it decided.
+// decision asks the owner for one decision.
 func (d *decider) decision(ctx context.Context, c *command, at location) (verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.within)
 	defer cancel()
@@ -39,8 +39,8 @@ func (d *decider) decision(ctx context.Context, c *command, at location) (verdic
 	return d.judge(ctx, c, &one[0])
 }
 
-// decisions asks the owner of a partition what it decided about commands. An
-// owner that is silent leaves some unanswered: they are durable.
+// decisions asks the owner of a partition for decisions about commands. If the owner is
+// silent, some have no answer; those commands are durable.
 func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Question) {
 	err := d.router.Decisions(ctx, partition, list)
 	if err == nil || ctx.Err() != nil || peer.Moved(err) || errors.Is(err, context.DeadlineExceeded) {
@@ -50,8 +50,7 @@ func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Qu
 		"partition", partition, "commands", len(list), "error", err)
 }
 
-// judge is the verdict about a command after decisions. One that has no answer
-// makes a verdict that is still open.
+// judge makes the verdict about a command. Without an answer the verdict stays open.
 func (d *decider) judge(ctx context.Context, c *command, a *peer.Question) (verdict, error) {
 	switch {
 	case !a.Answered:
@@ -68,31 +67,31 @@ func (d *decider) judge(ctx context.Context, c *command, a *peer.Question) (verd
 	return v, nil
 }
 
-// guess answers from the trigger when the decision is forgotten, which the
-// owner's next commands or a failover can make it. Only what the trigger
-// proves counts as decided: one with this content may have been so before a
-// command that was refused, if that was more than a repeat of it.
+// guess answers from the trigger when the owner has forgotten the decision, which later
+// commands or a failover can cause. Only what the trigger proves counts as decided. A
+// trigger with this content may be older than a command that was refused, unless a repeat
+// would have been accepted.
 func (d *decider) guess(ctx context.Context, c *command) (verdict, error) {
 	st, err := d.router.Get(ctx, c.key)
 	if err != nil || st == nil {
 		return verdict{}, nil
 	}
 	switch {
-	case c.absent, c.patch: // was it there before?
+	case c.absent, c.patch: // it may be older
 	case c.op == trigger.OpRegister && c.once != "" && !slices.Contains(st.Keys,
 		trigger.IdempotencyKey{Key: c.once, Hash: c.hash}):
 	case c.op == trigger.OpRegister && st.Hash == c.hash && peer.Shown.Has(st.Status) &&
 		st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
-	// else it was too late, perhaps
+	// Otherwise the cancel may have been too late.
 	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0):
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
 	}
 	return verdict{}, nil
 }
 
-// errExists answers If-None-Match: * of what is there, be it the same (RFC 9110
-// 13.1.2). That a repeat is one is proved by an idempotency key alone.
+// errExists is the answer to If-None-Match: * if the trigger exists, even with the same
+// content (RFC 9110 13.1.2). Only an idempotency key proves that a request is a repeat.
 func errExists() *problem.Problem {
 	return problem.New(http.StatusPreconditionFailed, trigger.CodeConflict, "if_absent",
 		"the trigger exists, with this content; under an Idempotency-Key a repeat is answered as the first request was")

@@ -1,5 +1,5 @@
-// Package gateway is the HTTP door: what a caller without a Kafka client
-// registers, changes, asks and cancels by. It keeps no state of its own.
+// Package gateway is the HTTP API. Callers without a Kafka client use it to register,
+// change, read and cancel triggers. It keeps no state of its own.
 //
 // # Who is right
 //
@@ -13,28 +13,28 @@
 //	caller ─▶ auth/           who asks, for which tenant, how fast (limits.go)
 //	          body.go         one JSON object, bounded in size and depth
 //	          command.go      the command's JSON, checked by topics.DecodeCommand:
-//	                          what is refused here never reaches Kafka
+//	                          a refused command never reaches Kafka
 //	          command_log.go  acks=all, header wcx-ask        durable from here
-//	          decide.go       what the owner decided, at most AnswerWithin (peer/)
-//	          answer.go       200/201 decided, 202 to be decided, or a problem/
+//	          decide.go       asks for the decision, at most AnswerWithin (peer/)
+//	          answer.go       200/201 decided, 202 not decided yet, or a problem/
 //
 // # Where things are
 //
 //	server.go options.go        the parts of a Server, and its listener
 //	handler.go route.go         from a request to its route; routes.go is the one table of them
-//	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go spells what is there
+//	triggers.go patch.go        writes of one trigger; conflicts.go retries, respell.go: trigger to register
 //	batch.go batch_chunk.go     many writes
 //	reminders.go short_form.go  other names for the same
-//	list.go cursor.go           lists; reads.go bounds what is costly
+//	list.go cursor.go           lists; reads.go bounds costly reads
 //	event_log.go events.go      what happened to a trigger; follow.go streams it
-//	occurrences.go upcoming.go  what is to come; preview.go
-//	partitions.go calendars.go channels.go   what operators see and put
-//	openapi.go bodies.go        what /openapi.json says; docs.go for people
+//	occurrences.go upcoming.go  coming occurrences; preview.go
+//	partitions.go calendars.go channels.go   what operators see and change
+//	openapi.go bodies.go        /openapi.json; docs.go for people
 //	audit.go observe.go         refused attempts, metrics, traces
 //
 //	problem/  errors        auth/  callers        peer/  reads, wherever a partition is
 //
-// The three rooms never import this package.
+// The three subpackages never import this package.
 //
 // # Promises
 //

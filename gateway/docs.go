@@ -64,7 +64,7 @@ func (r *route) docsRow() docsRow {
 	return row
 }
 
-// getSchema serves a schema by its file's name, or the name before its suffix.
+// getSchema serves a schema by its file name, with or without the suffix.
 func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name",
 		"no such schema; /asyncapi.json has them all")

@@ -9,22 +9,22 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// EndpointTest asks what would happen to a callback.
+// EndpointTest is a callback URL to check.
 type EndpointTest struct {
 	URL    string `json:"url"              doc:"As callback.url has it"`
 	Send   bool   `json:"send,omitempty"   doc:"Make a request. Without it, nothing is sent over the connection but TLS"`
 	Tenant string `json:"tenant,omitempty" doc:"Whose callback it is; default: the caller's tenant"`
 }
 
-// How long one test takes, and how many go on at once: each holds a connection to
-// somebody else's machine.
+// These bound how long one test takes and how many run at once, because each holds a
+// connection to a foreign server.
 const (
 	testWithin  = 20 * time.Second
 	testsAtOnce = 4
 )
 
-// testEndpoint calls by the transport that webhook workers use. The answer is
-// that of this process: it says nothing of the network of other processes.
+// testEndpoint calls with the transport of webhook workers. The answer holds for this
+// process, not for the network of others.
 func (s *Server) testEndpoint(w http.ResponseWriter, r *request) error {
 	if s.opts.TestEndpoint == nil {
 		return problem.New(

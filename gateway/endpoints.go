@@ -21,7 +21,7 @@ type Endpoints struct {
 	Omitted int        `json:"omitted,omitempty" doc:"How many more there are"`
 }
 
-// Endpoint is an origin as one tenant's callbacks call it, over all workers.
+// Endpoint is an origin that one tenant's callbacks call, over all workers.
 type Endpoint struct {
 	Origin   string     `json:"origin" doc:"Scheme, host and port"`
 	Tenant   string     `json:"tenant"`
@@ -52,7 +52,7 @@ func (s *Server) listEndpoints(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, list)
 }
 
-// mergeEndpoints folds what each worker says of an endpoint into one.
+// mergeEndpoints merges the states that the workers publish of each endpoint.
 func mergeEndpoints(all []topics.EndpointState) []Endpoint {
 	by := map[[2]string]int{}
 	list := []Endpoint{}
@@ -91,7 +91,7 @@ func (e *Endpoint) add(s *topics.EndpointState) {
 
 func badness(state string) int { return slices.Index([]string{"closed", "half_open", "open"}, state) }
 
-// endpointLog is topic endpoints, folded as far as somebody has asked.
+// endpointLog is topic endpoints, merged up to the last request.
 type endpointLog struct {
 	topic *topicReader
 
@@ -102,18 +102,18 @@ type endpointLog struct {
 
 type seenEndpoint struct {
 	state topics.EndpointState
-	at    time.Time // when the broker took it
+	at    time.Time // append time
 }
 
-// staleEndpoint is the age of a record that no worker stands for any more: each
-// writes its own once a minute.
+// staleEndpoint is the age at which a record has no living worker. Each worker writes its
+// records once a minute.
 const staleEndpoint = 5 * topics.EndpointEvery / 2
 
-// mostSeen bounds what is remembered of the topic. Workers write a bounded number
-// of endpoints, and this is room for twenty of them.
+// mostSeen bounds what is kept of the topic. It is room for the endpoints of twenty
+// workers.
 const mostSeen = 200_000
 
-// read is the state of all endpoints of workers that live.
+// read returns the state of all endpoints of living workers.
 func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.EndpointState, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +121,7 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.Endpoin
 	if err != nil {
 		return nil, err
 	}
-	if l.by == nil || end < l.next { // the first time, or the topic was made anew
+	if l.by == nil || end < l.next { // the first read, or the topic was made again
 		start, err := kafkapart.ListOffset(ctx, l.topic.kafka.Client(), l.topic.topic, 0, kafkapart.ReadCommitted,
 			kafkapart.Earliest)
 		if err != nil {
@@ -140,7 +140,7 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.Endpoin
 	var all []topics.EndpointState
 	for key, seen := range l.by {
 		if now.Sub(seen.at) > staleEndpoint {
-			delete(l.by, key) // a worker that goes on writes it again
+			delete(l.by, key) // a living worker writes it anew
 			continue
 		}
 		all = append(all, seen.state)
@@ -148,7 +148,7 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.Endpoin
 	return all, nil
 }
 
-// fold takes one record in. What is no state of an endpoint says nothing.
+// fold adds one record. It ignores records that are not the state of an endpoint.
 func (l *endpointLog) fold(r *kgo.Record) {
 	s, err := topics.DecodeEndpoint(r.Key, r.Value)
 	switch {

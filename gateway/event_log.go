@@ -13,10 +13,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// eventLog reads what happened to a trigger: what the history has, and what stands
-// on topic events behind that.
+// eventLog reads what happened to a trigger, from the history and behind it from topic
+// events.
 type eventLog struct {
-	history History // nil: nobody keeps one
+	history History // nil: there is none
 	kafka   *producer.Producer
 	opts    []kgo.Opt // how to reach the brokers
 	topic   string
@@ -24,7 +24,7 @@ type eventLog struct {
 	within  time.Duration
 }
 
-// page is what the history has of a trigger after a cursor, at most limit events.
+// page reads at most limit events of a trigger after a cursor from the history.
 func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
 	if h.history == nil {
 		return nil, problem.Unavailable(errNoHistory,
@@ -39,8 +39,8 @@ func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor,
 	return list, nil
 }
 
-// replay sends what the history has. An error can be answered only before the
-// stream has begun.
+// replay sends what the history has. An error can be answered only before the stream has
+// begun.
 func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 	if h.history == nil {
 		return nil
@@ -59,8 +59,8 @@ func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 	}
 }
 
-// tail reads the trigger's partition of topic events from where the
-// history ends; without a history from now on.
+// tail reads the trigger's partition of topic events from where the history ends; without a
+// history from its present end.
 func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()

@@ -15,8 +15,8 @@ type Events struct {
 	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
 }
 
-// getEvents lists what happened to a trigger, or with follow=1 streams it. It
-// outlives the trigger: what the history has it shows.
+// getEvents lists what happened to a trigger, or with follow=1 streams it. It works after
+// the trigger has been forgotten, too, from the history.
 func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	key, err := r.key(r.id())
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.InField(err, "cursor")
 	}
-	ask := min(limit+1, maxPage) // one more tells whether there is a next page
+	ask := min(limit+1, maxPage) // one more shows whether there is a next page
 	list, err := s.events.page(r.Context(), key, after, ask)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// flags are the spellings of a parameter that is on or off.
+// flags are the values of a boolean parameter.
 var flags = []string{"0", "1", "false", "true"}
 
 func (r *request) flag(name string) bool {
@@ -59,8 +59,8 @@ func (r *request) flag(name string) bool {
 	return value == "1" || value == "true"
 }
 
-// noEvents tells a trigger whose first event is not in the history yet from
-// one that does not exist.
+// noEvents distinguishes a trigger whose first event is not in the history yet from one
+// that does not exist.
 func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
 	if _, err := s.read(r); err != nil {
 		return err
@@ -70,29 +70,29 @@ func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
 
 func cursorOf(e *topics.Event) EventCursor { return EventCursor{e.EventUS, e.Seq} }
 
-// before says whether an event stands behind the cursor.
+// before reports whether an event comes after the cursor.
 func (c EventCursor) before(e *topics.Event) bool {
 	return e.EventUS > c.EventUS || e.EventUS == c.EventUS && e.Seq > c.Seq
 }
 
-// String is the cursor for a URL, and the id of a server-sent event. It says
-// nothing the events do not say, so it is not sealed.
+// String encodes the cursor for a URL, and as the id of a server-sent event. It shows
+// nothing that the events do not show, so it is not sealed.
 func (c EventCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq))
 }
 
-// No event is older or newer than these, of the years 2000 and 2286.
+// All event times lie between these bounds, the years 2000 and 2286.
 const (
 	firstEventUS = 946_684_800_000_000
 	lastEventUS  = 10_000_000_000_000_000
 )
 
-// parseEventCursor reads what String wrote; "" is the zero cursor.
+// parseEventCursor decodes what String encoded; "" is the zero cursor.
 func parseEventCursor(s string) (EventCursor, error) {
 	if s == "" {
 		return EventCursor{}, nil
 	}
-	wrong := problem.BadParameter("", "this is no place among events that was given here: begin without one")
+	wrong := problem.BadParameter("", "this is not a cursor of this event list: begin without one")
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
 		return EventCursor{}, wrong
@@ -104,7 +104,7 @@ func parseEventCursor(s string) (EventCursor, error) {
 	seq, m := binary.Varint(b[n:])
 	c := EventCursor{us, seq}
 	if m <= 0 || us < firstEventUS || us > lastEventUS || seq < 0 || c.String() != s {
-		return EventCursor{}, wrong // many a text decodes to some numbers
+		return EventCursor{}, wrong // many texts decode to some numbers
 	}
 	return c, nil
 }

@@ -15,13 +15,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// keepAlive is how often an idle stream says that it lives, so that nothing
-// between us and the caller drops it.
+// keepAlive is the time between two comments on an idle stream, so that no proxy closes it.
 var keepAlive = 15 * time.Second
 
-// follow streams the events of one trigger: those the history has, then those
-// on topic events from where the history ends. Each carries its cursor as id,
-// so a caller that comes back with Last-Event-ID misses none and sees none twice.
+// follow streams the events of one trigger: those of the history, then those of topic
+// events from where the history ends. Each carries its cursor as id. A caller that comes
+// back with Last-Event-ID misses none and gets none twice.
 func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
 	from, field := r.Header.Get("Last-Event-ID"), "Last-Event-ID"
 	if from == "" {
@@ -35,7 +34,7 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 		return err
 	}
 	if !s.followers.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "as many event streams are open as may be here")
+		return problem.Unavailable(nil, "too many event streams are open")
 	}
 	defer s.followers.Release(r.who.Tenant)
 	s.opts.Listener.Streams(1)
@@ -59,8 +58,8 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	return nil
 }
 
-// followable refuses to follow what is not there: neither its owner knows it nor the
-// history. A cursor proves nothing: anybody can make one up.
+// followable refuses to follow a trigger that neither its owner nor the history knows. A
+// cursor proves nothing, because anybody can make one up.
 func (s *Server) followable(r *request, key trigger.Key) error {
 	if s.events.history != nil {
 		if list, err := s.events.page(r.Context(), key, EventCursor{}, 1); err != nil || len(list) > 0 {
@@ -89,7 +88,7 @@ func (e *eventStream) begin() {
 	e.begun = true
 	h := e.w.Header()
 	h.Set("Content-Type", eventStreamType)
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // else nginx would buffer events
 	e.w.WriteHeader(http.StatusOK)
 	e.flush()
 }
@@ -108,7 +107,7 @@ func (e *eventStream) send(ev *topics.Event) {
 	e.write("id: %s\nevent: %s\ndata: %s\n\n", e.after, ev.Type, data)
 }
 
-// write gives each event a time-out of its own: a stream has no end to bound.
+// write gives each event a time-out, because a stream has no end to bound.
 func (e *eventStream) write(format string, args ...any) {
 	_ = e.control.SetWriteDeadline(time.Now().Add(responseWithin))
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
@@ -123,9 +122,8 @@ func (e *eventStream) flush() {
 	}
 }
 
-// tail sends what comes until the caller leaves or the server stops. What the
-// client does not get over by itself is an error: the caller comes back with
-// Last-Event-ID.
+// tail sends events until the caller leaves or the server stops. It returns errors that the
+// client does not recover from; the caller then comes back with Last-Event-ID.
 func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) error {
 	_ = e.control.SetReadDeadline(time.Time{})
 	spoke := time.Now()
@@ -148,7 +146,7 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 		if err := fetchError(fetches); err != nil {
 			return err
 		}
-		if time.Since(spoke) >= keepAlive { // a busy partition's records may all be of others
+		if time.Since(spoke) >= keepAlive { // all records of a busy partition may be about other triggers
 			e.write(": still here\n\n")
 			spoke = time.Now()
 		}
@@ -156,7 +154,7 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 	return nil
 }
 
-// fetchError is why nothing comes; that nothing was there in time is no reason.
+// fetchError returns why a fetch brought nothing. A time-out is no error.
 func fetchError(fetches kgo.Fetches) (err error) {
 	fetches.EachError(func(_ string, _ int32, one error) {
 		if !errors.Is(one, context.DeadlineExceeded) && !errors.Is(one, context.Canceled) {

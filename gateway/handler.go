@@ -20,7 +20,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// request is one request with who sent it and what its path names.
+// request is one request with its caller and the names in its path.
 type request struct {
 	*http.Request
 	who   auth.Caller
@@ -29,7 +29,7 @@ type request struct {
 	span  tracing.Span
 	route string // its pattern
 
-	read *read // of a costly route
+	read *read // set on a costly route
 
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
 }
@@ -39,7 +39,7 @@ func (r *request) id() string { return r.names["id"] }
 
 // Handler serves every route.
 func (s *Server) Handler() http.Handler {
-	foreign := http.NewCrossOriginProtection() // browsers' pages of other origins
+	foreign := http.NewCrossOriginProtection() // refuses browser pages of other origins
 	return s.observe(func(w *observed, r *http.Request) {
 		defer s.survive(w, r)
 		h := w.Header()
@@ -113,12 +113,12 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			p.Unwrap())
 	}
 	if p.Status == http.StatusRequestEntityTooLarge {
-		w.Header().Set("Connection", "close") // what is left of the body is not read
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	p.Send(w)
 }
 
-// survive answers 500 where a handler panicked, and logs where.
+// survive answers 500 after a panic of a handler, and logs where it happened.
 func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	switch v := recover(); {
 	case v == nil:
@@ -131,8 +131,8 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkHost refuses names that are not ours: a web page could point a name of its
-// own at our address, and would be let in by whatever lets its visitor in.
+// checkHost refuses names that are not ours. Otherwise a web page could point a name of its
+// own at our address, and use what admits its visitor.
 func (s *Server) checkHost(r *http.Request) error {
 	if OwnHost(r.Host, s.opts.OwnHost) {
 		return nil
@@ -142,8 +142,8 @@ func (s *Server) checkHost(r *http.Request) error {
 			problem.Quoted(r.Host))
 }
 
-// OwnHost says whether a request for a host, with or without port, is for us: an
-// address, which no other name hides behind, localhost, or a name that named knows.
+// OwnHost reports whether a host, with or without port, is ours: an address, localhost, or
+// a name that named accepts. An address hides no other name.
 func OwnHost(host string, named func(string) bool) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -169,8 +169,8 @@ func (s *Server) authenticate(r *http.Request) (auth.Caller, error) {
 	return who, nil
 }
 
-// key is the trigger an id of the caller's means. Ids of the default tenant
-// have no '/': what stands before one would be another tenant.
+// key is the trigger that a caller's id means. An id of the default tenant has no '/',
+// because the text before it would be another tenant.
 func (r *request) key(id string) (trigger.Key, error) {
 	key, err := trigger.ParseKey([]byte(trigger.NewKey(r.who.Tenant, id)))
 	switch {
@@ -184,7 +184,7 @@ func (r *request) key(id string) (trigger.Key, error) {
 	return key, nil
 }
 
-// read is the trigger that the path names, as every acknowledged write left it.
+// read returns the trigger that the path names, with every acknowledged write.
 func (s *Server) read(r *request) (*trigger.State, error) {
 	key, err := r.key(r.id())
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *Server) read(r *request) (*trigger.State, error) {
 	return st, nil
 }
 
-// number is a query parameter within bounds.
+// number is an integer parameter of the query, within bounds.
 func (r *request) number(name string, def, least, most int) (int, error) {
 	if !r.query.Has(name) {
 		return def, nil
@@ -214,9 +214,9 @@ func (r *request) number(name string, def, least, most int) (int, error) {
 	return n, nil
 }
 
-// query are the parameters of a request. Those nobody reads are refused: a
-// filter with a typing error in its name would show everything. So is one that
-// is given twice, of which the second would be lost.
+// query parses the parameters of a request. It refuses unknown ones, because a misspelt
+// filter would show everything. It also refuses a repeated one, because one value would be
+// lost.
 func (r *route) query(req *http.Request) (url.Values, error) {
 	if req.URL.RawQuery == "" || r.role == 0 {
 		return nil, nil
@@ -243,8 +243,8 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 	return all, nil
 }
 
-// meanings are the headers that make a write another one, and what to do where
-// they would be overlooked.
+// meanings lists headers that change the meaning of a write, and what to use if a route
+// does not support them.
 var meanings = []struct{ header, instead string }{
 	{
 		idempotencyKey,
@@ -259,8 +259,8 @@ var meanings = []struct{ header, instead string }{
 	},
 }
 
-// unread refuses a write with a header that its route does not read. What is
-// safe to repeat anyway may have a key.
+// unread refuses a write with a header that its route does not read. A write that is safe
+// to repeat may always have a key.
 func (r *route) unread(req *http.Request) error {
 	if r.role < auth.Writer {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// rateLimits holds each tenant to its commands, or to what its reads visit, a
-// second, with bursts of some seconds' worth. It counts what this instance takes.
+// rateLimits bounds the commands per second of each tenant, or what its reads visit, with
+// bursts of some seconds' worth. It counts per instance.
 type rateLimits struct {
 	of    func(tenant string) float64
 	burst float64 // seconds
@@ -27,10 +27,10 @@ func newRateLimits(of func(string) float64, burst float64, now func() time.Time)
 	return &rateLimits{of: of, burst: burst, now: now, by: map[string]*rate.Limiter{}}
 }
 
-// maxRateLimits bounds the tenants that are counted; an issuer may name any number.
+// maxRateLimits bounds the tenants that are counted, because an issuer may name any number.
 const maxRateLimits = 10_000
 
-// take takes one command, or says when to come back.
+// take takes one command, or returns when to come back.
 func (l *rateLimits) take(tenant string) *problem.Problem {
 	limiter := l.limiter(tenant)
 	if limiter == nil {

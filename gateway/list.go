@@ -15,7 +15,7 @@ import (
 // Triggers is a page of a list.
 type Triggers struct {
 	Items      []*Trigger `json:"items"`
-	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short and have one"`
+	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A short page may have one, too"`
 }
 
 func (t Triggers) appendJSON(b []byte) ([]byte, error) { return appendPage(b, t.Items, t.NextCursor) }
@@ -25,7 +25,7 @@ const (
 	maxPage     = 1000
 )
 
-// listTriggers lists by next due time where a user is named, else by id.
+// listTriggers lists triggers by next due time if a user is named, else by id.
 func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	page, q, err := s.list(r)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 func (s *Server) query(r *request) (*peer.Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to"} {
-		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
+		if v.Has(name) && v.Get(name) == "" { // an empty filter would list everything
 			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Server) query(r *request) (*peer.Query, error) {
 		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
 		Budget: s.opts.ListBudget, Cost: r.read.cost,
 	}
-	for _, name := range []string{"state", "status"} { // the reminder alias calls it so
+	for _, name := range []string{"state", "status"} { // the reminder routes call it so
 		states, p := parseStates(name, v[name])
 		if p != nil {
 			return nil, p
@@ -100,7 +100,7 @@ func instantParam(v url.Values, name string) (trigger.Instant, error) {
 	if err != nil {
 		return 0, problem.BadParameter(name, name+" is an instant such as 2026-11-20T14:00:00Z; encode a + as %2B")
 	}
-	if ms == 0 { // which would be no bound; nothing fires in the millisecond between
+	if ms == 0 { // 0 would mean no bound; nothing fires within the millisecond between
 		ms = -1
 	}
 	return trigger.Instant(ms), nil

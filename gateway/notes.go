@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// notes say what may surprise the caller of a write that was applied.
+// notes lists what may surprise the caller of a write.
 func (c *command) notes(v *verdict) (notes []string) {
 	repeat := v.has(trigger.Duplicate)
 	for _, name := range c.opens {
@@ -32,9 +32,9 @@ func (c *command) notes(v *verdict) (notes []string) {
 	return append(notes, topics.Notes(&c.when, c.sent, v.state.Nominal(), repeat)...)
 }
 
-// channels says which channels are new. It asks Kafka whether a channel has a due
-// topic, and keeps the answer: a channel that is not new stays so; what else was
-// found counts for a second, so that a batch does not ask for each line.
+// channels finds which channels are new. It asks Kafka whether a channel has a due topic,
+// and keeps the answer. An existing channel stays known; any other answer counts for a
+// second, so that a batch does not ask for each line.
 type channels struct {
 	kafka  *producer.Producer
 	names  topics.Names
@@ -47,17 +47,17 @@ type channels struct {
 
 type channelAnswer struct {
 	opens bool
-	until time.Time // zero: for ever
-	noted bool      // a command has been said to create it
+	until time.Time // zero: without end
+	noted bool      // an answer has said that a command creates it
 }
 
 const (
 	channelAnswerFor  = time.Second
-	maxChannelAnswers = 1000 // names are the callers' to choose
+	maxChannelAnswers = 1000 // callers choose the names
 )
 
-// opens says whether a channel is new: nothing has fired on it, so its due topic
-// is yet to be made. Where Kafka does not say, it is not.
+// opens reports whether a channel is new: nothing has fired on it, so its due topic does
+// not exist. If Kafka does not answer, it returns false.
 func (c *channels) opens(ctx context.Context, channel string) bool {
 	if channel == "" || channel == topics.DefaultChannel || c.known(channel) {
 		return false
@@ -86,7 +86,7 @@ func (c *channels) get(channel string) (opens, known bool) {
 	return was.opens, known && (was.until.IsZero() || time.Now().Before(was.until))
 }
 
-// first says that no command before this one was said to create a new channel.
+// first reports whether no earlier answer said that a command creates this channel.
 func (c *channels) first(channel string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 	"github.com/waterclock/waterclock/internal/tracing"
 )
 
-// Listener hears what the door does: metrics stand behind it. An
-// implementation must be quick and safe for concurrent use.
+// Listener is called for what the API does; metrics implement it. It must be quick and safe
+// for concurrent use.
 type Listener interface {
-	// RequestBegan and RequestEnded are told of every request. Method and route
-	// are those of the table, so they are few; "none" is a path that is not in
-	// it. Status is the class, such as 2xx; "gone" if the caller left before
-	// the answer, "aborted" if it was broken off.
+	// RequestBegan and RequestEnded are called for every request. Method and route are
+	// those of the table, so there are few; "none" is a path that is not in it. Status is
+	// the class, such as 2xx; "gone" if the caller left before the answer, "aborted" if the
+	// answer was broken off.
 	RequestBegan()
 	RequestEnded(method, route, status string, took time.Duration)
-	// Streams is told when an event stream opens (1) and ends (-1).
+	// Streams is called when an event stream opens (1) and ends (-1).
 	Streams(change int)
-	// QuotaRejected names the limit of a tenant that refused a write here.
+	// QuotaRejected names the limit that refused a tenant's write here.
 	QuotaRejected(limit string)
-	// Audited is told of every refused attempt: whether it was put on record or,
-	// being one of too many, dropped.
+	// Audited is called for every refused attempt. onRecord is false if it was one of too
+	// many.
 	Audited(onRecord bool)
 }
 
-// NoListener hears nothing.
+// NoListener does nothing.
 type NoListener struct{}
 
 func (NoListener) RequestBegan()                                {}
@@ -35,7 +35,7 @@ func (NoListener) Streams(int)                                  {}
 func (NoListener) QuotaRejected(string)                         {}
 func (NoListener) Audited(bool)                                 {}
 
-// observed is an answer under way, and what will be told of its request.
+// observed is an answer under way, and what RequestEnded will report.
 type observed struct {
 	http.ResponseWriter
 	route    *route // nil: a path that is not in the table
@@ -47,11 +47,11 @@ type observed struct {
 	done     bool // the handler returned, and did not panic
 }
 
-// Unwrap lets http.ResponseController find what it needs.
+// Unwrap serves http.ResponseController.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 func (o *observed) WriteHeader(status int) {
-	if o.status == 0 && status >= http.StatusOK { // 1xx are no answers yet
+	if o.status == 0 && status >= http.StatusOK { // a 1xx is not the answer
 		o.status, o.answered = status, time.Now()
 	}
 	o.ResponseWriter.WriteHeader(status)
@@ -64,7 +64,7 @@ func (o *observed) Write(b []byte) (int, error) {
 	return o.ResponseWriter.Write(b)
 }
 
-// observe tells of every request that h answers.
+// observe reports every request that h answers.
 func (s *Server) observe(h func(*observed, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o := &observed{ResponseWriter: w, began: time.Now()}
@@ -75,9 +75,8 @@ func (s *Server) observe(h func(*observed, *http.Request)) http.Handler {
 	})
 }
 
-// onRoute notes the route of a request and begins its span, in the caller's
-// trace if it has one. Probes and descriptions have none: they are asked all
-// the time and say nothing of triggers.
+// onRoute notes the route of a request and starts its span, in the caller's trace if it has
+// one. Probes and descriptions have no span: they are frequent and are not about triggers.
 func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
 	o.route = to
 	if s.opts.Tracing == nil || to.role == 0 {
@@ -89,8 +88,8 @@ func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
 	}
 }
 
-// ended tells of a request that has ended. A stream of events counts until its
-// headers went out: how long it then lives is the caller's choice.
+// ended reports a request that has ended. A stream of events counts until its headers were
+// sent, because the caller decides how long it lives.
 func (s *Server) ended(o *observed, r *http.Request) {
 	took, method, pattern := time.Since(o.began), "none", "none"
 	if o.route != nil {
@@ -129,7 +128,8 @@ func (o *observed) class(r *http.Request) string {
 	return strconv.Itoa(o.status/100) + "xx"
 }
 
-// traceID is of the request's span, or where it is not recorded the caller's.
+// traceID is the trace of the request's span, or the caller's if the request is not
+// recorded.
 func (o *observed) traceID(r *http.Request) string {
 	if o.span.Recording() {
 		return o.span.Parent().TraceID()

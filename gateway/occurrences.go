@@ -14,7 +14,7 @@ type OccurrenceJSON struct {
 	Occurrence string `json:"occurrence" doc:"Its name, as in ce_id"`
 }
 
-// Occurrences is what is coming of one trigger.
+// Occurrences lists the next occurrences of one trigger.
 type Occurrences struct {
 	Items []OccurrenceJSON `json:"items"`
 }
@@ -24,8 +24,8 @@ const (
 	maxOccurrences     = 1000
 )
 
-// getOccurrences lists when a trigger will fire, snoozed occurrences among
-// them; a paused one as if it were resumed now.
+// getOccurrences lists when a trigger will fire, with snoozed occurrences. A paused trigger
+// is shown as if it were resumed now.
 func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 	n, err := r.number("n", defaultOccurrences, 1, maxOccurrences)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// forked is a timetable for one request: compiled rules are not for several
-// goroutines.
+// forked returns a timetable for one request, because compiled rules must not be shared
+// between goroutines.
 func forked(timetable func() *trigger.Timetable) func() *trigger.Timetable {
 	if timetable == nil {
 		return nil

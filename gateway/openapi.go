@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// operation is what /openapi.json says of a route.
+// operation describes a route for /openapi.json.
 type operation struct {
 	id, summary  string
 	query        []parameter
@@ -32,10 +32,10 @@ type parameter struct {
 	name, doc   string
 	kind        reflect.Type
 	least, most int      // of a number
-	oneOf       []string // all there is
+	oneOf       []string // all allowed values
 }
 
-// allows says whether all values are among those that the parameter has.
+// allows reports whether the parameter allows all values.
 func (p *parameter) allows(values []string) bool {
 	return len(p.oneOf) == 0 ||
 		!slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(p.oneOf, v) })
@@ -60,8 +60,8 @@ var headerDocs = map[string]string{
 	prefer: "respond-async answers 202 as soon as the command is durable",
 }
 
-// describe makes the OpenAPI 3.1 description of the routes; open says that no
-// credential is needed.
+// describe builds the OpenAPI 3.1 document of the routes. open means that no credential is
+// needed.
 func describe(t *routeTable, open bool) ([]byte, error) {
 	types := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	types.RegisterTypeAlias(reflect.TypeFor[topics.TextOrNumber](), reflect.TypeFor[textOrNumber]())
@@ -76,7 +76,7 @@ func describe(t *routeTable, open bool) ([]byte, error) {
 		Components: &huma.Components{Schemas: types, SecuritySchemes: map[string]*huma.SecurityScheme{
 			"bearer": {
 				Type: "http", Scheme: "bearer",
-				Description: "An API key, or a JWT of the issuer that is set up",
+				Description: "An API key, or a JWT of the configured issuer",
 			},
 			"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
 		}},
@@ -210,8 +210,8 @@ func content(types huma.Registry, kind reflect.Type, media, hint string) map[str
 	return map[string]*huma.MediaType{media: {Schema: schema}}
 }
 
-// named is the schema of a type by reference. huma spells those that provide
-// their own in place; the same register in five places would drown the rest.
+// named is the schema of a type by reference. huma would inline types that provide their
+// own schema, and repeat a register in five places.
 func named(types huma.Registry, kind reflect.Type, hint string) *huma.Schema {
 	own, ok := reflect.New(kind).Interface().(huma.SchemaProvider)
 	if !ok || kind.Kind() != reflect.Struct {
@@ -223,7 +223,7 @@ func named(types huma.Registry, kind reflect.Type, hint string) *huma.Schema {
 	return &huma.Schema{Ref: "#/components/schemas/" + kind.Name()}
 }
 
-// No list of ours is ever null; huma would say that each may be.
+// No list of ours is ever null; huma would allow null for each.
 func init() { huma.DefaultArrayNullable = false }
 
 func ptr[T any](v T) *T { return &v }

@@ -10,24 +10,23 @@ import (
 	"github.com/waterclock/waterclock/schemas"
 )
 
-// What a field of a command may look like stands in command.schema.json, which
-// tests hold against the decoder. /openapi.json takes it from there: a second
-// spelling would drift.
+// The fields of a command are described in command.schema.json, which tests compare with
+// the decoder. /openapi.json takes them from there, so that the two cannot differ.
 
-// commandBodies are the components whose fields are a command's.
+// commandBodies are the components with the fields of a command.
 var commandBodies = []string{
 	"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
 	"EmptyBody", "RezoneBody", "AckBody", "ReminderSnooze",
 }
 
-// oneNeeded are the fields of which a body has at least one.
+// oneNeeded lists fields of which a body needs at least one.
 var oneNeeded = map[string][]string{
 	"Register":     {"delay", "fire_at", "recurrence", "include"},
 	"ReminderBody": {"delay", "fire_at", "recurrence", "include"},
 	"SnoozeBody":   {"for", "until"}, "ReminderSnooze": {"minutes", "for", "until"},
 }
 
-// withFields puts the fields' schemas into a description.
+// withFields adds the fields' schemas to a document.
 func withFields(api []byte) ([]byte, error) {
 	known, err := fieldSchemas()
 	if err != nil {
@@ -68,8 +67,8 @@ func withFields(api []byte) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// previewNulls lets every field of a preview be null, as its parser does. What
-// it refers to is put in place: elsewhere that is never null.
+// previewNulls allows null for every field of a preview, like its parser. It inlines what
+// those fields refer to, because elsewhere that is never null.
 func previewNulls(components map[string]any) {
 	properties := components["PreviewBody"].(map[string]any)["properties"].(map[string]any)
 	for field, was := range properties {
@@ -81,8 +80,7 @@ func previewNulls(components map[string]any) {
 	}
 }
 
-// fieldSchemas are the schemas of a command's fields by name, without
-// references.
+// fieldSchemas returns the schemas of a command's fields by name, without references.
 func fieldSchemas() (map[string]map[string]any, error) {
 	text, err := schemas.FS.ReadFile("command.schema.json")
 	if err != nil {
@@ -105,7 +103,7 @@ func fieldSchemas() (map[string]map[string]any, error) {
 	return known, nil
 }
 
-// resolved is a schema with what it refers to in place.
+// resolved inlines the references of a schema.
 func resolved(v any, defs map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -129,8 +127,8 @@ func resolved(v any, defs map[string]any) any {
 	return v
 }
 
-// nullable lets a value be null: it counts as absent, as do its members that may
-// be left out. In a merge patch null also removes what stands deeper.
+// nullable allows null for a value and for its optional members: null counts as absent. In
+// a merge patch null also removes deeper members.
 func nullable(schema map[string]any, patch bool) map[string]any {
 	out := maps.Clone(schema)
 	switch kind := out["type"].(type) {
@@ -148,7 +146,7 @@ func nullable(schema map[string]any, patch bool) map[string]any {
 	required, _ := out["required"].([]any)
 	if patch {
 		required = nil
-		delete(out, "required") // of what the patch is merged into
+		delete(out, "required") // a patch may name some members only
 	}
 	if members, ok := out["properties"].(map[string]any); ok {
 		all := map[string]any{}

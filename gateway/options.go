@@ -26,74 +26,72 @@ type Options struct {
 	Names      topics.Names // topic names
 	Partitions int32        // P of every topic
 
-	// Owner answers for the partitions of this process; nil where it runs no
-	// engine.
+	// Owner answers for the partitions of this process; nil if it runs no engine.
 	Owner peer.Owner
-	// Address is the internal address this process publishes in progress, so
-	// that it does not ask itself; "" where it runs no engine.
+	// Address is the internal address that this process publishes in progress, so that it
+	// does not ask itself; "" if it runs no engine.
 	Address string
-	// PeerSecret is shared by all instances: it signs what they ask each other
-	// and seals list cursors. At least 16 bytes; empty means that this is the
-	// only instance.
+	// PeerSecret is shared by all instances. It signs their requests to each other and
+	// seals list cursors. At least 16 bytes; empty means that this is the only instance.
 	PeerSecret []byte
-	// Peers is all that instances know each other by; it may be replaced while in
-	// use. nil makes it of PeerSecret, without TLS.
+	// Peers is everything with which instances authenticate each other; it may be replaced
+	// while in use. nil makes it from PeerSecret, without TLS.
 	Peers *peer.Credentials
 
-	// History answers what happened to a trigger; nil means that nobody keeps
-	// it, and the events routes say so.
+	// History answers what happened to a trigger. nil means that there is none, and the
+	// events routes say so.
 	History History
-	// Letters answers which dead letters there are; nil means that nobody knows, and
-	// the routes of dead letters say so.
+	// Letters lists dead letters. nil means that there is no list, and the routes of dead
+	// letters say so.
 	Letters Letters
-	// Horizon is how long a finished trigger is remembered: dead letters of one are
-	// found without Letters for so long. 0 means 24 h.
+	// Horizon is how long a finished trigger is kept. Without Letters, its dead letters are
+	// found for that long. 0 means 24 h.
 	Horizon time.Duration
-	// Timetable is the tz database and calendars in force, for coming
-	// occurrences and previews; nil shows only the next and refuses previews.
+	// Timetable is the tz database and calendars in force, for coming occurrences and
+	// previews. nil shows only the next occurrence and refuses previews.
 	Timetable func() *trigger.Timetable
 
-	// Limits are those of the engine's decoder: what it would reject is refused
+	// Limits are those of the engine's decoder, so that what it would refuse is refused
 	// before it is written.
 	Limits topics.Limits
-	// Admit refuses a command for reasons only settings know: a channel the
-	// tenant may not use, a callback's origin. nil admits all.
+	// Admit refuses a command for reasons that only settings know: a channel that the
+	// tenant may not use, the origin of a callback. nil admits all.
 	Admit func(tenant string, c *trigger.Command) *trigger.Error
-	// TestEndpoint says what would happen to a callback of a tenant, and makes a
-	// request if send is set; nil: this server calls nobody.
+	// TestEndpoint checks a callback URL of a tenant, and makes a request if send is set.
+	// nil means that this server makes no calls.
 	TestEndpoint func(ctx context.Context, tenant, url string, send bool) *egress.Report
-	// KnownChannel says whether settings name a channel; nil knows none.
+	// KnownChannel reports whether settings name a channel; nil knows none.
 	KnownChannel func(name string) bool
-	// Awaits says whether the engine waits for receipts on a channel, and where its due
-	// events go; nil: it never does. Where nobody reads that topic, answers to registers
-	// say so.
+	// Awaits reports whether the engine waits for receipts on a channel, and the topic of
+	// its due events; nil means never. If nobody reads that topic, answers to registers say
+	// so.
 	Awaits func(name string) (topic string, receipts bool)
 	// Channels are the channels that settings name and that always exist, with their
 	// topics.
 	Channels map[string]string
-	// FixedChannels says that a channel which does not exist is not created.
+	// FixedChannels means that commands create no channels.
 	FixedChannels bool
-	// Rate is a tenant's commands a second; 0 or nil means no bound.
+	// Rate is the number of commands per second of a tenant; 0 or nil means no limit.
 	Rate func(tenant string) float64
 
-	// Overloaded says that this process has to shed load: for how long callers
-	// should stay away, and why. 0 means that it has not; nil never has. Requests
-	// are then answered 429; probes, metrics and /v1/partitions go on.
+	// Overloaded reports whether this process must refuse requests: for how long callers
+	// should wait, and why. 0 means no; nil means never. Requests are then answered 429,
+	// but not probes, metrics and /v1/partitions.
 	Overloaded func() (wait time.Duration, why string)
-	// Notes are sentences for /readyz about what is amiss while the process is
-	// ready all the same; nil: none.
+	// Notes are sentences for /readyz about problems of a process that is ready; may be
+	// nil.
 	Notes func() []string
 
-	// Auth says who a caller is; nil means tenant default, and Serve then
-	// refuses to listen beyond loopback.
+	// Auth identifies callers. nil means tenant default, and Serve then refuses to listen
+	// beyond loopback.
 	Auth auth.Authenticator
-	// TLS serves https. Beyond loopback it is needed, unless TLSElsewhere says
-	// that a proxy in front of us ends TLS.
+	// TLS serves https. It is needed beyond loopback, unless TLSElsewhere says that a proxy
+	// in front ends TLS.
 	TLS          *tls.Config
 	TLSElsewhere bool
-	// OwnHost says whether a name, beside localhost and addresses, is one that
-	// callers may address us by; nil knows none. Others are refused, so that no
-	// web page can reach us by a name of its own (DNS rebinding).
+	// OwnHost reports whether callers may use a name for us, beside localhost and
+	// addresses; nil knows none. Other names are refused, so that no web page can reach us
+	// by a name of its own (DNS rebinding).
 	OwnHost func(name string) bool
 
 	Metrics  http.Handler // of /metrics; nil serves none
@@ -101,19 +99,19 @@ type Options struct {
 	Schemas  fs.FS        // of /schemas/{name}; nil serves none
 	AsyncAPI []byte       // of /asyncapi.json; nil serves none
 
-	// Listener hears of requests; nil hears nothing. Tracing records them; nil
-	// does not. LogRequests writes a line for each.
+	// Listener is called for requests; nil means none. Tracing records them; nil does not.
+	// LogRequests logs a line for each.
 	Listener    Listener
 	Tracing     *tracing.Tracer
 	LogRequests bool
-	// AuditRate is how many refused attempts a second are put on record, in
-	// bursts of ten seconds' worth. 0 means 10.
+	// AuditRate is how many refused attempts per second are recorded, in bursts of ten
+	// seconds' worth. 0 means 10.
 	AuditRate float64
-	// Tenants are names beside the API keys' that are known to be tenants'.
+	// Tenants are names of tenants beside those of the API keys.
 	Tenants []string
 
-	// OwnCalendars is how many calendars of its own a tenant may have, and
-	// CalendarInterval how far apart its changes of them must be. 0 means 20, and 5 s.
+	// OwnCalendars is how many calendars of its own a tenant may have. CalendarInterval is
+	// the least time between two changes of them. 0 means 20, and 5 s.
 	OwnCalendars     int
 	CalendarInterval time.Duration
 
@@ -125,54 +123,54 @@ type Options struct {
 	ProduceWithin time.Duration
 	// ReadWithin bounds a read. 0 means 5 s.
 	ReadWithin time.Duration
-	// ListBudget bounds the triggers looked at in each partition at a time, which
-	// for one page is once, seldom twice; a page that met it is short and has a
-	// cursor. 0 means 20,000.
+	// ListBudget bounds the triggers that one visit of a partition reads; a page needs one
+	// visit, seldom two. A page that meets the bound is short and has a cursor. 0 means
+	// 20,000.
 	ListBudget int
-	// BatchAtOnce bounds the lines of one batch that wait for their decision:
-	// at a turn every 20 ms so many are decided in one. 0 means 4,096.
+	// BatchAtOnce bounds the lines of one batch that wait for their decision. With a turn
+	// every 20 ms, one turn decides that many. 0 means 4,096.
 	BatchAtOnce int
-	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
-	// as many as it leaves for others: half.
+	// Batches bounds the batches under way. 0 means 8. With Auth, a tenant may have as many
+	// as it leaves free for others: half.
 	Batches int
-	// Followers bounds the open event streams, as Batches does. 0 means 256.
+	// Followers bounds the open event streams, like Batches. 0 means 256.
 	Followers int
 
-	// Reads bounds the costly reads under way (lists, forecasts, previews), as
-	// Batches does. 0 means 64.
+	// Reads bounds the costly reads under way (lists, forecasts, previews), like Batches. 0
+	// means 64.
 	Reads int
-	// ReadRate is how many triggers and occurrences a second the costly reads of a
-	// tenant may visit, in bursts of ten seconds' worth; 0 or nil means no bound.
+	// ReadRate is how many triggers and occurrences per second the costly reads of a tenant
+	// may visit, in bursts of ten seconds' worth; 0 or nil means no limit.
 	ReadRate func(tenant string) float64
-	// ReadBudget is how many of them one read may visit, ReadTime how long it may
-	// compute; beyond that it is refused with 413. 0 means 1,000,000 and 2 s.
+	// ReadBudget is how many of them one read may visit, and ReadTime how long it may
+	// compute. Beyond that it is refused with 413. 0 means 1,000,000 and 2 s.
 	ReadBudget int64
 	ReadTime   time.Duration
-	// PageBytes is how much is stored of the triggers of one page of a list, and
-	// PagesInFlight of all pages held at once; a page that meets one is short and
-	// has a cursor; where nothing is left a list is refused with 503. 0 means 4 MiB and 32 MiB.
+	// PageBytes bounds the stored bytes of the triggers of one page of a list, and
+	// PagesInFlight those of all pages held at once. A page that meets a bound is short and
+	// has a cursor. If nothing is left, a list is refused with 503. 0 means 4 MiB and 32
+	// MiB.
 	PageBytes     int64
 	PagesInFlight int64
-	// BodyRate is how many bytes a second a body must have, behind its first
-	// seconds. 0 means 1 KiB.
+	// BodyRate is the least speed of a body in bytes per second, after its first seconds. 0
+	// means 1 KiB.
 	BodyRate int64
 
 	Now    func() time.Time // nil means time.Now
 	Logger *slog.Logger
 }
 
-// History is what a gateway asks of the projection of topic events.
+// History is what the gateway needs of the history.
 type History interface {
-	// Events lists what happened to one trigger, in the order it happened,
-	// after a place; fewer than limit means that these are all for now.
+	// Events lists what happened to one trigger, in order, after a cursor. Fewer than limit
+	// events means that there are no more for now.
 	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error)
-	// Next is the offset of the first event of a partition of topic events that
-	// is not in the history yet.
+	// Next is the offset of the first event of a partition of topic events that the history
+	// does not have yet.
 	Next(ctx context.Context, partition int32) (int64, error)
 }
 
-// EventCursor is a place among one trigger's events; the zero one is before
-// the first.
+// EventCursor is a position among one trigger's events. The zero value is before the first.
 type EventCursor struct{ EventUS, Seq int64 }
 
 func (o Options) withDefaults() Options {
@@ -225,7 +223,7 @@ func (o Options) withDefaults() Options {
 		o.Notes = func() []string { return nil }
 	}
 	if o.Peers == nil && len(o.PeerSecret) >= peer.MinSecret {
-		// It fails for a short secret only.
+		// Only a short secret can fail.
 		o.Peers, _ = peer.NewCredentials(peer.Trust{Secrets: [][]byte{o.PeerSecret}, Plain: true})
 	}
 	if o.Ready == nil {

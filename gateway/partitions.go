@@ -9,10 +9,10 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 )
 
-// Partition is a line of GET /v1/partitions.
+// Partition is one item of GET /v1/partitions.
 type Partition struct {
 	Partition            int32   `json:"partition"`
-	Owner                string  `json:"owner" doc:"Internal address; empty where nobody has owned it yet"`
+	Owner                string  `json:"owner" doc:"Internal address; empty if the partition never had an owner"`
 	Term                 int64   `json:"term" doc:"Owners so far"`
 	CommandsOffset       int64   `json:"commands_offset" doc:"Next command to decide"`
 	CommandsLag          int64   `json:"commands_lag"`
@@ -25,7 +25,7 @@ type Partition struct {
 	RestoreTotal         int64   `json:"restore_total,omitempty" doc:"Records the restore has to read"`
 	Doing                string  `json:"doing,omitempty" doc:"What the owner does now: a step of opening, or of its turn"`
 
-	Refused string `json:"refused,omitempty" doc:"Why its owner must not open it: somebody has to decide"`
+	Refused string `json:"refused,omitempty" doc:"Why its owner must not open it: an operator has to decide"`
 
 	Standbys []Standby `json:"standbys,omitempty" doc:"Warm copies on other instances"`
 }
@@ -34,10 +34,10 @@ type Partition struct {
 type Standby struct {
 	Node string `json:"node" doc:"Internal address"`
 	Lag  int64  `json:"lag" doc:"Records of topic state it has still to read"`
-	Warm bool   `json:"warm" doc:"It could take over without a restore"`
+	Warm bool   `json:"warm" doc:"It can take over without a restore"`
 }
 
-// Partitions is all of them.
+// Partitions is the answer to GET /v1/partitions.
 type Partitions struct {
 	Items []Partition `json:"items"`
 }
@@ -52,8 +52,8 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// partition words a status; where its owner does not count the lag, the end of
-// commands tells it.
+// partition converts a status. If the owner does not count the lag, it is computed from the
+// end of commands.
 func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
 		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
@@ -73,7 +73,7 @@ func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partitio
 	}
 }
 
-// getHealth says that the process answers.
+// getHealth answers that the process runs.
 func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 	return sendPlain(w, http.StatusOK, "ok\n")
 }
 
-// getReady says whether every partition of this process is restored and firing.
+// getReady answers whether every partition of this process is restored and firing.
 func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.opts.Notes()...), "\n")+"\n")
 }
 
-// getMetrics tells of all tenants.
+// getMetrics serves the metrics, which cover all tenants.
 func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err

@@ -16,14 +16,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A PATCH is a JSON merge patch (RFC 7396) of the register that would make the
-// trigger as it stands. One that names time fields alone becomes a reschedule;
-// any other a register whose time is the resolved one, so that the instant
-// stays. A patch that gives delay, fire_at or recurrence says the whole of
-// when: what was said in another of these ways goes.
+// A PATCH is a JSON merge patch (RFC 7396) of the register that would make the present
+// trigger. A patch with time fields only becomes a reschedule. Any other becomes a register
+// with the resolved time, so that the instant stays. delay, fire_at and recurrence each say
+// the whole of when: a patch with one of them removes the others.
 
-// waysToSayWhen exclude each other; include stands for a recurrence only
-// beside nothing else, so it may join one.
+// waysToSayWhen exclude each other. include counts as a recurrence only alone, so it may
+// join another one.
 var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
 
 func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
@@ -61,8 +60,8 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	return s.sendChanged(w, c, v, say)
 }
 
-// patchUnder patches the trigger under a condition. Only one revision alone makes
-// a patch that is made once; any other is made anew (conflicts.go).
+// patchUnder patches the trigger under a condition. A patch for one given revision is tried
+// once; any other is retried (conflicts.go).
 func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
 	error,
 ) {
@@ -73,8 +72,8 @@ func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, m
 	})
 }
 
-// patchOnce patches the trigger as it stands, if it is at the revision asked
-// for. What is wrong with the patch is said first: it is so at any revision.
+// patchOnce patches the present trigger if it is at the requested revision. It checks the
+// patch first, because a wrong patch is wrong at any revision.
 func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
 	st, err := s.read(r)
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 	return c, v, err
 }
 
-// patchable refuses a patch of what is over.
+// patchable refuses a patch of a finished trigger.
 func patchable(st *trigger.State) error {
 	switch st.Status {
 	case trigger.Pending, trigger.Paused:
@@ -127,9 +126,9 @@ func patchable(st *trigger.State) error {
 	return howItEnded(problem.NotFound(st.Key.ID()), st)
 }
 
-// patched is the command that makes st what the patch wants, and the headers
-// that go with it: the user's, where the patch leaves them as they are, and the
-// mark that tells a register from one that replaces all.
+// patched is the command that makes st what the patch asks for, and its headers: the user's
+// headers that the patch leaves alone, and the mark of a register that does not replace
+// everything.
 func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []trigger.Header, err error) {
 	when, other := splitPatch(st, patch)
 	spec := resolvedSpec(st)
@@ -152,9 +151,8 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 	return op, fs, own, nil
 }
 
-// samePayload is the payload as it is, byte for byte: to merge it would spell it
-// anew, and somebody may have signed it. White space around JSON, and a null,
-// survive in base64 alone.
+// samePayload keeps the payload byte for byte. A merge would encode it anew, and somebody
+// may have signed it. Only base64 keeps white space around JSON, and a null.
 func samePayload(payload []byte) fields {
 	v := jsontext.Value(payload)
 	switch {
@@ -169,8 +167,8 @@ func samePayload(payload []byte) fields {
 	return fs
 }
 
-// changing is what of a patch may change st: to remove what is not there is
-// none of it, and must not move an instant or count as a revision.
+// changing is the part of a patch that may change st. Removing an absent field changes
+// nothing. It must not move an instant or count as a revision.
 func changing(st *trigger.State, patch fields) (rest fields, err error) {
 	have := append(whenFields(&st.Spec), contentFields(&st.Spec)...)
 	have.takeOwnHeaders(&st.Spec, patch)
@@ -186,8 +184,8 @@ func changing(st *trigger.State, patch fields) (rest fields, err error) {
 	return rest, nil
 }
 
-// changesNothing says that a merge patch leaves its target, nil if there is none, as
-// it is, whatever the target's values are.
+// changesNothing reports whether a merge patch leaves its target as it is, whatever the
+// target's values are. target is nil if there is none.
 func changesNothing(patch, target jsontext.Value) (bool, error) {
 	switch {
 	case patch.Kind() == 'n':
@@ -230,8 +228,8 @@ func decodeAny(b []byte) (v any, err error) {
 	return v, err
 }
 
-// splitPatch tells what is about when from the rest. What is planned for an
-// instant no zone and no dst moves: they are of the rest there.
+// splitPatch separates the time fields from the others. For a trigger at a fixed instant,
+// timezone and dst move nothing; they count as others.
 func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	for _, f := range patch {
 		if of, known := topics.RegisterField(f.name); known && of.When {
@@ -247,22 +245,22 @@ func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	return when, other
 }
 
-// addContent adds what a trigger carries to what is to be patched. It returns the
-// headers that go beside the JSON.
+// addContent adds a trigger's content to the fields to patch. It returns the headers that
+// go beside the JSON.
 func (fs *fields) addContent(s *trigger.Spec, other fields) []trigger.Header {
 	*fs = append(*fs, contentFields(s)...)
 	fs.replacePayload(other)
 	return fs.takeOwnHeaders(s, other)
 }
 
-// replaceWay drops the other ways to say when, and what belongs to them.
+// replaceWay drops the other ways to say when, and their fields.
 func (fs *fields) replaceWay(when fields) {
 	if !slices.ContainsFunc(waysToSayWhen, when.given) && !when.given("include") {
 		return
 	}
 	recurring := when.given("recurrence") || when.given("include") && !when.given("delay") && !when.given("fire_at")
 	wasRecurring := fs.has("recurrence")
-	dates := when.given("include") && !when.given("recurrence") // more dates beside the same rule
+	dates := when.given("include") && !when.given("recurrence") // more dates for the same rule
 	*fs = slices.DeleteFunc(*fs, func(f field) bool {
 		switch {
 		case recurring && wasRecurring && (dates || slices.Contains(ofARule, f.name)):
@@ -275,11 +273,11 @@ func (fs *fields) replaceWay(when fields) {
 }
 
 // ofARule are the fields that a rule keeps when it is edited: its phase, and what it
-// leaves out.
+// excludes.
 var ofARule = []string{"start", "dst", "calendars", "exclude"}
 
-// replacePayload lets one spelling of a payload replace the other. One that the
-// patch leaves alone is not merged: samePayload has it.
+// replacePayload lets one spelling of a payload replace the other. A payload that the patch
+// does not name is not merged (samePayload).
 func (fs *fields) replacePayload(other fields) {
 	for _, name := range []string{"payload", "payload_base64"} {
 		if !other.has(name) {
@@ -288,8 +286,8 @@ func (fs *fields) replacePayload(other fields) {
 	}
 }
 
-// takeOwnHeaders are the user's headers as they are. Only where the patch is about
-// headers do they become a field, which not all of them may survive.
+// takeOwnHeaders keeps the user's headers as they are. Only a patch of headers makes them a
+// field, which not every header survives.
 func (fs *fields) takeOwnHeaders(s *trigger.Spec, other fields) []trigger.Header {
 	own := slices.Clone(s.Headers)
 	if len(own) > 0 && other.has("headers") {
@@ -318,14 +316,14 @@ func (fs *fields) merge(patch fields) error {
 		if err != nil {
 			return err
 		}
-		fs.set(f.name, merged) // a null too: the decoder says whether there is such a field
+		fs.set(f.name, merged) // a null, too: the decoder checks whether the field exists
 	}
 	return nil
 }
 
 var errNoMerge = problem.Malformed("the body is not JSON that can be merged")
 
-// mergePatch is MergePatch of RFC 7396, section 2; target is nil where there is none.
+// mergePatch is MergePatch of RFC 7396, section 2. target is nil if there is none.
 func mergePatch(target, patch jsontext.Value) (jsontext.Value, error) {
 	if patch.Kind() != '{' {
 		return patch, nil

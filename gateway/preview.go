@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// postPreview says when a wish would fire; nothing is registered.
+// postPreview answers when a trigger would fire; it registers nothing.
 func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	if s.opts.Timetable == nil {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "",
@@ -36,9 +36,9 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// Preview answers a body at a given now (unix ms), for whoever else answers
-// such bodies. Beside a problem the response has the body's id, if any; the
-// problem itself has only one that is text.
+// Preview answers a body at a given now (unix ms). It serves other callers, too. Beside a
+// problem, the response has the body's id, if any; the problem has the id only if it is a
+// string.
 func Preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte, now int64) (calendar.PreviewResponse,
 	*problem.Problem,
 ) {
@@ -59,7 +59,7 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
 		var q struct {
 			ID json.RawMessage `json:"id"`
 		}
-		_ = json.Unmarshal(body, &q) // what is no JSON has no id
+		_ = json.Unmarshal(body, &q) // a body that is not JSON has no id
 		return calendar.PreviewResponse{ID: q.ID}, err
 	}
 	answer, refused := calendar.PreviewWith(zones, named, fs.encode(), now)
@@ -69,8 +69,8 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
 	return answer, nil
 }
 
-// calendarSource finds calendars by name as the timetable has them, else topic
-// control; what cannot be read is not there.
+// calendarSource finds calendars by name in the timetable, else in topic control. A
+// calendar that cannot be read counts as missing.
 func (s *Server) calendarSource(ctx context.Context, tenant string) calendar.CalendarSource {
 	return func(name string) (calendar.DateSet, bool) {
 		if set, ok := s.opts.Timetable().Calendar(tenant, name); ok {

@@ -22,16 +22,15 @@ type topicReader struct {
 	topic string
 
 	mu     sync.Mutex
-	reader *kafkapart.Reader // nil until it is needed
+	reader *kafkapart.Reader // made on first use
 }
 
-// Steps back from the end of the topic, in offsets: a turn writes at most some
-// thousand records.
+// progressSteps are distances from the end of the topic, in offsets. A turn writes at most
+// some thousand records.
 var progressSteps = []int64{64, 1 << 10, 1 << 14, 1 << 18}
 
-// lastOwner is the owner that the last progress record of topic state names; an
-// owner without an address where there is no record yet. Every turn ends with
-// such a record, so it stands just before the end.
+// lastOwner is the owner in the last progress record of topic state; it has no address if
+// there is no record. Every turn ends with such a record, so it is near the end.
 func (r *topicReader) lastOwner(ctx context.Context, partition int32) (peer.OwnerRecord, error) {
 	end, err := stableEnd(ctx, r.kafka.Client(), r.topic, partition)
 	if err != nil {
@@ -58,8 +57,7 @@ func ownerOf(p *topics.Progress) peer.OwnerRecord {
 	return peer.OwnerRecord{Address: p.Owner, Term: p.Term, NextCommand: p.NextCommand}
 }
 
-// lastProgress is the last progress record among the committed ones of
-// [from, until).
+// lastProgress is the last committed progress record of [from, until).
 func (r *topicReader) lastProgress(ctx context.Context, partition int32, from, until int64) (last *topics.Progress,
 	err error,
 ) {
@@ -87,7 +85,7 @@ func (r *topicReader) read(ctx context.Context, partition int32, from, until int
 				return err
 			}
 		}
-		if next <= from { // compacted away up to the end
+		if next <= from { // compacted up to the end
 			return nil
 		}
 		from = next
@@ -95,8 +93,8 @@ func (r *topicReader) read(ctx context.Context, partition int32, from, until int
 	return nil
 }
 
-// fetch asks the partition's leader once; no consumer is set up for what is
-// needed only when a partition moves.
+// fetch asks the partition's leader once. It needs no consumer, because it is used only
+// when a partition moves.
 func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
 	at := kafkapart.TopicPartition{Topic: r.topic, Partition: partition}
 	p, err := r.leaders().Fetch(ctx, at, from, kafkapart.ReadCommitted)
@@ -116,7 +114,7 @@ func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([
 	return got.Records, next, nil
 }
 
-// leaders asks by the producer's client of this moment: it may be replaced.
+// leaders uses the producer's present client, which may be replaced.
 func (r *topicReader) leaders() *kafkapart.Reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,19 +124,18 @@ func (r *topicReader) leaders() *kafkapart.Reader {
 	return r.reader
 }
 
-// stableEnd is the offset behind the last record that a read_committed reader
-// may see.
+// stableEnd is the end of a partition for read_committed readers.
 func stableEnd(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
 }
 
-// startOf is the offset of the first record that a partition still has.
+// startOf is the first offset that a partition still has.
 func startOf(ctx context.Context, cl *kgo.Client, topic string, partition int32) (int64, error) {
 	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadUncommitted, kafkapart.Earliest)
 }
 
-// offsetSince is the offset of the first record that was appended at an instant or
-// after it; the partition's end where there is none.
+// offsetSince is the offset of the first record that was appended at or after an instant;
+// the partition's end if there is none.
 func offsetSince(ctx context.Context, cl *kgo.Client, topic string, partition int32, since trigger.Instant) (
 	int64, error,
 ) {

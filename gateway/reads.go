@@ -15,19 +15,19 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// reads bound what costly reads take: lists, forecasts, previews. Each holds a
-// slot until its answer is written, and is charged afterwards for what it visited.
+// reads bounds costly reads: lists, forecasts, previews. Each holds a slot until its answer
+// is written, and pays afterwards for what it visited.
 type reads struct {
 	slots  *slots.Slots
-	within time.Duration // a read waits so long for a slot
-	quota  *rateLimits   // triggers and occurrences a second; a read may overdraw it once
+	within time.Duration // how long a read waits for a slot
+	quota  *rateLimits   // triggers and occurrences per second; one read may overdraw it
 
 	pages     *pages
-	gathering *slots.Slots // one for each list that is being put together
+	gathering *slots.Slots // one slot for each list that is being built
 }
 
-// pages counts the bytes of list pages from when they are gathered until their
-// readers have them. No tenant holds more than it leaves free when it asks.
+// pages counts the bytes of list pages, from when they are built until their readers have
+// them. No tenant holds more than it leaves free when it asks.
 type pages struct {
 	most int64
 
@@ -36,7 +36,7 @@ type pages struct {
 	by  map[string]int64
 }
 
-// free is how much one more page of a tenant may have; 0: none.
+// free is how much one more page of a tenant may take; 0: nothing.
 func (p *pages) free(tenant string) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,8 +52,8 @@ func (p *pages) add(tenant string, n int64) {
 	}
 }
 
-// gatherAtOnce bounds the lists and forecasts that are being put together: a page has
-// its bytes in memory several times over meanwhile.
+// gatherAtOnce bounds the lists and forecasts that are being built, because a page then has
+// its bytes in memory several times.
 const gatherAtOnce = 8
 
 // read is one costly read under way.
@@ -61,12 +61,12 @@ type read struct {
 	of     *reads
 	tenant string
 	cost   *peer.Budget
-	more   int64 // visited beside cost
+	more   int64 // visits that no scan counts
 	held   atomic.Int64
 	ended  bool
 }
 
-// begin lets a read in, or says why not.
+// begin admits a read, or says why not.
 func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) (*read, *problem.Problem) {
 	if p := rs.quota.overdrawn(tenant); p != nil {
 		return nil, p
@@ -77,7 +77,7 @@ func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) 
 		if errors.Is(err, slots.ErrFull) || errors.Is(err, context.DeadlineExceeded) {
 			err = nil
 		}
-		return nil, problem.Unavailable(err, "as many lists, forecasts and previews are under way as may be here "+
+		return nil, problem.Unavailable(err, "too many lists, forecasts and previews are under way "+
 			"(limits.reads): try again with fewer at once")
 	}
 	one := &read{of: rs, tenant: tenant, cost: budget}
@@ -85,19 +85,19 @@ func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) 
 	return one, nil
 }
 
-// taken counts bytes that the answer will have.
+// taken counts bytes of the answer.
 func (r *read) taken(n int64) {
 	r.held.Add(n)
 	r.of.pages.add(r.tenant, n)
 }
 
-// size is about how long the answer will be.
+// size is about the length of the answer.
 func (r *read) size() int64 { return r.held.Load() + r.held.Load()/8 }
 
-// gather runs f, which puts a list together, within the bytes that are free.
+// gather runs f, which builds a list, within the free bytes.
 func (r *read) gather(ctx context.Context, f func() error) error {
 	if err := r.of.gathering.Wait(ctx, r.tenant); err != nil {
-		return problem.Unavailable(nil, "as many lists and forecasts are put together as may be here: try again")
+		return problem.Unavailable(nil, "too many lists and forecasts are being built: try again")
 	}
 	defer r.of.gathering.Release(r.tenant)
 	free := r.of.pages.free(r.tenant)
@@ -109,14 +109,14 @@ func (r *read) gather(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// charge adds what a read visited that no scan counts.
+// charge adds visits that no scan counts.
 func (r *read) charge(n int) {
 	if r != nil {
 		r.more += int64(n)
 	}
 }
 
-// end gives back what a read held, and charges its tenant.
+// end releases what a read held, and charges its tenant.
 func (r *read) end() {
 	if r == nil || r.ended {
 		return
@@ -127,7 +127,7 @@ func (r *read) end() {
 	r.of.quota.charge(r.tenant, leastCost+r.cost.Cost()+r.more)
 }
 
-// leastCost is what any costly read is charged: a hundred triggers.
+// leastCost is the least charge of a costly read: a hundred triggers.
 const leastCost = 100
 
 // budget is what one read may cost.
@@ -152,7 +152,8 @@ func (s *Server) costly(w http.ResponseWriter, r *request, h func(*Server, http.
 // limitReads is the name of the limit in metrics and settings.
 const limitReads = "reads"
 
-// overdrawn refuses a tenant that has visited more than it may, until it has not.
+// overdrawn refuses a tenant that has visited more than its rate allows, until its balance
+// is positive.
 func (l *rateLimits) overdrawn(tenant string) *problem.Problem {
 	limiter := l.limiter(tenant)
 	if limiter == nil {
@@ -168,7 +169,7 @@ func (l *rateLimits) overdrawn(tenant string) *problem.Problem {
 			"is reached", float64(limiter.Limit()))).Retry(wait)
 }
 
-// charge takes tokens, also those that are not there yet.
+// charge takes tokens, even if the balance becomes negative.
 func (l *rateLimits) charge(tenant string, n int64) {
 	if limiter := l.limiter(tenant); limiter != nil {
 		limiter.ReserveN(l.now(), int(min(n, int64(limiter.Burst()))))

@@ -12,10 +12,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// The reminder routes are other names for the trigger routes: title and body
-// travel in the payload, and answers say reminder_id and fire_at_utc too.
+// The reminder routes are other names for the trigger routes. title and body are part of
+// the payload, and answers also have reminder_id and fire_at_utc.
 
-// ReminderAnswer is what a write answers.
+// ReminderAnswer is the answer to a write.
 type ReminderAnswer struct {
 	ReminderID string `json:"reminder_id"`
 	FireAtUTC  string `json:"fire_at_utc,omitempty" format:"date-time"`
@@ -28,7 +28,7 @@ type Reminder struct {
 	*Trigger
 }
 
-// ReminderNames are those names.
+// ReminderNames are the other names.
 type ReminderNames struct {
 	ReminderID string          `json:"reminder_id"`
 	FireAtUTC  string          `json:"fire_at_utc,omitempty" format:"date-time"`
@@ -79,7 +79,7 @@ func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	for _, name := range []string{"title", "body", "payload"} {
-		if !fs.given(name) { // a null is absent; in a patch it is not
+		if !fs.given(name) { // null means absent, except in a patch
 			fs.take(name)
 		}
 	}
@@ -106,7 +106,7 @@ func withPayload(fs fields) (fields, error) {
 			return nil, err
 		}
 	}
-	for _, f := range [...]field{{"title", title}, {"body", body}} { // in one order: a repeat must have the same bytes
+	for _, f := range [...]field{{"title", title}, {"body", body}} { // in one order: a repeat has the same bytes
 		if f.value != nil {
 			payload.set(f.name, f.value)
 		}
@@ -145,7 +145,7 @@ func reminder(st *trigger.State) Reminder {
 	return m
 }
 
-// snoozeReminder takes {"minutes": N} beside what :snooze takes.
+// snoozeReminder accepts {"minutes": N} beside the fields of :snooze.
 func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
 	if err != nil {
@@ -162,8 +162,8 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 	return s.change(w, r, trigger.OpSnooze, fs, &asReminder)
 }
 
-// patchReminder takes {"skip": "2026-12-25"} to leave out one instance; else
-// it is PATCH of the trigger.
+// patchReminder accepts {"skip": "2026-12-25"} to leave out one instance. Any other body is
+// a PATCH of the trigger.
 func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
 	if err != nil {

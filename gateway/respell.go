@@ -8,15 +8,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// What a trigger has, as the fields of a register that would make it. The table of
-// topics spells each value, once.
+// These convert a trigger into the fields of a register that would make it. The table of
+// package topics spells each value, once.
 
-// whenFields say when a trigger was asked to fire.
+// whenFields are the fields that say when a trigger fires.
 func whenFields(s *trigger.Spec) fields {
 	return kept(s, func(f *topics.Field) bool { return f.When })
 }
 
-// contentFields are all others but the headers: those need not be text, and travel
+// contentFields are all other fields without the headers, which need not be text and travel
 // as they are.
 func contentFields(s *trigger.Spec) fields {
 	return kept(s, func(f *topics.Field) bool { return !f.When && f.Name != "headers" })
@@ -37,9 +37,9 @@ func kept(s *trigger.Spec, which func(*topics.Field) bool) (fs fields) {
 
 var registerTable = topics.RegisterFields()
 
-// resolvedSpec fires when a trigger will fire as it was resolved, so that a register
-// of it fires at the same instant: a delay, or what a snooze has moved, as its
-// instant. The same rule keeps what is skipped by itself.
+// resolvedSpec is a Spec that fires at the resolved time, so that a register of it fires at
+// the same instant. A delay, or a snoozed time, becomes an instant. A trigger with the same
+// rule keeps its skips without our help.
 func resolvedSpec(st *trigger.State) *trigger.Spec {
 	s := st.Spec
 	if st.Recurring() || s.When.Kind == trigger.WhenLocal && st.Series.Local != "" {
@@ -49,8 +49,8 @@ func resolvedSpec(st *trigger.State) *trigger.Spec {
 	return &s
 }
 
-// resolvedInstant is when a one-shot fires: as planned, or after a snooze of
-// what had fired.
+// resolvedInstant is when a one-shot fires: as planned, or after a snooze that followed the
+// firing.
 func resolvedInstant(st *trigger.State) trigger.Instant {
 	if st.Series.At != 0 {
 		return st.Series.At
@@ -58,16 +58,16 @@ func resolvedInstant(st *trigger.State) trigger.Instant {
 	return st.Next()
 }
 
-// requestedSpec fires when a trigger was asked to fire. What is skipped by now is
-// among the dates left out.
+// requestedSpec is a Spec that fires at the requested time. Skipped occurrences are among
+// the excluded dates.
 func requestedSpec(st *trigger.State) *trigger.Spec {
 	s := st.Spec
 	s.When.Exclude = withSkipped(s.When.Exclude, st.Series.Skip)
 	return &s
 }
 
-// withSkipped adds what is skipped to the dates left out. A second pass of an
-// overlap has no spelling as a date: excluding it would exclude the first too.
+// withSkipped adds skipped occurrences to the excluded dates. The second pass of an overlap
+// cannot be written as a date: excluding it would exclude the first, too.
 func withSkipped(exclude, skipped []string) []string {
 	all := slices.Clone(exclude)
 	for _, id := range skipped {

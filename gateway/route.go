@@ -11,12 +11,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// route is one method of one path. In a pattern {x} stands for one
-// percent-encoded segment, and {x}:verb for one that ends in a verb.
+// route is one method of one path. In a pattern, {x} stands for one percent-encoded
+// segment, and {x}:verb for one that ends in a verb.
 type route struct {
 	method  string
 	pattern string
-	role    auth.Role // 0: no caller needed
+	role    auth.Role // 0: no credential needed
 	handle  func(*Server, http.ResponseWriter, *request) error
 	costly  bool      // bounded by reads.go
 	doc     operation // for /openapi.json
@@ -25,8 +25,8 @@ type route struct {
 	verb     string // of a pattern that ends in one
 }
 
-// routeTable finds routes. Paths are matched before they are decoded, so that
-// an id may have any character, and none is cleaned away.
+// routeTable finds routes. It matches paths before they are decoded and does not clean
+// them, so that an id may have any character.
 type routeTable struct {
 	bySize map[int][]*route // by number of segments
 }
@@ -38,7 +38,7 @@ func newRouteTable() *routeTable {
 		_, r.verb, _ = strings.Cut(r.pattern, "}:")
 		t.bySize[len(r.segments)] = append(t.bySize[len(r.segments)], &r)
 	}
-	for _, list := range t.bySize { // what is literal goes before what is open
+	for _, list := range t.bySize { // literal segments come before placeholders
 		slices.SortStableFunc(list, func(a, b *route) int { return a.openness() - b.openness() })
 	}
 	return t
@@ -56,7 +56,7 @@ func (r *route) openness() (n int) {
 	return n
 }
 
-// find is the route of a request and what its path names.
+// find returns the route of a request, and the names in its path.
 func (t *routeTable) find(method, escapedPath string) (*route, map[string]string, *problem.Problem) {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -66,7 +66,7 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 	verb := false
 	for _, r := range t.bySize[len(segments)] {
 		if verb && r.verb == "" {
-			continue // x:pause is the verb; an id that ends so is spelled x%3Apause
+			continue // x:pause is a verb; an id that ends so is written x%3Apause
 		}
 		names, ok := r.match(segments)
 		if ok && r.method == method {
@@ -121,7 +121,7 @@ func (r *route) match(segments []string) (map[string]string, bool) {
 	return names, true
 }
 
-// lastVerb is what stands behind the last ':' of a trigger's path.
+// lastVerb is the text after the last ':' of a trigger's path.
 func lastVerb(segments []string) string {
 	if len(segments) != 4 || segments[2] != "triggers" {
 		return ""

@@ -11,8 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// allRoutes is every route there is: what is served and what /openapi.json
-// describes are this one table.
+// allRoutes is every route. Both the server and /openapi.json use this table.
 func allRoutes() []route {
 	var all []route
 	all = append(all, triggerRoutes()...)
@@ -51,8 +50,8 @@ func triggerRoutes() []route {
 			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
 			doc: operation{
 				id: "batch",
-				summary: "Obey up to 10,000 commands, a line each; answers a line each, in order, a refused line a " +
-					"problem",
+				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
+					"is a problem",
 				body: of[string](), bodyType: "application/x-ndjson", bodyOptional: true, headers: []string{prefer},
 				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
 			},
@@ -109,7 +108,7 @@ func verbRoutes() []route {
 		},
 		{
 			"erase",
-			"Cancel it and forget its content; also of a trigger that is over, or of which only the history knows",
+			"Cancel it and forget its content; also of a finished trigger, or one that only the history has",
 			trigger.OpErase, of[EmptyBody](),
 		},
 	}
@@ -158,7 +157,7 @@ func viewRoutes() []route {
 			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
 			costly: true,
 			doc: operation{
-				id: "preview", summary: "When a wish would fire; nothing is registered", body: of[PreviewBody](),
+				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
 				answers: answers{200: of[calendar.PreviewResponse]()},
 			},
 		},
@@ -177,7 +176,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions,
 			doc: operation{
-				id: "getPartitions", summary: "Who owns which partition, and how it fares",
+				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
@@ -228,7 +227,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: (*Server).putCalendar,
 			doc: operation{
-				id: "putCalendar", summary: "Put a named calendar", body: of[Calendar](),
+				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
 			},
@@ -236,7 +235,7 @@ func viewRoutes() []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
 			handle: (*Server).deleteCalendar, costly: true, doc: operation{
-				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it was",
+				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
 			},
@@ -309,7 +308,7 @@ func ownRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI,
-			doc: plain("asyncapi", "What stands on the topics, as AsyncAPI 3", "application/json"),
+			doc: plain("asyncapi", "The topics and their records, as AsyncAPI 3", "application/json"),
 		},
 		{
 			method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI,

@@ -10,29 +10,29 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// readers says whether some consumer group reads a channel's due topic. It is for a
-// note, so it never holds a write up: Kafka is asked beside it, and what is not
-// known when the answer goes out is not said.
+// readers finds out whether a consumer group reads a channel's due topic. This is for a
+// note, so it never delays a write: Kafka is asked in the background. What is not known
+// when the answer is sent is left out.
 type readers struct {
 	kafka *producer.Producer
 
 	mu     sync.Mutex
 	topics map[string]bool // nil: not known
 	asked  time.Time
-	asking chan struct{} // closed when the answer is there; nil: nobody asks
+	asking chan struct{} // closed when the answer has come; nil: no question is open
 }
 
-// Bounds of what is known: for how long, and how long one question may take.
+// These bound how long an answer is kept, and how long a question may take.
 const (
-	readersFor    = 30 * time.Second // of a topic that is read
-	nobodyFor     = 2 * time.Second  // of one that is not: its worker may be starting
+	readersFor    = 30 * time.Second // for a topic that is read
+	nobodyFor     = 2 * time.Second  // for one that is not: its worker may be starting
 	readersWithin = 2 * time.Second
-	// readersWait is how long a note may wait for the first answer. The write is
-	// durable and decided by then.
+	// readersWait is how long a note may wait for the first answer. By then the write is
+	// durable and decided.
 	readersWait = 250 * time.Millisecond
 )
 
-// ask lets Kafka be asked about a topic unless that is known.
+// ask asks Kafka about a topic, unless the answer is known.
 func (r *readers) ask(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,12 +59,12 @@ func (r *readers) ask(topic string) {
 	}()
 }
 
-// reads needs the lock.
+// reads must be called with the lock held.
 func (r *readers) reads(topic string) bool {
 	return r.topics[topic] || r.topics[topics.HighLane(topic)]
 }
 
-// nobody says that it is known that no group reads a topic.
+// nobody reports whether it is known that no group reads a topic.
 func (r *readers) nobody(topic string) bool {
 	r.mu.Lock()
 	asking, read := r.asking, r.reads(topic)

@@ -202,8 +202,8 @@ func (s *Server) mayListen(addr net.Addr) error {
 	return refusePlainHTTP(addr, s.opts.TLS != nil || s.opts.TLSElsewhere)
 }
 
-// InTheClear refuses an address beyond loopback unless tls says that callers
-// speak it, to us or to a proxy in front.
+// refusePlainHTTP refuses an address beyond loopback without TLS. tls is true if callers
+// use TLS, to us or to a proxy in front.
 func refusePlainHTTP(addr net.Addr, tls bool) error {
 	if tls || isLoopback(addr) {
 		return nil

@@ -10,19 +10,19 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// ShortForm is the short way to ask for a webhook.
+// ShortForm is a short register of a webhook.
 type ShortForm struct {
 	CallbackURL  string  `json:"callbackUrl" format:"uri"`
 	Payload      any     `json:"payload,omitempty"`
 	DelaySeconds float64 `json:"delaySeconds" minimum:"0"`
 }
 
-// ShortAnswer is what the short form answers.
+// ShortAnswer is the answer to the short form.
 type ShortAnswer struct {
 	TriggerID string `json:"triggerId"`
 	FireAt    string `json:"fireAt,omitempty" format:"date-time"`
 	Revision  int64  `json:"revision,omitempty"`
-	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only where a repeat finds that it will not fire"`
+	State     string `json:"state,omitempty" enum:"CANCELLED,FAILED,EXPIRED" doc:"Only if the request is a repeat and the trigger will not fire"`
 
 	Notes []string `json:"notes,omitempty"`
 }
@@ -33,8 +33,8 @@ var inShort = wording{
 	accepted:   func(id string) any { return ShortAnswer{TriggerID: id} },
 }
 
-// createShort registers what the short form asks for. A refusal names the
-// fields as they were written.
+// createShort registers the short form. A refusal names the fields as the caller wrote
+// them.
 func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) error {
 	fs, err := longForm(short)
 	if err != nil {
@@ -51,7 +51,7 @@ var shortNames = map[string]string{"callback": "callbackUrl", "delay": "delaySec
 
 func isShortForm(fs fields) bool { return fs.has("callbackUrl") || fs.has("delaySeconds") }
 
-// longForm respells {callbackUrl, payload, delaySeconds} as a register.
+// longForm converts {callbackUrl, payload, delaySeconds} to a register.
 func longForm(short fields) (fields, error) {
 	var fs fields
 	for _, f := range short {

@@ -7,16 +7,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// traceNames are the headers of W3C Trace Context and Baggage, which travel
-// from the request through the command to the due event; inHTTP is how
-// http.Header has them, so that it need not respell them for every request.
+// traceNames are the headers of W3C Trace Context and Baggage. They travel from the request
+// through the command to the due event. inHTTP has them as http.Header spells them, so that
+// no request must convert them.
 var (
 	traceNames = []string{"traceparent", "tracestate", "baggage"}
 	inHTTP     = []string{"Traceparent", "Tracestate", "Baggage"}
 )
 
-// withTrace adds the request's trace to a command's headers, in place of one
-// that the trigger had.
+// withTrace adds the request's trace to a command's headers. It replaces the one that the
+// trigger had.
 func withTrace(own []trigger.Header, r *request) []trigger.Header {
 	given := traceHeaders(r.Request)
 	if r.span.Recording() || len(given) > 0 && given[0].Key == "traceparent" {

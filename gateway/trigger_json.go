@@ -13,15 +13,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Trigger is a trigger as GET shows it: where it stands, the fields of the register
-// that it came from (the table of topics), and how it has fired.
+// Trigger is a trigger as GET shows it: its standing, the fields of its register (the table
+// of package topics), and its firings.
 type Trigger struct {
 	Standing
-	register []byte // an object
+	register []byte // a JSON object
 	Firings
 }
 
-// Standing is where a trigger stands.
+// Standing is the present state of a trigger.
 type Standing struct {
 	TriggerID string `json:"trigger_id"`
 	Tenant    string `json:"tenant"`
@@ -34,7 +34,7 @@ type Standing struct {
 	Skipped    []string `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
 }
 
-// Firings are how a trigger has fired, and what it waits for.
+// Firings are the past firings of a trigger, and the occurrences that are still open.
 type Firings struct {
 	Attempt     int        `json:"attempt" doc:"Of the occurrence in flight, else of the last one; 0 before the first"`
 	LastFiredAt string     `json:"last_fired_at,omitempty" format:"date-time"`
@@ -42,15 +42,15 @@ type Firings struct {
 	Note        string     `json:"note,omitempty" doc:"Of the pause"`
 	CreatedAt   string     `json:"created_at" format:"date-time"`
 	UpdatedAt   string     `json:"updated_at" format:"date-time"`
-	ForgetAt    string     `json:"forget_at,omitempty" format:"date-time" doc:"Finished: until when it is remembered"`
+	ForgetAt    string     `json:"forget_at,omitempty" format:"date-time" doc:"Of a finished trigger: until when its record is kept"`
 }
 
-// LiveJSON is an occurrence beside the plan.
+// LiveJSON is an occurrence with a timer of its own.
 type LiveJSON struct {
 	Kind       string `json:"kind" enum:"snoozed,in_flight,retry,run_now,escalating"`
 	Occurrence string `json:"occurrence"`
 	Step       int    `json:"step,omitempty" doc:"Step of its escalation that went out last, from 0"`
-	At         string `json:"at" format:"date-time" doc:"When its timer goes: it fires, is retried, or has waited long enough for a receipt"`
+	At         string `json:"at" format:"date-time" doc:"When its timer fires: the occurrence fires, is retried, or times out"`
 	Attempt    int    `json:"attempt"`
 	NextStepAt string `json:"next_step_at,omitempty" format:"date-time" doc:"When the next step of its escalation goes out"`
 }
@@ -60,14 +60,15 @@ var liveKinds = [...]string{
 	trigger.LiveRunNow: "run_now", trigger.LiveEscalating: "escalating",
 }
 
-// MarshalJSON spells one object of all three parts.
+// MarshalJSON encodes the three parts as one object.
 func (t *Trigger) MarshalJSON() ([]byte, error) { return t.appendJSON(nil) }
 
 func (t *Trigger) appendJSON(b []byte) ([]byte, error) {
 	return appendJoined(b, &t.Standing, rawObject(t.register), &t.Firings)
 }
 
-// appendJoined appends one object with the members of several, of which each has some.
+// appendJoined appends one object with the members of several objects. None of them may be
+// empty.
 func appendJoined(b []byte, objects ...any) ([]byte, error) {
 	b = append(b, '{')
 	for _, o := range objects {
@@ -76,7 +77,7 @@ func appendJoined(b []byte, objects ...any) ([]byte, error) {
 		if b, err = appendJSON(b, o); err != nil {
 			return nil, err
 		}
-		copy(b[begin:], b[begin+1:]) // its braces
+		copy(b[begin:], b[begin+1:]) // without the braces in between
 		b = b[:len(b)-1]
 		b[len(b)-1] = ','
 	}
@@ -84,7 +85,7 @@ func appendJoined(b []byte, objects ...any) ([]byte, error) {
 	return b, nil
 }
 
-// appender spells itself. json.Marshal would read all of that once more, to compact it.
+// appender encodes itself. json.Marshal would read all of that once more, to compact it.
 type appender interface {
 	appendJSON(b []byte) ([]byte, error)
 }
@@ -130,8 +131,8 @@ func triggerJSON(st *trigger.State) *Trigger {
 	}
 }
 
-// registerJSON are the fields of a register that a trigger has. Some are shown as
-// they were planned, or although they are a default.
+// registerJSON encodes the fields of a register that a trigger has. Some fields are shown
+// as planned, or even if they have the default value.
 func registerJSON(st *trigger.State) []byte {
 	hasPayload := false
 	b := append(make([]byte, 0, 256+len(st.Spec.Payload)*4/3), '{')
@@ -155,12 +156,12 @@ func registerJSON(st *trigger.State) []byte {
 		hasPayload = hasPayload || f.Name == "payload"
 		b = append(b, ',')
 	}
-	b[len(b)-1] = '}' // a trigger always has a channel
+	b[len(b)-1] = '}' // not empty: a trigger always has a channel
 	return asMarshaled(b)
 }
 
-// asMarshaled is JSON as json.Marshal spells it: compact, and safe in HTML. Most
-// triggers are spelled so already.
+// asMarshaled is JSON as json.Marshal writes it: compact, and safe in HTML. Most triggers
+// have that form already.
 func asMarshaled(b []byte) []byte {
 	if !slices.ContainsFunc(b, spelledOtherwise) {
 		return b
@@ -173,8 +174,8 @@ func asMarshaled(b []byte) []byte {
 	return escaped.Bytes()
 }
 
-// spelledOtherwise says that json.Marshal may leave out or escape a byte: white space,
-// what has a meaning in HTML, and 0xe2, which begins U+2028 and U+2029.
+// spelledOtherwise reports whether json.Marshal may drop or escape a byte: white space,
+// characters with a meaning in HTML, and 0xe2, which begins U+2028 and U+2029.
 func spelledOtherwise(c byte) bool { return c <= ' ' || c == '<' || c == '>' || c == '&' || c == 0xe2 }
 
 func firingsJSON(st *trigger.State) Firings {
@@ -197,15 +198,14 @@ func firingsJSON(st *trigger.State) Firings {
 	return f
 }
 
-// shownField is how GET shows a field of a register where that is not what the table
-// says of it.
+// shownField is how GET shows a field of a register, if it differs from the table.
 type shownField struct {
 	text   func(*trigger.State) string // "" shows nothing; nil: as the trigger keeps it
-	always bool                        // it is never absent
+	always bool                        // never omitted
 	doc    string
 	format string
 	oneOf  []any
-	kind   reflect.Type // of an object or a list
+	kind   reflect.Type // type of an object or a list
 }
 
 var shown = map[string]shownField{
@@ -238,7 +238,7 @@ var shown = map[string]shownField{
 	"escalation": {kind: of[[]topics.StepJSON]()},
 }
 
-// shownTable are the fields that a trigger keeps, with how they are shown.
+// shownTable lists the fields that a trigger keeps, and how they are shown.
 var shownTable = func() (all []shownRow) {
 	for _, f := range registerTable {
 		if f.Kept {
@@ -251,11 +251,11 @@ var shownTable = func() (all []shownRow) {
 type shownRow struct {
 	topics.Field
 	shownField
-	quoted  string // its name and a colon
-	instead bool   // of the payload, which one parse finds to be JSON or not
+	quoted  string // the quoted name and a colon
+	instead bool   // field of the payload that a single parse decides: JSON or not
 }
 
-// shownZone is UTC for a rule that was given none.
+// shownZone is UTC for a rule without a timezone.
 func shownZone(st *trigger.State) string {
 	if w := &st.Spec.When; w.Zone != "" || w.Recurrence == "" {
 		return w.Zone
@@ -271,7 +271,7 @@ func shownStart(st *trigger.State) string {
 	return st.Spec.When.Start
 }
 
-// describeRegister puts the fields of a register into the descriptions of what shows
+// describeRegister adds the fields of a register to the schemas of the types that show
 // them.
 func describeRegister(types huma.Registry) {
 	for _, name := range []string{"Trigger", "Reminder"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// createTrigger registers a trigger under the id in the body, one made of the
+// createTrigger registers a trigger under the id in the body, an id made from the
 // idempotency key, or a new one.
 func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
 	fs, err := s.object(w, r)
@@ -35,7 +35,7 @@ func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wor
 	return s.sendRegistered(w, c, v, say)
 }
 
-// registerID decides the id of a register, and takes it from its fields.
+// registerID decides the id of a register, and removes it from the fields.
 func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	id, err := fs.takeText("id")
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 	return id, nameable(id)
 }
 
-// apply has a command of a trigger decided, under the conditions of the request.
+// apply has a command decided under the conditions of the request.
 func (s *Server) apply(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
 	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		given := slices.Clone(fs)
@@ -73,8 +73,8 @@ func (s *Server) apply(r *request, op trigger.Op, id string, fs fields) (*comman
 	})
 }
 
-// nameable refuses an id that many a client could not name: they resolve "."
-// and "..", encoded too, before they send a path (WHATWG URL, 4.4).
+// nameable refuses ids that many clients cannot send: they resolve "." and "..", even
+// encoded, before they send a path (WHATWG URL, 4.4).
 func nameable(id string) error {
 	if id != "." && id != ".." {
 		return nil
@@ -123,9 +123,9 @@ func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, triggerJSON(st))
 }
 
-// asRevised says that a trigger is as its last change left it. The ETag is the
-// revision, and firing is none: who asks again with the ETag must hear that it
-// has fired. What clocks plan, a new tz database may move.
+// asRevised reports whether a trigger is as its last change left it. The ETag is the
+// revision, and a firing does not change it. A caller that asks with the ETag must still
+// see that the trigger has fired. A new tz database may move what is planned by wall time.
 func asRevised(st *trigger.State) bool {
 	switch st.Status {
 	case trigger.Pending, trigger.Paused, trigger.Cancelled:
@@ -155,7 +155,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
 	return s.sendChanged(w, c, v, say)
 }
 
-// verb makes the handler of an op whose fields are the body's.
+// verb makes the handler of an op whose fields are in the body.
 func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 	return func(s *Server, w http.ResponseWriter, r *request) error {
 		fs, err := s.optionalObject(w, r)

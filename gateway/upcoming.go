@@ -29,8 +29,8 @@ const (
 	defaultBuckets = 120
 )
 
-// getUpcoming counts what will fire, bucket by bucket; the first begins at a
-// whole multiple of its length at or before now, and has what is overdue.
+// getUpcoming counts what will fire, bucket by bucket. The first bucket begins at a whole
+// multiple of its length at or before now, and includes what is overdue.
 func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
 	n, err := r.number("n", defaultBuckets, 1, peer.MaxBuckets)
 	if err != nil {

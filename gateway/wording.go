@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// wording is how a family of routes words its answers to writes, and where what
-// was written is read.
+// wording is how a family of routes answers writes, and the path of what was written.
 type wording struct {
-	path       string // the id follows
+	path       string // the id is appended
 	registered func(*command, *verdict) any
 	changed    func(*command, *verdict) any
-	accepted   func(id string) any // it is durable, and not yet decided
+	accepted   func(id string) any // durable, and not decided yet
 }
 
 var asTrigger = wording{
@@ -45,7 +44,7 @@ func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, say *
 	return sendJSON(w, http.StatusOK, say.changed(c, &v))
 }
 
-// sendAccepted answers a write that is durable and to be decided.
+// sendAccepted answers a write that is durable and not decided yet.
 func (say *wording) sendAccepted(w http.ResponseWriter, c *command, v verdict) error {
 	w.Header().Set("Location", say.location(c.id))
 	if v.async {
@@ -54,13 +53,13 @@ func (say *wording) sendAccepted(w http.ResponseWriter, c *command, v verdict) e
 	return sendJSON(w, http.StatusAccepted, say.accepted(c.id))
 }
 
-// respondAsync is the preference there is (RFC 7240).
+// respondAsync is the only preference that we support (RFC 7240).
 const respondAsync = "respond-async"
 
 func applied(w http.ResponseWriter) { w.Header().Set("Preference-Applied", respondAsync) }
 
-// location is where a trigger is read; a ':' in its id is encoded, since a verb
-// may follow the last one.
+// location is the path of a trigger. A ':' in its id is encoded, because a verb may follow
+// the last one.
 func (say *wording) location(id string) string {
 	return say.path + strings.ReplaceAll(url.PathEscape(id), ":", "%3A")
 }

@@ -13,15 +13,15 @@ import (
 // input is what a turn begins with.
 type input struct {
 	records    []*kgo.Record
-	unreadable map[*kgo.Record]*unreadable // what some of them stand for
-	fire       trigger.Instant             // timers up to here may go; 0: none may
-	beat       bool                        // commit although nothing happened
+	unreadable map[*kgo.Record]*unreadable // the batches that some of records stand for
+	fire       trigger.Instant             // timers due up to here may fire; 0: none
+	beat       bool                        // commit a turn although nothing happened
 }
 
 func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !in.beat }
 
-// poll waits for commands, receipts, or the next due time whose read barrier
-// has passed. An empty input means: come again.
+// poll waits for commands, for receipts, or for the next due time whose read barrier has
+// passed. It may return an empty input; then the caller calls it once more.
 func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.step(StepPoll)
 	p.breathe(ctx)
@@ -50,7 +50,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	return in, nil
 }
 
-// read polls, for so long at most.
+// read polls Kafka for at most patience.
 func (p *Partition) read(ctx context.Context, in *input, patience time.Duration) error {
 	records, err := p.kafka.poll(ctx, patience, max(p.mostRecords()-len(in.records), 1))
 	if err != nil {
@@ -67,13 +67,13 @@ func (p *Partition) read(ctx context.Context, in *input, patience time.Duration)
 	return p.passUnreadable(ctx, in)
 }
 
-// readOnFor bounds how long commands that are read already wait for those that
-// the barrier still lacks. Beyond it they get a turn of their own.
+// readOnFor bounds how long commands that were read wait for the rest that the barrier
+// needs. After that they get a turn of their own.
 const readOnFor = 5 * time.Millisecond
 
-// readOn asks the barrier, and reads on to the end in its answer, so that what
-// is due goes in this turn. Were the question asked and the turn begun, newer
-// commands would be at the end by the next one, and it would go a turn later.
+// readOn asks the barrier for the end of the inputs and reads up to it. So what is due
+// fires in this turn. If the turn began first, newer commands would arrive meanwhile, and
+// what is due would fire a turn later.
 func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 	p.suspectStanding()
 	for start := time.Now(); ; {
@@ -89,9 +89,8 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 	}
 }
 
-// While memory is short, a turn reads a tenth of what it else may, and a
-// partition that has nothing due rests before it. What it does not read stays
-// in the log. Timers do not rest.
+// While memory is short, a turn reads a tenth of the usual, and a partition with nothing
+// due pauses before each turn. Unread commands stay in the log. Timers are not delayed.
 const (
 	pressedShare = 10
 	pressedRest  = 50 * time.Millisecond
@@ -104,7 +103,7 @@ func (p *Partition) mostRecords() int {
 	return p.opts.MaxTurnRecords
 }
 
-// breathe is the rest; it ends before the next timer is due.
+// breathe is that pause. It ends before the next timer is due.
 func (p *Partition) breathe(ctx context.Context) {
 	if !p.opts.Pressed() {
 		return
@@ -118,31 +117,31 @@ func (p *Partition) breathe(ctx context.Context) {
 // now is the time that decides what is due.
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
-// dueBy says that something is due, though it may have to wait for receipts.
+// dueBy reports whether a timer is due, even if it must wait for receipts.
 func (p *Partition) dueBy(now trigger.Instant) bool {
-	return p.timers.ready.Held() > 0 || p.anyReady(now)
+	return p.timers.ready.Held() > 0 || p.timers.anyReady(now)
 }
 
-// anyReady says that something may go as soon as commands are read.
-func (p *Partition) anyReady(now trigger.Instant) bool {
-	at, ok := p.timers.wake(now)
+// anyReady reports whether a timer may fire as soon as commands are read.
+func (ts *timers) anyReady(now trigger.Instant) bool {
+	at, ok := ts.wake(now)
 	return ok && at <= now
 }
 
-// patience is how long poll may wait: until the next timer, the next look at
-// the due index, the next done record to forget, or the heartbeat.
+// patience is how long poll may wait: until the next timer, the next scan of the due index,
+// the next done record to forget, or the heartbeat.
 func (p *Partition) patience() time.Duration {
 	now := p.now()
 	wait := p.forwardPatience(time.Until(p.committed.Add(p.opts.Heartbeat)))
 	if p.mustBeat(now) {
-		if p.dueBy(now) { // a replan goes on: the barrier's answer is on its way
+		if p.dueBy(now) { // the turn runs when the barrier has answered
 			return p.barrier.Patience()
 		}
 		return 0
 	}
 	next := p.timers.attention(now)
 	if p.clock.held {
-		return min(max(wait, 0), time.Second) // then the clocks are compared again
+		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
 	if next <= now {
 		return p.barrier.Patience()
@@ -157,10 +156,9 @@ func (p *Partition) patience() time.Duration {
 	return max(wait, 0)
 }
 
-// mustBeat says that a turn is owed although nothing happened: the first of a
-// new owner, which says to others where to ask, the heartbeat of an idle
-// partition, a clock that must be compared, records to forget, or a note of what
-// was forwarded.
+// mustBeat reports whether a turn must run although nothing happened. The reasons: a new
+// owner announces itself, an idle partition sends its heartbeat, clocks must be compared,
+// records must be forgotten, or progress must note what was forwarded.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
 	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone ||
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
@@ -173,8 +171,8 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 	return forget != 0 && forget <= now && time.Since(p.committed) >= forgetInterval
 }
 
-// hydrate keeps the wheel full, and shows readers what is due next: the wait for
-// that may last minutes.
+// hydrate keeps the wheel full. It shows readers the next due time at once, because the
+// wait for it may last minutes.
 func (p *Partition) hydrate() error {
 	filled, err := p.timers.hydrate(p.now())
 	if err != nil || !filled {

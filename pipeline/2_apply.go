@@ -38,8 +38,8 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 	return nil
 }
 
-// applyCommand routes one record: skip, forward, reject or decide. Whatever it
-// is, the partition moves on.
+// applyCommand skips, forwards, rejects or decides one record. In every case the partition
+// moves past it.
 func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) error {
 	if r.Offset < t.progress.NextCommand {
 		return nil
@@ -57,7 +57,7 @@ func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) er
 	if copied {
 		return nil
 	}
-	if origin != nil { // facts and refusals name where it first stood
+	if origin != nil { // facts and refusals name its first append
 		rec.Partition, rec.Offset = origin.Partition, origin.Offset
 	}
 	t.source = topics.Source(rec.Topic, rec.Partition, rec.Offset)
@@ -71,8 +71,8 @@ func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) er
 	return p.decideCommand(ctx, t, rec, cmd)
 }
 
-// forwardOrRefuse brings a record to its right partition, if it fits there with
-// where it comes from; else it is refused here and now.
+// forwardOrRefuse forwards a record to its right partition. It refuses the record at once
+// if the headers that say where it comes from make it too large.
 func (p *Partition) forwardOrRefuse(ctx context.Context, t *turn, r *kgo.Record, home int32) error {
 	if recordBytes(r) > maxForwarded {
 		rec := p.scratch.input(r)
@@ -104,6 +104,6 @@ func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Reco
 	}
 	result(span, became)
 	p.opts.Listener.Command(cmd.Op.String(), became)
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 	return nil
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A failed delivery is retried here: the receipt of it arms the timer of the next
-// attempt (trigger/receive.go), and that comes out of the wheel as every other.
+// A failed delivery is retried here. Its receipt arms a timer for the next attempt
+// (trigger/receive.go, trigger/retry.go), and the timer comes out of the wheel like any
+// other.
 
-// applyReceipt takes what a channel says became of a due event.
+// applyReceipt decides one receipt.
 func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) error {
 	if r.Offset < t.progress.NextReceipt {
 		return nil
@@ -38,7 +39,7 @@ func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) er
 		return err
 	}
 	in := receipt.Input()
-	in.At = rec.Timestamp // what waits counts from the append, not from what the writer's clock says
+	in.At = rec.Timestamp // waiting counts from the append; the writer's clock may be wrong
 	out := p.machine.Receive(e.state, in, t.now)
 	p.applyDecision(ctx, t, e, &out)
 	if out.Delivered != "" {
@@ -47,7 +48,7 @@ func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) er
 	return nil
 }
 
-// delivery is what a receipt said became of a due event.
+// delivery is the outcome that a receipt reported.
 type delivery struct {
 	channel string
 	outcome trigger.ReceiptOutcome

@@ -4,9 +4,9 @@ import (
 	"github.com/waterclock/waterclock/pipeline/fair"
 )
 
-// advance moves the hand to the newest time the read barrier has passed and
-// takes a turn's worth of what is due, fairly (package fair). What this turn's own
-// commands armed is in the wheel already.
+// advance moves the hand to the newest time that the read barrier has passed. It takes a
+// fair share of what is due (package fair). What this turn's commands armed is in the wheel
+// already.
 func (p *Partition) advance(t *turn, in input) fair.Taken {
 	p.step(StepAdvance)
 	if in.fire == 0 {

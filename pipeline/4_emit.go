@@ -16,12 +16,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// emitTime bounds how long a turn fires. A batch is sized to take less; but to
-// count a long run of missed occurrences takes milliseconds each.
+// emitTime bounds how long a turn fires. A batch is sized to take less, but a long run of
+// missed occurrences takes milliseconds to count.
 const emitTime = turnTarget
 
-// emit lets every due timer go. The state decides: what was cancelled or moved
-// since it was armed comes out of the wheel all the same, and does nothing.
+// emit fires every due timer. The state decides: a timer that was cancelled or moved after
+// it was armed still comes out of the wheel, and does nothing.
 func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
@@ -38,7 +38,8 @@ func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 	return nil
 }
 
-// putBack leaves timers to the next turn; those before -paced are not paced.
+// putBack leaves timers to the next turn. The first -paced of them, if paced is negative,
+// do not go at the pacer's rate.
 func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 	for i, d := range rest {
 		if i+paced >= 0 {
@@ -49,8 +50,8 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 	}
 }
 
-// emitOne lets one timer go, unless it has to go at the pacer's rate and paced
-// does not say that its time has come.
+// emitOne fires one timer. A timer that goes at the pacer's rate fires only if paced is
+// set.
 func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
@@ -78,7 +79,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 			return err
 		} else if reason != "" {
 			out = p.machine.Postpone(e.state, tm, t.now, reason)
-		} else if !located { // its events say where it went, which is known only now
+		} else if !located { // its events name the place, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
 	}
@@ -93,10 +94,10 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 	return nil
 }
 
-// unhealthy says whether a due event's topic refuses records now.
+// unhealthy reports whether a due event's topic refuses records now.
 func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
 	settings := p.opts.Channels.Settings(f.Channel)
-	topic := p.dueTopic(&settings, f)
+	topic := settings.dueTopic(f)
 	if p.kept.dangling.Holds(topic) {
 		return &output.Unhealthy{Silent: true}
 	}
@@ -109,7 +110,7 @@ func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhe
 	return p.kept.health.Check(ctx, topic, settings.ByKey)
 }
 
-// putOff leaves a timer to a later turn, since its due topic is unhealthy.
+// putOff leaves a timer to a later turn, because its due topic is unhealthy.
 func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant,
 	u *output.Unhealthy,
 ) trigger.Outcome {
@@ -119,13 +120,13 @@ func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Insta
 	return p.machine.Postpone(s, tm, now, u.Reason)
 }
 
-// paces says whether a timer goes at the pacer's rate.
+// paces reports whether a timer goes at the pacer's rate.
 func (p *Partition) paces(s *trigger.State, tm trigger.Timer, now trigger.Instant) bool {
 	return p.opts.CatchUpRate > 0 && p.machine.CatchingUp(s, tm, now)
 }
 
-// loadDue finds the state of a due timer: in the overlay, else at its home in
-// the due index, where reading in due order is one scan. nil: no such timer.
+// loadDue finds the state of a due timer, in the overlay or at its home in the due index.
+// Reading the index in due order is one scan. It returns nil if the timer does not exist.
 func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*entry, error) {
 	if e := t.overlay[key]; e != nil {
 		return e, nil
@@ -153,11 +154,11 @@ func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
 	p.produce(ctx, t, r)
 }
 
-// dueLocation is where a due event goes: the events say so, and send does it. Of a
-// topic partitioned by key it is known once unhealthy has asked for the topic.
+// dueLocation returns the topic and partition of a due event, for its events and for send.
+// With partitioning by key, unhealthy must have asked for the topic before.
 func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32) {
 	settings := p.opts.Channels.Settings(f.Channel)
-	topic, partition = p.dueTopic(&settings, f), p.id
+	topic, partition = settings.dueTopic(f), p.id
 	if settings.ByKey {
 		if n := p.dueTopics.Count(topic); n > 0 {
 			partition = topics.Partition([]byte(cmp.Or(f.Spec.TargetKey, string(f.Key))), n)
@@ -166,13 +167,14 @@ func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32)
 	return topic, partition
 }
 
-// isLocated says that duePlace knows all it needs.
+// isLocated reports whether dueLocation knows all it needs.
 func (p *Partition) isLocated(f *trigger.Fire) bool {
 	settings := p.opts.Channels.Settings(f.Channel)
-	return !settings.ByKey || p.dueTopics.Knows(p.dueTopic(&settings, f))
+	return !settings.ByKey || p.dueTopics.Knows(settings.dueTopic(f))
 }
 
-func (p *Partition) dueTopic(c *ChannelSettings, f *trigger.Fire) string {
+// dueTopic is the channel's topic, or its high lane.
+func (c *ChannelSettings) dueTopic(f *trigger.Fire) string {
 	if c.HighLane && f.Spec.Priority == trigger.High {
 		return topics.HighLane(c.Topic)
 	}
@@ -185,11 +187,11 @@ func (p *Partition) dueEnv(t *turn) topics.DueEnv {
 		pr.NextControl)}
 }
 
-// deadLetter is what is reported of one.
+// deadLetter is what listeners hear of a dead letter.
 type deadLetter struct{ channel, code string }
 
-// deadLetter writes an occurrence nobody could deliver to topic dead-letter: the due
-// event as it was, but for its basis, which nobody remembers.
+// deadLetter writes an occurrence that nobody could deliver to topic dead-letter. It is the
+// due event without its basis, which is not kept.
 func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
 	t.dead = append(t.dead, deadLetter{d.Fire.Channel, d.Code})
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster},

@@ -13,8 +13,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// commit makes the turn true: state and progress, the end of the transaction,
-// and only then the store.
+// commit makes the turn durable: state and progress, then the end of the transaction, and
+// only then the store.
 func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.changes.Reset()
 	if err := p.writeState(ctx, t); err != nil {
@@ -28,7 +28,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	if err := p.kafka.flush(ctx, p.dueTopics.IsDue); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := p.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil { // before anybody sees what it fires
+	if err := p.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil { // before any reader sees what it fires
 		return fmt.Errorf("commit: %w", err)
 	}
 	if err := p.beforeEnd(t, last); err != nil {
@@ -83,8 +83,8 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// writeState produces the final state of every trigger touched, in the order
-// they were first touched, and collects the same for the store.
+// writeState produces the final state of every trigger that the turn touched, in the order
+// of first touch. It collects the same changes for the store.
 func (p *Partition) writeState(ctx context.Context, t *turn) error {
 	for _, e := range t.order {
 		if !e.dirty {
@@ -92,7 +92,7 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 		}
 		r := p.record(p.names.state, e.key)
 		if e.state == nil {
-			p.produce(ctx, t, r) // a tombstone: forgotten
+			p.produce(ctx, t, r) // a tombstone: the trigger is forgotten
 			if e.stored {
 				p.changes.Delete(e.before)
 			}
@@ -113,19 +113,19 @@ func (p *Partition) writeState(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// writes is the format of a state: what it needs, if every member reads that, or if
-// such states stand in this partition already.
+// writes chooses the format of a state. A newer format is used if every member reads it, or
+// if this partition has such states already.
 func (p *Partition) writes(t *turn, s *trigger.State) topics.Format {
 	f := min(topics.FormatOf(s), max(p.opts.writes(), p.progress.Format))
 	t.progress.Format = max(t.progress.Format, f)
 	return f
 }
 
-// writeProgress produces the record that says how far everything is. It is the
-// last of the turn, so whoever sees it has seen all of the turn.
+// writeProgress produces the progress record. It is the last of the turn, so a reader that
+// sees it has seen the whole turn.
 func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Record, err error) {
 	t.progress.EventUS = t.micros
-	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier
+	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier of the two
 	t.progress.Forwarded = p.forward.owed()
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
@@ -140,7 +140,7 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	return r, nil
 }
 
-// storeTurn applies the turn to the store. No fsync: Kafka is the log.
+// storeTurn applies the turn to the store, without fsync: Kafka is the log.
 func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 	p.changes.SetMeta(recovery.MetaProgress, t.encoded)
 	p.changes.SetMeta(recovery.MetaProgressAt, recovery.TurnAt(last.Offset, t.progress.Seq))

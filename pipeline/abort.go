@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
-// AbortReasons are why a turn may be given up.
+// AbortReasons lists why a turn may be aborted.
 var AbortReasons = []string{abortClosed, abortFenced, abortProduce, abortFetch, abortOther}
 
 const (
@@ -20,7 +20,7 @@ const (
 	abortOther   = "other"
 )
 
-// diagnose notes the topic that made a turn fail.
+// diagnose notes which topic made a turn fail.
 func (p *Partition) diagnose(err error) {
 	var refused *produceError
 	if errors.As(err, &refused) && !p.resize(refused) {
@@ -28,7 +28,8 @@ func (p *Partition) diagnose(err error) {
 	}
 }
 
-// abortReason names why a turn was given up, for a metric: few values.
+// abortReason names why a turn was aborted. It has few values, because a metric has it as a
+// label.
 func abortReason(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -11,9 +11,9 @@ func isDuplicate(out *trigger.Outcome) bool {
 	return len(out.Facts) == 1 && out.Facts[0].Type == trigger.Duplicate
 }
 
-// admit checks what only the engine knows: the record's size, channels and
-// limits. It judges what was decided, so that a repeat stays a duplicate and a
-// replacement is no addition, however full it is.
+// admit checks what only the engine knows: the size of the record, channels and limits. It
+// runs after the decision. So a repeated command stays a duplicate, and a replacement does
+// not count as one more trigger.
 func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.Outcome) *trigger.Error {
 	if out.Rejected != nil || !out.Changed {
 		return nil
@@ -41,8 +41,8 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	return p.opts.register.admit(cmd.Key.Tenant(), cmd.Spec.Channels()...)
 }
 
-// admitVersion refuses what an instance of an older version would lose, should it
-// own the partition next.
+// admitVersion refuses a register that a member of an older version would corrupt if it
+// owned the partition next.
 func (p *Partition) admitVersion(s *trigger.Spec) *trigger.Error {
 	if len(s.Escalation) == 0 || max(p.opts.writes(), p.progress.Format) >= topics.Deliveries {
 		return nil

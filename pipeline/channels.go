@@ -13,34 +13,33 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// channelRegister says which channels there are, and admits new ones. A channel
-// exists if settings name it, or if its due topic does: so all engines of a cluster
-// agree, and an operator can see, make and remove channels as topics. One for the
-// process.
+// channelRegister knows which channels exist, and admits new ones. A channel exists if
+// settings name it, or if its due topic exists. So all engines of a cluster agree, and an
+// operator manages channels as topics. A process has one register.
 //
-// The topic of a new channel is created at once, beside the turn, so that other
-// engines count it. Those that admit new channels within the same second do not see
-// each other's: they may exceed MaxChannels by as many.
+// The topic of a new channel is created at once, outside the turn, so that other engines
+// count it. Engines that admit channels within the same second do not see each other's. So
+// they may exceed MaxChannels by that many.
 type channelRegister struct {
 	o *Process
 
 	mu      sync.Mutex
 	exist   map[string]bool // as the brokers listed them
-	at      time.Time       // when they did
+	at      time.Time       // when they listed them
 	claimed map[string]time.Time
-	by      map[string]int // claims of a tenant
+	by      map[string]int // claims by tenant
 
 	asking   chan struct{} // held by who asks the brokers
 	creating chan struct{} // held by who creates a topic
 }
 
-// Bounds of channels that commands create.
+// These bound the channels that commands create.
 const (
 	MaxChannels = 100 // in the cluster (docs/SEMANTICS.md)
 
-	channelsFor    = time.Second      // how long a list of them serves
-	claimFor       = 10 * time.Minute // how long one counts whose topic cannot be made
-	listChannels   = 2 * time.Second  // what the question may take out of a turn
+	channelsFor    = time.Second      // how long a list of channels is used
+	claimFor       = 10 * time.Minute // how long a channel counts whose topic cannot be created
+	listChannels   = 2 * time.Second  // the most that one list may delay a turn
 	maxClaimTenant = 10_000           // tenants whose claims are counted
 )
 
@@ -51,8 +50,8 @@ func newChannelRegister(o *Process) *channelRegister {
 	}
 }
 
-// admit says whether a tenant's trigger may go to channels. Those that are not
-// there are created, where that is allowed: all, or none.
+// admit reports whether a tenant's trigger may go to channels. It creates the missing ones
+// where that is allowed: all of them, or none.
 func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
 	names = slices.DeleteFunc(names, c.o.Channels.Known)
 	if len(names) == 0 {
@@ -81,7 +80,8 @@ func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
 	return nil
 }
 
-// mayCreate says whether a tenant may create a channel beside others that it asks for.
+// mayCreate reports whether a tenant may create a channel, beside others of the same
+// command.
 func (c *channelRegister) mayCreate(tenant, name string, others int) *trigger.Error {
 	switch {
 	case !c.o.Channels.AutoCreate():
@@ -158,7 +158,7 @@ func (c *channelRegister) take(all []output.Topic, now time.Time) {
 	}
 }
 
-// ChannelsOf are the channels that due topics are of, lanes left out.
+// ChannelsOf returns the channels of due topics, without high lanes.
 func ChannelsOf(names topics.Names, all []output.Topic) (list []string) {
 	for i := range all {
 		if name := names.Channel(all[i].Name); name != "" && !strings.HasSuffix(name, ".high") {
@@ -168,11 +168,12 @@ func ChannelsOf(names topics.Names, all []output.Topic) (list []string) {
 	return list
 }
 
-// create makes the topic of a new channel; who fires first makes it where this fails.
+// create makes the topic of a new channel. If that fails, the first turn that fires on the
+// channel makes it.
 func (c *channelRegister) create(name string) {
 	c.creating <- struct{}{}
 	defer func() { <-c.creating }()
 	if _, err := c.o.due.Ensure(context.Background(), c.o.Names.Due(name), false); err != nil {
-		c.o.Logger.Warn("the topic of a new channel is not there yet", "channel", name, "error", err)
+		c.o.Logger.Warn("the topic of a new channel could not be created yet", "channel", name, "error", err)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// claims judges what records say of having been forwarded. All that it must ask
-// of Kafka it asks before the turn begins: in a transaction there is no waiting
-// for another partition's leader.
+// claims judges whether a record was really forwarded, as its headers claim. It asks Kafka
+// before the turn begins, because a transaction must not wait for another partition's
+// leader.
 type claims struct {
 	ids     map[string][16]byte                    // topic ids of commands and receipts
-	ends    map[kafkapart.TopicPartition]int64     // how far source partitions are known to reach
-	silent  map[kafkapart.TopicPartition]time.Time // those that gave no answer; when they are asked again
-	headers []trigger.Header                       // memory of check
+	ends    map[kafkapart.TopicPartition]int64     // known end offsets of source partitions
+	silent  map[kafkapart.TopicPartition]time.Time // sources that did not answer, and when to ask next
+	headers []trigger.Header                       // scratch memory of check
 }
 
 func newClaims(ids map[string][16]byte) claims {
@@ -29,42 +29,41 @@ func newClaims(ids map[string][16]byte) claims {
 	}
 }
 
-// maxForwardAge is the compaction lag of commands: an older claim cannot be
-// checked against the source any more.
+// maxForwardAge is the compaction lag of commands. An older claim cannot be checked against
+// its source any more.
 const maxForwardAge = 7 * 24 * time.Hour
 
-// How long the turns wait to hear how far source partitions reach, and how long
-// one that gave no answer is not asked again.
+// The first bounds how long turns wait for the ends of source partitions. The second is the
+// time between two questions to a silent source.
 const (
 	claimsWithin = time.Second
 	claimsRetry  = 10 * time.Second
 )
 
-// possible says whether a claim can be true as far as it needs no asking: our
-// topic, and a time that is not longer ago than anything that waits.
+// possible reports whether a claim can be true, without asking Kafka. It must name our
+// topic, and a time that is not too long ago.
 func (c *claims) possible(topic string, f topics.Forward, appended trigger.Instant) bool {
 	return f.TopicID == c.ids[topic] && appended.Sub(f.Append) <= maxForwardAge &&
 		f.Append.Sub(appended) <= maxForwardAge
 }
 
-// genuine says whether a claim of a record that was checked can be true: the
-// offset exists as well. Where the leader that would know is away, topic and age
-// must do, or we would stand still with it.
+// genuine reports whether a checked claim can be true: its offset must exist, too. If the
+// leader of the source is away, topic and age are enough; else this partition would stop
+// with it.
 func (c *claims) genuine(topic string, f topics.Forward, appended trigger.Instant) bool {
 	source := kafkapart.TopicPartition{Topic: topic, Partition: f.Partition}
 	_, silent := c.silent[source]
 	return c.possible(topic, f, appended) && (f.Offset < c.ends[source] || silent)
 }
 
-// claimed is the claim of a record on partition id; ok is false where there is
-// none, or an impossible one: then it is a direct command.
+// claimed returns the claim of a record on partition id. ok is false if there is none, or
+// if it is impossible; the record is a direct command then.
 func claimed(rec *topics.Record, id, partitions int32) (f topics.Forward, ok bool) {
 	f, ok, err := topics.Forwarded(rec)
 	return f, err == nil && ok && f.Partition != id && f.Partition >= 0 && f.Partition < partitions
 }
 
-// unknown are the source partitions that must be asked how far they reach, to
-// judge these records.
+// unknown lists the source partitions whose ends must be known to judge these records.
 func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources []kafkapart.TopicPartition) {
 	for _, r := range records {
 		if _, ours := c.ids[r.Topic]; !ours || len(r.Headers) == 0 {
@@ -85,7 +84,7 @@ func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources [
 	return sources
 }
 
-// learn takes the answers of sources.
+// learn stores the answers of sources.
 func (c *claims) learn(sources []kafkapart.TopicPartition, ends map[kafkapart.TopicPartition]int64) {
 	for _, source := range sources {
 		end, ok := ends[source]
@@ -98,8 +97,8 @@ func (c *claims) learn(sources []kafkapart.TopicPartition, ends map[kafkapart.To
 	}
 }
 
-// checkClaims asks what must be known to judge the claims of records, before the
-// turn that applies them.
+// checkClaims asks what is needed to judge the claims of records, before the turn that
+// applies them.
 func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
 	sources := p.claims.unknown(records, p.id, p.opts.Partitions)
 	if len(sources) == 0 {
@@ -109,7 +108,7 @@ func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
 	defer cancel()
 	ends, missing := kafkapart.Ends(ctx, p.kafka.cl, sources, kafkapart.ReadUncommitted)
 	if len(missing) > 0 {
-		p.log.Debug("source partitions do not say how far they reach; topic id and age of forwarded records must do",
+		p.log.Debug("source partitions do not answer; forwarded records are checked by topic id and age only",
 			"why", missing)
 	}
 	p.claims.learn(sources, ends)

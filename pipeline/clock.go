@@ -11,35 +11,33 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// maxClockError is how far a node's clock may be from the broker's before the
-// broker's counts.
+// maxClockError is how far a node's clock may be from the broker's. Beyond it the broker's
+// clock counts.
 const maxClockError = time.Second
 
-// clock says what time decides what is due. The append time of our own last
-// record on topic state (LogAppendTime) is the broker's time, asked for at
-// most once a second after a commit; in between the monotonic clock carries it
-// on. A node whose own clock is further than a second from that
-// follows the broker's to within a second: a step forward fires nothing early,
-// a step back holds nothing up, and a node that is ahead hands over nothing
-// that its successor would fire twice.
+// clock is the time that decides what is due. A partition learns the broker's time from the
+// append time of its own last record on topic state (LogAppendTime), at most once a second.
+// In between, the monotonic clock carries it on. If the node's clock is more than a second
+// off, the partition follows the broker's clock. So a clock that jumps forward fires
+// nothing early, and one that jumps back delays nothing. A node whose clock is ahead does
+// not leave work that its successor would fire twice.
 //
-// That is for clocks that are a little off. Beyond limit nobody knows which of
-// the two is right, and to follow a leader that is a month ahead would fire a
-// month, for good: then the partition holds, until a second broker agrees with
-// the first, or the operator does, by a larger limit.
+// This holds for small errors. Beyond limit, nobody knows which clock is right. To follow a
+// leader that is a month ahead would fire a month of triggers for good. So the partition
+// holds until a second broker agrees with the first, or until the operator sets a larger
+// limit.
 type clock struct {
 	limit   time.Duration
-	held    bool          // they are too far apart, and nobody has agreed
-	agreed  time.Duration // offset that a second broker has agreed to; 0: none
-	broker  time.Time     // broker's time, when we last learned it
+	held    bool          // the clocks are too far apart, and no second broker agrees
+	agreed  time.Duration // offset that a second broker agreed to; 0: none
+	broker  time.Time     // broker's time when we last learned it
 	learned time.Time     // our monotonic time then
-	asked   time.Time     // last time a doubt was taken to the broker
+	asked   time.Time     // last time a doubt made us ask the broker
 	offset  time.Duration
 }
 
-// compare takes the append time of a record that was acknowledged at
-// acknowledged, when our own clock showed wall. The broker's time then was at
-// most a round trip later.
+// compare takes the append time of a record that was acknowledged at acknowledged, when our
+// own clock showed wall. The broker's time was then at most one round trip later.
 func (c *clock) compare(appended, acknowledged, wall time.Time) {
 	c.broker, c.learned = appended, acknowledged
 	c.offset = wall.Sub(appended)
@@ -56,7 +54,7 @@ func (c *clock) compare(appended, acknowledged, wall time.Time) {
 // agree notes that another broker's clock is as far from ours.
 func (c *clock) agree() { c.held, c.agreed = false, c.offset }
 
-// stale says that it is time to learn the broker's time again.
+// stale reports whether it is time to learn the broker's time.
 func (c *clock) stale(wall time.Time) bool {
 	age := time.Since(c.learned)
 	return age >= 5*time.Second || age >= time.Second && (c.held || wall.Sub(c.estimate()).Abs() > maxClockError)
@@ -65,9 +63,8 @@ func (c *clock) stale(wall time.Time) bool {
 // estimate is the broker's time now.
 func (c *clock) estimate() time.Time { return c.broker.Add(time.Since(c.learned)) }
 
-// now is the wall clock's time, kept within maxClockError of the broker's; while
-// they are too far apart, the earlier of the two, so that nothing of what is
-// written comes from a future that may not be.
+// now is the wall clock's time, kept within maxClockError of the broker's. While the two
+// are too far apart it is the earlier one, so that no record carries a time in the future.
 func (c *clock) now(wall time.Time) trigger.Instant {
 	broker := c.estimate()
 	switch {
@@ -82,13 +79,13 @@ func (c *clock) now(wall time.Time) trigger.Instant {
 	return trigger.At(wall)
 }
 
-// latest is the later of the two clocks: what it says is old, is old.
+// latest is the later of the two clocks. What is old by it is old by both.
 func (c *clock) latest(wall time.Time) trigger.Instant {
 	return max(trigger.At(wall), trigger.At(c.estimate()))
 }
 
-// doubtful says that wall and broker time have come apart, and that it is time
-// to ask the broker again: at most once a second.
+// doubtful reports whether the two clocks have moved apart and the broker should be asked,
+// at most once a second.
 func (c *clock) doubtful(wall time.Time) bool {
 	d := wall.Sub(c.estimate())
 	if d.Abs() <= maxClockError && !c.held || time.Since(c.asked) < time.Second {
@@ -98,20 +95,20 @@ func (c *clock) doubtful(wall time.Time) bool {
 	return true
 }
 
-// brokerClock asks the brokers for what clock goes by.
+// brokerClock asks the brokers for the time that clock uses.
 type brokerClock struct {
 	clock
 	opts       *Process
 	kafka      *session
 	log        *slog.Logger
 	state      kafkapart.TopicPartition // our partition of topic state
-	heldLogged time.Time                // when it was last said in the log that clocks are too far apart
+	heldLogged time.Time                // when the log last said that the clocks are too far apart
 }
 
-// ask reads when our record at offset was appended. An answer without
-// it (a leader just elected) changes nothing: the next turn asks again. The
-// newest stamp of the partition would not do: one append by a broker whose
-// clock was ahead would stand there until the clocks caught up.
+// ask reads the append time of our record at offset. If the answer lacks it, because a
+// leader was just elected, nothing changes, and the next turn asks. The newest append time
+// of the partition would not do. If one broker's clock were ahead, its stamp would stay
+// there until the other clocks caught up.
 func (c *brokerClock) ask(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
 	at, ok, err := c.kafka.reader.AppendTime(ctx, c.state, offset)
 	if err != nil {
@@ -127,7 +124,7 @@ func (c *brokerClock) ask(ctx context.Context, offset int64, acknowledged, wall 
 	return nil
 }
 
-// askOthers goes on firing if a second broker has the time of the first.
+// askOthers lets the partition fire if a second broker confirms the time of the first.
 func (c *brokerClock) askOthers(ctx context.Context) {
 	leader, _, err := c.kafka.cl.PartitionLeader(c.state.Topic, c.state.Partition)
 	if err != nil {
@@ -144,26 +141,26 @@ func (c *brokerClock) askOthers(ctx context.Context) {
 	}
 	if agrees {
 		c.agree()
-		c.log.Warn("this node's clock is far from the brokers', two of which agree: firing by theirs", "offset",
-			c.offset, "broker", leader, "agrees", who)
+		c.log.Warn("this node's clock is far from the clocks of two brokers, which agree: using the brokers' time",
+			"offset", c.offset, "broker", leader, "agrees", who)
 		return
 	}
 	if time.Since(c.heldLogged) >= clockWarnInterval {
 		c.heldLogged = time.Now()
-		c.log.Error("firing is held: this node's clock and the broker's are too far apart", "offset", c.offset, "limit",
-			c.limit,
-			"broker", leader, "advice", "set the wrong one right; or, if the broker is right, raise clock.max_offset")
+		c.log.Error("firing is held: this node's clock and the broker's clock differ too much", "offset", c.offset,
+			"limit", c.limit,
+			"broker", leader, "advice", "correct the wrong clock; if the broker is right, raise clock.max_offset")
 	}
 }
 
-// clockWarnInterval is how often a held partition says so.
+// clockWarnInterval is the time between two log lines of a held partition.
 const clockWarnInterval = 30 * time.Second
 
-// othersWithin bounds that question.
+// othersWithin bounds askOthers.
 const othersWithin = 2 * time.Second
 
-// othersAsLate looks for a record that a leader on another broker has stamped
-// as late as ours: two brokers then say that it is that late.
+// othersAsLate searches for a record that a leader on another broker has stamped as late as
+// ours. Two brokers then agree on the time.
 func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
 	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
@@ -176,7 +173,7 @@ func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32
 			}
 			answers, err := kafkapart.FindOffsets(ctx, c.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted,
 				at)
-			if err == nil && answers[0].Offset >= 0 { // there is one, at or after at
+			if err == nil && answers[0].Offset >= 0 { // such a record exists
 				return broker, true
 			}
 		}
@@ -184,18 +181,18 @@ func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32
 	return -1, false
 }
 
-// clocks are the brokers' clocks as all partitions of a process have met them.
+// clocks holds the brokers' clocks as all partitions of a process have seen them.
 type clocks struct {
 	mu sync.Mutex
 	by map[int32]metClock // by broker
 }
 
 type metClock struct {
-	offset time.Duration // of ours from the broker's
+	offset time.Duration // our clock's offset from the broker's
 	at     time.Time
 }
 
-// clockServes is how long it serves as a second opinion.
+// clockServes is how long a clock counts as a second opinion.
 const clockServes = time.Minute
 
 func (c *clocks) note(broker int32, offset time.Duration) {
@@ -210,7 +207,8 @@ func (c *clocks) note(broker int32, offset time.Duration) {
 	c.by[broker] = metClock{offset, time.Now()}
 }
 
-// agrees names another broker whose clock is as far from ours.
+// agrees names another broker whose clock is as far from ours; ok is false if there is
+// none.
 func (c *clocks) agrees(broker int32, offset, limit time.Duration) (who int32, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

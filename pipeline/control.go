@@ -14,8 +14,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// openControl reads the settings as they are, and notes what progress has not
-// yet seen. It takes each as it is read: a log that is not yet compacted may hold
+// openControl reads the settings that are in force, and notes which of them progress has
+// not seen. It applies each one as it is read, because a log before compaction may hold
 // hundreds of releases.
 func (p *Partition) openControl(ctx context.Context) error {
 	topic := p.opts.Names.Control()
@@ -51,7 +51,7 @@ func (p *Partition) openControl(ctx context.Context) error {
 	return nil
 }
 
-// applyControl takes one setting, at this offset of the partition's life.
+// applyControl applies one setting, at this offset of the partition's life.
 func (p *Partition) applyControl(r *kgo.Record) {
 	if r.Attrs.IsControl() {
 		return
@@ -64,14 +64,14 @@ func (p *Partition) applyControl(r *kgo.Record) {
 	}
 	p.opts.timetable.Store(p.machine.Timetable.Fork())
 	work.next, work.start = r.Offset+1, time.Now()
-	if p.replan != nil { // two at once: look at everything
+	if p.replan != nil { // two changes at once: walk all triggers
 		work.zones, work.name, work.reason = nil, "", "settings"
 	}
 	work.left = work.zones
 	p.replan = work
 }
 
-// adopt puts a setting into the timetable and says what it changes.
+// adopt puts a setting into the timetable, and returns what must be replanned.
 func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 	s, err := topics.DecodeSetting(record(r))
 	if err != nil {
@@ -98,10 +98,9 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 	return work, nil
 }
 
-// warnOrphans says which zones that triggers use are not in a release. It is
-// no reason to refuse it: what the triggers of one partition need must not
-// decide which release is in force there and not elsewhere. `tzdata apply` sees
-// to it that a release has them.
+// warnOrphans logs which zones that triggers use are missing from a release. It does not
+// refuse the release: the triggers of one partition must not decide which release is in
+// force there. `tzdata apply` checks that a release has the zones.
 func (p *Partition) warnOrphans(zones *calendar.Zones) {
 	sn := p.store.Snapshot()
 	defer sn.Close()
@@ -113,14 +112,14 @@ func (p *Partition) warnOrphans(zones *calendar.Zones) {
 		return len(orphans) < maxOrphansNamed
 	})
 	if len(orphans) > 0 || err != nil {
-		p.log.Warn("the release lacks zones that triggers use: what is planned fires, then they are paused", "release",
-			zones.Release(), "zones", orphans, "error", err)
+		p.log.Warn("the release lacks zones that triggers use: planned occurrences fire, then those triggers pause",
+			"release", zones.Release(), "zones", orphans, "error", err)
 	}
 }
 
 const maxOrphansNamed = 20
 
-// datesOf is nil for a calendar that was deleted, and for no other.
+// datesOf is nil for a deleted calendar, and only then.
 func datesOf(s *topics.Setting) []string {
 	if s.Calendar == nil {
 		return nil
@@ -128,8 +127,8 @@ func datesOf(s *topics.Setting) []string {
 	return append([]string{}, s.Calendar.Dates...)
 }
 
-// compareAhead is how far apart two releases are compared: further than any
-// planned occurrence of a rule, and than most one-shots.
+// compareAhead is how many years of two releases are compared. Nearly all planned
+// occurrences lie within it.
 const compareAhead = 10 * 366 * 24 * time.Hour
 
 func changedZones(old, next *calendar.Zones, now time.Time) []string {
@@ -140,7 +139,7 @@ func changedZones(old, next *calendar.Zones, now time.Time) []string {
 	return out
 }
 
-// releases keeps the tz databases in use parsed once for the process.
+// releases parses each tz database once for the whole process.
 var releases = struct {
 	mu  sync.Mutex
 	all map[string]*calendar.Zones
@@ -148,7 +147,7 @@ var releases = struct {
 
 const maxReleases = 4
 
-// zonesOf is the tz database of a setting; without one, the binary's own.
+// zonesOf returns the tz database of a setting; without one, the database in the binary.
 func zonesOf(t *topics.TZData) (*calendar.Zones, error) {
 	if t == nil {
 		return calendar.Embedded(), nil

@@ -8,42 +8,41 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Decided is what became of one command: what a gateway answers a caller.
+// Decided is the outcome of one command, as a gateway answers its caller.
 type Decided struct {
 	State    *trigger.State // its Summary, as the command left it; nil for an unknown key
 	Rejected *trigger.Error
 	Facts    []trigger.FactType
 }
 
-// keepDecided is how long a partition remembers outcomes for gateways, which ask
-// within seconds. Options.OutcomeMemory bounds them, too.
+// keepDecided is how long a partition keeps outcomes. Gateways ask within seconds.
+// Options.OutcomeMemory bounds them, too.
 const keepDecided = time.Minute
 
-// decided remembers the outcomes of the latest commands by their first
-// append. It is a convenience with a bound: what it lost can be read from the
-// trigger itself.
+// decided keeps the outcomes of the latest commands, by their first append. A caller that
+// comes too late reads the trigger instead.
 type decided struct {
 	mu    sync.Mutex
 	by    map[origin]Decided
 	order []keptDecision // oldest first
 	bytes int
-	most  int // of bytes
+	most  int // in bytes
 }
 
-// keptDecision is an outcome in the order they came.
+// keptDecision is an outcome in the order of arrival.
 type keptDecision struct {
 	at    origin
 	since time.Time
 	bytes int
 }
 
-// origin is where a command was first appended: what its producer knows.
+// origin is where a command was first appended. Its producer knows that place.
 type origin struct {
 	partition int32
 	offset    int64
 }
 
-// decision waits in the turn until it is committed.
+// decision is an outcome that waits for the commit of its turn.
 type decision struct {
 	at      origin
 	decided Decided
@@ -66,7 +65,7 @@ func (d *decided) add(decisions []decision, now time.Time) {
 	d.order = d.order[n:]
 }
 
-// size is about what an outcome takes in memory, with its place in the map.
+// size is about how much memory an outcome takes, with its place in the map.
 func (d *Decided) size() int {
 	n := 256 + 16*len(d.Facts)
 	if d.State != nil {
@@ -85,8 +84,8 @@ func (d *decided) get(at origin) (Decided, bool) {
 	return o, ok
 }
 
-// answer notes the outcome of a command somebody will ask for.
-func (p *Partition) answer(t *turn, rec *topics.Record, e *entry, out *trigger.Outcome) {
+// answer notes the outcome of a command that a gateway will ask for.
+func (t *turn) answer(rec *topics.Record, e *entry, out *trigger.Outcome) {
 	asked := false
 	for _, h := range rec.Headers {
 		asked = asked || h.Key == topics.HeaderAsk

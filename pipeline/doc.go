@@ -1,51 +1,53 @@
-// Package pipeline is the machine: commands become due events, exactly once.
+// Package pipeline runs partitions: commands become due events, exactly once.
 //
 // # One turn
 //
-// One goroutine owns one partition: one Pebble store, one timing wheel, one
-// transactional producer. It turns and turns, and a turn happens entirely or
-// not at all:
+// One goroutine owns one partition: one Pebble store, one timing wheel, one transactional
+// producer. It runs turn after turn. A turn happens entirely or not at all:
 //
 //	1_poll     commands and receipts, or the next due time, whichever is first
 //	           (package barrier: before anything due at T may fire, everything that
 //	           Kafka had acknowledged at T has been read)
-//	2_apply    decide each command; the overlay remembers, nothing is written
+//	2_apply    decide each command; results stay in the overlay, nothing is written
 //	3_advance  the wheel says which timers are due
-//	4_emit     decide each again against the state, and make the due events
+//	4_emit     decide each timer against the state, and make the due events
 //	5_commit   state, then progress, then EndTransaction; only then Pebble
 //
 // # Files
 //
-//	open.go           a partition is made ready: fence, nonce, restore.go, resume.go
-//	                  (package handover: what the next owner does with what the last has left)
-//	open_dangling.go  what the owner before us left open is ended (package dangling)
+//	open.go           opens a partition: fence, nonce, restore.go, resume.go
+//	                  (package handover: how the next owner continues)
+//	open_dangling.go  ends the transaction that the last owner left open (package dangling)
 //	partition.go      the turn; 1_poll to 5_commit are its stages
 //	2_apply_receipt   how a failed delivery is retried
+//	4_emit.go         how a due event is made; topics/3_due.go encodes it
 //	timers.go         what is due next: the wheel, and the queue of package fair
-//	read_barrier.go   the questions that package barrier wants answered
-//	forward*.go       records on the wrong partition go to the right one; outbox.go, claims.go
+//	read_barrier.go   asks Kafka the questions of package barrier
+//	forward*.go       forward records on the wrong partition; outbox.go, claims.go
 //	guard.go          logs that lost their end, second writers, other groups
-//	unreadable.go     batches that nobody can read are passed over
-//	process.go kept.go  what partitions share; what is kept from one opening to the next
-//	view.go           what readers may see; decided.go: what became of the latest commands
+//	unreadable.go     skips batches that nobody can read
+//	process.go        what the partitions of a process share
+//	kept.go           what is kept from one opening to the next
+//	view.go           what readers may see
+//	decided.go        the outcomes of the latest commands
 //
 // # What a crash does
 //
 //	before EndTransaction          the broker aborts; the turn never happened
-//	EndTransaction answered late   restore.go reads the log and knows
-//	before the Pebble batch        restore.go replays the turn from topic state
-//	in the Pebble batch            it is atomic; as before or as after
+//	EndTransaction answered late   restore.go reads the outcome from the log
+//	before the Pebble batch        restore.go applies the turn from topic state
+//	in the Pebble batch            the batch is atomic: as before it, or as after it
 //	the disk is gone, or too old   the store is rebuilt from topic state alone
 //
 // # Who is right
 //
-// Kafka is. The store is a cache of topic state, the wheel a cache of the
-// store. Any error, and any answer that leaves a doubt, drops overlay, wheel,
-// client and store, and opens the partition again: there is no other recovery.
+// Kafka is. The store is a cache of topic state, and the wheel is a cache of the store. After
+// any error or doubt the partition drops overlay, wheel, client and store, and opens anew.
+// There is no other recovery.
 //
 // # Who may write
 //
-// InitProducerID on "<group>-<partition>" is the lock. The consumer group only
-// hints at who should own what; a frozen owner that wakes up is fenced by the
-// broker, whatever it believes.
+// InitProducerID on "<group>-<partition>" is the lock. The consumer group only hints at who
+// should own a partition. The broker fences a frozen owner that wakes up, whatever it
+// believes. More: package engine.
 package pipeline

@@ -6,19 +6,18 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// How done records end: a few in every turn, and at least this often when
-// nothing else happens.
+// A turn forgets a few done records, and an idle partition does so at this interval.
 const (
 	forgetInterval = 5 * time.Second
 	forgetChunk    = 2000
 )
 
-// forgetMost is how many a turn forgets: no fewer than it may have added, or a
-// flood would grow beyond every bound.
+// forgetMost is how many records a turn forgets: at least as many as it may have added, or
+// a flood would grow without bound.
 func forgetMost(t *turn) int { return max(forgetChunk, len(t.order)) }
 
-// forget drops done records whose horizon has passed, and the oldest ones
-// beyond the bound. gone are those that the turn has dropped already.
+// forget drops done records whose horizon has passed, and the oldest ones beyond the bound.
+// gone counts those that the turn has dropped already.
 func (p *Partition) forget(t *turn, gone int64) error {
 	over := p.store.DoneCount() - gone - p.opts.MaxDone
 	until := t.now
@@ -50,8 +49,8 @@ func (p *Partition) forget(t *turn, gone int64) error {
 
 const maxInstant = trigger.Instant(1<<63 - 1)
 
-// forgetDue is when the oldest done record ends; 0 without any. It looks at
-// most every forgetInterval.
+// forgetDue is when the oldest done record expires; 0 if there is none. It reads the store
+// at most once per forgetInterval.
 func (p *Partition) forgetDue() trigger.Instant {
 	if time.Since(p.checked) < forgetInterval {
 		return p.oldest

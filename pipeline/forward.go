@@ -17,16 +17,15 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// forwarder brings commands and receipts that landed on the wrong partition to
-// the right one. It works outside the turn, with a plain idempotent producer:
-// inside the transaction it would pin the stable offset of somebody else's
-// partition, and two engines could wait for each other.
+// forwarder sends commands and receipts that are on the wrong partition to the right one.
+// It works outside the turn, with a plain idempotent producer. Inside the transaction it
+// would hold back the stable offset of another partition, and two engines could wait for
+// each other.
 //
-// It is still exactly once. What is forwarded is a function of the source log,
-// so a restart, or a zombie, repeats the same sequence; the receiver drops
-// every origin offset at or below the highest it has applied from that source.
-// Therefore order per target must hold, and nothing may be left out: at the
-// first error everything from there on is sent again.
+// Forwarding is still exactly once. The source log alone determines what is forwarded, so a
+// restarted or fenced owner sends the same sequence. The receiver drops every origin offset
+// at or below the highest that it has applied from that source. This needs order per
+// target, without gaps: after the first error, everything from there on is sent once more.
 type forwarder struct {
 	opts  *Process
 	id    int32 // our partition
@@ -38,8 +37,8 @@ type forwarder struct {
 
 	mu   sync.Mutex
 	out  outbox
-	wake chan struct{}            // a route may have records that nobody sends
-	room map[string]chan struct{} // of a topic: the log may have to be read again
+	wake chan struct{}            // a route may have records that no goroutine sends
+	room map[string]chan struct{} // by topic: there may be room to read the log
 }
 
 func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
@@ -64,12 +63,12 @@ func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byt
 	return f, nil
 }
 
-// close fails what is being sent: an idempotent producer does not let go of a
-// record for a context's sake, and a partition must be given up also while the
-// broker cannot be reached. What was cut off is sent again by the next owner.
+// close fails the records that are being sent. An idempotent producer does not release a
+// record when its context ends, and a partition must be given up even if no broker answers.
+// The next owner sends those records.
 func (f *forwarder) close() { f.closed.Do(f.kafka.Close) }
 
-// push takes a record of our own partition for its right one.
+// push takes a record of our own partition that belongs to partition home.
 func (f *forwarder) push(r *kgo.Record, home int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +76,7 @@ func (f *forwarder) push(r *kgo.Record, home int32) {
 	f.changed(r.Topic)
 }
 
-// changed wakes who may have something to do now. The caller holds the lock.
+// changed wakes the goroutines that may have work now. The caller holds the lock.
 func (f *forwarder) changed(topic string) {
 	signal(f.wake)
 	if _, ok := f.out.wanted(topic); ok {
@@ -85,7 +84,7 @@ func (f *forwarder) changed(topic string) {
 	}
 }
 
-// signal does not wait: one that nobody has taken yet will do.
+// signal does not wait: one pending signal is enough.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -93,8 +92,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run sends until ctx ends, every route on its own: a target without a leader
-// holds up nobody else's. A route without records has no goroutine.
+// run sends until ctx ends. Every route has its own goroutine, so a target without a leader
+// delays no other. A route without records has none.
 func (f *forwarder) run(ctx context.Context) {
 	var beside sync.WaitGroup
 	defer beside.Wait()
@@ -117,7 +116,7 @@ func (f *forwarder) run(ctx context.Context) {
 	}
 }
 
-// sendRoute sends what is in memory of a route, a batch after the other.
+// sendRoute sends what a route has in memory, one batch after another.
 func (f *forwarder) sendRoute(ctx context.Context, key route) {
 	for batch := f.head(key); len(batch) > 0 && ctx.Err() == nil; batch = f.head(key) {
 		n, err := f.sendPatiently(ctx, key, batch)
@@ -164,8 +163,8 @@ func (f *forwarder) done(key route, n int) {
 	f.changed(key.topic)
 }
 
-// refuse gives the first record of a route up: its topic does not take it with
-// where it comes from. A turn records that.
+// refuse removes the first record of a route, because its topic refuses it with the added
+// headers. A turn records that.
 func (f *forwarder) refuse(key route) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,23 +172,23 @@ func (f *forwarder) refuse(key route) {
 	f.changed(key.topic)
 }
 
-// forwardWarn is how often the log names a target that takes nothing.
+// forwardWarn is the time between two log lines about a target that accepts nothing.
 const forwardWarn = 30 * time.Second
 
-// sendPatiently is send, and says so while it lasts: where a partition has no
-// leader the producer tries for ever, without an error.
+// sendPatiently is send with a log line while it takes long. The producer retries without
+// an error while a partition has no leader.
 func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
 	go wait.Every(sent, forwardWarn, func() {
-		f.log.Warn("records wait to be forwarded: their right partition takes none",
+		f.log.Warn("records wait to be forwarded: their right partition accepts none",
 			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
 	})
 	return f.send(ctx, key, batch)
 }
 
-// send returns how many from the front are acknowledged. MessageTooLarge is about
-// the one behind them, not about a batch.
+// send returns how many records from the front are acknowledged. MessageTooLarge is about
+// the record behind those, never about a batch.
 func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	out := make([]*kgo.Record, len(batch))
 	at := make(map[*kgo.Record]int, len(batch))
@@ -197,7 +196,7 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 		out[i] = forwardRecord(r, f.ids[key.topic], key.target)
 		at[out[i]] = i
 	}
-	errs := make([]error, len(batch)) // results come in another order than they were sent
+	errs := make([]error, len(batch)) // acknowledgements may come in another order
 	for _, res := range f.kafka.ProduceSync(ctx, out...) {
 		errs[at[res.Record]] = res.Err
 	}
@@ -206,7 +205,7 @@ func (f *forwarder) send(ctx context.Context, key route, batch []*kgo.Record) (i
 		case err == nil:
 		case !errors.Is(err, kerr.MessageTooLarge):
 			return i, fmt.Errorf("forward %s to %d: %w", key.topic, key.target, err)
-		case len(batch) > 1: // a broker may refuse a batch for its size: one by one shows
+		case len(batch) > 1: // the broker may refuse the batch for its size: try each record
 			return f.sendSingly(ctx, key, batch)
 		default:
 			return 0, err
@@ -224,7 +223,7 @@ func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Reco
 	return len(batch), nil
 }
 
-// forwardRecord is r with where it first stood.
+// forwardRecord is r with headers that name its first append.
 func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
 	rec := record(r)
 	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}

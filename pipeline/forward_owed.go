@@ -16,15 +16,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// homeOf is the partition that a record belongs to, where that is another.
+// homeOf returns the partition that a record belongs to. ok is false if that is the one it
+// is on.
 func homeOf(r *kgo.Record, on, partitions int32) (partition int32, misplaced bool) {
 	partition = topics.Partition(r.Key, partitions)
 	return partition, partition != on && len(r.Key) > 0
 }
 
-// reforward notes what an earlier owner had read of a topic that begins at start
-// and is read on at next, but not yet seen acknowledged on its right partition.
-// It is read from the log beside the turns.
+// reforward notes which records an earlier owner read but did not see acknowledged on their
+// right partition. They lie in the log of topic, from start to before next, and are read
+// outside the turns.
 func (f *forwarder) reforward(forwarded map[int32]int64, topic string, start, next int64) {
 	through, _ := f.opts.unforwarded(forwarded, topic, next)
 	f.mu.Lock()
@@ -36,8 +37,8 @@ func (f *forwarder) reforward(forwarded map[int32]int64, topic string, start, ne
 	f.changed(topic)
 }
 
-// unforwarded is the part of progress.Forwarded about one topic, and the
-// offset at which the first record still owed can be.
+// unforwarded returns the part of progress.Forwarded about one topic, and the offset of the
+// first record that may still be owed.
 func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int64) (through map[int32]int64,
 	from int64,
 ) {
@@ -52,8 +53,8 @@ func (o *Options) unforwarded(forwarded map[int32]int64, topic string, next int6
 	return through, from
 }
 
-// Commands and receipts share the maps of progress: receipts have the keys
-// below zero.
+// mapKey is the key of a partition in the maps of progress. Commands and receipts share
+// these maps: receipts have the keys below zero.
 func (o *Options) mapKey(topic string, partition int32) int32 {
 	if topic == o.Names.Receipts() {
 		return -1 - partition
@@ -68,7 +69,7 @@ func (o *Options) fromKey(key int32) (topic string, partition int32) {
 	return o.Names.Commands(), key
 }
 
-// owed is what progress says of forwarding.
+// owed returns what progress says about forwarding.
 func (f *forwarder) owed() (owed map[int32]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,36 +82,34 @@ func (f *forwarder) owed() (owed map[int32]int64) {
 	return owed
 }
 
-// forwardInterval is how often progress takes note of what was forwarded, where
-// nothing else makes a turn. A successor sends again at most what was forwarded
-// since.
+// forwardInterval is how often progress notes what was forwarded, if no other turn does. A
+// successor sends at most what was forwarded since then.
 const forwardInterval = 5 * time.Second
 
-// forwardNoted says whether progress is to take note of what was forwarded.
+// forwardNoted reports whether progress needs no note of what was forwarded now.
 func (p *Partition) forwardNoted() bool {
 	return time.Since(p.committed) < forwardInterval || !p.forward.hasStuck() &&
 		maps.Equal(p.forward.owed(), p.progress.Forwarded)
 }
 
-// hasStuck says that a turn has something to put on record (rejectStuck).
+// hasStuck reports whether a turn must record a lost or refused record (rejectStuck).
 func (f *forwarder) hasStuck() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out.hasStuck()
 }
 
-// forwardPatience is how long poll may wait before it asks forwardNoted again.
+// forwardPatience bounds how long poll may wait before it asks forwardNoted.
 func (p *Partition) forwardPatience(wait time.Duration) time.Duration {
-	if len(p.progress.Forwarded) == 0 { // what was owed since is in the turn that has read it
+	if len(p.progress.Forwarded) == 0 { // the turn that reads a misplaced record notes it
 		return wait
 	}
 	return min(wait, forwardInterval-time.Since(p.committed)%forwardInterval)
 }
 
-// rejectStuck puts on record what can never be forwarded: its topic does not take
-// it any more, or the log has dropped it, by retention or by DeleteRecords; then
-// only offsets are left to name. It is part of the turn, like the position behind
-// them.
+// rejectStuck records what can never be forwarded, because its topic refuses it or the log
+// dropped it (retention, DeleteRecords). For dropped records only the offsets can be named.
+// It is part of the turn, like the position behind them.
 func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 	f := p.forward
 	f.mu.Lock()
@@ -130,7 +129,7 @@ func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 	t.lost = append(t.lost, lost...)
 }
 
-// warnLost says the same to the operator, once the turn is committed.
+// warnLost logs the same for the operator, after the turn has committed.
 func (p *Partition) warnLost(t *turn) {
 	for _, l := range t.lost {
 		p.log.Warn("records were dropped from the log before they could be forwarded to their right partition",
@@ -139,8 +138,8 @@ func (p *Partition) warnLost(t *turn) {
 	}
 }
 
-// readLog reads what memory had no room for, and what an earlier owner left,
-// from the source log until ctx ends. It sleeps while there is nothing to read.
+// readLog reads from the source log what memory had no room for and what an earlier owner
+// left, until ctx ends. It sleeps while there is nothing to read.
 func (f *forwarder) readLog(ctx context.Context, topic string) {
 	var s *batchScan
 	for ctx.Err() == nil {
@@ -180,7 +179,7 @@ func (f *forwarder) refill(ctx context.Context, s *batchScan, topic string, from
 	}
 	if err != nil && ctx.Err() == nil && s.suspect(at, err) {
 		if _, past, unread := s.unreadableFrom(ctx, at, from); unread == nil && past > from {
-			fs, next, err = nil, past, nil // it was refused in the turn that passed it
+			fs, next, err = nil, past, nil // the turn that passed it refused it
 			delete(s.suspects, at)
 		}
 	}
@@ -202,7 +201,7 @@ func (f *forwarder) refill(ctx context.Context, s *batchScan, topic string, from
 	return nil
 }
 
-// skipLost goes on where the log begins now.
+// skipLost continues at the first offset that the log still has.
 func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, cause error) error {
 	start, err := kafkapart.ListOffset(ctx, f.kafka.Client(), topic, f.id, kafkapart.ReadUncommitted,
 		kafkapart.Earliest)
@@ -210,7 +209,7 @@ func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, caus
 		return err
 	}
 	if start <= from {
-		return cause // the log ends before it
+		return cause // the log ends before that offset
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,8 +218,8 @@ func (f *forwarder) skipLost(ctx context.Context, topic string, from int64, caus
 	return nil
 }
 
-// trimBelow is how far back a successor may have to read commands: to what is
-// not applied, or not yet forwarded.
+// trimBelow is the lowest offset of commands that a successor may need: of the first that
+// is not applied, or not yet forwarded.
 func (p *Partition) trimBelow() int64 {
 	_, from := p.opts.unforwarded(p.progress.Forwarded, p.opts.Names.Commands(), p.progress.NextCommand)
 	return from

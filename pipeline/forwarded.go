@@ -5,8 +5,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// origin says where a forwarded command first stood; nil for a direct one.
-// again is true for a copy of one that was applied already.
+// origin returns the first append of a forwarded command; nil for a direct one. copied is
+// true if that command was applied already.
 func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
 	f, ok := claimed(rec, p.id, p.opts.Partitions)
 	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
@@ -21,16 +21,16 @@ func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin,
 	return f.Origin(), false
 }
 
-// writtenAnew says that the source's log lost its end, and that f stands where
-// another record was applied from: it was appended later than that one. A copy
-// of what was applied never is, but for the clocks of its leaders.
+// writtenAnew reports whether the source's log lost its end, and f is a new record at an
+// offset that was applied before. A new record was appended later than the applied one; a
+// copy never was, but for clock errors.
 func (p *Partition) writtenAnew(t *turn, source int32, f topics.Forward) bool {
 	last, known := t.guard.Applied[source]
 	if !known || last.Offset != applied(t.progress.Applied, source) || f.Append <= last.Append.Add(maxClockError) {
 		return false
 	}
-	p.log.Warn("another partition's log lost its end: what was forwarded from there is new", "partition", f.Partition,
-		"offset", f.Offset)
+	p.log.Warn("another partition's log lost its end: records forwarded from there count as new",
+		"partition", f.Partition, "offset", f.Offset)
 	return true
 }
 
@@ -41,8 +41,8 @@ func applied(m map[int32]int64, partition int32) int64 {
 	return -1
 }
 
-// with copies a small map and sets one element: the committed progress is not
-// touched by a turn that may still fail.
+// with returns a copy of a small map with one element set. A turn that may still fail must
+// not change the committed progress.
 func with[V any](m map[int32]V, k int32, v V) map[int32]V {
 	next := make(map[int32]V, len(m)+1)
 	for a, b := range m {

@@ -16,12 +16,12 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// What an owner leaves for whoever opens the partition next (topics.Guard): whose
-// it is, and what it read last of each input. A log that was truncated, and that
-// producers have filled again since, has the offsets we expect and other records.
+// The guard record is what an owner leaves for the next one (topics.Guard): which group
+// owns the partition, and the last record that it read of each input. A log that was
+// truncated and filled anew has the same offsets but other records.
 
-// guardInterval is how many offsets after the last guard the next is written, though
-// nothing has changed.
+// guardInterval is the number of offsets after which an unchanged guard is written once
+// more.
 const guardInterval = groupNear / 2
 
 // lastRead is what the guard keeps of a record.
@@ -38,9 +38,9 @@ func sumOf(r *kgo.Record) uint64 {
 	return xxhash.Sum64(b[:])
 }
 
-// guardInputs notes the last records that the turn has read, and the last marker
-// behind them. What stands for a batch that was passed over has neither the leader
-// epoch nor the content of what lies there.
+// guardInputs notes the last records that the turn has read, and the marker behind them. A
+// record that stands for an unreadable batch has neither the leader epoch nor the content
+// of that batch.
 func (p *Partition) guardInputs(t *turn, in input) {
 	for _, r := range in.records {
 		var last *topics.LastRead
@@ -60,9 +60,8 @@ func (p *Partition) guardInputs(t *turn, in input) {
 	}
 }
 
-// writeGuard produces the guard record if something in it has changed, or if it
-// stands far from the end of topic state: who asks whose the partition is, before
-// it writes to it, reads no further back than that.
+// writeGuard produces the guard record if it has changed, or if it is far from the end of
+// topic state. An opening owner searches only so far back for the group.
 func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	was, is := p.guard, &t.guard
 	if was.Seq > 0 && p.stateNext-p.guarded < guardInterval && was.Group == is.Group && was.Commands == is.Commands &&
@@ -80,9 +79,8 @@ func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 	return nil
 }
 
-// sameState refuses a topic state that does not hold the last turn our store
-// has seen: it lost its end, and with it turns that were committed. What they
-// fired is in other topics, and would fire again.
+// sameState refuses a topic state that does not hold the last turn that our store has. Its
+// log lost committed turns. What they fired is in other topics, and would fire twice.
 func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
 	stored, at, err := r.LastTurn()
 	if err != nil || stored == nil {
@@ -100,14 +98,14 @@ func (p *Partition) sameState(ctx context.Context, r *recovery.Replica) error {
 	}
 	err = p.opts.gap(p.id, at,
 		"%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
-			"What was fired since then is told nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
+			"What fired since then is recorded nowhere, and may fire again", p.names.state, p.id, end, stored.Seq, at)
 	if err != nil {
 		return err
 	}
 	return r.Wipe("topic state lost its end")
 }
 
-// isTurn says whether a record is the progress of this turn.
+// isTurn reports whether a record is the progress of this turn.
 func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 	if string(rec.Key) != string(topics.KeyProgress) {
 		return false
@@ -117,9 +115,9 @@ func isTurn(rec *kgo.Record, want *topics.Progress) bool {
 		have.At == want.At
 }
 
-// lost says from which offset on a log is not the one that was read; -1 if it
-// is, or if nothing shows it. A record that compaction or retention took shows
-// nothing by itself; the leader epochs may.
+// lost returns the offset from which on a log is not the one that was read; -1 if it is the
+// same, or if nothing shows a difference. A record that compaction or retention removed
+// shows nothing; the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64,
 	error,
 ) {
@@ -140,7 +138,7 @@ func (s *session) lost(ctx context.Context, o *Process, topic string, partition 
 	return -1, nil
 }
 
-// ErrForeignGroup says that another consumer group owns the topics: both would
+// ErrForeignGroup says that another consumer group owns the topics. Two groups would both
 // fire everything.
 var ErrForeignGroup = errors.New("these topics belong to another group")
 
@@ -156,8 +154,8 @@ func (o *Options) ownedBy(group string) error {
 		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)
 }
 
-// askGroup finds whose the partition is before anything is written to it: a
-// nonce of ours would already disturb the owner.
+// askGroup finds which group owns the partition, before anything is written to it. Even a
+// nonce would disturb the owner.
 func (p *Partition) askGroup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
 	defer cancel()
@@ -177,7 +175,7 @@ func (p *Partition) askGroup(ctx context.Context) error {
 			return err
 		}
 		if last == nil && from > start {
-			continue // a long transaction that was aborted, or an older version: restore finds out, if need be
+			continue // a long aborted transaction, or an older version; restore checks later
 		}
 		if last == nil || last.Group == p.opts.Group || last.Group == "" {
 			return nil
@@ -190,13 +188,14 @@ func (p *Partition) askGroup(ctx context.Context) error {
 	return nil
 }
 
-// How far back the end of topic state is searched for the group.
+// groupNear and groupFar bound how far back the end of topic state is searched for the
+// group.
 const (
 	groupNear = 256
 	groupFar  = 16 << 10
 )
 
-// guardIn is the last guard in a range of topic state; nil without one.
+// guardIn returns the last guard in a range of topic state; nil if there is none.
 func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
 	for from < end {
 		var fs kgo.Fetches
@@ -217,9 +216,9 @@ func (p *Partition) guardIn(ctx context.Context, from, end int64) (last *topics.
 	return last, nil
 }
 
-// takeOver fences the partition's owner in another group, as the operator has
-// asked for. The nonce is then written with a guard that says whose it is now: the
-// other opens the partition again within seconds, and our restore may take longer.
+// takeOver fences the partition's owner in another group, as the operator asked. The nonce
+// then comes with a guard that names our group. The other owner opens the partition anew
+// within seconds, and our restore may take longer.
 func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 	group := last.Group
 	p.log.Warn("taking the partition over from another group", "group", group)
@@ -234,24 +233,24 @@ func (p *Partition) takeOver(ctx context.Context, last *topics.Guard) error {
 	if _, _, err := cl.ProducerID(ctx); err != nil {
 		return fmt.Errorf("take over: fence group %s: %w", group, err)
 	}
-	p.taken, last.Group = last, p.opts.Group
+	p.takeOverGuard, last.Group = last, p.opts.Group
 	return nil
 }
 
-// errSecondWriter says that somebody else has written to our partition of topic
-// state, under a transactional id that ours does not fence.
+// errSecondWriter says that another process has written to our partition of topic state,
+// under a transactional id that ours does not fence.
 var errSecondWriter = errors.New("somebody else writes to the partition's state")
 
-// errStateBack says that topic state lost turns of ours. The next
-// opening finds what the store has seen of them (sameState).
+// errStateBack says that topic state lost turns of ours. The next opening compares it with
+// the store (sameState).
 var errStateBack = errors.New("topic state lost its end")
 
-// checkAlone compares where the turn's records of topic state stand with where
-// they must, right behind the last turn's marker. Kafka may write a marker more
-// than once; anything else in between is a second writer's.
+// checkAlone compares the offsets of the turn's records of topic state with the expected
+// ones, right behind the last turn's marker. Kafka may write a marker twice; any other
+// record in between comes from a second writer.
 func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 	next := p.stateNext
-	p.stateNext = last + 2                             // its marker
+	p.stateNext = last + 2                             // behind the marker
 	if next == 0 || first == next || first == next-1 { // Kafka may have left the marker out (package dangling)
 		return nil
 	}
@@ -263,7 +262,7 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 		f, err := p.kafka.reader.TryFetch(ctx, p.state(), next, kafkapart.ReadUncommitted)
 		end, control, ok := kafkapart.EndOfFirst(f)
 		if err != nil || !ok {
-			return err // an election; what was there is asked for at the next gap
+			return err // an election; the next gap asks for the same
 		}
 		if !control && end > next && end <= first {
 			return fmt.Errorf("%w: %s/%d has records at %d that are not ours. Is there a node with another group "+

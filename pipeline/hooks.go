@@ -11,14 +11,14 @@ import (
 	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
-// hooks are where the engine can be built wrong on purpose, to see that the
-// suites would notice: hooks_flaws.go. Here they do what is right.
+// hooks can break the engine on purpose, to check that the test suites notice
+// (hooks_flaws.go). In this build they do nothing.
 type hooks struct{}
 
 func (hooks) transactionalID(id string) string { return id }
 func (hooks) isolation() kafkapart.Isolation   { return kafkapart.ReadCommitted }
 
-// beforeEnd is called when a transaction is about to be ended.
+// beforeEnd runs before a transaction is ended.
 func (p *Partition) beforeEnd(*turn, *kgo.Record) error { return nil }
 
 // restoreStore brings the store up to the nonce.

@@ -13,20 +13,20 @@ import (
 	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
-// hooks build the engine wrong, in one way at most. Tests of
-// this package with the tag flaws set one, and a binary with failpoints can.
+// hooks break the engine in one way at most. Tests with the tag flaws set one, and so can a
+// binary with failpoints.
 type hooks struct{ flaw flaw }
 
 type flaw uint8
 
 const (
-	applyBeforeCommit   flaw = iota + 1 // the store first, then Kafka
-	noFence                             // a transactional id of its own for every owner
-	skipRestore                         // the local disk is believed
-	readUncommittedLogs                 // what was aborted counts
+	applyBeforeCommit   flaw = iota + 1 // the store is written before Kafka commits
+	noFence                             // every owner has a transactional id of its own
+	skipRestore                         // the local disk is trusted
+	readUncommittedLogs                 // aborted records count
 )
 
-// flaws are the broken engines that every suite must catch, by name.
+// flaws names the broken engines that every suite must catch.
 var flaws = map[string]flaw{
 	"apply before commit": applyBeforeCommit,
 	"no fence":            noFence,
@@ -34,7 +34,7 @@ var flaws = map[string]flaw{
 	"read uncommitted":    readUncommittedLogs,
 }
 
-// Spoil builds an engine wrong.
+// Spoil breaks the engine in the named way.
 func (o *Options) Spoil(name string) error {
 	f, ok := flaws[name]
 	if !ok {
@@ -66,7 +66,7 @@ func (p *Partition) beforeEnd(t *turn, last *kgo.Record) error {
 	return p.storeTurn(t, last)
 }
 
-// restoreStore believes the local disk.
+// restoreStore trusts the local disk.
 func (p *Partition) restoreStore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
 	if p.opts.hooks.flaw != skipRestore {
 		return p.restore(ctx, nonce, ids)

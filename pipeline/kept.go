@@ -7,19 +7,19 @@ import (
 	"github.com/waterclock/waterclock/pipeline/output"
 )
 
-// Kept is what is kept of a partition from one opening to the next, for as long
-// as this process owns it. It says to others what the partition does.
+// Kept is what a process keeps of a partition from one opening to the next, for as long as
+// it owns the partition. It shows to others what the partition does.
 type Kept struct {
 	health   *output.Health // of the due topics
 	dangling dangling.Kept
 
-	at     atomic.Pointer[Step] // step of opening, or of the turn
+	at     atomic.Pointer[Step] // current step of opening, or of the turn
 	moves  atomic.Int64         // counts steps
-	read   atomic.Int64         // records of topic state, while restoring
+	read   atomic.Int64         // records of topic state read while restoring
 	toRead atomic.Int64
 }
 
-// NewKept is that of a partition that this process is about to open.
+// NewKept makes the Kept of a partition that this process is about to open.
 func (o *Process) NewKept(partition int32) *Kept {
 	return &Kept{health: output.NewHealth(o.due, partition), dangling: dangling.Kept{Endings: &o.endings}}
 }
@@ -30,7 +30,7 @@ func (k *Kept) Step(what Step) {
 	k.moves.Add(1)
 }
 
-// Doing is the step that the partition is at.
+// Doing is the current step of the partition.
 func (k *Kept) Doing() Step {
 	if at := k.at.Load(); at != nil {
 		return *at
@@ -38,14 +38,14 @@ func (k *Kept) Doing() Step {
 	return StepTaken
 }
 
-// Moves counts steps: a partition whose count stands does not move.
+// Moves counts steps. A partition whose count does not change does not move.
 func (k *Kept) Moves() int64 { return k.moves.Load() }
 
-// Restored is how many records of topic state were read, and of how many, while
-// the partition is restored.
+// Restored returns how many records of topic state were read, and of how many, while the
+// partition restores.
 func (k *Kept) Restored() (read, of int64) { return k.read.Load(), k.toRead.Load() }
 
-// restoring notes how far reading topic state is.
+// restoring notes how far the reading of topic state is.
 func (k *Kept) restoring(read, of int64) {
 	k.read.Store(read)
 	k.toRead.Store(max(read, of))

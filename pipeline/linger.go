@@ -4,6 +4,6 @@ package pipeline
 
 import "time"
 
-// linger: full batches go at once, the rest as one request when the turn is
-// flushed.
+// linger keeps a small batch until the flush of the turn, which sends the rest as one
+// request. Full batches go at once.
 const linger = time.Minute

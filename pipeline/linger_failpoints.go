@@ -2,6 +2,6 @@
 
 package pipeline
 
-// linger: every record goes at once, so that a transaction is open at every
-// step, as it is in a turn of more than one batch.
+// linger sends every record at once. So a transaction is open at every step, as in a turn
+// of more than one batch.
 const linger = 0

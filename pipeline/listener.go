@@ -6,9 +6,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Listener hears what partitions do: metrics and tests stand behind it. Calls
-// come from the partitions' goroutines; an implementation must be quick and
-// safe for concurrent use.
+// Listener is called for what partitions do; metrics and tests implement it. Calls come
+// from the partitions' goroutines, so an implementation must be quick and safe for
+// concurrent use.
 type Listener interface {
 	Command(op, result string)
 	Forwarded(n int)
@@ -19,23 +19,22 @@ type Listener interface {
 	Restored(partition int32, records int64, took time.Duration)
 	DoneEvicted(n int)
 	Misfired(policy string, n int)
-	// Delivered is what a receipt said became of a due event of a channel,
-	// once the turn that took it is committed.
+	// Delivered reports the outcome of a receipt, by channel, after its turn has committed.
 	Delivered(channel string, outcome trigger.ReceiptOutcome)
-	// DeadLettered is an occurrence that nobody could deliver, once the turn that
-	// gave it up is committed. The code is a receipt's, or the engine's own.
+	// DeadLettered reports an occurrence that nobody could deliver, after its turn has
+	// committed. The code is a receipt's, or the engine's own.
 	DeadLettered(channel, code string)
-	// ReceiptTimedOut is a due event of a channel that no receipt came for, once the
-	// turn that waited no longer is committed.
+	// ReceiptTimedOut reports a due event of a channel that got no receipt in time, after
+	// the turn has committed.
 	ReceiptTimedOut(channel string)
-	// QuotaRejected names the limit of a tenant that refused a register, once
-	// the refusal is committed.
+	// QuotaRejected names the limit that refused a tenant's register, after the refusal has
+	// committed.
 	QuotaRejected(limit string)
-	// Step is called at every named step of the turn: failpoints in tests.
+	// Step is called at every named step of a turn, for failpoints in tests.
 	Step(partition int32, step Step)
 }
 
-// NoListener hears nothing.
+// NoListener does nothing.
 type NoListener struct{}
 
 func (NoListener) Command(string, string)                        {}

@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// manifest is what a turn wrote, per topic: how many records, and a digest of
-// their keys and values in order. A checker can find a torn transaction by it.
+// manifest is what a turn wrote, per topic: the number of records, and a digest of their
+// keys and values in order. A checker finds a torn transaction by it.
 type manifest struct{ byTopic map[string]*tally }
 
 type tally struct {
@@ -21,7 +21,7 @@ type tally struct {
 
 func (m *manifest) reset() { m.byTopic = map[string]*tally{} }
 
-// add folds a record in: digest = xxhash64(digest ‖ xxhash64(key) ‖ xxhash64(value)).
+// add includes a record: digest = xxhash64(digest ‖ xxhash64(key) ‖ xxhash64(value)).
 func (m *manifest) add(r *kgo.Record) {
 	t := m.byTopic[r.Topic]
 	if t == nil {
@@ -35,7 +35,7 @@ func (m *manifest) add(r *kgo.Record) {
 	t.records, t.digest = t.records+1, xxhash.Sum64(b[:])
 }
 
-// counts lists the topics by name, so that the same turn gives the same bytes.
+// counts lists the topics by name, so that the same turn always gives the same bytes.
 func (m *manifest) counts() []topics.TopicCount {
 	out := make([]topics.TopicCount, 0, len(m.byTopic))
 	for name, t := range m.byTopic {

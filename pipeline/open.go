@@ -20,19 +20,18 @@ import (
 
 // Open makes a partition ready to turn:
 //
-//  1. ask how the last transaction ended, before InitProducerID makes the
-//     coordinator forget it
-//  2. ask the group whether the partition is still ours
+//  1. ask how the last transaction ended; InitProducerID makes the coordinator forget it
+//  2. ask whether our group still owns the partition
 //  3. open the store; begin an empty one if it is damaged
-//  4. InitProducerID: fences the old owner and aborts its transaction; end
-//     what Kafka has left open of it (package dangling)
-//  5. commit a nonce to topic state: whatever lies before it is final, and
-//     the broker's time is known
-//  6. wipe the store if it is too old, or of another partition or topic
-//  7. read topic state from the stored position until the nonce
-//  8. fill the wheel; go on reading commands where progress says
+//  4. InitProducerID: fences the old owner and aborts its transaction; end what Kafka
+//     has left open of it (package dangling)
+//  5. commit a nonce to topic state: everything before it is final, and its append time
+//     is the broker's time
+//  6. wipe the store if it is too old, or belongs to another partition or topic
+//  7. read topic state from the stored position up to the nonce
+//  8. fill the wheel; read commands from the offset in progress
 //
-// warm is a store that a standby of this process has left open; nil: there is none.
+// warm is the store that a standby of this process left open; nil if there is none.
 func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statestore.Store) (*Partition, error) {
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id),
@@ -54,8 +53,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statesto
 	return p, nil
 }
 
-// LogOpen says since when the partition was waited for, if another member ran it
-// before.
+// LogOpen logs how long the partition took to open, if another member ran it before.
 func (p *Partition) LogOpen(since time.Time) {
 	if p.takenOver {
 		p.log.Info("the partition is open", "term", p.progress.Term, "after", time.Since(since).Round(time.Millisecond))
@@ -113,8 +111,8 @@ func (p *Partition) open(ctx context.Context) (err error) {
 	return p.resume(rctx, ids)
 }
 
-// Run turns until ctx ends or something fails; the caller opens the partition
-// anew. What a failure says of due topics is kept.
+// Run turns until ctx ends or something fails. The caller then opens the partition anew. It
+// notes a failure of a due topic for the next opening.
 func (p *Partition) Run(ctx context.Context) error {
 	fctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -127,7 +125,7 @@ func (p *Partition) Run(ctx context.Context) error {
 	return err
 }
 
-// Close makes readers go elsewhere, and closes the store.
+// Close sends readers to the next owner, and closes the store.
 func (p *Partition) Close() {
 	p.view.shut()
 	if p.forward != nil {
@@ -138,14 +136,14 @@ func (p *Partition) Close() {
 	}
 	if p.store != nil {
 		if err := p.store.Close(); err != nil {
-			p.log.Warn("closing the store failed; it is rebuilt from Kafka if need be", "error", err)
+			p.log.Warn("closing the store failed; if it is damaged, the next opening rebuilds it from Kafka",
+				"error", err)
 		}
 	}
 }
 
-// openStep bounds a step of opening that does not depend on how much there is
-// to restore. Past it the partition is opened again, from the beginning: what
-// made it wait may be gone.
+// openStep bounds each step of opening whose duration does not depend on the size of the
+// restore. After that the opening begins anew, because the cause of the wait may be gone.
 const openStep = 20 * time.Second
 
 // fence takes the partition from its last owner.
@@ -175,8 +173,8 @@ func (p *Partition) fence(
 	return nonce, nil
 }
 
-// writeNonce commits a record nobody has written before. Reading topic state
-// up to it is reading all that any earlier owner can have committed.
+// writeNonce commits a record with an id that is new. Reading topic state up to it reads
+// everything that an earlier owner can have committed.
 func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	n := topics.Nonce{Member: p.opts.InstanceID, Group: p.opts.Group, At: trigger.At(p.opts.Now())}
 	rand.Read(n.ID[:])
@@ -187,8 +185,8 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
-	if p.taken != nil {
-		guard, err := topics.AppendGuard(nil, p.taken)
+	if p.takeOverGuard != nil {
+		guard, err := topics.AppendGuard(nil, p.takeOverGuard)
 		if err != nil {
 			return nil, err
 		}

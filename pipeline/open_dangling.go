@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/pipeline/dangling"
 )
 
-// resolver ends what the owner before us has left open, and says what is ours.
+// resolver ends the transaction that the last owner left open.
 func (p *Partition) resolver() *dangling.Resolver {
 	var own []kafkapart.TopicPartition
 	n := p.opts.Names
@@ -22,8 +22,7 @@ func (p *Partition) resolver() *dangling.Resolver {
 	}}
 }
 
-// describeLast asks how the last owner's transaction ended, beside what else is
-// done.
+// describeLast asks in the background how the last owner's transaction ended.
 func (p *Partition) describeLast(ctx context.Context) <-chan dangling.Last {
 	answer := make(chan dangling.Last, 1)
 	go func() {
@@ -34,7 +33,7 @@ func (p *Partition) describeLast(ctx context.Context) <-chan dangling.Last {
 	return answer
 }
 
-// writtenByAll are the partitions of due topics that any owner of ours may have
+// writtenByAll lists the partitions of due topics that any owner of this partition may have
 // written to.
 func (p *Partition) writtenByAll(ctx context.Context) (all []kafkapart.TopicPartition, err error) {
 	due, err := p.dueTopics.All(ctx)
@@ -44,7 +43,7 @@ func (p *Partition) writtenByAll(ctx context.Context) (all []kafkapart.TopicPart
 	return all, err
 }
 
-// written are the partitions that this session's turns may have written to.
+// written lists the partitions that the turns of this session may have written to.
 func (p *Partition) written() (all []kafkapart.TopicPartition) {
 	for _, topic := range slices.Sorted(maps.Keys(p.kafka.met)) {
 		all = append(all, p.dueTopics.WrittenBy(topic, p.id)...)

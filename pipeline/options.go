@@ -24,16 +24,16 @@ type Options struct {
 	Group      string       // consumer group and prefix of transactional ids; "waterclock"
 	InstanceID string       // static membership; "" is dynamic
 	Cluster    string       // ce_source is /waterclock/<cluster>; "default"
-	Address    string       // where gateways reach this process's owners; published in progress
+	Address    string       // where gateways reach the owners in this process; published in progress
 
 	Dir     string            // stores live in <Dir>/<partition>
 	Cache   *statestore.Cache // shared by all partitions; nil makes one
-	StoreFS vfs.FS            // nil is the disk; tests bring a memory that can crash
+	StoreFS vfs.FS            // nil is the disk; tests use memory that can crash
 
 	Limits topics.Limits
-	// BatchBytes is what one batch of records may take in memory once it is
-	// decompressed; setting limits.batch_bytes. One that takes more is passed
-	// over and refused as a whole. 0 means 64 MiB.
+	// BatchBytes is how much memory one batch of records may take after decompression;
+	// setting limits.batch_bytes. A larger batch is skipped and refused as a whole. 0 means
+	// 64 MiB.
 	BatchBytes int
 	Machine    trigger.Machine // settings of every decision; its DuePartition is set per partition
 	Channels   Channels
@@ -41,113 +41,112 @@ type Options struct {
 	ManageTopics bool  // create missing due topics
 	Replication  int16 // of topics it creates; -1 the broker's default
 
-	// Quota is what a tenant may do; nil bounds nobody.
+	// Quota returns the limits of a tenant; nil means no limits.
 	Quota func(tenant string) Quota
 
 	EventsPayload bool // payload in registered and replaced events
 
-	// MaxTurnRecords bounds the commands read and the timers fired in one
-	// turn. 0 means 5,000.
+	// MaxTurnRecords bounds the commands that one turn reads, and the timers that it fires.
+	// 0 means 5,000.
 	MaxTurnRecords int
 	// MinInterval is the least time from the start of one turn to the next.
 	// 0 means adaptive; negative means none.
 	MinInterval time.Duration
-	// BarrierMaxHold is how long a foreign producer's open transaction on
-	// commands may hold firing back, once per stable offset. 0 means 10 s.
+	// BarrierMaxHold is how long an open transaction of a foreign producer on commands may
+	// delay firing, once per stable offset. 0 means 10 s.
 	BarrierMaxHold time.Duration
-	// MaxClockOffset is how far this node's clock and a broker's may be apart.
-	// Beyond it the partition holds, until they are not, or a second broker
-	// agrees with the first. 0 means 30 s.
+	// MaxClockOffset is how far this node's clock may be from a broker's. Beyond it the
+	// partition holds until the clocks come closer, or a second broker agrees with the
+	// first. 0 means 30 s.
 	MaxClockOffset time.Duration
 	// MaxPending bounds the triggers one partition will hold; registers beyond
 	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
 	MaxPending int64
 
-	// MaxTenantChannels bounds the channels that the commands of one tenant create,
-	// as one process counts them. 0 means 20.
+	// MaxTenantChannels bounds the channels that the commands of one tenant create, counted
+	// per process. 0 means 20.
 	MaxTenantChannels int
-	// MaxDone bounds the done records of one partition, oldest out first;
+	// MaxDone bounds the done records of one partition; the oldest go first. Setting
 	// dedup.max_per_partition. 0 means 5,000,000.
 	MaxDone int64
-	// ForwardMemory bounds, in bytes, what one partition keeps in memory of the
-	// records that it forwards to their right partitions; what is beyond is read
-	// from Kafka again. It is divided between the routes, each of which has at
-	// least 256 KiB and may always hold one record. 0 means 16 MiB.
+	// ForwardMemory bounds the bytes that one partition keeps in memory of the records that
+	// it forwards. The rest is read from Kafka later. The routes share it: each has at
+	// least 256 KiB, and may always hold one record. 0 means 16 MiB.
 	ForwardMemory int
-	// OutcomeMemory bounds, in bytes, the outcomes that one partition remembers
-	// for gateways. 0 means 8 MiB.
+	// OutcomeMemory bounds the bytes of outcomes that one partition keeps for gateways. 0
+	// means 8 MiB.
 	OutcomeMemory int
 	// MemTableBytes is one memtable of a store. 0 means 16 MiB.
 	MemTableBytes int
-	// FetchBytes is the most that one fetch of a partition's client brings, as it
-	// comes from the broker; one batch it always may. 0 means 4 MiB.
+	// FetchBytes bounds what one fetch of a partition's client returns, before
+	// decompression. A fetch may always return one batch. 0 means 4 MiB.
 	FetchBytes int
-	// DiskReserve is how many bytes must be free where the stores are. Below it
-	// the disk counts as full: this process gives its partitions to others, and
-	// takes them again above twice as many. 0: only a write that fails counts.
+	// DiskReserve is how many bytes must be free on the disk of the stores. Below that the
+	// disk counts as full: this process gives its partitions away, and takes partitions
+	// only above twice as many. 0 means that only a failed write counts.
 	DiskReserve int64
-	// Pressed says that memory is short: then partitions read less at a time,
-	// and standbys rest. nil: never.
+	// Pressed reports whether memory is short. Partitions then read less at a time, and
+	// standbys pause. nil means never.
 	Pressed func() bool
-	// CatchUpRate is how many missed occurrences of triggers under fire_all
-	// fire a second, over all partitions: each keeps to its P-th share. 0 means
-	// 10,000; negative no bound.
+	// CatchUpRate is how many missed occurrences of triggers under fire_all fire per
+	// second, over all partitions. Each partition keeps to its P-th share. 0 means 10,000;
+	// negative means no bound.
 	CatchUpRate float64
-	// MaxAway is how old a local store may be before it is rebuilt rather than
-	// resumed: half of delete.retention.ms of topic state. 0 means 12 h.
+	// MaxAway is how old a local store may be. An older one is rebuilt. It is half of
+	// delete.retention.ms of topic state. 0 means 12 h.
 	MaxAway time.Duration
-	// AcceptGaps lets partitions resume from these offsets although commands
-	// before them were lost to retention or compaction.
+	// AcceptGaps lets partitions resume from these offsets although retention or compaction
+	// removed commands before them.
 	AcceptGaps []Gap
-	// TakeOverGroup is a group whose partitions this one takes for good: its
-	// owners are fenced.
+	// TakeOverGroup names a group. This group takes its partitions for good and fences its
+	// owners.
 	TakeOverGroup string
-	// OpenAtOnce bounds the partitions opened side by side. 0 means 4.
+	// OpenAtOnce bounds how many partitions open at the same time. 0 means 4.
 	OpenAtOnce int
-	// Standby is how many copies of each partition other members keep warm, so
-	// that one of them takes over without a restore. 0: none.
+	// Standby is how many copies of each partition other members keep warm. A member with a
+	// copy takes over without a restore. 0 means none.
 	Standby int
-	// ServerAssigns lets the brokers decide who owns what (KIP-848) rather than
-	// the members. Membership is then never static.
+	// ServerAssigns lets the brokers decide who owns what (KIP-848), rather than the
+	// members. Membership is then never static.
 	ServerAssigns bool
-	// HangAfter is how long a partition may stay at one step that waits for
-	// nothing but this machine before the process gives up. 0 means 1 min.
+	// HangAfter is how long a partition may stay at one step that waits only for this
+	// machine. After that the process ends. 0 means 1 min.
 	HangAfter time.Duration
 	// SessionTimeout is how long the group waits for a silent member. 0 means 6 s.
 	SessionTimeout time.Duration
-	// GroupHeartbeat is how often a member asks whether the group rebalances:
-	// most of a clean hand-over. 0 means 100 ms.
+	// GroupHeartbeat is how often a member asks whether the group rebalances. It is most of
+	// the time of a clean hand-over. 0 means 100 ms.
 	GroupHeartbeat time.Duration
 	// TransactionTimeout is how long the broker waits for a silent owner. 0 means 10 s.
 	TransactionTimeout time.Duration
 	// Heartbeat is how often an idle partition commits, so that its
 	// transactional id does not expire. 0 means 1 h.
 	Heartbeat time.Duration
-	// FetchMaxWait is how long a broker holds an empty fetch, and so how long a
-	// partition may have to wait that joins while kgo has a fetch under way. 0
-	// means 500 ms, as in Kafka.
+	// FetchMaxWait is how long a broker holds an empty fetch. A partition that is added
+	// while a fetch of kgo is under way may wait that long. 0 means 500 ms, as in Kafka.
 	FetchMaxWait time.Duration
 
 	Now      func() time.Time // nil means time.Now; for clock-fault tests
 	Logger   *slog.Logger
 	Listener Listener
-	Tracing  *tracing.Tracer // spans of sampled commands and what fires of them; nil is off
+	Tracing  *tracing.Tracer // spans of sampled commands and of what fires from them; nil is off
 
-	hooks        hooks // they do nothing, but in tests of the tests
-	restoreChunk int   // 0: as it should be
+	hooks        hooks // break the engine in tests of the test suites
+	restoreChunk int   // 0 means the default
 	wheelEntries int
 	pacedEntries int
 	maxUnknown   int
-	damaged      time.Duration // 0: damagedFor
+	damaged      time.Duration // 0 means damagedFor
 }
 
-// Channels is what the engine knows of channel settings.
+// Channels gives the engine the channel settings.
 type Channels interface {
-	// Settings of a channel by name, also of one never configured.
+	// Settings returns the settings of a channel by name, also of one that is not
+	// configured.
 	Settings(name string) ChannelSettings
 	// Known says whether the name is configured.
 	Known(name string) bool
-	// Configured are the names Known is true of.
+	// Configured lists the names that Known is true for.
 	Configured() []string
 	// AutoCreate says whether channels that do not exist are created on first use.
 	AutoCreate() bool
@@ -185,7 +184,7 @@ func (o Options) withDefaults() Options {
 	def(&o.pacedEntries, pacedEntries)
 	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {
-		o.InstanceID = "" // leaving would reserve our partitions for us until the session time-out
+		o.InstanceID = "" // a static member that leaves would keep our partitions until the session timeout
 	}
 	if o.Pressed == nil {
 		o.Pressed = func() bool { return false }
@@ -212,12 +211,12 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
-// catchUpShare is what one partition has of CatchUpRate.
+// catchUpShare is one partition's share of CatchUpRate.
 func (o *Options) catchUpShare() float64 { return o.CatchUpRate / float64(o.Partitions) }
 
-// turnFloor is the least interval of adaptive pacing. One partition's turns
-// follow each other at once; the more partitions share brokers, the more each
-// leaves between its own.
+// turnFloor is the least interval between turns under adaptive pacing. The turns of one
+// partition follow each other at once. More partitions share the brokers, so each leaves
+// more time between its turns.
 func (o *Options) turnFloor() time.Duration {
 	return time.Duration(o.Partitions/8) * time.Millisecond
 }
@@ -246,8 +245,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// transactionalID is the lock of a partition: whoever initialises it last is
-// the owner.
+// transactionalID is the lock of a partition: the owner is whoever initialised it last.
 func (o *Options) transactionalID(partition int32) string {
 	return o.hooks.transactionalID(fmt.Sprintf("%s-%d", o.Group, partition))
 }

@@ -8,27 +8,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// outbox is the bookkeeping of what stands on our partition and belongs to
-// others. It sends and reads nothing: forward.go sends, forward_owed.go reads.
+// outbox is the list of records on our partition that belong to other partitions. It sends
+// and reads nothing: forward.go sends, forward_owed.go reads.
 //
-// The source log is the real outbox. Memory holds the first owed records of
-// each route, as many bytes as the route may have; the rest is an offset range
-// of the log, read again when there is room. So memory is bounded however much
-// is owed, and the turns never wait for a target that takes nothing.
+// The source log is the real outbox. Memory holds the first owed records of each route, up
+// to a number of bytes. The rest is an offset range of the log, read when there is room. So
+// memory is bounded however much is owed, and turns never wait for a target that accepts
+// nothing.
 //
 //	owed by a route, in order of offset:
 //
 //	[ queue: in memory, sent from the front ][ rest..last: only in the log ]
 //
-// Order per route holds because nothing is added to the queue while the log
-// holds an owed record before it.
+// Order per route holds because a record enters the queue only when the log holds no owed
+// record before it.
 type outbox struct {
-	bytes  int // that one route may hold in memory; one record it always may
+	bytes  int // that one route may hold in memory; it may always hold one record
 	routes map[route]*backlog
 }
 
-// route is one ordered stream: a source topic and a target partition. Commands
-// and receipts have offsets of their own.
+// route is one ordered stream, from a source topic to a target partition. Commands and
+// receipts have separate offsets.
 type route struct {
 	topic  string
 	target int32
@@ -38,47 +38,47 @@ func (r route) compare(o route) int {
 	return cmp.Or(cmp.Compare(r.topic, o.topic), cmp.Compare(r.target, o.target))
 }
 
-// backlog is what one route owes.
+// backlog is what one route still has to send.
 type backlog struct {
 	queue      []*kgo.Record
 	size       int   // bytes in queue
 	rest, last int64 // offsets owed in the log, both included; none if rest > last
 	lost       []offsets
-	refused    []*kgo.Record // their topic does not take them; a turn is to tell
-	sending    bool          // a goroutine sends what is in queue
+	refused    []*kgo.Record // their topic refuses them; a turn must record that
+	sending    bool          // a goroutine sends the records in queue
 }
 
 // offsets is a range: from is the first, to the one after the last.
 type offsets struct{ from, to int64 }
 
-// misplaced is a record with the partition that its key belongs to.
+// misplaced is a record and the partition that its key belongs to.
 type misplaced struct {
 	*kgo.Record
 	home int32
 }
 
-// Bounds of one batch that is sent.
+// These bound one batch that is sent.
 const (
 	forwardBatch = 100 // records
 	forwardBytes = 700 << 10
 )
 
-// leastRouteBytes is what a route may hold in memory however many there are.
+// leastRouteBytes is what a route may always hold in memory, however many routes there are.
 const leastRouteBytes = 256 << 10
 
 // newOutbox divides memory between the routes that a source partition can have.
 func newOutbox(memory int, partitions int32) outbox {
-	most := max(2*int(partitions-1), 1) // of commands and of receipts, to all others
+	most := max(2*int(partitions-1), 1) // commands and receipts, to each other partition
 	return outbox{bytes: max(memory/most, min(memory, leastRouteBytes)), routes: map[route]*backlog{}}
 }
 
-// sizeOf is what a record takes in memory, roughly.
+// sizeOf is about what a record takes in memory.
 func sizeOf(r *kgo.Record) int {
 	return 300 + len(r.Key) + len(r.Value) + 200*len(r.Headers)
 }
 
-// kept is a copy of what is sent of a record: the record itself would keep its
-// whole fetched batch in memory.
+// kept copies what is sent of a record. The record itself would keep its whole fetched
+// batch in memory.
 func kept(r *kgo.Record) *kgo.Record {
 	k := &kgo.Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp,
@@ -99,8 +99,8 @@ func (o *outbox) backlog(key route) *backlog {
 	return b
 }
 
-// owe notes what an earlier owner left: records of a route that stand in the log
-// in [from, to), as far as there are any.
+// owe notes what an earlier owner left to send: records of a route in [from, to) of the
+// log.
 func (o *outbox) owe(key route, owed offsets) {
 	if owed.from < owed.to {
 		b := o.backlog(key)
@@ -108,8 +108,8 @@ func (o *outbox) owe(key route, owed offsets) {
 	}
 }
 
-// add takes a record that the turns have just read: into memory, or by its
-// offset if memory is full or the log holds older ones.
+// add takes a record that a turn has just read. It goes into memory. If memory is full, or
+// the log holds older owed records, only its offset is noted.
 func (o *outbox) add(r *kgo.Record, home int32) {
 	b := o.backlog(route{r.Topic, home})
 	switch {
@@ -138,8 +138,8 @@ func (b *backlog) empty() bool {
 	return len(b.queue) == 0 && !b.inLog() && len(b.lost) == 0 && len(b.refused) == 0
 }
 
-// wanted is the offset from which on the log should be read again; ok is false
-// if nothing there is owed, or there is no room for it.
+// wanted returns the offset from which the log should be read. ok is false if no record
+// there is owed, or if there is no room.
 func (o *outbox) wanted(topic string) (from int64, ok bool) {
 	for key, b := range o.routes {
 		if key.topic == topic && b.inLog() && b.size <= o.bytes/2 && (!ok || b.rest < from) {
@@ -149,9 +149,9 @@ func (o *outbox) wanted(topic string) (from int64, ok bool) {
 	return from, ok
 }
 
-// fill takes what was read again: the misplaced records of a topic in [read.from,
-// read.to). A route without room for one goes on from there the next time; one
-// that owes older records than these takes none.
+// fill takes what was read from the log: the misplaced records of a topic in [read.from,
+// read.to). A route without room continues there the next time. A route that owes older
+// records than these takes none.
 func (o *outbox) fill(topic string, read offsets, records []misplaced) {
 	full := map[int32]bool{}
 	for _, r := range records {
@@ -173,7 +173,7 @@ func (o *outbox) fill(topic string, read offsets, records []misplaced) {
 	}
 }
 
-// begins takes note of where the log begins: what is owed below is lost.
+// begins takes the first offset of the log. Owed records below it are lost.
 func (o *outbox) begins(topic string, start int64) {
 	for key, b := range o.routes {
 		if key.topic == topic && b.inLog() && b.rest < start {
@@ -183,14 +183,14 @@ func (o *outbox) begins(topic string, start int64) {
 	}
 }
 
-// lostRange is where owed records of a route stood that nobody can read any more.
+// lostRange is where a route owed records that nobody can read any more.
 type lostRange struct {
 	route
 	offsets
 }
 
-// takeLost returns what is lost, each range once: when all before it is sent, so
-// that owed does not name it again.
+// takeLost returns what is lost, each range once. It waits until everything before the
+// range is sent, so that owed does not name the range later.
 func (o *outbox) takeLost() (all []lostRange) {
 	for key, b := range o.routes {
 		for b.mayReportLost() {
@@ -207,8 +207,8 @@ func (b *backlog) mayReportLost() bool {
 	return len(b.lost) > 0 && (len(b.queue) == 0 || b.queue[0].Offset >= b.lost[0].to)
 }
 
-// idle are the routes with records in memory that nobody sends. The caller does
-// from now on, until head returns none.
+// idle lists the routes that have records in memory and no goroutine. The caller must send
+// them, until head returns none.
 func (o *outbox) idle() (keys []route) {
 	for key, b := range o.routes {
 		if len(b.queue) > 0 && !b.sending {
@@ -219,7 +219,7 @@ func (o *outbox) idle() (keys []route) {
 	return keys
 }
 
-// head is the next batch of a route; none ends its sending.
+// head returns the next batch of a route. An empty batch ends the sending.
 func (o *outbox) head(key route) []*kgo.Record {
 	b := o.routes[key]
 	if b == nil {
@@ -237,12 +237,12 @@ func (o *outbox) head(key route) []*kgo.Record {
 	return b.queue[:n:n]
 }
 
-// done takes the first n of a route out: they are acknowledged.
+// done removes the first n records of a route, which are acknowledged.
 func (o *outbox) done(key route, n int) {
 	b := o.routes[key]
 	for i, r := range b.queue[:n] {
 		b.size -= sizeOf(r)
-		b.queue[i] = nil // the array lives on
+		b.queue[i] = nil // the backing array lives on
 	}
 	b.queue = b.queue[n:]
 	if len(b.queue) == 0 {
@@ -250,14 +250,14 @@ func (o *outbox) done(key route, n int) {
 	}
 }
 
-// refuse takes the first of a route out, for a turn to record that it was refused.
+// refuse moves the first record of a route to refused, for a turn to record.
 func (o *outbox) refuse(key route) {
 	b := o.routes[key]
 	b.refused = append(b.refused, b.queue[0])
 	o.done(key, 1)
 }
 
-// hasStuck says that takeRefused or takeLost would return something.
+// hasStuck reports whether takeRefused or takeLost would return something.
 func (o *outbox) hasStuck() bool {
 	for _, b := range o.routes {
 		if len(b.refused) > 0 || b.mayReportLost() {
@@ -280,15 +280,15 @@ func (o *outbox) takeRefused() (all []*kgo.Record) {
 	return all
 }
 
-// drop forgets a route that owes nothing, unless a goroutine still asks for it.
+// drop forgets a route that owes nothing, unless a goroutine still sends for it.
 func (o *outbox) drop(key route, b *backlog) {
 	if b.empty() && !b.sending {
 		delete(o.routes, key)
 	}
 }
 
-// owed is the offset before the first that a route owes, for every route that
-// may owe one: where a successor must begin again.
+// owed calls f for every route that may owe a record, with the offset before the first one.
+// A successor begins there.
 func (o *outbox) owed(f func(key route, before int64)) {
 	for key, b := range o.routes {
 		if b.empty() {

@@ -9,17 +9,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// entry is one trigger touched in a turn.
+// entry is one trigger that a turn has touched.
 type entry struct {
 	key    trigger.Key
-	stored bool            // the store knows it, as before
-	before statestore.Row  // without its value
-	state  *trigger.State  // nil: unknown
-	timers []trigger.Timer // of state, as they are in the wheel
+	stored bool            // the store has it, with the row before
+	before statestore.Row  // the stored row, without its value
+	state  *trigger.State  // nil: unknown key
+	timers []trigger.Timer // of the state, as the wheel has them
 	dirty  bool
 }
 
-// status is the trigger's; 0 for an unknown key.
+// status is the trigger's status; 0 for an unknown key.
 func (e *entry) status() trigger.Status {
 	if e.state == nil {
 		return 0
@@ -27,7 +27,7 @@ func (e *entry) status() trigger.Status {
 	return e.state.Status
 }
 
-// old is the row in the store; nil if there is none.
+// old returns the row in the store; nil if there is none.
 func (e *entry) old() *statestore.Row {
 	if !e.stored {
 		return nil
@@ -47,7 +47,7 @@ func (p *Partition) load(t *turn, key trigger.Key) (*entry, error) {
 	return p.enter(t, key, value)
 }
 
-// enter puts a stored value into the overlay, where texts of the state lie in it.
+// enter puts a stored value into the overlay. The strings of the state point into value.
 func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error) {
 	if value == nil {
 		return p.join(t, key, nil), nil
@@ -59,7 +59,7 @@ func (p *Partition) enter(t *turn, key trigger.Key, value []byte) (*entry, error
 	return p.join(t, key, s), nil
 }
 
-// join puts a stored state into the overlay; nil: the store knows none.
+// join puts a stored state into the overlay; nil if the store has none.
 func (p *Partition) join(t *turn, key trigger.Key, s *trigger.State) *entry {
 	e := p.scratch.entry(key)
 	if s != nil {

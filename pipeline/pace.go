@@ -7,18 +7,18 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// pace spaces the turns of one partition. Transactions per second are what a
-// broker runs out of first: with many partitions on one broker, turns begun
-// back to back saturate it, and everybody's latency with it. The interval
-// grows when EndTransaction slows down and shrinks when it is quick.
+// pace spaces the turns of one partition. A broker runs out of transactions per second
+// before anything else. If many partitions of one broker turn without a pause, they
+// saturate it, and the latency of all rises. So the interval grows when EndTransaction
+// slows down, and shrinks when it is quick.
 type pace struct {
-	fixed    time.Duration // > 0: the operator's choice; < 0: none
-	floor    time.Duration // grows with the partitions this process owns
+	fixed    time.Duration // > 0: set by the operator; < 0: no pacing
+	floor    time.Duration // grows with the number of partitions of this process
 	interval time.Duration
 	start    time.Time
 }
 
-// maxInterval bounds what adapting may add to a due event's lateness.
+// maxInterval bounds how much adaptive pacing may delay a due event.
 const maxInterval = 100 * time.Millisecond
 
 // wait sleeps until the next turn may begin.
@@ -41,8 +41,8 @@ func (p *pace) next() time.Duration {
 
 func (p *pace) begun() { p.start = time.Now() }
 
-// committed adapts the interval to how long the broker took. It comes down a
-// quarter at a time: one by one, a single slow answer was felt for seconds.
+// committed adapts the interval to how long the broker took. The interval falls by a
+// quarter at a time; in smaller steps, one slow answer had an effect for seconds.
 func (p *pace) committed(took time.Duration) {
 	switch {
 	case took > 50*time.Millisecond:
@@ -52,18 +52,17 @@ func (p *pace) committed(took time.Duration) {
 	}
 }
 
-// batch bounds the fires of one turn by time: a turn of a herd should take
-// about turnTarget, because nobody else's command or timer gets a word in
-// before it ends.
+// batch bounds how many timers a turn fires, by time. A turn of a herd should take about
+// turnTarget, because other commands and timers wait until it ends.
 type batch struct {
 	n    int
-	last time.Time // when a turn has ended
+	last time.Time // when the last turn ended
 }
 
 const (
 	turnTarget = 40 * time.Millisecond
 	minBatch   = 256
-	batchIdle  = time.Second // after it the next turn is a small one: what comes next is not known
+	batchIdle  = time.Second // after such a pause the next turn is small, because its cost is not known
 )
 
 // size is how many timers the next turn may fire.

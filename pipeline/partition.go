@@ -17,8 +17,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Partition runs one partition. It has one transactional producer, so each turn
-// is one transaction, and one goroutine, so there is no lock below but for readers.
+// Partition runs one partition. It has one transactional producer, so each turn is one
+// transaction. It has one goroutine, so only View, which readers use, has a lock.
 type Partition struct {
 	opts    *Process
 	id      int32
@@ -30,24 +30,24 @@ type Partition struct {
 
 	timers  timers // what is due next
 	batch   batch
-	scratch scratch           // memory of the turn under way
-	changes *statestore.Batch // what the turn does to the store; its memory too
+	scratch scratch           // memory of the current turn
+	changes *statestore.Batch // what the turn changes in the store; reused
 
-	progress    topics.Progress // as committed
-	guard       topics.Guard    // as committed
-	guarded     int64           // offset of that record in topic state, or one past it
-	taken       *topics.Guard   // of the group that the partition is being taken over from; nil: of none
-	stateNext   int64           // where the next turn's first record of topic state must stand; 0: not known
-	announced   bool            // progress names us as owner
-	barrier     barrier.Barrier
-	controlAt   int64     // next offset to read of topic control
-	suspectedAt time.Time // when an input was last suspected of standing still
-	forward     *forwarder
-	clock       brokerClock
-	committed   time.Time // when the last turn was
-	unknown     unknowns  // keys that are remembered though nothing is known of them
+	progress      topics.Progress // as committed
+	guard         topics.Guard    // as committed
+	guarded       int64           // offset of the guard record in topic state, or one past it
+	takeOverGuard *topics.Guard   // guard to write when another group's partition is taken over; else nil
+	stateNext     int64           // expected offset of the next turn's first record of topic state; 0: not known
+	announced     bool            // progress names us as owner
+	barrier       barrier.Barrier
+	controlAt     int64     // next offset to read of topic control
+	suspectedAt   time.Time // when an input last seemed to stand still
+	forward       *forwarder
+	clock         brokerClock
+	committed     time.Time // when the last turn was
+	unknown       unknowns  // cancels and erases of unknown keys
 
-	oldest  trigger.Instant // when the oldest done record ends, as of checked
+	oldest  trigger.Instant // when the oldest done record expires, as of checked
 	checked time.Time
 
 	dueTopics *output.Topics
@@ -59,39 +59,39 @@ type Partition struct {
 
 	takenOver bool // another member ran it before
 
-	kept *Kept // from one opening to the next
+	kept *Kept // kept from one opening to the next
 	view View  // what readers may see
 }
 
-// ownNames are the topics of every record, spelled once.
+// ownNames are the topics that most records go to, formatted once.
 type ownNames struct{ state, events string }
 
 // turn is one transaction under way: its clock, its overlay, its output.
 type turn struct {
 	now       trigger.Instant
-	micros    int64 // event_us of the last fact
+	micros    int64 // event_us of the last event
 	progress  topics.Progress
 	overlay   map[trigger.Key]*entry
-	order     []*entry // first touch first: the order state is written in
+	order     []*entry // in order of first touch: state is written in this order
 	reader    *statestore.DueReader
-	records   int // produced
+	records   int // number of records produced
 	commands  int
 	fires     int
-	taken     int    // timers taken from ready
-	moved     int    // by a replan
-	source    string // of the command or receipt being applied
+	taken     int    // number of timers taken from ready
+	moved     int    // number of triggers that a replan moved
+	source    string // where the command or receipt under way comes from
 	decisions []decision
 	manifest  manifest
-	encoded   []byte // progress
+	encoded   []byte // progress, encoded
 
 	guard        topics.Guard
-	encodedGuard []byte      // nil: it has not changed
+	encodedGuard []byte      // nil: unchanged
 	firstState   *kgo.Record // first record of topic state
 
-	overQuota []string // limits that refused a register; reported, as what follows, when the turn is committed
+	overQuota []string // limits that refused a register; reported after the commit, like the next fields
 	lost      []lostRange
 	delivered []delivery
-	timedOut  []string // channels, of each due event that no receipt came for
+	timedOut  []string // the channel of each due event that got no receipt
 	dead      []deadLetter
 	traced    traced
 }
@@ -106,8 +106,7 @@ func (p *Partition) turns(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// turn is the life of a trigger, in the order the files are numbered. It
-// happens entirely or not at all.
+// turn runs the stages in the order of their numbers. It happens entirely or not at all.
 func (p *Partition) turn(ctx context.Context) error {
 	if err := p.kafka.watcher.Check(&p.kept.dangling, p.committed, p.written); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (p *Partition) turn(ctx context.Context) error {
 	if in.empty() {
 		return nil
 	}
-	t, err := p.begin() // the only clock read of the turn
+	t, err := p.begin() // reads the clock, once per turn
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -135,8 +134,8 @@ func (p *Partition) turn(ctx context.Context) error {
 	return nil
 }
 
-// decide is the middle of the turn: it waits for nothing, and no reader of
-// committed records sees anything of it before commit.
+// decide is the middle of the turn. It does not wait, and readers of committed records see
+// its work only after commit.
 func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.apply(ctx, t, in); err != nil { // 2_apply.go    commands first: a cancel in this turn wins
 		return fmt.Errorf("apply: %w", err)
@@ -161,7 +160,7 @@ func (p *Partition) begin() (*turn, error) {
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
 	}
-	now := p.now() // never far from the broker's clock, whatever ours says
+	now := p.now() // within a second of the broker's clock
 	t := &turn{
 		now:      now,
 		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
@@ -179,7 +178,7 @@ func (p *Partition) begin() (*turn, error) {
 
 func (t *turn) close() { t.reader.Close() }
 
-// giveUp aborts what was begun. The partition is opened again afterwards.
+// giveUp aborts the turn. The partition is opened anew afterwards.
 func (p *Partition) giveUp(ctx context.Context, t *turn, err error) {
 	p.opts.Listener.Aborted(p.id, abortReason(err))
 	t.traced.end(t, abortReason(err))
@@ -188,7 +187,7 @@ func (p *Partition) giveUp(ctx context.Context, t *turn, err error) {
 	p.kafka.abort(ctx)
 }
 
-// applyDecision takes what was decided about one trigger into the turn.
+// applyDecision adds a decision about one trigger to the turn.
 func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *trigger.Outcome) {
 	for i := range out.Facts {
 		p.recordEvent(ctx, t, e.key, &out.Facts[i])
@@ -238,12 +237,12 @@ func (p *Partition) recordEvent(ctx context.Context, t *turn, key trigger.Key, f
 	}
 }
 
-// state is our partition of topic state.
+// state names our partition of topic state.
 func (p *Partition) state() kafkapart.TopicPartition {
 	return kafkapart.TopicPartition{Topic: p.names.state, Partition: p.id}
 }
 
-// record is a record about a trigger, in the turn's memory.
+// record makes a record about a trigger, in the turn's memory.
 func (p *Partition) record(topic string, key trigger.Key) *kgo.Record {
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Key = topic, p.id, p.scratch.key(key)
@@ -259,10 +258,10 @@ func (p *Partition) produce(ctx context.Context, t *turn, r *kgo.Record) {
 	p.kafka.produce(ctx, r)
 }
 
-// View is what readers may see.
+// View returns what readers may see.
 func (p *Partition) View() *View { return &p.view }
 
-// status is what the partition says of itself after a turn.
+// status describes the partition after a turn.
 func (p *Partition) status() Status {
 	return Status{
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,

@@ -17,31 +17,30 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Process is what the partitions of one process share: their options, and what
-// comes to be while they run.
+// Process is what the partitions of one process share: their options, and state that all of
+// them use.
 type Process struct {
 	Options
 
-	format    atomic.Uint64                     // of topic state, as it is written
+	format    atomic.Uint64                     // the format of topic state that we write
 	clocks    clocks                            // of the brokers
 	timetable atomic.Pointer[trigger.Timetable] // the one in force, for readers
 	batches   *decompress.Bound
-	endings   dangling.Endings // of partitions that are being opened
+	endings   dangling.Endings // of the partitions that are opening
 
-	// asker fetches single records. A client that follows a partition has one
-	// connection for fetches, and what it asks besides would wait there behind
-	// the fetch that waits for records.
+	// asker fetches single records. The client of a partition has one connection for
+	// fetches, where other requests would wait behind a fetch that waits for records.
 	asker *kgo.Client
 	due   *output.Topics
 
 	register *channelRegister
 
-	cache *statestore.Cache // ours; nil: the options brought one
+	cache *statestore.Cache // ours; nil if the options brought one
 
-	NoRoom func(error) // hears of writes for which the disk has no room; set before the first store is opened
+	NoRoom func(error) // called for writes that find no room on the disk; set before the first store opens
 }
 
-// NewProcess checks the options and fills them in. Connect comes before the first
+// NewProcess checks the options and fills in defaults. Connect must follow before the first
 // partition is opened.
 func NewProcess(o Options) (*Process, error) {
 	o = o.withDefaults()
@@ -54,7 +53,7 @@ func NewProcess(o Options) (*Process, error) {
 	}
 	p := &Process{Options: o, batches: batches}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
-	p.AgreeOn(topics.Newest) // until the engine knows what others read
+	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
 	p.timetable.Store(o.Machine.Timetable.Fork())
 	if o.Cache == nil {
 		p.cache = statestore.NewCache(256 << 20)
@@ -63,30 +62,29 @@ func NewProcess(o Options) (*Process, error) {
 	return p, nil
 }
 
-// Connect brings a client that reads no partition: all that is asked once is
-// asked by it.
+// Connect sets the client for single questions. It reads no partition.
 func (o *Process) Connect(cl *kgo.Client) {
 	o.asker, o.due = cl, output.New(o.output(), cl)
 	o.register = newChannelRegister(o)
 }
 
-// Close comes when every partition is closed.
+// Close must follow the close of every partition.
 func (o *Process) Close() {
 	if o.cache != nil {
 		o.cache.Close()
 	}
 }
 
-// Timetable is the tz database and calendars in force, for the caller alone.
+// Timetable returns a copy of the tz database and calendars in force.
 func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }
 
-// AgreeOn is called with the format of topic state that every member reads.
+// AgreeOn sets the format of topic state that every member reads.
 func (o *Process) AgreeOn(f topics.Format) { o.format.Store(uint64(f)) }
 
 // writes is the format that every member reads.
 func (o *Process) writes() topics.Format { return topics.Format(o.format.Load()) }
 
-// Recovery is how stores of this process are recovered.
+// Recovery returns the configuration for recovering stores of this process.
 func (o *Process) Recovery() *recovery.Config {
 	return &recovery.Config{
 		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(),
@@ -99,7 +97,7 @@ func (o *Process) Recovery() *recovery.Config {
 	}
 }
 
-// output is what is known of due topics in advance.
+// output returns what is known of due topics in advance.
 func (o *Process) output() output.Config {
 	byKey := map[string]bool{}
 	for _, channel := range o.Channels.Configured() {
@@ -116,8 +114,8 @@ func (o *Process) output() output.Config {
 	}
 }
 
-// decompressor bounds what a client decompresses, batch by batch.
+// decompressor bounds how much a client decompresses, batch by batch.
 func (o *Process) decompressor() kgo.Decompressor { return o.batches }
 
-// batchReader bounds what a client decompresses that reads much.
+// batchReader bounds how much a client decompresses that reads large ranges.
 func (o *Process) batchReader() *decompress.Reader { return o.batches.Reader() }

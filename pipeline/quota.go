@@ -8,34 +8,34 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Quota is what one tenant may do; 0 is no bound.
+// Quota limits one tenant; 0 means no limit.
 type Quota struct {
-	Rate       float64 // registers a second
+	Rate       float64 // registers per second
 	MaxPending int64
 }
 
-// quotas hold tenants to their bounds, also those who write to Kafka directly.
-// Every partition enforces its share, a P-th, by itself: keys spread evenly,
-// so a tenant with many triggers meets its bound within a few percent, while
-// one whose keys all fall on one partition meets it at a P-th. A share is at
-// least one trigger, and one register a second in bursts of ten seconds.
+// quotas enforces the limits of tenants, also of those that write to Kafka directly. Every
+// partition enforces its P-th share alone. Keys spread evenly, so a tenant with many
+// triggers meets its limit within a few percent. A tenant whose keys all fall on one
+// partition meets it at a P-th. A share is at least one trigger, and one register a second
+// in bursts of ten seconds.
 type quotas struct {
 	of      func(tenant string) Quota
 	share   float64
-	pending map[string]int64 // of tenants with a bound
+	pending map[string]int64 // number of triggers, by tenant with a limit
 	buckets map[string]*bucket
 }
 
-// bucket is a token bucket on the brokers' clock: the time of a register is
-// its append, so that a backlog is judged as it came, not as it is read.
+// bucket is a token bucket on the brokers' clock. A register counts at its append time, so
+// a backlog is judged by its arrival and not by its reading.
 type bucket struct {
 	tokens float64
 	last   trigger.Instant
 }
 
-// Bounds of buckets.
+// These bound the buckets.
 const (
-	burst      = 10 // seconds of rate
+	burst      = 10 // seconds of the rate
 	maxBuckets = 10_000
 )
 
@@ -49,7 +49,7 @@ func newQuotas(o *Process) *quotas {
 	}
 }
 
-// count finds out what tenants with a bound have pending.
+// count finds how many triggers the tenants with a limit have pending.
 func (q *quotas) count(sn *statestore.Snapshot) error {
 	if q == nil {
 		return nil
@@ -73,7 +73,7 @@ func (q *quotas) count(sn *statestore.Snapshot) error {
 	return err
 }
 
-// moved notes that a trigger of a tenant came to life or ended.
+// moved counts a trigger of a tenant that begins or ends.
 func (q *quotas) moved(tenant string, was, is trigger.Status) {
 	if q == nil || alive(was) == alive(is) || q.of(tenant).MaxPending == 0 {
 		return
@@ -87,9 +87,8 @@ func (q *quotas) moved(tenant string, was, is trigger.Status) {
 
 func alive(s trigger.Status) bool { return s != 0 && !s.Finished() }
 
-// admit says whether a tenant may register one more trigger now. known says
-// that the trigger lives already: replacing it adds nothing. The limit that is
-// met comes with its name.
+// admit reports whether a tenant may register a trigger now, and else names the limit that
+// is met. known says that the trigger exists already: a replacement adds nothing.
 func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) (limit string, err *trigger.Error) {
 	if q == nil {
 		return "", nil
@@ -105,7 +104,7 @@ func (q *quotas) admit(tenant string, appended trigger.Instant, known bool) (lim
 	return "", nil
 }
 
-// QuotaLimits are the limits of a tenant that refuse registers.
+// QuotaLimits lists the limits that can refuse a register.
 var QuotaLimits = []string{limitRate, limitPending}
 
 const (

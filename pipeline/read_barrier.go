@@ -10,12 +10,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// passed returns the instant up to which timers may fire now; 0 if they have to
-// wait for what is still to be read. What to ask is the barrier's to decide.
+// passed returns the instant up to which timers may fire now. It returns 0 if unread
+// commands or receipts come first. Package barrier decides what to ask.
 func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 	b := &p.barrier
 	now := p.now()
-	r := b.Begin(now, p.demand())
+	r := b.Begin(now, p.timers.demand())
 	for q := r.Next(time.Now()); q.Ask != barrier.Nothing; q = r.Next(time.Now()) {
 		if err := p.answerBarrier(ctx, &r, q); err != nil {
 			return 0, fmt.Errorf("barrier: %w", err)
@@ -27,18 +27,17 @@ func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
 		}
 	}
 	p.timers.ready.Release(b.Receipts.Through(), p.now())
-	if !b.Commands.Reached() || !p.anyReady(p.now()) {
+	if !b.Commands.Reached() || !p.timers.anyReady(p.now()) {
 		return 0, nil
 	}
 	return b.Commands.Through(), nil
 }
 
-// demand is what wants to fire.
-func (p *Partition) demand() barrier.Demand {
-	due, ok := p.timers.wheel.Next()
+// demand describes what is due.
+func (ts *timers) demand() barrier.Demand {
+	due, ok := ts.wheel.Next()
 	return barrier.Demand{
-		InWheel: ok, Wheel: trigger.Instant(due), Ready: p.timers.ready.Newest(),
-		Held: p.timers.ready.HeldNewest(),
+		InWheel: ok, Wheel: trigger.Instant(due), Ready: ts.ready.Newest(), Held: ts.ready.HeldNewest(),
 	}
 }
 
@@ -67,8 +66,8 @@ func (p *Partition) answerBarrier(ctx context.Context, r *barrier.Round, q barri
 	return nil
 }
 
-// askEnds takes the high watermarks. The clock is read before the question: what
-// was acknowledged until then is below the answer.
+// askEnds asks for the high watermarks. It reads the clock first: everything acknowledged
+// until then is below the answer.
 func (p *Partition) askEnds(ctx context.Context, r *barrier.Round) error {
 	topics := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
 	asked := p.now()

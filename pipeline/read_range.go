@@ -12,12 +12,12 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
-// readRangeWithin bounds a look back at a log while a partition opens.
+// readRangeWithin bounds one reading of a past range of a log while a partition opens.
 const readRangeWithin = 2 * time.Minute
 
-// readRange calls f for every committed record of a partition in [from, to).
-// It returns without an error only when all of it was seen, or is known to be
-// hidden for good: silence alone may be a broker that is slow.
+// readRange calls f for every committed record of a partition in [from, to). It succeeds
+// only if all of the range was seen, or is known to be hidden for good. A silent broker
+// proves nothing: it may be slow.
 func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64,
 	f func(*kgo.Record),
 ) error {

@@ -7,13 +7,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// record is a record as topics see it.
+// record converts a record for package topics.
 func record(r *kgo.Record) *topics.Record {
 	rec := recordWith(r, make([]trigger.Header, 0, len(r.Headers)))
 	return &rec
 }
 
-// recordWith is record with room for the headers.
+// recordWith is record with memory for the headers.
 func recordWith(r *kgo.Record, headers []trigger.Header) topics.Record {
 	for _, h := range r.Headers {
 		headers = append(headers, trigger.Header(h))
@@ -24,7 +24,7 @@ func recordWith(r *kgo.Record, headers []trigger.Header) topics.Record {
 	}
 }
 
-// kgoHeaders are the same headers as kgo spells them.
+// kgoHeaders converts headers for kgo.
 func kgoHeaders(headers []trigger.Header) []kgo.RecordHeader {
 	return appendHeaders(make([]kgo.RecordHeader, 0, len(headers)), headers)
 }

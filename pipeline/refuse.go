@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// refuse rejects a record that could not be decoded, or that a gateway has
-// refused already. op is 0 where it is not known.
+// refuse rejects a record that cannot be decoded, or that a gateway has refused already. op
+// is 0 if it is not known.
 func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op trigger.Op, refusal *trigger.Error,
 	actor string,
 ) error {
@@ -27,11 +27,12 @@ func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op 
 	p.applyDecision(ctx, t, e, &out)
 	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command(op.String(), string(refusal.Code))
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 	return nil
 }
 
-// refuseStranger rejects a record of a trigger that this partition does not have.
+// refuseStranger rejects a record of a trigger that belongs to another partition and cannot
+// go there.
 func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
 	about, refusal := topics.RefusedKey(rec.Key, refusal)
 	out := p.machine.Reject(nil, refusal, "")
@@ -39,7 +40,7 @@ func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Rec
 	p.applyDecision(ctx, t, e, &out)
 	p.reject(ctx, t, rec, refusal)
 	p.opts.Listener.Command("", string(refusal.Code))
-	p.answer(t, rec, e, &out)
+	t.answer(rec, e, &out)
 }
 
 // reject writes the original bytes to topic rejected.

@@ -11,8 +11,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Gap is a place in an input of a partition from which an operator lets it go
-// on, although records before it are lost: --accept-gap PARTITION:OFFSET.
+// Gap is an offset from which an operator lets an input continue, although records before
+// it are lost: --accept-gap PARTITION:OFFSET.
 type Gap struct {
 	Partition int32
 	Offset    int64
@@ -20,7 +20,7 @@ type Gap struct {
 
 func (g Gap) String() string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
 
-// ParseGaps reads PARTITION:OFFSET, several of them separated by commas.
+// ParseGaps reads PARTITION:OFFSET pairs, separated by commas.
 func ParseGaps(text string) ([]Gap, error) {
 	var out []Gap
 	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -37,21 +37,20 @@ func ParseGaps(text string) ([]Gap, error) {
 	return out, nil
 }
 
-// ErrGap says that commands were lost to retention or compaction while nobody
-// ran the partition. Only an operator can decide to go on (--accept-gap).
+// ErrGap says that retention or compaction removed commands while no engine ran the
+// partition. Only an operator can decide to continue (--accept-gap).
 var ErrGap = errors.New("commands are missing")
 
-// gap refuses to open a partition, unless the operator has accepted to go on
-// from this very offset: it serves for one gap and never for the next. The message
-// names what was accepted of the partition so far, too: several gaps are
-// accepted at once, or none.
+// gap refuses to open a partition, unless the operator has accepted to continue from this
+// very offset. An acceptance is good for one gap. The message names the offsets accepted so
+// far, too, because several gaps must be accepted together.
 func (o *Options) gap(partition int32, offset int64, format string, args ...any) error {
 	at := Gap{partition, offset}
 	why := fmt.Sprintf(format, args...)
 	all := at.String()
 	for _, accepted := range o.AcceptGaps {
 		if accepted == at {
-			o.Logger.Warn("going on in spite of what is lost, as the operator has decided", "partition", partition,
+			o.Logger.Warn("continuing although records are lost, as the operator has accepted", "partition", partition,
 				"offset", offset, "lost", why)
 			return nil
 		}
@@ -62,12 +61,12 @@ func (o *Options) gap(partition int32, offset int64, format string, args ...any)
 	return fmt.Errorf("%w: %s. Start with --accept-gap %s to go on", ErrGap, why, all)
 }
 
-// gapRecreated is gap for a topic that was made again.
+// gapRecreated is gap for a topic that was deleted and made again.
 func (o *Options) gapRecreated(partition int32, id [16]byte, format string, args ...any) error {
 	return o.gap(partition, handover.Anew(id), format, args...)
 }
 
-// Reasons for which a partition alone is refused, as metrics name them.
+// These are the reasons for which one partition is refused, as metrics name them.
 const (
 	refusedGap    = "gap"
 	refusedFormat = "newer_format"
@@ -75,9 +74,8 @@ const (
 	RefusedDisk   = "disk_full"
 )
 
-// Refusal says why a partition must not be opened before somebody has decided,
-// or a newer version has taken it; "" if trying again may help. The others of
-// the process go on.
+// Refusal says why a partition must not be opened before an operator has acted, or a newer
+// version owns it; "" if trying anew may help. The other partitions of the process go on.
 func Refusal(err error) string {
 	switch {
 	case errors.Is(err, ErrGap):
@@ -90,7 +88,7 @@ func Refusal(err error) string {
 	return ""
 }
 
-// EndsProcess says that what is wrong is wrong for every partition.
+// EndsProcess reports whether an error concerns every partition.
 func EndsProcess(err error) bool {
 	return errors.Is(err, recovery.ErrPartitions) || errors.Is(err, ErrForeignGroup)
 }

@@ -12,50 +12,51 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// replan is the work that a new tz database or calendar makes: every trigger
-// whose plan depends on it is resolved again, a share in each turn, so that
-// firing goes on. progress.NextControl moves past the record only when all is
-// done; a successor that opens in between begins again, and repeats nothing,
-// because resolving again what was resolved changes nothing.
+// replan is the work that a new tz database or calendar causes. Every trigger whose plan
+// depends on it is planned anew, some in each turn, so that firing goes on.
+// progress.NextControl moves past the setting only when all are done. A successor that
+// opens earlier begins anew. Nothing happens twice, because a second planning changes
+// nothing.
 //
-// A few zones are walked by key. Where that turns out to be much of the store,
-// and for calendars, all states are walked in the order they lie in, which
-// spares searching for each. There a trigger may move past the walk before it
-// was met; so whatever a turn writes meanwhile is resolved in that turn.
+// For few zones the walk goes by key. If they turn out to hold much of the store, and for
+// calendars, it goes over all states in the order of the store, without a search for each.
+// On that walk a trigger may move behind the walk before its turn comes. So everything that
+// a turn writes meanwhile is planned in that turn, too.
 type replan struct {
-	next    int64 // progress.NextControl when all are done
+	next    int64 // value of progress.NextControl when all are done
 	reason  string
-	zones   []string    // those whose rules differ; nil: any
+	zones   []string    // zones whose rules differ; nil: any
 	name    string      // of the calendar; "" for a tz database
-	left    []string    // of zones, to be walked; nil: states are walked where they lie
-	after   trigger.Key // of left[0], triggers up to here are done
+	left    []string    // zones still to walk by key; nil: walk in the order of the store
+	after   trigger.Key // triggers of left[0] up to this key are done
 	at      statestore.Home
-	ahead   map[trigger.Key]struct{} // done, and moved to where the walk will be
-	batch   batch                    // how many may move in a turn
+	ahead   map[trigger.Key]struct{} // done, but moved to where the walk will come
+	batch   batch                    // how many may move in one turn
 	scanned int
 	moved   int
 	start   time.Time
 }
 
-// Bounds of one turn's share, beside its batch: whatever falls due meanwhile
-// waits for it. And of what a walk remembers: what it forgets it looks at twice.
+// These bound one turn's share beside its batch, because what falls due meanwhile waits for
+// it. They also bound what a walk keeps: a trigger that it forgets is planned twice,
+// without effect.
 const (
 	replanTime    = 10 * time.Millisecond
 	replanScanned = 20_000
 	replanAhead   = 50_000
 )
 
-// A walk by key of so many triggers, and this part of all, is given up for one
-// where they lie.
+// A walk by key ends if it has met this many triggers and this part of all. A walk in the
+// order of the store follows.
 const (
 	replanMany = 1000
 	replanPart = 8
 )
 
-// maxMoves is how many triggers move in a turn where turns are quick.
+// maxMoves is how many triggers move in one turn while turns are quick.
 const maxMoves = 4000
 
-// replanSome does one turn's share.
+// replanSome does the share of one turn.
 func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	w := p.replan
 	if w == nil {
@@ -84,20 +85,20 @@ func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// replanShare is what one turn does of a replan.
+// replanShare is what one turn does for a replan.
 type replanShare struct {
 	p          *Partition
 	t          *turn
 	w          *replan
 	until      time.Time
-	maxScanned int  // of replan.scanned, at most
-	moves      int  // of replan.moved, at most
-	over       bool // the rest is for later turns
+	maxScanned int  // bound of replan.scanned
+	moves      int  // bound of replan.moved
+	over       bool // later turns do the rest
 	err        error
 	spare      *trigger.State
 }
 
-// written resolves what this turn has written so far.
+// written plans what this turn has written so far.
 func (s *replanShare) written(ctx context.Context) {
 	for _, e := range s.t.order {
 		if e.dirty && e.state != nil {
@@ -106,7 +107,7 @@ func (s *replanShare) written(ctx context.Context) {
 	}
 }
 
-// walk goes on where the last share ended.
+// walk continues where the last share ended.
 func (s *replanShare) walk(ctx context.Context, sn *statestore.Snapshot) error {
 	w := s.w
 	for len(w.left) > 0 && !s.over && !s.many() {
@@ -125,13 +126,13 @@ func (s *replanShare) walk(ctx context.Context, sn *statestore.Snapshot) error {
 	if w.left != nil || s.over {
 		return nil
 	}
-	s.p.store.Fill() // nearly everything is written anew: it is merged once, afterwards
+	s.p.store.Fill() // nearly every state is written: Pebble merges once, afterwards
 	return s.ended(sn.ScanHomes(w.at, func(at statestore.Home, key trigger.Key, value []byte) bool {
 		return s.resolveAt(ctx, at, key, value)
 	}))
 }
 
-// many says that walking by key does not pay.
+// many reports whether a walk by key costs more than a walk over all.
 func (s *replanShare) many() bool {
 	return s.w.left != nil && s.w.scanned >= replanMany && int64(s.w.scanned) > s.p.store.PendingCount()/replanPart
 }
@@ -143,14 +144,15 @@ func (s *replanShare) ended(err error) error {
 	return err
 }
 
-// resolveKey resolves one trigger of a zone again. false ends the share, or the walk.
+// resolveKey plans one trigger of a zone. It returns false at the end of the share or of
+// the walk.
 func (s *replanShare) resolveKey(ctx context.Context, key trigger.Key, value []byte) bool {
 	s.resolveStored(ctx, key, value)
 	s.w.after = key
 	return s.goOn() && !s.many()
 }
 
-// resolveAt resolves one trigger again that lies at a home.
+// resolveAt plans the trigger at one home.
 func (s *replanShare) resolveAt(ctx context.Context, at statestore.Home, key trigger.Key, value []byte) bool {
 	if _, done := s.w.ahead[key]; done {
 		delete(s.w.ahead, key)
@@ -165,8 +167,8 @@ func (s *replanShare) resolveAt(ctx context.Context, at statestore.Home, key tri
 	return s.goOn()
 }
 
-// liesAhead says that a walk that has come to a home will yet meet a trigger with
-// these timers.
+// liesAhead reports whether a walk that is at a home will still meet a trigger with these
+// timers.
 func liesAhead(at statestore.Home, timers []trigger.Timer) bool {
 	return at.Here == "" && !slices.ContainsFunc(timers, func(t trigger.Timer) bool { return t.Due <= at.Due.Due })
 }
@@ -177,8 +179,8 @@ func (s *replanShare) goOn() bool {
 	return s.err == nil && !s.over
 }
 
-// resolveStored resolves a stored trigger. It returns what joined the turn: only what
-// moves does.
+// resolveStored plans a stored trigger. It returns the entry if the trigger moved; only
+// then does it join the turn.
 func (s *replanShare) resolveStored(ctx context.Context, key trigger.Key, value []byte) *entry {
 	if e := s.t.overlay[key]; e != nil {
 		if e.state != nil && s.resolve(ctx, e, e.state) {
@@ -196,12 +198,12 @@ func (s *replanShare) resolveStored(ctx context.Context, key trigger.Key, value 
 	if !s.resolve(ctx, nil, s.spare) {
 		return nil
 	}
-	s.spare = nil // the turn has it
+	s.spare = nil // the turn keeps it
 	return s.t.overlay[key]
 }
 
-// resolve decides about one trigger, and says whether it has moved. e is nil
-// for one that is not in the turn yet.
+// resolve plans one trigger, and reports whether it moved. e is nil for a trigger that is
+// not in the turn yet.
 func (s *replanShare) resolve(ctx context.Context, e *entry, state *trigger.State) bool {
 	if !s.w.concerns(state) {
 		return false
@@ -218,7 +220,7 @@ func (s *replanShare) resolve(ctx context.Context, e *entry, state *trigger.Stat
 	return true
 }
 
-// concerns says whether a plan may depend on what has changed.
+// concerns reports whether a plan may depend on what has changed.
 func (w *replan) concerns(s *trigger.State) bool {
 	if w.zones != nil && !slices.Contains(w.zones, s.Spec.When.Zone) {
 		return false

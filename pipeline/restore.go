@@ -10,10 +10,10 @@ import (
 	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
-// restoreLog is how often a restore says how far it is.
+// restoreLog is the time between two log lines about the progress of a restore.
 const restoreLog = 5 * time.Second
 
-// restore replays topic state from the stored position until the nonce.
+// restore applies topic state to the store, from the stored position up to the nonce.
 func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
 	c := p.opts.Recovery()
 	r := c.NewReplica(p.id, p.store)
@@ -43,7 +43,7 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 		fs, err := read(pctx)
 		cancel()
 		if err != nil {
-			return err // among others, that nothing came for openStep although the nonce is there
+			return err // for one, that nothing came within openStep although the nonce exists
 		}
 		if err := r.Apply(fs, p.now()); err != nil {
 			return err
@@ -63,11 +63,11 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 	return nil
 }
 
-// nearEnd is how many records are read by the client that is connected already:
-// to connect another takes longer.
+// nearEnd is how many records the connected client reads itself. To connect another one
+// would take longer.
 const nearEnd = 1000
 
-// reading returns what reads topic state from r.Next on: all there is.
+// reading returns a function that reads topic state from r.Next on, to its end.
 func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error),
 	done func(), err error,
 ) {
@@ -83,7 +83,7 @@ func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.C
 		return nil, nil, err
 	}
 	return func(ctx context.Context) (kgo.Fetches, error) {
-		fs := cl.PollFetches(ctx) // the next is fetched while this is applied
+		fs := cl.PollFetches(ctx) // the next batch is fetched while this one is applied
 		return fs, recovery.FetchFailed(ctx, fs)
 	}, cl.Close, nil
 }

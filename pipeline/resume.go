@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// resume goes on where the last owner has left off (package handover).
+// resume continues where the last owner stopped (package handover).
 func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	left, err := p.left()
 	if err != nil {
@@ -34,7 +34,7 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 			p.progress.Term)
 	}
 	if how.ControlAnew {
-		p.log.Warn("topic control was deleted and made again: calendars and tz database are as the new one has them",
+		p.log.Warn("topic control was deleted and made again: calendars and tz database are those of the new topic",
 			"topic", p.opts.Names.Control())
 	}
 	for _, f := range how.Follow {
@@ -59,8 +59,8 @@ func (p *Partition) resume(ctx context.Context, ids recovery.TopicIDs) error {
 	return err
 }
 
-// left is what the last owner has left: in what was restored, or in a quiet
-// store, where nothing new was in topic state.
+// left returns what the last owner left. It was restored just now, or stands in a store for
+// which topic state had nothing new.
 func (p *Partition) left() (handover.Left, error) {
 	left := handover.Left{Progress: p.progress, Guard: p.guard}
 	if left.Progress.Seq == 0 {
@@ -92,7 +92,7 @@ func (p *Partition) left() (handover.Left, error) {
 	return left, nil
 }
 
-// decideResume asks Kafka what package handover wants to know.
+// decideResume asks Kafka the questions of package handover.
 func (p *Partition) decideResume(ctx context.Context, left handover.Left, ids recovery.TopicIDs) (
 	how handover.Result, err error,
 ) {
@@ -124,7 +124,7 @@ func (p *Partition) decideResume(ctx context.Context, left handover.Left, ids re
 	}
 }
 
-// findTopics says what the inputs hold.
+// findTopics describes the inputs as they are.
 func (p *Partition) findTopics(ctx context.Context, ids recovery.TopicIDs) (found handover.Found, err error) {
 	inputs := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
 	starts, err := kafkapart.ListOffsets(ctx, p.kafka.cl, inputs, p.id, kafkapart.ReadUncommitted, kafkapart.Earliest)
@@ -155,7 +155,7 @@ func (p *Partition) openQuotas() error {
 	return nil
 }
 
-// startWheel begins the wheel at the stored cursor; poll fills it.
+// startWheel starts the wheel at the stored cursor; poll fills it.
 func (p *Partition) startWheel() error {
 	raw, err := p.store.Meta(recovery.MetaCursor)
 	if err != nil {

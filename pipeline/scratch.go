@@ -9,12 +9,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// scratch is the memory of a partition's turns. What a turn encodes and
-// produces lives until its transaction has ended: kgo holds a record until its
-// promise, the store's batch until Commit, and nobody longer. So the next turn
-// uses the same memory, and a turn of a thousand fires allocates nothing per
-// record. After a turn that failed the partition is opened again, with a
-// scratch of its own.
+// scratch is the memory of a partition's turns. What a turn encodes and produces is in use
+// until its transaction has ended. kgo holds a record until its promise, the store's batch
+// until Commit, and nothing holds it longer. So the next turn uses the same memory, and a
+// turn of a thousand fires allocates nothing per record. After a failed turn the partition
+// opens anew, with a new scratch.
 type scratch struct {
 	bytes   slab[byte]
 	records slab[kgo.Record]
@@ -39,14 +38,14 @@ func (s *scratch) reset() {
 	s.given.reset()
 }
 
-// encode appends to the turn's memory; what it appended is the result.
+// encode appends to the turn's memory and returns what was appended.
 func (s *scratch) encode(appendTo func([]byte) ([]byte, error)) ([]byte, error) {
 	b, err := appendTo(s.bytes.room(encodeRoom))
 	s.bytes.take(len(b))
 	return b[:len(b):len(b)], err
 }
 
-// encodeRoom is more than most values need; a longer one is moved by append.
+// encodeRoom is more than most values need; append moves a longer one.
 const encodeRoom = 1 << 10
 
 // key copies a trigger's key.
@@ -56,28 +55,28 @@ func (s *scratch) key(k trigger.Key) []byte {
 	return b[:len(b):len(b)]
 }
 
-// record is an empty record.
+// record returns an empty record.
 func (s *scratch) record() *kgo.Record { return s.records.one() }
 
-// entry is a trigger that the turn touches.
+// entry returns an empty entry of a trigger.
 func (s *scratch) entry(k trigger.Key) *entry {
 	e := s.entries.one()
 	e.key = k
 	return e
 }
 
-// state is room for one that is read from the store. Its texts are not in the
-// turn's memory: who asks for an outcome, and metrics, keep them for longer.
+// state returns memory for a state that is read from the store. Its strings are not in the
+// turn's memory, because outcomes and metrics keep them for longer.
 func (s *scratch) state() *trigger.State { return s.states.one() }
 
-// timersOf is what the due index must hold for st.
+// timersOf returns the timers that the due index must hold for st.
 func (s *scratch) timersOf(st *trigger.State) []trigger.Timer {
 	out := st.Timers(s.timers.room(1 + len(st.Live)))
 	s.timers.take(len(out))
 	return out[:len(out):len(out)]
 }
 
-// input is a command or receipt as topics see it.
+// input converts a command or receipt for package topics.
 func (s *scratch) input(r *kgo.Record) *topics.Record {
 	rec := s.inputs.one()
 	*rec = recordWith(r, s.given.room(len(r.Headers)))
@@ -85,9 +84,9 @@ func (s *scratch) input(r *kgo.Record) *topics.Record {
 	return rec
 }
 
-// due is the key and the headers of f's due event.
+// due returns the key and the headers of f's due event.
 func (s *scratch) due(f *trigger.Fire, env topics.DueEnv) (key []byte, headers []kgo.RecordHeader) {
-	var given []trigger.Header // their room is not taken: they are copied here
+	var given []trigger.Header // without their memory: they are copied here
 	_, _ = s.encode(func(b []byte) ([]byte, error) {
 		b, key, given = topics.AppendDue(b, s.given.room(dueHeaders), f, env)
 		return b, nil
@@ -97,25 +96,25 @@ func (s *scratch) due(f *trigger.Fire, env topics.DueEnv) (key []byte, headers [
 	return key, headers[:len(headers):len(headers)]
 }
 
-// dueHeaders is more than most due events have.
+// dueHeaders is more headers than most due events have.
 const dueHeaders = 32
 
-// slab hands out pieces of chunks, and the same chunks again after reset.
+// slab hands out pieces of chunks. After reset it hands out the same chunks.
 type slab[T any] struct {
 	chunks [][]T
-	chunk  int // the one in use
-	used   int // of it
+	chunk  int // index of the chunk in use
+	used   int // items in use of that chunk
 }
 
-// What a chunk takes, and how many chunks outlive a turn: about what the
-// largest turn encodes.
+// These are the size of a chunk, and how many chunks outlive a turn: about what the largest
+// turn encodes.
 const (
 	slabBytes  = 256 << 10
 	slabChunks = 24
 )
 
-// room is an empty piece with room for n items at least. It is not taken
-// until take says how much of it was used.
+// room returns an empty piece with room for at least n items. They are in use only after
+// take.
 func (s *slab[T]) room(n int) []T {
 	for s.chunk < len(s.chunks) {
 		if c := s.chunks[s.chunk]; len(c)-s.used >= n {
@@ -133,29 +132,29 @@ func (s *slab[T]) size() int {
 	return slabBytes / int(unsafe.Sizeof(item))
 }
 
-// one is the next item, as zero as a new one.
+// one returns the next item, zeroed.
 func (s *slab[T]) one() *T {
 	item := &s.room(1)[:1][0]
 	s.take(1)
 	return item
 }
 
-// ofBytes says that the items hold no pointers.
+// ofBytes reports whether the items hold no pointers.
 func (s *slab[T]) ofBytes() bool {
 	_, ok := any((*T)(nil)).(*byte)
 	return ok
 }
 
-// take says that n items of the last room are in use. More than there was
-// room for means that append went elsewhere: nothing of the chunk is.
+// take marks n items of the last room as used. If n is more than the room, append has moved
+// the data elsewhere, and no item of the chunk is used.
 func (s *slab[T]) take(n int) {
 	if n <= len(s.chunks[s.chunk])-s.used {
 		s.used += n
 	}
 }
 
-// reset takes everything back, and lets go of what it points to. It keeps no
-// more chunks than were in use, so that after a herd an idle partition is small.
+// reset takes all items back and drops what they point to. It keeps only as many chunks as
+// were in use, so that an idle partition is small after a herd.
 func (s *slab[T]) reset() {
 	touched := s.chunks[:min(s.chunk+1, len(s.chunks))]
 	if n := len(touched); n > 0 && !s.ofBytes() {

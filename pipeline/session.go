@@ -20,25 +20,24 @@ import (
 	"github.com/waterclock/waterclock/pipeline/output"
 )
 
-// session is one partition's conversation with Kafka: one client that reads
-// committed records of its partition of commands and receipts, and writes
-// them one transaction a turn.
+// session is one partition's connection to Kafka. Its client reads committed records of the
+// partition's commands and receipts, and writes one transaction per turn.
 type session struct {
 	cl     *kgo.Client
-	reader *kafkapart.Reader // by Options.asker
+	reader *kafkapart.Reader // uses Options.asker
 	part   int32
 
-	planned map[string]map[int32]kgo.Offset // what follow reads
+	planned map[string]map[int32]kgo.Offset // what follow will read
 
-	met map[string]*written // topics that records were committed to, or are about to be
-	new []*kgo.Record       // where the first record of each topic met in this transaction goes
+	met map[string]*written // topics that this session has written to, or is about to
+	new []*kgo.Record       // the first record of each topic that is new in this transaction
 
-	sizes   sizes // of records, by topic
+	sizes   sizes // size limits of records, by topic
 	batches *decompress.Reader
-	scan    *batchScan // of where kgo could not go on
+	scan    *batchScan // scans batches that kgo could not read
 
 	watcher *dangling.Watcher
-	end     context.CancelFunc // of the watcher; nil: it does not run yet
+	end     context.CancelFunc // ends the watcher; nil: it does not run yet
 
 	mu  sync.Mutex
 	err error // first failed produce of the transaction
@@ -46,8 +45,8 @@ type session struct {
 
 // written is a topic that the session writes to.
 type written struct {
-	unheard atomic.Int64             // records without an answer
-	promise func(*kgo.Record, error) // of every record of it
+	unheard atomic.Int64             // records without an acknowledgement
+	promise func(*kgo.Record, error) // promise of all its records
 }
 
 func openSession(o *Process, partition int32) (*session, error) {
@@ -63,7 +62,7 @@ func openSession(o *Process, partition int32) (*session, error) {
 		kgo.TransactionTimeout(o.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.FetchIsolationLevel(o.isolation().Kgo()),
-		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
+		kgo.KeepControlRecords(), // else a log that ends in markers never looks read
 		kgo.FetchMaxWait(o.FetchMaxWait),
 		kgo.FetchMaxBytes(int32(o.FetchBytes)),
 		kgo.FetchMaxPartitionBytes(int32(o.FetchBytes)),
@@ -75,7 +74,7 @@ func openSession(o *Process, partition int32) (*session, error) {
 		kgo.MetadataMaxAge(5 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a gap is an error, never a jump
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a gap is an error; never skip it
 		kgo.UnknownTopicRetries(2),
 		kgo.DisableClientMetrics(),
 	}, o.Kafka...)
@@ -87,7 +86,8 @@ func openSession(o *Process, partition int32) (*session, error) {
 	return s, nil
 }
 
-// watch has transactions looked for that Kafka left open, until it is closed.
+// watch starts the watcher, which searches for transactions that Kafka left open until the
+// session is closed.
 func (s *session) watch(r *dangling.Resolver) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.end = cancel
@@ -102,16 +102,15 @@ func (s *session) close() {
 	s.batches.Close()
 }
 
-// plan notes that a partition is to be read from an offset on.
+// plan notes that follow must read a partition from an offset on.
 func (s *session) plan(topic string, partition int32, offset int64) {
 	s.planned[topic] = map[int32]kgo.Offset{partition: kgo.NewOffset().At(offset)}
 }
 
-// follow begins to read all that was planned, in one fetch: kgo has one under
-// way, and what is not in it waits until the broker answers it for want of
-// records, FetchMaxWait. Commands that nobody reads hold the barrier up. kgo
-// fetches as soon as it may read the first of several partitions, so none is
-// let go before it knows them all.
+// follow begins to read all planned partitions, in one fetch. kgo has one fetch under way.
+// A partition that is not in it waits up to FetchMaxWait, until the broker answers that
+// fetch. Unread commands hold the barrier. kgo fetches as soon as the first partition is
+// ready, so follow lets none go before kgo knows them all.
 func (s *session) follow(ctx context.Context) {
 	all := map[string][]int32{}
 	for topic, ps := range s.planned {
@@ -122,12 +121,12 @@ func (s *session) follow(ctx context.Context) {
 	for until := time.Now().Add(followWithin); !s.knows(all) && time.Now().Before(until) && ctx.Err() == nil; {
 		wait.For(ctx, time.Millisecond)
 	}
-	wait.For(ctx, time.Millisecond) // it makes ready to read right after it has learned of them
+	wait.For(ctx, time.Millisecond) // kgo can fetch them right after it has learned of them
 	s.cl.ResumeFetchPartitions(all)
 }
 
-// followWithin is how long follow waits for metadata; without, it is kgo's
-// affair to report partitions that it does not find.
+// followWithin is how long follow waits for metadata. After that, kgo reports the
+// partitions that it does not find.
 const followWithin = time.Second
 
 func (s *session) knows(all map[string][]int32) bool {
@@ -141,9 +140,9 @@ func (s *session) knows(all map[string][]int32) bool {
 	return true
 }
 
-// poll returns what there is, waiting so long for the first record.
+// poll returns the records that kgo has. It waits for the first one at most within.
 func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*kgo.Record, error) {
-	s.batches.Begin() // the records of the last poll have had their turn
+	s.batches.Begin() // the turn of the last poll's records is over
 	defer s.batches.End()
 	var fs kgo.Fetches
 	if within <= 0 {
@@ -151,7 +150,7 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 	} else {
 		pctx, cancel := context.WithTimeout(ctx, within)
 		if s.watcher.Poll(&cancel); s.watcher.Due() {
-			time.AfterFunc(time.Millisecond, cancel) // not at once: callers wait for time to pass
+			time.AfterFunc(time.Millisecond, cancel) // not at once, because callers wait for time to pass
 		}
 		fs = s.cl.PollRecords(pctx, most)
 		s.watcher.Poll(nil)
@@ -166,7 +165,7 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 			continue
 		}
 		if s.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
-			continue // unreadable.go finds out
+			continue // unreadable.go finds the cause
 		}
 		return nil, &kafkapart.FetchError{
 			At:  kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
@@ -175,28 +174,28 @@ func (s *session) poll(ctx context.Context, within time.Duration, most int) ([]*
 	}
 	records := fs.Records()
 	if len(records) == 0 && len(s.scan.suspects) > 0 {
-		wait.For(ctx, 10*time.Millisecond) // kgo may say the same thing at once, and again
+		wait.For(ctx, 10*time.Millisecond) // kgo may repeat the same error at once
 	}
 	return records, nil
 }
 
 func (s *session) begin() error {
 	s.err = nil
-	for _, r := range s.new { // of a transaction that was given up
+	for _, r := range s.new { // of an aborted transaction
 		delete(s.met, r.Topic)
 	}
 	s.new = s.new[:0]
 	return s.cl.BeginTransaction()
 }
 
-// produce buffers a record of the transaction; its error surfaces in commit.
+// produce buffers a record of the transaction. An error shows in commit.
 func (s *session) produce(ctx context.Context, r *kgo.Record) {
 	w := s.met[r.Topic]
 	if w == nil {
 		w = &written{}
 		w.promise = func(r *kgo.Record, err error) { w.unheard.Add(-1); s.promise(r, err) }
 		s.met[r.Topic] = w
-		s.new = append(s.new, &kgo.Record{Topic: r.Topic, Partition: r.Partition}) // r is kgo's in a moment
+		s.new = append(s.new, &kgo.Record{Topic: r.Topic, Partition: r.Partition}) // r belongs to kgo from now on
 	}
 	w.unheard.Add(1)
 	s.cl.Produce(ctx, r, w.promise)
@@ -213,7 +212,7 @@ func (s *session) promise(r *kgo.Record, err error) {
 	}
 }
 
-// produceError says which topic refused a record.
+// produceError names the topic that refused a record.
 type produceError struct {
 	topic     string
 	partition int32
@@ -225,10 +224,9 @@ func (e *produceError) Error() string {
 }
 func (e *produceError) Unwrap() error { return e.err }
 
-// flush waits until the broker has every record of the transaction. Topics of
-// which sparable is true cannot make it wait for ever: what kgo tries again
-// until it succeeds, such as a partition without a leader, lasts as long as
-// somebody's broker is away.
+// flush waits until the broker has every record of the transaction. It does not wait for
+// ever for topics for which sparable is true. kgo retries some errors until they pass, such
+// as a partition without a leader, and they last until a broker comes back.
 func (s *session) flush(ctx context.Context, sparable func(topic string) bool) error {
 	for {
 		step, cancel := context.WithTimeout(ctx, output.AnswerTimeout)
@@ -249,7 +247,7 @@ func (s *session) flush(ctx context.Context, sparable func(topic string) bool) e
 	return s.err
 }
 
-// unheard names a topic that has not answered; only says that all of those may be
+// unheard names a topic that has not answered. only is true if all such topics may be
 // spared.
 func (s *session) unheard(sparable func(topic string) bool) (topic string, only bool) {
 	for name, w := range s.met {
@@ -272,8 +270,8 @@ func (s *session) commit(ctx context.Context) error {
 	return nil
 }
 
-// abort gives a turn up cleanly, so that a well-known failure does not leave
-// the transaction to its time-out.
+// abort aborts a turn cleanly. So a known failure does not leave the transaction open until
+// its timeout.
 func (s *session) abort(ctx context.Context) {
 	if err := s.cl.AbortBufferedRecords(ctx); err == nil {
 		_ = s.cl.EndTransaction(ctx, kgo.TryAbort)

@@ -16,9 +16,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Every record is measured before it is produced, against what its topic takes:
-// one record that the broker refuses fails the turn, and that of every owner
-// after us.
+// Every record is measured before it is produced, against the limit of its topic. One
+// record
+// that the broker refuses fails the turn, and then the turn of every later owner.
 //
 //	event        loses payload, detail and tags          topics.AppendEventWithin
 //	rejected     the beginning of key, headers, value    topics.RejectedWithin
@@ -27,8 +27,8 @@ import (
 //	due event    put off, then a dead letter             tooLargeToFire
 //	progress     bounded by the number of partitions     stateFloor
 
-// sizes is what an opened partition goes by: kgo asks once for each partition
-// of a topic, so nothing changes until it is opened again.
+// sizes holds the size limits of an open partition. kgo asks once for each partition of a
+// topic, so the limits stay the same until the partition is opened anew.
 type sizes struct {
 	all *output.Sizes
 
@@ -36,7 +36,7 @@ type sizes struct {
 	used map[string]int
 }
 
-// of is output.Sizes.Of as it was when it was first asked.
+// of is output.Sizes.Of as it was on the first call.
 func (s *sizes) of(topic string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,11 +51,11 @@ func (s *sizes) of(topic string) int {
 	return n
 }
 
-// forKgo is of for the client's batches. It takes no less than 512.
+// forKgo is of for the client's batches, which have at least 512 bytes.
 func (s *sizes) forKgo(topic string) int32 { return int32(max(s.of(topic), 512)) }
 
-// learnSizes asks what our own topics take, and refuses those that take too
-// little to say what does not fit.
+// learnSizes asks for the limits of our own topics. It refuses topics whose limit is too
+// low to record what does not fit.
 func (p *Partition) learnSizes(ctx context.Context) error {
 	n := p.opts.Names
 	floors := map[string]int{
@@ -64,7 +64,7 @@ func (p *Partition) learnSizes(ctx context.Context) error {
 	}
 	all := p.dueTopics.Sizes
 	if err := all.Learn(ctx, output.SizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
-		p.log.Debug("what topics take is not known; going by Kafka's default", "error", err)
+		p.log.Debug("the size limits of topics are not known; using Kafka's default", "error", err)
 	}
 	for topic, floor := range floors {
 		if has := all.Of(topic); has < floor {
@@ -75,12 +75,12 @@ func (p *Partition) learnSizes(ctx context.Context) error {
 	return nil
 }
 
-// stateFloor is what a record of progress can take: two maps with an entry for
-// each partition of commands and of receipts, and the topics of all channels.
+// stateFloor is the largest progress record: two maps with an entry for each partition of
+// commands and of receipts, and the topics of all channels.
 func stateFloor(partitions int32) int { return 96<<10 + 2*2*30*int(partitions) }
 
-// resize learns from a turn that failed because a record was too large for a
-// topic. It returns false if that says nothing about sizes.
+// resize learns from a turn that failed because a record was too large for a topic. It
+// returns false if the error says nothing about sizes.
 func (p *Partition) resize(refused *produceError) bool {
 	if !errors.Is(refused.err, kerr.MessageTooLarge) && !errors.Is(refused.err, kerr.RecordListTooLarge) {
 		return false
@@ -94,12 +94,12 @@ func (p *Partition) resize(refused *produceError) bool {
 	return learned
 }
 
-// most is what a record of ours on a topic may take.
+// most is the largest record of ours on a topic.
 func (p *Partition) most(topic string) int {
 	return min(p.kafka.sizes.of(topic), topics.MaxRecordBytes)
 }
 
-// recordBytes is topics.RecordBytes of a record that kgo has.
+// recordBytes is topics.RecordBytes for a record of kgo.
 func recordBytes(r *kgo.Record) int {
 	size := topics.RecordBytes(r.Key, r.Value, nil)
 	for i := range r.Headers {
@@ -108,29 +108,27 @@ func recordBytes(r *kgo.Record) int {
 	return size
 }
 
-// maxForwarded is what a record may take that is brought to its right partition,
-// where three headers of ours are added. It depends on nothing, so that every
-// owner forwards the same records.
+// maxForwarded is the largest record that is forwarded; three headers of ours are added. It
+// is a constant, so that every owner forwards the same records.
 const maxForwarded = output.MaxBatchBytes - 1<<10
 
 var errNotForwarded = &trigger.Error{
 	Code: trigger.CodeTooLarge,
-	Msg:  "the record stands on another partition than its key's, and is too large to be forwarded",
+	Msg:  "the record is not on the partition of its key, and is too large to be forwarded",
 }
 
-// stateRoom is left for what a state grows by between commands: occurrences in
-// flight, 128 at most, and firings remembered.
+// stateRoom is kept free for what a state gains between commands: up to 128 occurrences in
+// flight, and the firings that it lists.
 const stateRoom = 48 << 10
 
-// mostState is what a state may take when a command has changed it.
+// mostState is the largest state that a command may leave.
 func (p *Partition) mostState() int {
 	n := p.kafka.sizes.of(p.names.state)
 	return min(topics.MaxRecordBytes, n-min(stateRoom, n/2))
 }
 
-// tooLarge refuses a change whose record would not fit into topic state, as
-// 128 occurrences in flight with different contents can make it, or a topic
-// that takes less than we would write.
+// tooLarge refuses a change whose record would not fit into topic state. The causes are 128
+// occurrences in flight with different contents, or a topic with a low limit.
 func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	if s := out.State; s == nil || len(s.Live) == 0 &&
 		contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
@@ -140,24 +138,23 @@ func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
 		return &trigger.Error{
 			Code: trigger.CodeTooLarge,
-			Msg:  "the trigger with what is in flight of it would not fit into a record",
+			Msg:  "the trigger with its occurrences in flight would not fit into a record",
 		}
 	}
 	return nil
 }
 
-// skipBytes is about what an occurrence takes in a state that a skip left out.
+// skipBytes is about the size of a skipped occurrence in a state.
 const skipBytes = 32
 
-// addsNothing are the ops that make a record no larger, but for the note of a
-// pause, for which there is room: a trigger that what is in flight has filled must
-// still be stopped by its owner.
+// addsNothing lists the ops that do not enlarge a record, but for the note of a pause,
+// which has room. The owner of a full trigger must still be able to stop it.
 var addsNothing = map[trigger.Op]bool{
 	trigger.OpCancel: true, trigger.OpErase: true, trigger.OpAck: true,
 	trigger.OpPause: true, trigger.OpResume: true,
 }
 
-// contentBytes is what of a Spec may be large.
+// contentBytes is the size of the parts of a Spec that may be large.
 func contentBytes(s *trigger.Spec) int {
 	n := len(s.Payload) + 64*(len(s.When.Include)+len(s.When.Exclude))
 	for i := range s.Headers {
@@ -172,14 +169,14 @@ func contentBytes(s *trigger.Spec) int {
 // dueRoom is more than a due event takes beside its content.
 const dueRoom = 8 << 10
 
-// tooLargeToFire says that a due event does not fit its topic, which is its
-// channel's and may take less than ours; "" if all do. Only this trigger waits
-// for that, and fails of it at last: its neighbours' events fit.
+// tooLargeToFire names the topic that a due event does not fit; "" if all fit. A channel's
+// own topic may have a lower limit than ours. Only this trigger waits, and fails in the
+// end. Its neighbours' events fit.
 func (p *Partition) tooLargeToFire(t *turn, fires []trigger.Fire) (reason string, err error) {
 	for i := range fires {
 		f := &fires[i]
 		settings := p.opts.Channels.Settings(f.Channel)
-		topic := p.dueTopic(&settings, f)
+		topic := settings.dueTopic(f)
 		most := p.kafka.sizes.of(topic)
 		if contentBytes(f.Spec)+dueRoom <= most {
 			continue

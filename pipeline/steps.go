@@ -1,7 +1,7 @@
 package pipeline
 
-// Step is what a partition does at a moment. Listeners hear those of a turn;
-// operators read all of them in a partition's status.
+// Step is what a partition does at a moment. Listeners hear the steps of a turn; a
+// partition's status shows all steps.
 type Step string
 
 // The steps of a turn, in order.
@@ -20,8 +20,8 @@ const (
 // StepRestore is heard for every batch that a restore has stored.
 const StepRestore Step = "restore"
 
-// Steps that no Listener hears: of opening a partition, and where a turn asks
-// Kafka in between.
+// No Listener hears these steps: they belong to opening a partition, or ask Kafka within a
+// turn.
 const (
 	StepTaken         Step = "end the standby"
 	StepWaitToOpen    Step = "wait for others to open"
@@ -37,9 +37,9 @@ const (
 	StepRefused       Step = "refused"
 )
 
-// waitsForKafka says of every step whether it may wait for a broker, which may be
-// away for hours. The others wait for nothing but this machine: its processor,
-// its memory, its disk. A partition that stays at one of those hangs (watch).
+// waitsForKafka lists every step, and whether it may wait for a broker, which may be away
+// for hours. The other steps wait only for this machine: its processor, memory and disk. A
+// partition that stays at one of those hangs (engine/watchdog.go).
 var waitsForKafka = map[Step]bool{
 	StepPoll:      true,
 	StepBegin:     false,
@@ -66,7 +66,7 @@ var waitsForKafka = map[Step]bool{
 	StepRefused:       true,
 }
 
-// Local says whether a partition at a step waits for this machine alone.
+// Local reports whether a step waits for this machine alone.
 func (s Step) Local() bool {
 	waits, known := waitsForKafka[s]
 	return known && !waits

@@ -10,33 +10,32 @@ import (
 	"github.com/waterclock/waterclock/wheel"
 )
 
-// timers are what is due next of a partition. All of them are in the due index of
-// the store; the near ones are in the wheel, and what is due waits for its turn in
-// ready.
+// timers holds what is due next. All timers of a partition are in the due index of the
+// store. The near ones are in the wheel, too. A due one waits for its turn in ready.
 type timers struct {
 	store        *statestore.Store
-	wheelEntries int // bound of what the wheel holds
-	pacedEntries int // of what waits for the pacer
+	wheelEntries int // the most that the wheel holds
+	pacedEntries int // the most that may wait for the pacer
 
 	wheel    *wheel.Wheel
-	hydrated statestore.DueKey  // every timer up to here is in the wheel
-	ready    fair.Queue         // due, and waiting for its turn
-	left     *statestore.DueKey // behind it timers lie in the store that found no room with the pacer; nil: none do
-	leftTo   trigger.Instant    // none of those is due later
+	hydrated statestore.DueKey  // every timer up to here was put into the wheel
+	ready    fair.Queue         // due, and waiting to fire
+	left     *statestore.DueKey // timers after it found no room with the pacer and lie in the store; nil: none
+	leftTo   trigger.Instant    // the latest due time of those
 }
 
-// How the wheel is kept full: a chunk of the due index at a time, so that no
-// single look stalls the turn, and well ahead of the hand.
+// The wheel is filled well ahead of the hand, a chunk of the due index at a time, so that
+// no scan delays a turn.
 const (
 	hydrateAhead = 2 * time.Minute
 	wheelEntries = 1 << 20
 )
 
-// pacedEntries bounds the timers that wait for the pacer in memory: 70 B each.
-// Those beyond it stay in the store until half of them have gone.
+// pacedEntries bounds the timers that wait for the pacer in memory, at 70 B each. The rest
+// stay in the store until half of them have fired.
 const pacedEntries = 1 << 18
 
-// herdAhead is how long before its time a herd is put in order.
+// herdAhead is how long before its due time a herd is sorted.
 const herdAhead = time.Second
 
 // everything sorts after every ref.
@@ -79,8 +78,8 @@ func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
 	return true, nil
 }
 
-// pace lets a timer go at the pacer's rate. One that finds no room, and all
-// that are due after it, stay in the store until there is some.
+// pace lets a timer fire at the pacer's rate. If it finds no room, it and all that are due
+// later stay in the store until there is room.
 func (ts *timers) pace(d statestore.DueKey) {
 	if ts.left != nil && fair.Before(ts.left, &d) {
 		ts.leftTo = max(ts.leftTo, d.Due)
@@ -93,10 +92,9 @@ func (ts *timers) pace(d statestore.DueKey) {
 	ts.ready.Pace(d)
 }
 
-// hydrateLeft reads a chunk of what found no room with the pacer. Only timers of
-// a series can be among them, and not only late ones: what an unhealthy topic has put
-// off is due anew. One that is read twice is stale when it goes for the second
-// time.
+// hydrateLeft reads a chunk of the timers that found no room with the pacer. Only timers of
+// a series are among them, late or not. A timer that an unhealthy topic put off has a new
+// due time. A timer that is read twice is stale the second time.
 func (ts *timers) hydrateLeft() error {
 	from, to, n := *ts.left, ts.leftTo, 0
 	ts.left = nil
@@ -117,8 +115,8 @@ func (ts *timers) hydrateLeft() error {
 	})
 }
 
-// handBefore is the newest time the wheel's hand can move to without passing
-// a timer that has not fired.
+// handBefore is the newest time that the hand can move to without passing a timer that has
+// not fired.
 func (ts *timers) handBefore() int64 {
 	if due, ok := ts.wheel.Next(); ok {
 		return due - 1
@@ -126,7 +124,7 @@ func (ts *timers) handBefore() int64 {
 	return math.MaxInt64
 }
 
-// advance moves the hand to a time, and makes ready what it passes.
+// advance moves the hand to a time, and makes the timers that it passes ready.
 func (ts *timers) advance(to, now trigger.Instant) {
 	ts.wheel.Advance(int64(to), func(at int64, ref string) bool {
 		ts.ready.Push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, now)
@@ -134,11 +132,11 @@ func (ts *timers) advance(to, now trigger.Instant) {
 	})
 }
 
-// attention is when the timers next need some: one is due, the due index must be
-// scanned, or a herd put in order.
+// attention is when the timers next need a turn: one is due, the due index must be scanned,
+// or a herd must be sorted.
 func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 	next := ts.hydrated.Due
-	if ts.wheel.Len() < ts.wheelEntries { // else the next scan waits for a timer to go
+	if ts.wheel.Len() < ts.wheelEntries { // else the next scan waits until a timer fires
 		next -= trigger.Instant(hydrateAhead.Milliseconds())
 	}
 	if at, ok := ts.wake(now); ok {
@@ -150,9 +148,8 @@ func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 	return next
 }
 
-// arm puts a timer into the wheel if it lies in the part of the due index that
-// is there already; else hydrate brings it when its time comes near. paced
-// saves it the way through the wheel.
+// arm puts a timer into the wheel if its part of the due index is there already. Else
+// hydrate brings it when its time comes near. A paced timer skips the wheel.
 func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	ref := statestore.Ref(tm, key)
 	switch {
@@ -160,12 +157,12 @@ func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	case paced:
 		ts.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
 	case !ts.wheel.Add(int64(tm.Due), ref):
-		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, tm.Due-1)} // beyond the ring: read it again later
+		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, tm.Due-1)} // beyond the wheel's range: read it later
 	}
 }
 
-// earliest is the due time of the next timer to fire, in the wheel, already out
-// of it, or left in the store for want of room.
+// earliest is the due time of the next timer to fire, in the wheel, in ready, or left in
+// the store.
 func (ts *timers) earliest() (trigger.Instant, bool) {
 	due, ok := ts.wheel.Next()
 	next := trigger.Instant(due)
@@ -178,8 +175,8 @@ func (ts *timers) earliest() (trigger.Instant, bool) {
 	return next, ok
 }
 
-// wake is when the next timer may go: earliest, but for those that go at the
-// pacer's rate.
+// wake is when the next timer may fire. It is earliest, except for timers at the pacer's
+// rate.
 func (ts *timers) wake(now trigger.Instant) (trigger.Instant, bool) {
 	due, ok := ts.wheel.Next()
 	next := trigger.Instant(due)
@@ -189,7 +186,7 @@ func (ts *timers) wake(now trigger.Instant) (trigger.Instant, bool) {
 	return next, ok
 }
 
-// next is before or at the next timer: nothing due earlier has not fired.
+// next is a time at or before the next timer. Everything due earlier has fired.
 func (ts *timers) next() trigger.Instant {
 	if due, ok := ts.earliest(); ok {
 		return min(ts.hydrated.Due, due)

@@ -6,18 +6,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// traced is the spans of a turn: one for each command and due event whose
-// trace is sampled, and with the first of them one of the turn itself, to
-// which all are linked. They end with the commit, so their length is what a
-// command waited for; of a turn that was given up they say so.
+// traced holds the spans of a turn: one for each command and due event whose trace is
+// sampled, and one for the turn, which links to all of them. They end with the commit, so
+// their length is how long a command waited. Spans of an aborted turn say so.
 type traced struct {
 	turn  tracing.Span
 	spans []tracing.Span
 }
 
-// sampled reads a traceparent; it is the zero Parent unless its spans are
+// sampled parses a traceparent. It returns the zero Parent if spans of that trace are not
 // recorded here.
-func (p *Partition) sampled(traceparent string) tracing.Parent {
+func sampled(traceparent string) tracing.Parent {
 	if traceparent == "" {
 		return tracing.Parent{}
 	}
@@ -28,13 +27,13 @@ func (p *Partition) sampled(traceparent string) tracing.Parent {
 	return parent
 }
 
-// spanOf begins the span of a command under the trace it came with. A Command
-// with its op alone, or nothing, is one that could not be decoded.
+// spanOf begins the span of a command, in the trace that it carries. A command that could
+// not be decoded has at most an op.
 func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tracing.Span {
 	if p.opts.Tracing == nil {
 		return tracing.Span{}
 	}
-	parent := p.sampled(topics.TraceParent(rec, cmd))
+	parent := sampled(topics.TraceParent(rec, cmd))
 	if !parent.Sampled() {
 		return tracing.Span{}
 	}
@@ -48,13 +47,13 @@ func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tr
 	return span
 }
 
-// traceFire begins the span of a due event in the trace of its register, and
-// makes it the parent of whoever takes the due event.
+// traceFire begins the span of a due event, in the trace of its register. The span becomes
+// the parent for consumers of the due event.
 func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 	if p.opts.Tracing == nil {
 		return
 	}
-	parent := p.sampled(f.Spec.TraceParent)
+	parent := sampled(f.Spec.TraceParent)
 	if !parent.Sampled() {
 		return
 	}
@@ -66,13 +65,13 @@ func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 		tracing.Number("waterclock.attempt", int64(f.Attempt)))
 	p.keep(t, span, parent)
 	if span.Recording() {
-		spec := *f.Spec // the trigger keeps its own
+		spec := *f.Spec // the trigger keeps its own traceparent
 		spec.TraceParent = span.Parent().TraceParent()
 		f.Spec = &spec
 	}
 }
 
-// keep links a span to the turn's, and holds it until the turn is committed.
+// keep links a span to the turn's, and holds it until the commit.
 func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
 	if !span.Recording() {
 		return
@@ -86,14 +85,14 @@ func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
 	t.traced.spans = append(t.traced.spans, span)
 }
 
-// result notes what became of a command.
+// result notes the outcome of a command.
 func result(span tracing.Span, what string) {
 	if span.Recording() {
 		span.Set(tracing.Text("waterclock.result", what))
 	}
 }
 
-// end ends the spans; failed is "" for a turn that was committed.
+// end ends the spans. failed is "" for a committed turn.
 func (d *traced) end(t *turn, failed string) {
 	if !d.turn.Recording() {
 		return

@@ -2,14 +2,13 @@ package pipeline
 
 import "github.com/waterclock/waterclock/trigger"
 
-// maxUnknown is how many cancels and erases of keys that nothing is known of a
-// partition remembers, oldest out first. Their budget is their own: a flood of
-// them would push out the done records of what has fired, and a producer's late
-// retry would fire it again.
+// maxUnknown bounds the cancels and erases of unknown keys that a partition keeps; the
+// oldest go first. They have a bound of their own. Else a flood of them would push out the
+// done records of fired triggers, and a producer's late retry would fire one twice.
 const maxUnknown = 100_000
 
-// unknowns are those remembered by this owner, oldest first. What earlier owners
-// remembered ends with its horizon.
+// unknowns lists those that this owner has kept, oldest first. Those of earlier owners end
+// with their horizon.
 type unknowns struct {
 	order []unknownKey
 	head  int
@@ -17,10 +16,10 @@ type unknowns struct {
 
 type unknownKey struct {
 	key      trigger.Key
-	forgetAt trigger.Instant // distinguishes it from a later record of the key
+	forgetAt trigger.Instant // distinguishes it from a later record of the same key
 }
 
-// isUnknown says that e is the record of a key that nothing else was known of.
+// isUnknown reports whether e is a cancel or erase of an unknown key.
 func isUnknown(e *entry) bool {
 	return e.dirty && e.state != nil && (e.state.Status == trigger.Unknown || e.state.Status == trigger.Erased &&
 		e.state.CreatedAt == 0)
@@ -28,7 +27,7 @@ func isUnknown(e *entry) bool {
 
 func (u *unknowns) len() int { return len(u.order) - u.head }
 
-// add takes those of a turn that is committed.
+// add takes those of a committed turn.
 func (u *unknowns) add(t *turn) {
 	for _, e := range t.order {
 		if isUnknown(e) {
@@ -40,7 +39,7 @@ func (u *unknowns) add(t *turn) {
 	}
 }
 
-// forgetUnknown drops the oldest of them beyond their budget, and says how many.
+// forgetUnknown drops the oldest ones beyond the bound, and returns how many.
 func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
 	u := &p.unknown
 	for n, most := 0, forgetMost(t); n < most && u.len() > p.opts.maxUnknown; n++ {
@@ -52,7 +51,7 @@ func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
 		}
 		if e.state == nil || e.state.ForgetAt != oldest.forgetAt || e.state.Status != trigger.Unknown &&
 			e.state.Status != trigger.Erased {
-			continue // there is more to know of it by now
+			continue // the key has another record by now
 		}
 		e.state, e.timers, e.dirty = nil, nil, true
 		evicted++

@@ -18,47 +18,46 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A batch that the broker has taken may be one that nobody can read: it would
-// fill the memory once decompressed, or does not decode at all. kgo returns an
-// error for it and stays where it is, and so would every owner after us. Such a
-// batch is passed over: the turn that moves the position past it refuses it, as
-// one, with its offsets.
+// The broker may accept a batch that nobody can read: it would fill the memory once
+// decompressed, or it does not decode. kgo returns an error for it and stays there, and so
+// would every later owner. The partition skips such a batch. The turn that moves the
+// position past it refuses it as one, with its offsets.
 //
-// What kgo says is only a hint. The batch is fetched again by itself and
-// decoded here, so that nothing is passed over for an error of another kind.
+// kgo's error is only a hint. The batch is fetched separately and decoded here, so that no
+// batch is skipped because of another error.
 
-// unreadable is a batch to be passed over.
+// unreadable is a batch to skip.
 type unreadable struct {
 	topics.UnreadableBatch
 	code    trigger.Code
 	why     string
-	damaged bool // its checksum is wrong: another replica may have it whole
+	damaged bool // its checksum is wrong: another replica may have a good copy
 }
 
 func (u *unreadable) refusal() *trigger.Error { return u.Refusal(u.code, u.why) }
 
-// damagedFor is how long a batch whose checksum is wrong is fetched again before
-// it is passed over: a leader that has a bad disk may be replaced.
+// damagedFor is how long a batch with a wrong checksum is fetched before it is skipped. A
+// leader with a bad disk may be replaced meanwhile.
 const damagedFor = 30 * time.Second
 
 func (o *Options) damagedFor() time.Duration { return cmp.Or(o.damaged, damagedFor) }
 
-// walkFor bounds what looking for batches after the first may take of a turn.
+// walkFor bounds how long one turn searches for batches after the first.
 const walkFor = 200 * time.Millisecond
 
-// suspicion is a partition from which kgo could not go on.
+// suspicion is a partition that kgo could not read on.
 type suspicion struct {
 	err   error
 	since time.Time
-	next  time.Time // when it is looked at again
-	tries int       // looks that found nothing wrong
+	next  time.Time // time of the next check
+	tries int       // checks that found nothing wrong
 }
 
-// mostSuspicions is how often kgo may complain of what we find well before the
-// partition is opened again.
+// mostSuspicions is how often kgo may report a batch that we can read. After that the
+// partition is opened anew.
 const mostSuspicions = 5
 
-// batchScan looks at the batches that kgo could not get past.
+// batchScan checks the batches that kgo could not read.
 type batchScan struct {
 	reader     *kafkapart.Reader
 	decompress kgo.Decompressor
@@ -74,8 +73,8 @@ func newBatchScan(r *kafkapart.Reader, o *Process) *batchScan {
 	}
 }
 
-// suspect notes an error of a fetch that may be a batch's fault; false says that
-// it is not one of these.
+// suspect notes an error of a fetch that a batch may have caused. It returns false for any
+// other error.
 func (s *batchScan) suspect(at kafkapart.TopicPartition, err error) bool {
 	if _, answered := errors.AsType[*kerr.Error](err); answered || errors.Is(err, kgo.ErrClientClosed) {
 		return false
@@ -90,8 +89,8 @@ func (s *batchScan) suspect(at kafkapart.TopicPartition, err error) bool {
 	return true
 }
 
-// passUnreadable looks at what the session suspects, and puts the batches that
-// nobody can read into the turn's input, where they stand.
+// passUnreadable checks what the session suspects. It puts the batches that nobody can read
+// into the turn's input, at their offsets.
 func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 	for at, s := range p.kafka.scan.suspects {
 		if time.Now().Before(s.next) {
@@ -107,13 +106,13 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 			if err := p.wait(at, s, found); err != nil {
 				return err
 			}
-			if !stands { // kgo may have stopped there
+			if !stands { // kgo may have stopped at it
 				p.resetInputs()
 			}
 			continue
 		}
 		for i := range found {
-			p.log.Error("a batch cannot be read and is passed over", "topic", at.Topic, "partition", at.Partition,
+			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition,
 				"first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 			in.pass(&found[i])
 		}
@@ -124,9 +123,9 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 	return nil
 }
 
-// resetInputs makes kgo read all inputs on from where they are. Each of them,
-// because moving one drops what was fetched of the others, and with it the word
-// that kgo has stopped at a batch of theirs: kgo would not say it twice.
+// resetInputs makes kgo read all inputs on from their positions. All of them, because
+// moving one input drops what was fetched of the others. With that, kgo's report of a bad
+// batch there would be lost, and kgo reports it only once.
 func (p *Partition) resetInputs() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
 	for topic, partitions := range p.kafka.planned {
@@ -137,8 +136,8 @@ func (p *Partition) resetInputs() {
 	p.kafka.cl.SetOffsets(offsets)
 }
 
-// passInRange is passUnreadable for who looks back at a log: commands and
-// receipts were refused in their turn, and what is wrong with settings is in the log.
+// passInRange is passUnreadable for reading a past range of a log. Commands and receipts
+// there were refused in their turn; a bad setting is logged.
 func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64,
 	error,
 ) {
@@ -152,7 +151,7 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 	}
 	if next > offset {
 		for i := range found {
-			p.log.Error("a batch cannot be read and is left out", "topic", at.Topic, "partition", at.Partition, "first",
+			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition, "first",
 				found[i].First, "last", found[i].Last, "reason", found[i].why)
 		}
 		delete(p.kafka.scan.suspects, at)
@@ -163,8 +162,8 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 	return next, nil
 }
 
-// wait puts the next look at a suspicion off: the batch is damaged, and may be
-// whole the next time; or nothing is wrong with it.
+// wait delays the next check of a suspicion: the batch is damaged and may be whole then, or
+// nothing is wrong with it.
 func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unreadable) error {
 	if len(found) > 0 {
 		if s.next.IsZero() {
@@ -185,12 +184,12 @@ func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unre
 	return nil
 }
 
-// goOn makes a client that reads one partition read it from an offset on.
+// goOn makes a client of one partition continue at an offset.
 func goOn(cl *kgo.Client, at kafkapart.TopicPartition, offset int64) {
 	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{at.Topic: {at.Partition: {Epoch: -1, Offset: offset}}})
 }
 
-// position is the next offset to read of an input.
+// position returns the next offset to read of an input.
 func (p *Partition) position(topic string) int64 {
 	switch topic {
 	case p.opts.Names.Commands():
@@ -213,9 +212,9 @@ func (p *Partition) moveTo(topic string, offset int64) {
 	}
 }
 
-// standsFor is how long an input may bring nothing although the barrier waits
-// for it before its next batch is scanned: kgo says nothing of a batch that
-// holds fewer records than it claims, and fetches it for ever.
+// standsFor is how long an input may bring nothing while the barrier waits for it. After
+// that its next batch is scanned. kgo reports no error for a batch with fewer records than
+// it claims, and fetches it for ever.
 const standsFor = 5 * time.Second
 
 // suspectStanding notes inputs that stand still.
@@ -231,7 +230,7 @@ func (p *Partition) suspectStanding() {
 	}
 }
 
-var errStands = errors.New("nothing comes, although there is more")
+var errStands = errors.New("the fetch brings nothing, although the log has more")
 
 // pass puts a batch into the input, behind what was read before it.
 func (in *input) pass(u *unreadable) {
@@ -243,8 +242,8 @@ func (in *input) pass(u *unreadable) {
 	in.records = append(in.records, r)
 }
 
-// applyUnreadable moves the turn past a batch, and refuses it. Settings have
-// nobody who waits for an answer: those are in the log.
+// applyUnreadable moves the turn past a batch and refuses it. For settings nobody waits for
+// an answer, so they are only logged.
 func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable) {
 	var next *int64
 	switch u.Topic {
@@ -271,10 +270,10 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 	p.opts.Listener.Command("", string(refusal.Code))
 }
 
-// unreadableFrom returns the batches that nobody can read in the run that begins
-// at an offset, and where the run ends: at the offset itself if the batch there
-// can be read, or is damaged and may yet be whole. What is hidden from every
-// reader is passed over without a word.
+// unreadableFrom returns the batches that nobody can read, in the run that begins at an
+// offset, and the end of the run. The end is the offset itself if the batch there can be
+// read, or is damaged and may yet be whole. Batches that are hidden from every reader are
+// skipped without a report.
 func (s *batchScan) unreadableFrom(ctx context.Context, at kafkapart.TopicPartition, offset int64) ([]unreadable, int64,
 	error,
 ) {

@@ -14,27 +14,27 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Status is what a partition says of itself.
+// Status describes a partition.
 type Status struct {
 	Partition      int32
 	Owner          string
 	Term           int64
-	CommandsOffset int64 // next to read
+	CommandsOffset int64 // next offset to read
 	CommandsLag    int64
 	Pending        int64
 	Done           int64
 	FiredThrough   trigger.Instant // everything due up to here has fired
 	OldestOverdue  time.Duration
 	ClockOffset    time.Duration
-	Restored       int64  // records read of topic state, while restoring
-	RestoreTotal   int64  // of so many
+	Restored       int64  // records of topic state read, while restoring
+	RestoreTotal   int64  // and how many there are
 	Doing          string // step of opening, or of the turn
 	Ready          bool
 	Held           bool // clocks are too far apart to fire
-	// why it must not be opened: gap, newer_format, second_writer, disk_full; "" if nothing is known against
-	// it
+	// Refused is why the partition must not be opened: gap, newer_format, second_writer,
+	// disk_full; "" if it may.
 	Refused        string
-	RefusedBecause string // in words
+	RefusedBecause string // the reason in words
 	StoreBytes     int64  // on disk
 	Turns          int64
 	ControlOffset  int64 // settings below it are applied
@@ -44,11 +44,10 @@ type Status struct {
 	Retries map[string]int64
 }
 
-// View is what other goroutines may see of a partition: what readers of any
-// instance are answered from.
+// View is what other goroutines may see of a partition. All reads are answered from it.
 type View struct {
 	partition int32
-	commands  string // the topic
+	commands  string // name of the topic
 	now       func() time.Time
 
 	mu      sync.RWMutex
@@ -56,7 +55,7 @@ type View struct {
 	changed chan struct{}     // closed and replaced at every commit
 	read    int64             // commands below it are decided and in the store
 	next    trigger.Instant   // everything due before it has fired
-	ending  bool              // a transaction is being ended: others may see it before the store has it
+	ending  bool              // a transaction is ending: readers of topics may see it before the store has it
 	status  Status
 	retries *retries
 	decided decided
@@ -73,7 +72,7 @@ func (v *View) start(p *Partition) {
 	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
 }
 
-// shut makes readers go elsewhere; it waits for those under way.
+// shut sends readers to the next owner. It waits for reads that are under way.
 func (v *View) shut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -85,16 +84,16 @@ func (v *View) shut() {
 	}
 }
 
-// end marks the moment from which a reader of topics may know more than the
-// store: readers wait for publish.
+// end marks that readers of topics may from now on know more than the store. Readers of the
+// store wait for publish.
 func (v *View) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.ending = true
 }
 
-// publish shows a committed turn: what was decided in it, how far reading got, and
-// before when everything has fired.
+// publish shows a committed turn: its decisions, the position that it read up to, and the
+// time before which everything has fired.
 func (v *View) publish(decisions []decision, s Status, read int64, next trigger.Instant) {
 	v.decided.add(decisions, time.Now())
 	v.mu.Lock()
@@ -104,8 +103,7 @@ func (v *View) publish(decisions []decision, s Status, read int64, next trigger.
 	v.wake()
 }
 
-// showPosition shows how far reading got when there was nothing to decide: markers
-// and aborted records move the position without a turn.
+// showPosition shows a position without a turn: markers and aborted records move it, too.
 func (v *View) showPosition(read int64, next trigger.Instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,7 +114,7 @@ func (v *View) showPosition(read int64, next trigger.Instant) {
 	v.next = next
 }
 
-// showNext shows before when everything has fired.
+// showNext shows the time before which everything has fired.
 func (v *View) showNext(next trigger.Instant) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,17 +125,17 @@ func (v *View) show(s Status, read int64, next trigger.Instant) {
 	v.status, v.read, v.next = s, max(v.read, s.CommandsOffset, read), next
 }
 
-// wake lets readers that wait look.
+// wake lets waiting readers check.
 func (v *View) wake() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// ErrNotOwner sends a reader to whoever owns the partition now.
+// ErrNotOwner sends a reader to the partition's present owner.
 var ErrNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
 
-// Await waits until every command acknowledged before the call is decided and
-// in the store: the read barrier of readers.
+// Await waits until every command acknowledged before the call is decided and in the store.
+// It is the read barrier of readers.
 func (v *View) Await(ctx context.Context, cl *kgo.Client) error {
 	end, err := kafkapart.ListOffset(ctx, cl, v.commands, v.partition, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
@@ -166,7 +164,7 @@ func (v *View) AwaitOffset(ctx context.Context, offset int64) error {
 	}
 }
 
-// Snapshot is a consistent look at the store.
+// Snapshot returns a consistent snapshot of the store.
 func (v *View) Snapshot() (*statestore.Snapshot, error) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -176,14 +174,14 @@ func (v *View) Snapshot() (*statestore.Snapshot, error) {
 	return v.store.Snapshot(), nil
 }
 
-// NextUnfired is the due time below which everything has fired.
+// NextUnfired returns the due time below which everything has fired.
 func (v *View) NextUnfired() trigger.Instant {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.next
 }
 
-// Status is what the partition says of itself.
+// Status describes the partition.
 func (v *View) Status() Status {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -211,9 +209,9 @@ func (v *View) Get(key trigger.Key) (*trigger.State, error) {
 	return topics.DecodeState(key, value)
 }
 
-// Decision is what became of a command that was first appended at (partition,
-// offset) with topics.HeaderAsk; it waits until the command is decided. ok is
-// false when it is not kept any more.
+// Decision returns the outcome of the command that was first appended at (partition,
+// offset) with topics.HeaderAsk. It waits until the command is decided. ok is false if the
+// outcome is not kept any more.
 func (v *View) Decision(ctx context.Context, partition int32, offset int64) (d Decided, ok bool, err error) {
 	if v.partition == partition {
 		if err := v.AwaitOffset(ctx, offset+1); err != nil {

@@ -222,7 +222,7 @@ func (p *Projector) checkHole(fp kgo.FetchPartition) {
 	if !ok || next == unknown || p.stopped[fp.Partition] != nil || len(fp.Records) == 0 || fp.LogStartOffset <= next {
 		return
 	}
-	p.opts.Logger.Error("history: the log has dropped records that were not projected; the history has a hole",
+	p.opts.Logger.Error("history: topic events dropped records that were not in the history yet; the history has a gap",
 		"partition", fp.Partition, "from", next, "to", fp.LogStartOffset)
 	p.opts.Hooks.Lost(fp.Partition, fp.LogStartOffset-next)
 	p.owned[fp.Partition] = fp.LogStartOffset

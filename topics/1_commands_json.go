@@ -50,7 +50,7 @@ func (d *draft) readObject(value []byte) bool {
 	return true
 }
 
-var errTrailing = errors.New("something stands behind the object")
+var errTrailing = errors.New("something follows the object")
 
 func expectEnd(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {

@@ -221,15 +221,15 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
-			doc:  "Later than this an occurrence is expired instead of fired",
-			flag: "expires-after", help: "`duration` after which it is too late to be of use",
+			doc:  "An occurrence that is later than this expires and does not fire",
+			flag: "expires-after", help: "`duration` after which it is too late to fire",
 			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },
 			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27,
 		},
 		{
 			f: fMisfire, name: "misfire", ops: ofRegister,
-			flag: "misfire", help: "what becomes of missed occurrences: fire_all, fire_once or skip",
+			flag: "misfire", help: "what to do with missed occurrences: fire_all, fire_once or skip",
 			read:  func(d *draft, s *trigger.Spec) { s.Misfire = d.misfire() },
 			spell: spellMisfire,
 			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28,

@@ -7,12 +7,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// A due event is encoded here: DueRecord and AppendDue make its key, value and headers.
+// docs/formats/due.md describes the format.
+
 // DueType is the ce_type of every due event.
 const DueType = "waterclock.due.v1"
 
-// The headers of a due event, in the order they are written
-// (docs/formats/due.md). The two wcx- ones are for our own channel workers, which need
-// what the payload does not say; the user's headers come last.
+// The headers of a due event, in the order in which they are written. The two wcx- headers
+// are for our own channel workers, which need more than the payload. The user's headers come
+// last.
 const (
 	ceSpecVersion = "ce_specversion"
 	ceID          = "ce_id"
@@ -36,8 +39,8 @@ const (
 	dueTags       = enginePrefix + "tags"     // {"type":"…"}
 )
 
-// DueEnv is what a due event says of the engine that emits it. Both are the
-// same for all events of one turn.
+// DueEnv describes the engine that emits a due event. It is the same for all events of one
+// turn.
 type DueEnv struct {
 	Cluster string // ce_source is /waterclock/<Cluster>
 	Basis   string // ce_wcbasis: what had been applied when this was decided

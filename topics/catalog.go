@@ -104,7 +104,8 @@ const (
 func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
 	ts := []Topic{
 		{
-			Name: n.Commands(), keep: "a command unread", Why: "producers and gateways wish; the engine obeys",
+			Name: n.Commands(), keep: "a command unread",
+			Why: "written by producers and gateways, decided by the engine",
 			Configs: map[string]string{
 				cfgCleanup: "compact,delete", cfgRetention: ms(30 * day), cfgMinCompaction: ms(7 * day),
 				cfgMaxCompaction: ms(8 * day),
@@ -112,12 +113,12 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 			},
 		},
 		{
-			Name: n.Receipts(), keep: "a receipt unread", Why: "channels say what became of due events",
+			Name: n.Receipts(), keep: "a receipt unread", Why: "channels report the outcome of due events",
 			Configs: map[string]string{
 				cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime",
 			},
 		},
-		{Name: n.State(), keep: "triggers", Why: "the engine's memory: restore reads it", Configs: map[string]string{
+		{Name: n.State(), keep: "triggers", Why: "the engine's changelog", Configs: map[string]string{
 			cfgCleanup: "compact", cfgDeleteAfter: ms(day), cfgMaxCompaction: ms(8 * day),
 			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime",
 		}},
@@ -129,7 +130,7 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 			},
 		},
 		{
-			Name: n.Rejected(), keep: "refusals", Why: "commands that could not be obeyed, and why",
+			Name: n.Rejected(), keep: "refusals", Why: "refused commands, with the reason",
 			Configs: map[string]string{
 				cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes),
 			},

@@ -2,8 +2,8 @@ package trigger
 
 import "time"
 
-// retry plans the next attempt of an occurrence, after what the receipt asks
-// for or the channel's profile; past the profile it has failed.
+// retry plans the next attempt of a failed delivery, after the time in the receipt or in the
+// channel's retry profile. If the profile has no attempt left, the occurrence has failed.
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
 	if l.Attempt-l.AttemptsBefore > len(profile) {

@@ -23,10 +23,10 @@ type tailFlags struct {
 
 func (f *tailFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.fromBeginning, "from-beginning", false, "what is there already, too")
-	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at what is the end now")
+	fs.BoolVar(&f.fromBeginning, "from-beginning", false, "include what is there already")
+	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at the present end")
 	fs.Int32Var(&f.partition, "partition", -1, "only this partition")
-	fs.IntVarP(&f.n, "number", "n", 0, "stop after so many; 0 for no end")
+	fs.IntVarP(&f.n, "number", "n", 0, "stop after this many; 0 for no end")
 }
 
 // tail reads committed records of topics and gives each to show, which says

@@ -30,7 +30,7 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.in, "in", "", "after a `duration`: 7m, 1h30m, 2d")
 	fs.StringVar(&f.at, "at", "", "at a `time`: 2026-11-20T09:00:00Z, or 2026-11-20T09:00 with --tz")
 	fs.StringVar(&f.zone, "tz", "", "`zone` of wall times: America/New_York")
-	fs.StringVar(&f.every, "every", "", "again and again: 15m, '0 9 * * 1-5', @daily, 'FREQ=WEEKLY;BYDAY=MO' (`rule`)")
+	fs.StringVar(&f.every, "every", "", "repeatedly: 15m, '0 9 * * 1-5', @daily, 'FREQ=WEEKLY;BYDAY=MO' (`rule`)")
 	fs.StringVar(&f.start, "start", "", "first `time` a rule may fire")
 	fs.StringVar(&f.until, "until", "", "last `time` a rule may fire")
 	fs.IntVar(&f.count, "count", 0, "how often a rule fires")
@@ -38,7 +38,7 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "a `date` or time to leave out; may be repeated")
 	fs.StringSliceVar(&f.calendars, "calendars", nil, "`names` of holiday calendars, with commas between them")
 	fs.StringVar(&f.onHoliday, "on-holiday", "",
-		"what becomes of a rule's date in them: skip (default), next_business_day or previous_business_day")
+		"what to do with a rule's date on a holiday: skip (default), next_business_day or previous_business_day")
 	fs.StringVar(&f.gap, "dst-gap", "", "a wall time the clock skips: shift or skip")
 	fs.StringVar(&f.overlap, "dst-overlap", "", "a wall time that comes twice: first, second or both")
 }

@@ -48,8 +48,8 @@ func newApply(a *app) *cobra.Command {
 	f := &applyFlags{}
 	cmd := &cobra.Command{
 		Use:     "apply -f FILE",
-		Short:   "Make triggers as files declare them; --prune cancels what they no longer do",
-		Long:    "Make triggers as files declare them. What is as declared is not touched.\n\n" + declarations,
+		Short:   "Make the triggers match files; --prune cancels those that no file declares",
+		Long:    "Make the triggers match the files. Triggers that match already are not touched.\n\n" + declarations,
 		Example: "  waterclock apply -f triggers.yaml\n  waterclock apply -f schedules/ --prune --tag team=care",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.apply(cmd.Context(), f) },
@@ -64,7 +64,7 @@ func newDiff(a *app) *cobra.Command {
 		Use:   "diff -f FILE",
 		Short: "Print what apply would do; exit code 1 if anything",
 		Long: `Print what apply would do, and do nothing. The exit code is 0 if nothing
-differs, 1 if something does, and 2 or more if that cannot be said.
+differs, 1 if something does, and 2 or more after an error.
 
 ` + declarations,
 		Args: cobra.NoArgs,

@@ -14,9 +14,8 @@ func newBackup(a *app) *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Copy the data directory of `waterclock dev`, while it runs or not, and verify the copy",
 		Long: `Copy the data directory of ` + "`waterclock dev`" + ` into a new directory, and open the
-copy to see that it is whole. dev goes on meanwhile. Everything that it had
-acknowledged when the backup began is in the copy, and every transaction whole
-or not at all.
+copy to verify it. dev keeps running. The copy has everything that was
+acknowledged when the backup began, and every transaction whole or not at all.
 
 Run it on the machine of dev, as the same user, with the same --data-dir. To
 restore, stop dev and start it with --data-dir DIR, or with a copy of DIR.

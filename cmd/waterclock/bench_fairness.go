@@ -13,7 +13,7 @@ func newBenchFairness(a *app) *cobra.Command {
 	o, asJSON := loadtest.FairnessOptions{}, false
 	cmd := &cobra.Command{
 		Use:   "fairness",
-		Short: "Measure how late others are beside one tenant's herd",
+		Short: "Measure how much one tenant's herd delays other tenants",
 		Long: `Measure how late others are while one tenant has a herd due at one instant: the
 triggers of another tenant, and those of priority high, due one millisecond
 after the herd and then for as long as it lasts. The engine runs as in bench.

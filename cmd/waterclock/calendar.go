@@ -19,7 +19,7 @@ import (
 )
 
 func newCalendar(a *app) *cobra.Command {
-	return parent("calendar", "Keep holiday calendars, which triggers name in their field calendars",
+	return parent("calendar", "Manage holiday calendars, which triggers name in their field calendars",
 		newCalendarPut(a), newCalendarList(a), newCalendarGet(a), newCalendarDelete(a))
 }
 
@@ -27,8 +27,8 @@ func newCalendarPut(a *app) *cobra.Command {
 	years := 10
 	cmd := &cobra.Command{
 		Use:   "put NAME [FILE]",
-		Short: "Put a calendar: dates a line each, JSON, or iCalendar (.ics); - or no FILE is standard input",
-		Long: `Put a calendar in place of the one of this name. The file has a date a line
+		Short: "Create or replace a calendar: dates, JSON, or iCalendar (.ics); - or no FILE is standard input",
+		Long: `Create a calendar, or replace the one of this name. The file has a date per line
 (2026-12-25, and what you like behind it; # begins a comment), or is JSON (a list
 of dates, or {"dates":[…]}), or iCalendar: of that the all-day events count, each
 day of those that last longer, and recurring ones for --years ahead. Input

@@ -21,12 +21,12 @@ func newDoctor(a *app) *cobra.Command {
 		Use: "doctor",
 		Short: "Check brokers, topics, clocks, disk and API, and say what to change; exit code 1 if something is " +
 			"broken",
-		Long: `Check what Waterclock stands on, and say what to change. A warning costs
+		Long: `Check brokers, topics, clocks, disk and API, and say what to change. A warning costs
 speed or safety; a failure means that Waterclock does not run, or must not.
 The exit code is 1 if anything failed.
 
-Nothing is written but the marker of one aborted, empty transaction, which no
-reader ever sees: it is how the brokers' clock is read.`,
+It writes nothing but the marker of one aborted, empty transaction, to read the
+brokers' clock. No reader sees that marker.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)
@@ -116,7 +116,7 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	d.throttle = kafkaconn.NewThrottle(nil)
 	cl, err := d.app.kafka(ctx, d.c, kgo.WithHooks(d.throttle))
 	if err != nil {
-		d.fail("brokers", "everything else about Kafka waits for this", "%v", err)
+		d.fail("brokers", "all other checks of Kafka need this one", "%v", err)
 		return
 	}
 	defer cl.Close()

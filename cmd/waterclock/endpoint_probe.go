@@ -18,15 +18,15 @@ func newEndpointsTest(a *app) *cobra.Command {
 	var asked gateway.EndpointTest
 	cmd := &cobra.Command{
 		Use:   "test URL",
-		Short: "Say what would happen to a callback: is it allowed, where does it lead, what does it show",
-		Long: `Say what would happen to a callback. Do the settings allow the URL? Which addresses
+		Short: "Check a callback URL: is it allowed, what does its host resolve to, which TLS does it show",
+		Long: `Check a callback URL. Do the settings allow it? Which addresses
 does its host resolve to, and may they be called? Which TLS and certificate does it show?
 With --send it makes a request, and prints the status of the answer: the receiver gets
 a POST with the X-Trigger-Id "endpoint-test", unsigned.
 
 The process behind --url tests it, with its own settings and network, as webhook workers
-would. It needs an operator's key. The exit code is 2 for what is not allowed, and 1
-where no connection or no 2xx came of it.`,
+would. It needs an operator's key. The exit code is 2 if the URL is not allowed, and 1
+if there was no connection or no 2xx answer.`,
 		Example: "  waterclock endpoints test https://hooks.example.com/in\n" +
 			"  waterclock endpoints test https://hooks.example.com/in --send --tenant acme -o json",
 		Args: argsBetween(1, 1),
@@ -52,7 +52,7 @@ where no connection or no 2xx came of it.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asked.Send, "send", false, "make a request, and print the status of the answer")
-	cmd.Flags().StringVar(&asked.Tenant, "tenant", "", "whose callback it is (default the caller's tenant)")
+	cmd.Flags().StringVar(&asked.Tenant, "tenant", "", "tenant of the callback (default the caller's tenant)")
 	return cmd
 }
 

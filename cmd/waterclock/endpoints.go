@@ -10,7 +10,7 @@ import (
 )
 
 func newEndpoints(a *app) *cobra.Command {
-	return parent("endpoints", "See how the origins that webhooks call fare, and test them", newEndpointsList(a),
+	return parent("endpoints", "Show the state of the origins that webhooks call, and test them", newEndpointsList(a),
 		newEndpointsTest(a))
 }
 
@@ -19,8 +19,8 @@ func newEndpointsList(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "Print the origins that webhooks call, with their breakers: the worst first",
 		Long: `Print the origins that webhooks call, for each tenant: the state of the breaker,
-calls under way, calls answered and failed since the workers know them, and why the
-last one was not delivered. It asks the API at --url, as an operator.`,
+calls under way, calls answered and failed, and why the last one was not delivered. It
+uses the API at --url and needs an operator's key.`,
 		Example: "  waterclock endpoints list\n" +
 			"  waterclock endpoints list -o json --jq '.[] | select(.state==\"open\")'",
 		Args: cobra.NoArgs,

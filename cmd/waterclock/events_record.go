@@ -27,8 +27,8 @@ transactions and the markers that end transactions. events verify --from reads i
 
 Commands must be recorded while they happen: compaction leaves only the latest
 one of a key after seven days. With --follow the recording goes on until you
-interrupt it. A recording that was killed goes on where it ended: run it again
-with the same --dir.`,
+interrupt it. To continue a recording that was killed, run it again with the
+same --dir.`,
 		Example: "  waterclock events record --dir ./history --follow\n  waterclock events verify --from ./history",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ with the same --dir.`,
 	}
 	cmd.Flags().StringVar(&f.dir, "dir", "", "`directory` of the recording, made if it is not there")
 	cmd.Flags().BoolVar(&f.follow, "follow", false, "go on until interrupted")
-	cmd.Flags().StringSliceVar(&f.topics, "topic", nil, "besides, this `topic` of a channel's own; may be given again")
+	cmd.Flags().StringSliceVar(&f.topics, "topic", nil, "also this `topic` of a channel's own; may be repeated")
 	return cmd
 }
 

@@ -32,15 +32,15 @@ func newEventsVerify(a *app) *cobra.Command {
 	f := &verifyFlags{}
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Hold what the engine did against what it was told; exit code 1 if they differ",
+		Short: "Check what the engine did against a reference model; exit code 1 if they differ",
 		Long: `Replay all commands and receipts through a reference model that shares no code
-with the engine, hold the engine's due events, events, refusals and state
-against it, and print every violation with a timeline of its trigger:
-docs/checker.md says what C1 to C12 are.
+with the engine. Compare the engine's due events, events, refusals and state with
+it. Print every violation with a timeline of its trigger. docs/checker.md explains
+C1 to C12.
 
-With --from it judges a recording of events record. Without, it records the
-topics as they are now to a temporary directory first, which needs room for all
-of them. What has expired or was compacted cannot be judged, and is counted.
+With --from it checks a recording of events record. Without, it first records the
+topics as they are now to a temporary directory, which needs room for all of them.
+What has expired or was compacted cannot be checked, and is counted.
 Set misfire_after, catch_up.max and dedup.horizon as the engine has them.`,
 		Example: "  waterclock events verify --from ./history\n" +
 			"  waterclock events verify --brokers kafka:9092 -o ndjson --jq 'select(.class)|.sentence'",
@@ -57,15 +57,15 @@ Set misfire_after, catch_up.max and dedup.horizon as the engine has them.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.from, "from", "", "judge this recording (`directory`), not the cluster")
+	fs.StringVar(&f.from, "from", "", "check this recording (`directory`), not the cluster")
 	fs.StringVar(&f.acks, "acks", "",
-		"`file` of commands that clients know to be acknowledged: lines of {partition, offset, key}")
+		"`file` of acknowledged commands: lines of {partition, offset, key}")
 	fs.StringVar(&f.faults, "faults", "",
-		"`file` of what was broken on purpose: lines of {name, from, to}; lateness is told apart")
+		"`file` of injected faults: lines of {name, from, to}; lateness inside and outside of them is apart")
 	fs.DurationVar(&f.grace, "grace", time.Minute,
 		"how late a firing may be, when the history ends, before it counts as lost")
 	fs.Int64Var(&f.memory, "memory", 512, "most MiB for the index of records; a longer history is read several times")
-	fs.IntVar(&f.limit, "limit", 100, "print so many violations; all are counted")
+	fs.IntVar(&f.limit, "limit", 100, "print this many violations; all are counted")
 	fs.BoolVar(&f.timelines, "timelines", true, "print what is known of each trigger that is named")
 	return cmd
 }

@@ -17,7 +17,8 @@ import (
 )
 
 func newHistory(a *app) *cobra.Command {
-	return parent("history", "Keep the history's tables", newHistoryRebuild(a), newHistoryMigrate(a))
+	return parent("history", "Create, migrate and rebuild the tables of the history", newHistoryRebuild(a),
+		newHistoryMigrate(a))
 }
 
 type rebuildFlags struct {

@@ -13,7 +13,7 @@ import (
 func newHistoryMigrate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Make or bring up to date the keyspace in Cassandra; may be run again, and by many at once",
+		Short: "Create or update the keyspace in Cassandra; safe to repeat, also from several machines at once",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)

@@ -96,7 +96,7 @@ history.`,
 	f.bind(cmd.Flags())
 	cmd.Flags().StringVar(&status, "status", "open", "open, redriven, resolved or all")
 	cmd.Flags().StringVar(&by, "group-by", "", "count by tenant, code or endpoint")
-	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "at most so many; 0 for all")
+	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "at most this many; 0 for all")
 	return cmd
 }
 
@@ -166,8 +166,8 @@ func newLettersRedrive(a *app, use string) *cobra.Command {
 		Use:   use,
 		Short: "Try dead letters again: of triggers, of a filter, or --all",
 		Long: `Try dead letters again, under the same ce_id, as the next attempt. Name triggers, or
-filters, or say --all. Each goes out once: what was redriven before, or is under way,
-counts as duplicate. So a run that was interrupted is simply repeated. It asks the
+filters, or --all. Each dead letter is redriven once: one that was redriven before, or is
+under way, counts as duplicate. So an interrupted run can simply be repeated. It uses the
 API at --url. The exit code is 1 if some were refused.`,
 		Example: "  waterclock dead-letters redrive hold-8c4\n" +
 			"  waterclock dead-letters redrive --code receipt_timeout --rate 500\n" +
@@ -190,7 +190,7 @@ API at --url. The exit code is 1 if some were refused.`,
 	fs.StringVar(&f.ceID, "ce-id", "", "of one KEY: only this occurrence")
 	fs.Float64Var(&f.rate, "rate", 0, "how many a second (default 100)")
 	fs.BoolVar(&f.dry, "dry-run", false, "only count")
-	fs.BoolVar(&f.includeExpired, "include-expired", false, "send what is past its expires_at too")
+	fs.BoolVar(&f.includeExpired, "include-expired", false, "include dead letters past their expires_at")
 	fs.StringVar(&f.cursor, "cursor", "", "go on at the cursor of an earlier run with the same filters")
 	return cmd
 }

@@ -46,7 +46,7 @@ func newList(a *app) *cobra.Command {
 	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name=value`; may be repeated")
 	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
-	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most so many; 0 for all")
+	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most this many; 0 for all")
 	return cmd
 }
 

@@ -10,7 +10,7 @@ func newPause(a *app) *cobra.Command {
 	var note string
 	cmd := a.verb(trigger.OpPause, "pause", "Stop triggers from firing until resumed", &commandFlags{},
 		noteField(&note))
-	cmd.Flags().StringVar(&note, "note", "", "why, for whoever looks later")
+	cmd.Flags().StringVar(&note, "note", "", "reason, which get shows")
 	return cmd
 }
 

@@ -31,7 +31,7 @@ func newPreview(a *app) *cobra.Command {
 	f := &previewFlags{}
 	cmd := &cobra.Command{
 		Use:   "preview (--every RULE | --at TIME | --in DURATION) [--tz ZONE] | --jsonl",
-		Short: "Print when a rule would fire, with nothing running",
+		Short: "Print when a rule would fire; needs no server",
 		Example: `  waterclock preview --every 'FREQ=DAILY' --start 2026-03-07T02:30 --tz America/New_York -n 3
   waterclock preview --every '0 9 * * MON#1' --tz Europe/Berlin
   waterclock preview --every 'FREQ=MONTHLY;BYDAY=-1FR' --start 2026-01-01T09:00 --year 2026

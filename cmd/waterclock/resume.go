@@ -11,6 +11,6 @@ func newResume(a *app) *cobra.Command {
 	cmd := a.verb(trigger.OpResume, "resume",
 		"Let paused triggers fire again; their misfire policy decides on what was missed", &commandFlags{},
 		noteField(&note))
-	cmd.Flags().StringVar(&note, "note", "", "why, for whoever looks later")
+	cmd.Flags().StringVar(&note, "note", "", "reason, which get shows")
 	return cmd
 }

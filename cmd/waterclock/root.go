@@ -89,9 +89,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "Timers, reminders and schedules on Kafka: exactly one due event for each occurrence",
 		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
 
-Exit codes: 0 done; 1 failed; 2 the request is wrong: fix a flag, the value of a
-flag, or a setting; 3 no such thing; 4 something prevents it, such as another
-revision, or it has already fired; 5 something is lost, or would be.`,
+Exit codes: 0 done; 1 failed; 2 the command, a flag or a setting is wrong: fix it and
+run again; 3 not found; 4 conflict, such as another revision, or it has already fired;
+5 data is lost, or would be.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -35,14 +35,14 @@ func newSim(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Live simulated weeks with faults; exit code 1 if the contract was broken",
-		Long: `Live days on a made-up clock: the real engine on a real broker, several nodes,
-a network and disks in memory, all kinds of commands, and faults. Each life ends
-with the history checker (docs/checker.md) and with what the simulator's own
+		Long: `Simulate days on a virtual clock: the real engine on a real broker, several nodes,
+a network and disks in memory, all kinds of commands, and faults. After each life
+the history checker (docs/checker.md) checks it, and the simulator checks what its
 clients were acknowledged. A life of seven days takes about a second.
 
-The seed decides what is done to whom and when; in which order goroutines run
-it does not. So a seed that fails may pass the next time: --repeat tells its
-rate, --shrink looks for fewer faults, triggers and days that fail, too.
+The seed decides which commands and faults come when. It does not decide in which
+order goroutines run. So a seed that fails may pass the next time: --repeat measures
+how often it fails, --shrink searches for fewer faults, triggers and days that fail.
 
 ` + faultText() + `
 It needs no broker, reads no settings and writes no files.`,
@@ -72,7 +72,7 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.IntVar(&f.plan.Triggers, "triggers", 1200, "triggers that are registered at the beginning")
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
-	fs.IntVar(&f.repeat, "repeat", 0, "live a seed that fails so many times more, and tell how often it fails")
+	fs.IntVar(&f.repeat, "repeat", 0, "repeat a failing seed this many times, and print how often it fails")
 	fs.BoolVar(&f.shrink, "shrink", false,
 		"look for a smaller life that fails, too: fewer faults, triggers, days, partitions")
 	fs.BoolVar(&f.story, "story", false, "print what was done to whom for lives that passed, too")

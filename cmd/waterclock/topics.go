@@ -14,7 +14,7 @@ import (
 )
 
 func newTopics(a *app) *cobra.Command {
-	return parent("topics", "Compare the topics with what they must be, or make them so", newTopicsPlan(a),
+	return parent("topics", "Compare the topics with the required settings, or apply them", newTopicsPlan(a),
 		newTopicsApply(a))
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func newTZData(a *app) *cobra.Command {
-	return parent("tzdata", "See or change the time zone database that triggers are planned by", newTZDataStatus(a),
+	return parent("tzdata", "Show or change the time zone database that plans triggers", newTZDataStatus(a),
 		newTZDataApply(a))
 }
 
@@ -127,9 +127,9 @@ Triggers whose instant it changes are moved, each with an event
 trigger.rescheduled. With --dry-run nothing is written: it lists the zones that
 change, from when, and how many triggers might move.
 
-A release that lacks zones of the active one is refused. With --force it is
-applied with those zones added, their rules as they are: no trigger is left
-without its zone, and status names them.`,
+A release that lacks zones of the active one is refused. With --force those zones
+are added to it with their present rules, and status names them. So no trigger
+loses its zone.`,
 		Example:   "  waterclock tzdata apply embedded --dry-run\n  waterclock tzdata apply zoneinfo.zip --label 2026b",
 		Args:      argsBetween(1, 1),
 		ValidArgs: []string{"embedded"},

@@ -29,7 +29,7 @@ func newWatch(a *app) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a trigger that is not there yet")
 	cmd.Flags().BoolVar(&f.forever, "forever", false,
-		"go on when the trigger is over: a new register may begin it again")
+		"continue when the trigger is over: a new register may start a new life")
 	return cmd
 }
 

@@ -123,7 +123,7 @@ func (s *scan) turn() bool {
 	}
 	if s.err = computing.Wait(s.ctx, s.tenant); s.err != nil {
 		if errors.Is(s.err, slots.ErrFull) {
-			s.err = problem.Unavailable(nil, "as many reads of this tenant wait as may")
+			s.err = problem.Unavailable(nil, "too many reads of this tenant wait")
 		}
 		return false
 	}

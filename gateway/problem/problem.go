@@ -43,10 +43,10 @@ type Problem struct {
 	Type       string       `json:"type" doc:"urn:waterclock:problem: and the code" example:"urn:waterclock:problem:unknown_zone"`
 	Title      string       `json:"title" doc:"The HTTP status in words"`
 	Status     int          `json:"status"`
-	Code       trigger.Code `json:"code" doc:"What is wrong, in a word that never changes meaning" example:"unknown_zone"`
+	Code       trigger.Code `json:"code" doc:"Code of the problem; its meaning never changes" example:"unknown_zone"`
 	Field      string       `json:"field,omitempty" doc:"The field at fault"`
 	Detail     string       `json:"detail,omitempty" doc:"What to do, for a person"`
-	TriggerID  string       `json:"trigger_id,omitempty" doc:"The trigger in question, where one was named or made"`
+	TriggerID  string       `json:"trigger_id,omitempty" doc:"The trigger that the request named or created"`
 	State      string       `json:"state,omitempty" doc:"The trigger's state, where it is the reason"`
 	ID         string       `json:"id,omitempty" doc:"In a batch: the id of the line"`
 	Line       int          `json:"line,omitempty" doc:"In a batch: the line, from 1"`

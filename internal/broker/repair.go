@@ -98,7 +98,8 @@ func (r *repairer) replay(context.Context) error {
 		return err
 	}
 	if renewed > 0 {
-		r.log.Info("put back what was acknowledged and not yet in its files when the machine stopped", "bytes", renewed)
+		r.log.Info("restored acknowledged records that were not in their files when the machine stopped",
+			"bytes", renewed)
 	}
 	for i := range 2 {
 		if err := removeIf(filepath.Join(r.dir, journalName(i))); err != nil {

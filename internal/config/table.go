@@ -580,23 +580,23 @@ var sections = []section{
 		{
 			Key: "webhook.breaker.failures", Default: "50", Min: "1", Max: "99",
 			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Failures },
-			Doc: "An endpoint's breaker opens when more than so many percent of its calls fail: time-outs, " +
+			Doc: "An endpoint's breaker opens when more than this percentage of its calls fails: time-outs, " +
 				"connection errors, 5xx, 408, 429.",
 		},
 		{
 			Key: "webhook.breaker.requests", Default: "20", Min: "1", Max: "100000",
 			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Requests },
-			Doc:  "Of at least so many calls …",
+			Doc:  "Least number of calls in `webhook.breaker.window` before the breaker may open.",
 		},
 		{
 			Key: "webhook.breaker.window", Default: "30s", Min: "1s", Max: "1h",
 			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Window },
-			Doc:  "… within this time.",
+			Doc:  "Time over which the breaker counts calls.",
 		},
 		{
 			Key: "webhook.breaker.open", Default: "1m", Min: "1s", Max: "1d",
 			into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Open },
-			Doc: "How long an open breaker lets nothing out. What comes due meanwhile is postponed, which uses up no " +
+			Doc: "How long an open breaker sends no calls. What comes due meanwhile is postponed, which uses up no " +
 				"attempt. Then 5 calls at a time test the endpoint.",
 		},
 		{

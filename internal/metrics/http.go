@@ -21,14 +21,14 @@ func newDoor(r *prometheus.Registry) door {
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60}, "method", "route", "status"),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "http_requests_in_flight",
-			Help: "Requests under way, event streams among them.",
+			Help: "Requests under way, event streams included.",
 		}),
 		streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "http_event_streams",
 			Help: "Open event streams.",
 		}),
-		audited: counterVec("audit_attempts_total", "Refused attempts: put on record, or dropped as too many.",
-			"outcome"),
+		audited: counterVec("audit_attempts_total",
+			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
 	}
 	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited)
 	return d

@@ -32,9 +32,9 @@ func (m *Metrics) WatchDisk(disk func() engine.DiskStatus) {
 			func() float64 { return value(disk()) })
 	}
 	m.Registry.MustRegister(
-		of("disk_free_bytes", "Free on the disk of the stores.",
+		of("disk_free_bytes", "Free bytes on the disk of the stores.",
 			func(d engine.DiskStatus) float64 { return float64(d.Free) }),
-		of("disk_reserve_bytes", "What must be free there: disk.reserve.",
+		of("disk_reserve_bytes", "Bytes that must stay free there (disk.reserve).",
 			func(d engine.DiskStatus) float64 { return float64(d.Reserve) }),
 		of("disk_full", "1 while the disk is full: this process owns no partition.", func(d engine.DiskStatus) float64 {
 			if d.Full {
@@ -53,7 +53,7 @@ func (m *Metrics) WatchThrottle(total func() (pause time.Duration, answers int64
 	m.Registry.MustRegister(
 		of("kafka_throttle_seconds_total", "How long brokers told this process's clients to pause, for a quota.",
 			func() float64 { pause, _ := total(); return pause.Seconds() }),
-		of("kafka_throttled_answers_total", "Answers of brokers that said so.",
+		of("kafka_throttled_answers_total", "Answers of brokers that asked for such a pause.",
 			func() float64 { _, answers := total(); return float64(answers) }),
 	)
 }

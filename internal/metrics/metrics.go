@@ -63,14 +63,14 @@ func New() *Metrics {
 		forwarded: counter("commands_forwarded_total",
 			"Records that landed on another partition and were forwarded."),
 		fires:    counterVec("fires_total", "Due events emitted.", "channel"),
-		misfires: counterVec("misfires_total", "Occurrences missed, by the policy that decided on them.", "policy"),
+		misfires: counterVec("misfires_total", "Missed occurrences, by the misfire policy that decided.", "policy"),
 		deliveries: counterVec("deliveries_total",
-			"Receipts that decided something, by the channel of the due event and what they say became of it.",
+			"Receipts that decided an attempt, by the channel of the due event and the outcome.",
 			"channel", "outcome"),
 		transaction: histogram("transaction_seconds", "Duration of EndTransaction.",
 			prometheus.ExponentialBuckets(.0005, 2, 14)),
 		aborts: counterVec("transaction_aborts_total", "Turns given up.", "reason"),
-		hold: histogram("barrier_hold_seconds", "How long a foreign open transaction held firing back.",
+		hold: histogram("barrier_hold_seconds", "How long another producer's open transaction delayed firing.",
 			prometheus.ExponentialBuckets(.01, 2, 12)),
 		restore: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "restore_seconds",
@@ -95,19 +95,19 @@ func New() *Metrics {
 			Help: "1 while the history's store refuses dead letters of the partition.",
 		}, []string{"partition"}),
 		historySkip: counter("history_skipped_total",
-			"Records of the event log that are no events; the history leaves them out."),
+			"Records of topic events that are not events; the history skips them."),
 		historyLost: counter("history_lost_records_total",
-			"Records that the event log dropped before they were in the history."),
+			"Records that topic events dropped before they were in the history."),
 	}
 	m.door = newDoor(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: namespace, Name: "build_info", Help: "1, with which program this is.",
+		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels name the running program.",
 	}, []string{"version", "commit", "goversion"})
 	m.dead = counterVec("dead_letters_total", "Occurrences that nobody could deliver, by channel and code.", "channel",
 		"code")
 	m.timeouts = counterVec("receipt_timeouts_total",
-		"Due events that no receipt came for within receipt_timeout, by channel.", "channel")
+		"Due events that got no receipt within receipt_timeout, by channel.", "channel")
 	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
@@ -292,7 +292,7 @@ var (
 	standbyDesc = desc("standby_lag_records",
 		"Records of topic state that this process's standby of the partition has still to read.")
 	refusedDesc = prometheus.NewDesc(namespace+"_partition_refused",
-		"1 for a partition that this node owns and must not open, by the reason.", []string{"partition", "reason"}, nil)
+		"1 for a partition that this node owns and must not open, by reason.", []string{"partition", "reason"}, nil)
 	clockDesc = prometheus.NewDesc(namespace+"_clock_offset_seconds",
 		"This node's clock minus the broker's, at the last commit.", nil, nil)
 	storeDesc   = prometheus.NewDesc(namespace+"_store_bytes", "Disk used by the partitions' stores.", nil, nil)

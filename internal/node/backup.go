@@ -22,35 +22,35 @@ import (
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
-// A backup of `dev` is its directory as it was at one moment: the broker's, which
-// is right, and the history, which is a little older. The partitions' stores stay
-// out: they are a cache, and a start restores them from topic state.
+// A backup of `dev` is its directory as it was at one moment: the broker's files, which are
+// right, and the history, which is a little older. The partitions' stores stay out. They
+// are a cache, and a start restores them from topic state.
 //
-// Who may read the data directory may have a backup: the running process answers
-// on a socket in it. The answer is an archive whose last entry is VERSION, so a
-// directory without that file is half a copy, and no start takes it.
+// Whoever may read the data directory may take a backup: the running process answers on a
+// socket in it. The last entry of the archive is VERSION. A directory without that file is
+// an incomplete copy, and no start accepts it.
 
 const (
 	controlFile = "control.sock"
-	stagingDir  = "backup.tmp" // second names of files that are being sent
+	stagingDir  = "backup.tmp" // hard links to files that are being sent
 	backupPath  = "/backup"
 
-	// sendWithin bounds one write of the archive: a reader that stands still
-	// must not keep files that were deleted on the disk.
+	// sendWithin bounds one write of the archive. A reader that stops must not keep deleted
+	// files on the disk.
 	sendWithin = time.Minute
 )
 
-// backups answers on the control socket.
+// backups answers requests on the control socket.
 type backups struct {
 	dir     string
 	broker  *broker.Broker
 	history *embedded.Store
 	log     *slog.Logger
-	one     sync.Mutex // the staging directory is one
+	one     sync.Mutex // there is one staging directory
 }
 
-// startControl listens for `waterclock backup`. Without the socket dev runs as
-// well, and says that it cannot be backed up.
+// startControl listens for `waterclock backup`. Without the socket, dev still runs, and
+// logs that it cannot be backed up.
 func (n *node) startControl(life *roles, b *broker.Broker) {
 	path, release, err := socketPath(n.cfg.DataDir)
 	if err == nil {
@@ -62,7 +62,8 @@ func (n *node) startControl(life *roles, b *broker.Broker) {
 	}
 	if err != nil {
 		release()
-		n.log.Warn("no `waterclock backup` while this runs: its socket cannot be opened", "error", err)
+		n.log.Warn("`waterclock backup` does not work while this process runs: its socket cannot be opened",
+			"error", err)
 		return
 	}
 	store, _ := n.history.(*embedded.Store)
@@ -75,8 +76,8 @@ func (n *node) startControl(life *roles, b *broker.Broker) {
 	})
 }
 
-// socketPath is where the socket is, for the kernel, which takes about 100 bytes
-// of a path. release is called when it is no longer needed.
+// socketPath returns a path of the socket for the kernel, which accepts about 100 bytes.
+// release must be called when the path is no longer needed.
 func socketPath(dir string) (path string, release func(), err error) {
 	path = filepath.Join(dir, controlFile)
 	if len(path) < 100 {
@@ -114,13 +115,13 @@ func (bs *backups) serve(w http.ResponseWriter, r *http.Request) {
 	bs.log.Info("a backup was taken and is being sent", "files", len(files), "took", time.Since(begun))
 	out := slowly{w, http.NewResponseController(w)}
 	if err := send(r.Context(), out, staging, files); err != nil {
-		bs.log.Error("a backup was not sent whole", "error", err)
-		panic(http.ErrAbortHandler) // the archive ends without VERSION, and the connection with it
+		bs.log.Error("a backup was not sent completely", "error", err)
+		panic(http.ErrAbortHandler) // the archive and the connection end without VERSION
 	}
 }
 
-// stage makes the copy. The history goes first: it may be behind the events, and
-// must not be ahead of them.
+// stage makes the copy. The history comes first: it may be behind the events, but never
+// ahead of them.
 func (bs *backups) stage(ctx context.Context, staging string) ([]broker.FrozenFile, error) {
 	if err := errors.Join(os.RemoveAll(staging), os.MkdirAll(filepath.Join(staging, brokerDir), 0o700)); err != nil {
 		return nil, err
@@ -140,8 +141,8 @@ func (bs *backups) stage(ctx context.Context, staging string) ([]broker.FrozenFi
 	return listFiles(staging, frozen)
 }
 
-// copySmall copies the files beside the directories: secrets and identities that
-// the process made for itself.
+// copySmall copies the files beside the directories: secrets and identities that the
+// process made.
 func copySmall(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -162,8 +163,8 @@ func copySmall(from, to string) error {
 	return nil
 }
 
-// listFiles is all that is staged. What the broker froze has the sizes of that
-// moment, everything else is as long as it is.
+// listFiles lists all staged files. The frozen files of the broker have the sizes of that
+// moment; the other files have their present size.
 func listFiles(staging string, frozen []broker.FrozenFile) ([]broker.FrozenFile, error) {
 	files := make([]broker.FrozenFile, 0, len(frozen)+16)
 	for _, f := range frozen {
@@ -206,7 +207,7 @@ func send(ctx context.Context, w io.Writer, root string, files []broker.FrozenFi
 	return errors.Join(err, out.Close())
 }
 
-// sendFile fails where the file has become shorter than it was.
+// sendFile fails if the file has become shorter.
 func sendFile(out *tar.Writer, root string, f broker.FrozenFile) error {
 	in, err := os.Open(filepath.Join(root, f.Path))
 	if err != nil {
@@ -236,19 +237,19 @@ func (s slowly) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// BackupReport says what a backup holds.
+// BackupReport describes a backup.
 type BackupReport struct {
 	Dir      string        `json:"dir"`
-	TakenAt  time.Time     `json:"taken_at"` // what was acknowledged before is in it
+	TakenAt  time.Time     `json:"taken_at"` // the backup has all that was acknowledged before
 	Files    int           `json:"files"`
 	Bytes    int64         `json:"bytes"`
 	Took     time.Duration `json:"-"`
 	Verified bool          `json:"verified"`
 }
 
-// Backup writes a copy of the data directory of the `dev` that runs on it, or of
-// one that does not run, into the empty or new directory to, and opens the copy
-// to see that it is whole.
+// Backup copies the data directory of `dev` into the directory to, which must be empty or
+// new. It works on a running `dev` and on a stopped one. It opens the copy to check that it
+// is complete.
 func Backup(ctx context.Context, c *config.Config, to string, log *slog.Logger) (BackupReport, error) {
 	report := BackupReport{Dir: to, TakenAt: time.Now().UTC().Truncate(time.Millisecond)}
 	if err := mayBackUp(c.DataDir, to); err != nil {
@@ -260,21 +261,21 @@ func Backup(ctx context.Context, c *config.Config, to string, log *slog.Logger) 
 	}
 	err = receive(archive, to, &report)
 	if err := errors.Join(err, archive.Close()); err != nil {
-		return report, fmt.Errorf("the copy in %s is not whole, delete it: %w", to, err)
+		return report, fmt.Errorf("the copy in %s is incomplete, delete it: %w", to, err)
 	}
 	if err := verifyBackup(ctx, c, to, log); err != nil {
 		return report, fmt.Errorf("the copy in %s cannot be opened, keep an older one: %w", to, err)
 	}
 	report.Verified, report.Took = true, time.Since(report.TakenAt)
-	// Only now a start takes it.
+	// From here on a start accepts the copy.
 	if err := os.WriteFile(filepath.Join(to, versionFile), []byte(LayoutVersion+"\n"), 0o600); err != nil {
 		return report, err
 	}
 	return report, syncTree(to)
 }
 
-// mayBackUp makes the directory and refuses one that holds anything, and a data
-// directory that is none of dev's.
+// mayBackUp makes the directory. It refuses one that is not empty, and a data directory
+// that is not dev's.
 func mayBackUp(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, brokerDir)); err != nil {
 		return fmt.Errorf("%s is no data directory of `waterclock dev`: name its directory with --data-dir. "+
@@ -293,8 +294,8 @@ func mayBackUp(from, to string) error {
 	return nil
 }
 
-// openArchive asks the process that runs on the directory, or reads the directory
-// itself where none does.
+// openArchive asks the process that runs on the directory. If none runs, it reads the
+// directory itself.
 func openArchive(ctx context.Context, dir string) (io.ReadCloser, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -331,13 +332,13 @@ func askForArchive(ctx context.Context, dir string) (io.ReadCloser, error) {
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return nil, fmt.Errorf("waterclock took no backup: %s", strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("waterclock refused the backup: %s", strings.TrimSpace(string(text)))
 	}
 	return resp.Body, nil
 }
 
-// archiveOfStopped reads a directory that nobody writes to. The journal is part of
-// it: after a power cut it holds what the other files lack.
+// archiveOfStopped reads a directory that no process writes to. The journal is part of it:
+// after a power cut it holds what the other files lack.
 func archiveOfStopped(ctx context.Context, dir string, lock *os.File) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
@@ -372,7 +373,8 @@ func filesOfStopped(dir string) (files []broker.FrozenFile, err error) {
 	return files, err
 }
 
-// receive unpacks an archive. It must end with VERSION, which is not written yet.
+// receive unpacks an archive. The archive must end with VERSION, which receive does not
+// write.
 func receive(archive io.Reader, to string, report *BackupReport) error {
 	in := tar.NewReader(archive)
 	for {
@@ -408,8 +410,8 @@ func receiveFile(in io.Reader, path string, head *tar.Header) error {
 	return errors.Join(err, out.Sync(), out.Close(), os.Chtimes(path, head.ModTime, head.ModTime))
 }
 
-// verifyBackup starts a broker on the copy, which reads and checks every batch,
-// and opens the history.
+// verifyBackup starts a broker on the copy, which checks every batch, and opens the
+// history.
 func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Logger) error {
 	b, err := broker.Start(ctx, broker.Options{
 		Dir: filepath.Join(to, brokerDir), Listen: "127.0.0.1:0", Sync: true, Logger: log,
@@ -436,7 +438,7 @@ func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Lo
 	return h.Close()
 }
 
-// syncTree makes the names of all files durable; their contents are.
+// syncTree makes the names of all files durable. Their contents are durable already.
 func syncTree(root string) error {
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

@@ -12,11 +12,12 @@ import (
 	"syscall"
 )
 
-// LayoutVersion is what the data directory holds; another one is not opened.
+// LayoutVersion is the layout of the data directory; a directory with another one is
+// refused.
 const LayoutVersion = "waterclock data 1"
 
-// Names in the data directory. What they hold is private to this user, whatever
-// the mode of the directory itself.
+// Names in the data directory. Their contents are private to this user, whatever the mode
+// of the directory.
 const (
 	lockFile    = "lock"
 	versionFile = "VERSION"
@@ -29,10 +30,10 @@ const (
 // dataDir is a locked data directory.
 type dataDir struct{ lock *os.File }
 
-// openDataDir checks whose the directory is and who wrote it, and keeps every
-// other process out of it. A directory of this user becomes private. One of root
-// keeps its mode: a Kubernetes volume is ours by its group alone, and only its
-// owner may change it. What is in it is private either way.
+// openDataDir checks who owns the directory and who wrote it, and locks out every other
+// process. A directory of this user becomes private. A directory of root keeps its mode: a
+// Kubernetes volume is ours only through its group, and only its owner may change it. Its
+// contents are private either way.
 func openDataDir(dir string) (*dataDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
@@ -59,8 +60,8 @@ func openDataDir(dir string) (*dataDir, error) {
 
 func (d *dataDir) close() { d.lock.Close() }
 
-// checkDataDir refuses a directory that is another user's, that everybody may
-// write to, or that is full of other things.
+// checkDataDir refuses a directory that belongs to another user, that everybody may write
+// to, or that holds other things.
 func checkDataDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -76,9 +77,9 @@ func checkDataDir(dir string) error {
 	return err
 }
 
-// MayKeep says whether a directory is the user's own, or why a process of that
-// user must not keep its data there. Other than its own it takes only one of
-// root's that not everybody may write to.
+// MayKeep reports whether the directory belongs to the user, or why that user must not keep
+// data there. Beside its own, a user may use a directory of root that not everybody may
+// write to.
 func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -95,9 +96,8 @@ func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
 	return false, nil
 }
 
-// checkForeign refuses a directory that holds something and was not written by
-// us. Our lock does not count, a history that was rebuilt here, or a volume's
-// lost+found.
+// checkForeign refuses a directory that holds something that Waterclock did not write. Our
+// lock, a rebuilt history, and a volume's lost+found do not count.
 func checkForeign(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -120,15 +120,15 @@ func checkForeign(dir string) error {
 		"that was cut short. Choose an empty or new directory with --data-dir", dir, other, versionFile)
 }
 
-// makePrivate makes the directories below private before anything is written to
-// them: the files in them are readable to all.
+// makePrivate makes the directories below private before any file is written to them,
+// because the files are readable for all.
 func makePrivate(dir string) error {
 	for _, name := range []string{brokerDir, historyDir, storeDir} {
 		path := filepath.Join(dir, name)
 		err := privateDir(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
-			if name == storeDir { // the others are made private by who opens them
+			if name == storeDir { // the code that opens the others makes them private
 				err = os.Mkdir(path, 0o700)
 			}
 		}
@@ -153,8 +153,7 @@ func privateDir(path string) error {
 	return os.Chmod(path, 0o700)
 }
 
-// checkLayout writes the version into a new directory and compares it in an
-// old one.
+// checkLayout writes the version into a new directory, and compares it in an old one.
 func checkLayout(dir string) error {
 	file := filepath.Join(dir, versionFile)
 	b, err := os.ReadFile(file)
@@ -171,7 +170,7 @@ func checkLayout(dir string) error {
 	return nil
 }
 
-// cause is an error without the path that the sentence around it names.
+// cause returns an error without its path, because the message around it names the path.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -180,8 +179,8 @@ func cause(err error) error {
 	return err
 }
 
-// instanceID is what makes a member static: the same data directory is the
-// same member, and a quick restart moves no partitions. It is made once.
+// instanceID is the group.instance.id, which makes a member static. The same data directory
+// is the same member, so a quick restart moves no partitions. The id is made once.
 func (n *node) instanceID() string {
 	file := filepath.Join(n.cfg.DataDir, idFile)
 	if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
@@ -190,13 +189,13 @@ func (n *node) instanceID() string {
 	host, _ := os.Hostname()
 	id := fmt.Sprintf("%s-%s", host, NewID())
 	if err := os.WriteFile(file, []byte(id), 0o600); err != nil {
-		n.log.Warn("no static membership: the instance id cannot be kept", "error", err)
+		n.log.Warn("no static membership: the instance id cannot be stored", "error", err)
 		return ""
 	}
 	return id
 }
 
-// NewID is 8 random bytes in hex.
+// NewID returns 8 random bytes in hex.
 func NewID() string {
 	var b [8]byte
 	rand.Read(b[:])

@@ -14,19 +14,19 @@ import (
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
-// DevHooks are what the caller of Dev hears of it. Each may be nil.
+// DevHooks are called during Dev. Each may be nil.
 type DevHooks struct {
-	// Restoring says how many records of topic state have been read, of how
-	// many. It is called only where a store has to be rebuilt.
+	// Restoring reports how many records of topic state have been read, and of how many. It
+	// is called only if a store is rebuilt.
 	Restoring func(done, total int64)
-	// Ready says that every trigger fires, where the API is, and where Kafka is.
+	// Ready is called when every trigger fires, with the addresses of the API and of Kafka.
 	Ready func(url, brokers string)
-	// Beside runs as one more role, from then on.
+	// Beside runs as one more role after Ready.
 	Beside func(context.Context) error
 }
 
-// Dev runs every role beside a broker of its own, until ctx ends or one of them
-// fails. It sets the brokers of the settings to that broker.
+// Dev runs every role with an embedded broker, until ctx ends or one of them fails. It sets
+// the brokers of the settings to that broker.
 func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	c := o.Config
 	if c.Kafka.TLS.Enabled {
@@ -43,12 +43,12 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	defer ln.Close()
-	probe, err := listen(c, "kafka.listen", c.Kafka.Listen) // a better sentence than the broker's
+	probe, err := listen(c, "kafka.listen", c.Kafka.Listen) // for a clearer error than the broker's
 	if err != nil {
 		return err
 	}
 	probe.Close()
-	history := openHistoryBeside(o) // which takes a second after a kill -9, as the broker does
+	history := openHistoryBeside(o) // after a kill -9 it takes a second, like the broker
 	var n *node
 	closing := func(f func()) func() {
 		return func() {
@@ -97,7 +97,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		defer n.closing(n.closeWebhook)()
 	}
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
-	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
+	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
 	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
@@ -137,8 +137,8 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, Logger: o.Logger})
 }
 
-// brokerFailed ends dev when the embedded broker's disk fails it: what was
-// acknowledged is safe, and nothing more is.
+// brokerFailed ends dev when the disk fails the embedded broker. What was acknowledged is
+// safe; later writes would not be.
 func brokerFailed(ctx context.Context, b *broker.Broker) error {
 	select {
 	case <-b.Fatal():
@@ -180,15 +180,15 @@ func (o *opening) close() {
 	}
 }
 
-// keepCommands is how many applied commands of a partition the embedded broker
-// keeps, for people to read. The rest is dropped every trimEvery.
+// keepCommands is how many applied commands of a partition the embedded broker keeps, for
+// people to read. Older ones are dropped every trimEvery.
 const (
 	keepCommands = 100_000
 	trimEvery    = time.Minute
 )
 
-// trim drops commands that will never be read again: the embedded broker does
-// not compact while it runs, and a laptop must not fill.
+// trim drops commands that no owner will need. The embedded broker does not compact while
+// it runs, and must not fill a laptop's disk.
 func (n *node) trim(ctx context.Context, b *broker.Broker) error {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()

@@ -10,13 +10,12 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// Engine is the engine role alone, as measurements want it. Nobody else uses
-// its data directory.
+// Engine is the engine role alone, for measurements. No other process uses its data
+// directory.
 type Engine struct{ n *node }
 
-// RunEngine calls f beside an engine whose partitions all fire, and ends the
-// engine when f returns. inner is how the engine reaches a broker of this
-// process.
+// RunEngine calls f while an engine runs whose partitions all fire. It stops the engine
+// when f returns. inner connects the engine to a broker in this process.
 func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...kgo.Opt) (err error) {
 	n, err := newNode(o, inner...)
 	if err != nil {
@@ -38,14 +37,14 @@ func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...k
 	return f(&Engine{n})
 }
 
-// Partitions is what the engine owns.
+// Partitions lists what the engine owns.
 func (e *Engine) Partitions() []pipeline.Status { return e.n.engine.Partitions() }
 
-// Turns says how many turns there were, and how many milliseconds a commit took
-// on average.
+// Turns returns how many turns there were, and the mean duration of a commit in
+// milliseconds.
 func (e *Engine) Turns() (turns int64, commitMS float64) { return e.n.metrics.Turns() }
 
-// Kafka is how a client that is not the engine's reaches the broker.
+// Kafka returns the options with which other clients reach the broker.
 func (e *Engine) Kafka() []kgo.Opt { return e.n.kafka }
 
 // openEngine makes the engine; its Run is a role.
@@ -64,9 +63,8 @@ func (n *node) openEngine() error {
 	return nil
 }
 
-// awaitReady waits until every partition fires, ctx ends or a role fails. Where
-// a store has to be rebuilt it reports how many records of topic state have
-// been read, of how many.
+// awaitReady waits until every partition fires, ctx ends or a role fails. If a store is
+// rebuilt it reports how many records of topic state have been read, and of how many.
 func (n *node) awaitReady(ctx context.Context, life *roles, report func(done, total int64)) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

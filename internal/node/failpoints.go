@@ -20,15 +20,13 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// Failpoints: a binary built with -tags failpoints strikes itself at a named
-// step of the turn. FAILPOINTS_DIR names a directory. A file "arm" in it
-// says "<step> <kill|freeze> <open|any>"; the next partition that comes to the
-// step writes its number into "hit" and strikes: SIGKILL, or SIGSTOP until
-// somebody sends SIGCONT. With open, it is the next partition of which the
-// broker says that its transaction is under way. FAILPOINTS_FLAW names a way to
-// build the engine wrong. FAILPOINTS_DIAL is an address that the engine dials
-// in place of every broker, or broker=address for some of them: a proxy that is
-// late, or loses what it is given.
+// Failpoints: a binary built with -tags failpoints can stop itself at a named step of the
+// turn. FAILPOINTS_DIR names a directory. A file "arm" in it says "<step> <kill|freeze>
+// <open|any>". The next partition at that step writes its number into "hit". Then the
+// process gets SIGKILL, or SIGSTOP until a SIGCONT. With open, the partition's transaction
+// must be under way at the broker. FAILPOINTS_FLAW names a way to break the engine.
+// FAILPOINTS_DIAL is an address that the engine dials instead of every broker, or
+// broker=address for some of them. A proxy there may delay or drop data.
 type failpoints struct {
 	pipeline.Listener
 	dir   string
@@ -69,7 +67,7 @@ func armFailpoints(o *pipeline.Options) error {
 	return nil
 }
 
-// behind is where a broker is reached, by FAILPOINTS_DIAL.
+// behind returns the address at which a broker is reached, by FAILPOINTS_DIAL.
 func behind(proxies, broker string) string {
 	if !strings.Contains(proxies, "=") {
 		return proxies
@@ -82,7 +80,7 @@ func behind(proxies, broker string) string {
 	return broker
 }
 
-// watch arms what the file says. It lives as long as the process.
+// watch arms what the file says. It runs as long as the process.
 func (f *failpoints) watch() {
 	file := filepath.Join(f.dir, "arm")
 	for ; ; time.Sleep(10 * time.Millisecond) {
@@ -100,23 +98,23 @@ func (f *failpoints) watch() {
 	}
 }
 
-// Step strikes where it was told to, once.
+// Step strikes once at the armed step.
 func (f *failpoints) Step(partition int32, step pipeline.Step) {
 	f.Listener.Step(partition, step)
 	s := f.armed.Load()
 	if s == nil || s.step != step || s.open && !f.ongoing(partition) || !f.armed.CompareAndSwap(s, nil) {
 		return
 	}
-	time.Sleep(30 * time.Millisecond) // what leaves by itself has left: records, and what the store has written
+	time.Sleep(30 * time.Millisecond) // let pending records and store writes leave the process
 	if err := os.WriteFile(filepath.Join(f.dir, "hit"), fmt.Append(nil, partition), 0o600); err != nil {
 		panic(err)
 	}
 	_ = syscall.Kill(os.Getpid(), s.signal)
-	time.Sleep(50 * time.Millisecond) // the signal takes whoever it finds first: not one step further
+	time.Sleep(50 * time.Millisecond) // a signal may take time: do not go on to the next step
 }
 
-// ongoing asks the broker, more than once because records are still on their
-// way there.
+// ongoing asks the broker for the transaction, several times, because records may still be
+// on their way.
 func (f *failpoints) ongoing(partition int32) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -4,6 +4,5 @@ package node
 
 import "github.com/waterclock/waterclock/pipeline"
 
-// armFailpoints does nothing: only a binary built with -tags failpoints can be
-// told to die, or to stand still, at a step of the turn.
+// armFailpoints does nothing: only a binary built with -tags failpoints has failpoints.
 func armFailpoints(*pipeline.Options) error { return nil }

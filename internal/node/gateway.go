@@ -23,7 +23,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// openGateway makes the HTTP door.
+// openGateway makes the HTTP API.
 func (n *node) openGateway() (err error) {
 	c := n.cfg
 	o := gateway.Options{
@@ -65,7 +65,7 @@ func (n *node) openGateway() (err error) {
 	return err
 }
 
-// channelTopics are the channels that exist whatever commands say, with their topics.
+// channelTopics are the channels that always exist, with their topics.
 func channelTopics(c *config.Config) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(c.Channels)) {
@@ -74,7 +74,7 @@ func channelTopics(c *config.Config) map[string]string {
 	return all
 }
 
-// boundReads is what readers may take, and what is held open.
+// boundReads sets how much readers may use, and how many streams may be open.
 func (n *node) boundReads(o *gateway.Options) {
 	c := n.cfg
 	o.Reads, o.ReadBudget, o.ReadTime = c.Limits.Reads, int64(c.Limits.ReadBudget), c.Limits.ReadTime
@@ -86,17 +86,16 @@ func (n *node) boundReads(o *gateway.Options) {
 	}
 }
 
-// derivedSecret is what instances sign with on loopback, where the setting may be
-// left out: a key derived from the id that Kafka gave topic state, which only its
-// readers know.
+// derivedSecret signs requests between instances on loopback if the setting is empty. Its
+// key comes from the id of topic state, which only readers of that topic know.
 func derivedSecret(stateID [16]byte) []byte {
 	mac := hmac.New(sha256.New, stateID[:])
 	mac.Write([]byte("waterclock internal"))
 	return mac.Sum(nil)
 }
 
-// authenticator is who may come in: API keys, an identity provider, or both;
-// nil is nobody but loopback.
+// authenticator checks callers by API keys, by an identity provider, or by both. nil admits
+// loopback only.
 func (n *node) authenticator() (auth.Authenticator, error) {
 	var list []auth.Authenticator
 	if file := n.cfg.Auth.KeysFile; file != "" {
@@ -137,12 +136,12 @@ func (n *node) readKeys(file string) (*auth.Keys, error) {
 		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
 	}
 	if keys.Len() == 0 {
-		n.log.Warn("auth.keys_file has no keys, so nobody gets in by one", "file", file)
+		n.log.Warn("auth.keys_file has no keys, so it lets no caller in", "file", file)
 	}
 	return keys, nil
 }
 
-// loadKeys reads the file again.
+// loadKeys reads the file of API keys.
 func (n *node) loadKeys() error {
 	keys, err := n.readKeys(n.cfg.Auth.KeysFile)
 	if err == nil {
@@ -151,9 +150,9 @@ func (n *node) loadKeys() error {
 	return err
 }
 
-// admit refuses what only settings know, for callers over HTTP.
+// admit refuses commands over HTTP that the settings forbid.
 func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
-	if c.Op != trigger.OpRegister { // a reschedule has a Spec too, of times alone
+	if c.Op != trigger.OpRegister { // a reschedule has a Spec, too, with times only
 		return nil
 	}
 	allowed := n.cfg.Tenant(tenant).Channels
@@ -172,8 +171,8 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 	return n.allowURL(tenant, c.Spec.Callback.URL)
 }
 
-// testEndpoint calls as a webhook worker would, but for the signature. Each test has
-// connections of its own: it should see what the next one sees.
+// testEndpoint calls a URL like a webhook worker, but without the signature. Each test has
+// new connections, so that it sees what the next one sees.
 func (n *node) testEndpoint(ctx context.Context, tenant, url string, send bool) *egress.Report {
 	t := egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{Answer: 10 * time.Second}})
 	defer t.CloseIdleConnections()
@@ -193,7 +192,7 @@ func (n *node) testEndpoint(ctx context.Context, tenant, url string, send bool) 
 	})
 }
 
-// allowURL refuses a callback that the tenant's triggers may not call.
+// allowURL refuses a callback URL that the tenant may not call.
 func (n *node) allowURL(tenant, url string) *trigger.Error {
 	var e *egress.Error
 	if errors.As(n.egress.Check(tenant, url), &e) {

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// openHistory opens the projection: to write it, or because an API reads it.
+// openHistory opens the history, to write it or for an API to read it.
 func (n *node) openHistory() error {
 	if len(n.cfg.Cassandra.Hosts) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (n *node) closeHistory() {
 	}
 }
 
-// runHistory projects events until ctx ends.
+// runHistory writes events to the history until ctx ends.
 func (n *node) runHistory(ctx context.Context) error {
 	p, err := sinks.NewProjector(n.history, sinks.Options{
 		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.Group + "-history",
@@ -47,7 +47,7 @@ func (n *node) runHistory(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// runLetters projects dead letters until ctx ends.
+// runLetters writes dead letters to the history until ctx ends.
 func (n *node) runLetters(ctx context.Context) error {
 	p, err := sinks.NewLetterProjector(n.history, sinks.Options{
 		Kafka: n.clients, Topic: n.names.DeadLetter(), Group: n.cfg.Group + "-history-letters",
@@ -59,7 +59,7 @@ func (n *node) runLetters(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// historyReader lets the gateway read the projection.
+// historyReader lets the gateway read the history.
 type historyReader struct{ h sinks.History }
 
 func (r historyReader) Events(
@@ -104,12 +104,12 @@ func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
 	return next
 }
 
-// EmbeddedOptions are those of tables in a directory.
+// EmbeddedOptions are the options of a history in a directory.
 func EmbeddedOptions(c *config.Config, dir string) embedded.Options {
 	return embedded.Options{Dir: dir, Retention: c.History.Retention}
 }
 
-// CassandraOptions are those of the keyspace in use.
+// CassandraOptions are the options of the configured keyspace.
 func CassandraOptions(c *config.Config) (cassandra.Options, error) {
 	s := c.Cassandra
 	o := cassandra.Options{

@@ -17,8 +17,8 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// listen opens a listener, unless it may not be there (config.Exposure), and says
-// what to do when the port is taken.
+// listen opens a listener if the settings allow it (config.Exposure). If the port is in
+// use, the error says what to do.
 func listen(c *config.Config, setting, address string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
@@ -32,8 +32,8 @@ func listen(c *config.Config, setting, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// mayListen asks about what was opened: a name in the settings may have led
-// elsewhere.
+// mayListen checks the address that was opened, because a name in the settings may resolve
+// to another one.
 func mayListen(c *config.Config, setting string, at net.Addr) error {
 	if key, problem := c.Exposure(setting, at.String()); key != "" {
 		return &SettingError{key + ": " + problem}
@@ -41,7 +41,7 @@ func mayListen(c *config.Config, setting string, at net.Addr) error {
 	return nil
 }
 
-// urlOf is where a browser finds what listens at an address.
+// urlOf is the URL of a listener, for a browser.
 func urlOf(c *config.Config, address string) string {
 	scheme := "http"
 	if c.HTTP.Cert != "" {
@@ -50,8 +50,7 @@ func urlOf(c *config.Config, address string) string {
 	return scheme + "://" + advertised(address)
 }
 
-// advertised is an address others can dial: the host's name in place of a
-// wildcard.
+// advertised is an address that others can dial: the host's name in place of a wildcard.
 func advertised(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
@@ -81,7 +80,7 @@ func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.L
 	return nil
 }
 
-// startAdmin answers probes and metrics on their own address, if there is one.
+// startAdmin serves probes and metrics on a separate address, if one is set.
 func (n *node) startAdmin(life *roles) error {
 	if n.cfg.Admin.Listen == "" {
 		return nil
@@ -94,8 +93,7 @@ func (n *node) startAdmin(life *roles) error {
 	return nil
 }
 
-// doorHandler is what a process without the role api answers on listen: probes
-// and metrics, where nobody but this machine can ask.
+// doorHandler serves probes and metrics on loopback, for a process without the role api.
 func (n *node) doorHandler(at net.Addr) http.Handler {
 	if key, _ := (&config.Config{}).Exposure("listen", at.String()); key == "" && !n.cfg.Auth.On() {
 		return n.adminHandler()
@@ -105,7 +103,7 @@ func (n *node) doorHandler(at net.Addr) http.Handler {
 	})
 }
 
-// adminHandler is what every process answers, whatever its roles.
+// adminHandler serves what every process has, whatever its roles.
 func (n *node) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -131,7 +129,7 @@ func (n *node) metricsHandler() http.Handler {
 	return promhttp.HandlerFor(n.metrics.Registry, promhttp.HandlerOpts{})
 }
 
-// readiness is what /readyz says: nil if every partition of ours is restored
+// readiness is the answer of /readyz: nil if every partition of this process is restored
 // and fires.
 func (n *node) readiness() error {
 	if n.engine == nil {
@@ -140,8 +138,8 @@ func (n *node) readiness() error {
 	return n.engine.Unready()
 }
 
-// openInternal listens where other instances ask about our partitions. It
-// comes before the engine, which publishes the address.
+// openInternal listens for other instances that ask about our partitions. It runs before
+// the engine, which publishes the address.
 func (n *node) openInternal() (err error) {
 	if n.internal, err = listen(n.cfg, "internal.listen", n.cfg.Internal.Listen); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"github.com/waterclock/waterclock/internal/memory"
 )
 
-// shareMemory finds this process's limit, tells the Go runtime, and divides it.
+// shareMemory finds the memory limit of this process, sets it in the Go runtime, and
+// divides it.
 func (n *node) shareMemory() {
 	limit, err := memory.Find(int64(n.cfg.Memory.Limit))
 	if err != nil {
@@ -28,7 +29,7 @@ func (n *node) shareMemory() {
 	}
 }
 
-// watchMemory is a role: it looks at memory until ctx ends.
+// watchMemory is a role: it measures memory until ctx ends.
 func (n *node) watchMemory(ctx context.Context) error {
 	n.memory.Run(ctx, func(u memory.Usage) {
 		switch u.Pressure {
@@ -43,10 +44,10 @@ func (n *node) watchMemory(ctx context.Context) error {
 	return nil
 }
 
-// shedFor is how long a caller should stay away: some collections.
+// shedFor is how long a refused caller should wait: the time of a few garbage collections.
 const shedFor = 2 * time.Second
 
-// overloaded is what the gateway asks before it takes a request.
+// overloaded reports whether the gateway must refuse a request, and for how long.
 func (n *node) overloaded() (time.Duration, string) {
 	if !n.memory.Shedding() {
 		return 0, ""
@@ -54,7 +55,7 @@ func (n *node) overloaded() (time.Duration, string) {
 	return shedFor, "this instance is short of memory; send it again later, or to another instance"
 }
 
-// notes are what /readyz says beside that it is ready.
+// notes are what /readyz adds to a positive answer.
 func (n *node) notes() []string {
 	var all []string
 	if pause := n.throttle.Recent(); pause >= time.Second {

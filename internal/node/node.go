@@ -1,28 +1,29 @@
-// Package node is one process of Waterclock: it opens what the roles of the
-// settings need, starts them, and ends them in the opposite order. The command
-// line calls it; it prints nothing, and reads no flags.
+// Package node is one process of Waterclock. It opens what the configured roles need,
+// starts
+// the roles, and stops them in the opposite order. The command line calls it. It prints
+// nothing and reads no flags.
 //
 // # Files
 //
-//	serve.go dev.go     the two ways to run: roles against Kafka, or everything beside a broker of our own
+//	serve.go dev.go     the two ways to run: against Kafka, or with an embedded broker
+//	roles.go            starts roles and stops them
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
 //	webhook.go          the webhook role
-//	memory.go           what each part of this process may take, and shedding load before that is met
+//	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
-//	settings.go         settings as package pipeline wants them
-//	life.go             starting roles and ending them
-//	reload.go           keys, certificates and secrets that change while we run
+//	settings.go         converts settings for package pipeline
+//	reload.go           keys, certificates and secrets that change while the process runs
 //	datadir.go          the data directory, and the identity that it keeps
-//	backup.go           a copy of it, while dev runs or not
+//	backup.go           copies the data directory of dev, running or not
 //	failpoints.go       faults for tests, only with -tags failpoints
 //
 // # Promises
 //
 //   - Two processes never share a data directory: it is locked first.
-//   - Nothing listens beyond loopback in the clear, and no role starts, before
-//     the topics fit the settings.
+//   - Nothing listens beyond loopback without TLS, and no role starts, before the topics fit
+//     the settings.
 //   - What a role uses is closed only after the role has ended.
 package node
 
@@ -57,18 +58,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Options are what a process is made of.
+// Options are the parts of a process.
 type Options struct {
 	Config  *config.Config
 	Logger  *slog.Logger
-	Version string // of this program, for traces
+	Version string // version of this program, for traces
 
-	AcceptGaps []pipeline.Gap // commands that were lost, and may be
+	AcceptGaps []pipeline.Gap // losses of commands that the operator accepts
 	TakeOver   string         // a group whose topics this process takes; "" takes none
 }
 
-// SettingError says that a setting has to be written otherwise. Its message
-// names the setting.
+// SettingError says that a setting is wrong. Its message names the setting.
 type SettingError struct{ Msg string }
 
 func (e *SettingError) Error() string { return e.Msg }
@@ -76,13 +76,13 @@ func (e *SettingError) Error() string { return e.Msg }
 // ErrTopics says that the topics of the cluster do not fit the settings.
 var ErrTopics = errors.New("the topics do not fit")
 
-// node is the roles of one process.
+// node holds the roles of one process.
 type node struct {
 	opts    Options
 	cfg     *config.Config
 	log     *slog.Logger
-	kafka   []kgo.Opt // of clients from outside
-	clients []kgo.Opt // of this process's own: kafka, and the way to a broker in it
+	kafka   []kgo.Opt // for clients outside this process
+	clients []kgo.Opt // for our own clients: kafka, and the connection to an embedded broker
 	names   topics.Names
 	metrics *metrics.Metrics
 	engine  *engine.Engine
@@ -91,7 +91,7 @@ type node struct {
 	internal        net.Listener
 	internalAddress string // where other instances ask ours
 	peers           *peer.Credentials
-	peerFallback    []byte     // the secret without a setting
+	peerFallback    []byte     // used if the setting has no secret
 	keys            *auth.Keys // nil: no auth.keys_file
 	cert            *certificate
 	timetable       *trigger.Timetable
@@ -101,14 +101,14 @@ type node struct {
 	tracing         *tracing.Tracer // nil: off
 
 	throttle  *kafkaconn.Throttle
-	abandoned bool // roles are left that did not end in time
+	abandoned bool // some roles did not end in time
 
 	memory *memory.Watcher
-	shares memory.Shares // of this process's memory
+	shares memory.Shares // of the memory of this process
 }
 
-// newNode makes a process of its settings. inner is how its own clients reach a
-// broker that is in it.
+// newNode makes a process from its settings. inner connects its own clients to an embedded
+// broker.
 func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	c := o.Config
 	o.Logger.Info("starting", "version", o.Version, "go", runtime.Version(), "settings", c.Digest(), "roles", c.Roles,
@@ -138,8 +138,8 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	return n, n.openTracing()
 }
 
-// quiet is a logger for the Kafka client, which logs every transaction at
-// level info: its info is our debug.
+// quiet is a logger for the Kafka client. The client logs every transaction at level info,
+// so its info becomes our debug.
 func quiet(log *slog.Logger) *slog.Logger { return slog.New(quietHandler{log.Handler()}) }
 
 type quietHandler struct{ slog.Handler }
@@ -151,8 +151,8 @@ func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 // connectWithin bounds how long a process waits for the first broker.
 const connectWithin = 6 * time.Second
 
-// served are the channels whose due topics this process makes, so that its
-// workers need not wait for the first trigger.
+// served lists the channels whose due topics this process creates at start, so that its
+// workers do not wait for the first trigger.
 func (n *node) served() []string {
 	if n.cfg.HasRole("webhook") && n.cfg.Topics.Manage {
 		return []string{"webhook"}
@@ -160,7 +160,7 @@ func (n *node) served() []string {
 	return nil
 }
 
-// prepare makes the topics, or checks them where topics.manage says so.
+// prepare creates the topics. With topics.manage: false it only checks them.
 func (n *node) prepare(ctx context.Context) error {
 	cl, err := kafkaconn.Connect(ctx, n.cfg, connectWithin, n.clients...)
 	if err != nil {

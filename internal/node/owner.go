@@ -12,10 +12,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// engineOwner lets the gateway ask the engine: neither knows the other.
+// engineOwner lets the gateway ask the engine. Neither package imports the other.
 type engineOwner struct {
 	e       *engine.Engine
-	address string // internal
+	address string // of the internal listener
 }
 
 func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
@@ -43,8 +43,8 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 		}))
 }
 
-// left words the end of a partition here, met in the middle of a read: another
-// instance has it, or will.
+// left converts the error of a read during which the partition moved: another instance has
+// it, or will.
 func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
 		return &trigger.Error{
@@ -55,7 +55,7 @@ func left(err error) error {
 	return err
 }
 
-// Partitions is what this process owns, and what it is standby for.
+// Partitions lists what this process owns, and what it is standby for.
 func (o engineOwner) Partitions() []peer.PartitionStatus {
 	var out []peer.PartitionStatus
 	for _, s := range o.e.Partitions() {

@@ -20,10 +20,10 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// Keys, certificates and secrets change while a process runs: they expire, or
-// somebody leaves. What is new counts for the next request or connection; none
-// that is open is closed. What cannot be read leaves the old in force, and the log
-// says so. Clients of Kafka read theirs anew with each connection (kafkaconn).
+// Keys, certificates and secrets change while a process runs. A new one counts for the next
+// request or connection; open ones stay open. If a file cannot be read, the old one stays
+// in force, and the log says so. Kafka clients read theirs with each new connection
+// (kafkaconn).
 
 // subject is something that is read from files.
 type subject struct {
@@ -32,11 +32,11 @@ type subject struct {
 	load  func() error
 }
 
-// reloads takes what is new in files.
+// reloads reads changed files.
 type reloads struct {
 	log      *slog.Logger
 	subjects []subject
-	seen     []([sha256.Size]byte) // of each subject's files, when they were last looked at
+	seen     []([sha256.Size]byte) // hash of each subject's files at the last check
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
@@ -50,8 +50,8 @@ func newReloads(log *slog.Logger, subjects ...subject) *reloads {
 	return r
 }
 
-// contentOf is a hash of what stands in files. Times would not do: two changes
-// may be within one tick of the file system's clock.
+// contentOf hashes the contents of files. Times would not do: two changes may have the same
+// time in the file system.
 func contentOf(files []string) (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range files {
@@ -62,7 +62,7 @@ func contentOf(files []string) (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(all.Sum(nil))
 }
 
-// check loads the subjects that have changed, or all.
+// check loads the subjects that have changed, or all of them.
 func (r *reloads) check(all bool) {
 	for i, s := range r.subjects {
 		now := contentOf(s.files)
@@ -71,7 +71,7 @@ func (r *reloads) check(all bool) {
 		}
 		r.seen[i] = now
 		if err := s.load(); err != nil {
-			r.log.Error("what is new in a file cannot be used, so the old stays in force: put it right",
+			r.log.Error("a changed file cannot be used, so the old one stays in force: correct it",
 				"what", s.name, "error", err)
 			continue
 		}
@@ -79,7 +79,7 @@ func (r *reloads) check(all bool) {
 	}
 }
 
-// run looks every so often, and at once when told to.
+// run checks at intervals, and at once on a signal.
 func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -95,8 +95,8 @@ func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os
 	}
 }
 
-// startReloads begins to watch. A terminal that is closed sends SIGHUP too, so
-// `dev` leaves it alone.
+// startReloads starts the checks. A closed terminal sends SIGHUP, too, so `dev` ignores
+// that signal.
 func (n *node) startReloads(life *roles, onHangup bool) {
 	subjects := []subject{{"internal.secret and internal.tls", n.peerFiles(), n.loadPeers}}
 	if n.keys != nil {
@@ -126,7 +126,7 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	})
 }
 
-// certificate is what listen serves.
+// certificate is the certificate of the API.
 type certificate struct {
 	from config.HTTP
 	now  atomic.Pointer[tls.Certificate]
@@ -141,7 +141,7 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// server is for a listener; nil is plain HTTP.
+// server returns the configuration of a listener; nil means plain HTTP.
 func (c *certificate) server() *tls.Config {
 	if c.from.Cert == "" {
 		return nil
@@ -152,13 +152,13 @@ func (c *certificate) server() *tls.Config {
 	}
 }
 
-// names says whether the certificate is for a host.
+// names reports whether the certificate is for a host.
 func (c *certificate) names(host string) bool {
 	pair := c.now.Load()
 	return pair != nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(host) == nil
 }
 
-// openCert reads the certificate of listen, if there is one.
+// openCert reads the certificate of the API, if there is one.
 func (n *node) openCert() error {
 	n.cert = &certificate{from: n.cfg.HTTP}
 	if n.cfg.HTTP.Cert == "" && n.cfg.HTTP.Key == "" {
@@ -167,7 +167,7 @@ func (n *node) openCert() error {
 	return n.cert.load()
 }
 
-// ownHost says whether callers may address us by a name (http.hosts).
+// ownHost reports whether callers may use a name for us (http.hosts).
 func (n *node) ownHost(host string) bool {
 	for _, name := range n.cfg.HTTP.Hosts {
 		name = strings.ToLower(name)
@@ -180,7 +180,7 @@ func (n *node) ownHost(host string) bool {
 	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)
 }
 
-// peerFiles are the files that say how instances know each other.
+// peerFiles lists the files with which instances authenticate each other.
 func (n *node) peerFiles() (files []string) {
 	t := n.cfg.Internal.TLS
 	for _, f := range []string{n.cfg.SecretFile("internal.secret"), t.Cert, t.Key, t.CA} {
@@ -191,8 +191,8 @@ func (n *node) peerFiles() (files []string) {
 	return files
 }
 
-// openPeers makes what instances know each other by. fallback is the secret
-// where the settings have none, on loopback.
+// openPeers prepares the authentication between instances. fallback is the secret on
+// loopback if the settings have none.
 func (n *node) openPeers(fallback []byte) error {
 	n.peerFallback = fallback
 	t, err := n.peerTrust()

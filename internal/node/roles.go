@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// roles run until one of them fails or end is called. The last one started
-// ends first.
+// roles run until one of them fails or end is called. The last one started is stopped
+// first.
 type roles struct {
-	within  time.Duration // for the end of all of them together; 0: no bound
+	within  time.Duration // for the end of all of them together; 0: no limit
 	log     *slog.Logger
 	errs    chan error
 	running []role
@@ -29,8 +29,8 @@ func newRoles(within time.Duration, log *slog.Logger) *roles {
 	return &roles{within: within, log: log, errs: make(chan error, 16)}
 }
 
-// start runs a role with a context of its own, so that the order of ending is
-// ours to choose.
+// start runs a role with a context of its own, because we choose the order in which roles
+// stop.
 func (l *roles) start(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := role{name, cancel, make(chan struct{})}
@@ -47,7 +47,7 @@ func (l *roles) start(name string, run func(context.Context) error) {
 func (l *roles) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
-		l.why = context.Cause(ctx).Error() // names the signal
+		l.why = context.Cause(ctx).Error() // the cause names the signal
 		l.log.Info("stopping", "reason", l.why)
 		return nil
 	case err := <-l.errs:
@@ -57,14 +57,14 @@ func (l *roles) wait(ctx context.Context) error {
 	}
 }
 
-// share of the time is what a role has to itself before the next is stopped: a
-// request that waits for a broker must not take the engine's time. The engine
-// has all that is left.
+// share is the part of the time that a role has before the next one is stopped. A request
+// that waits for a broker must not use up the engine's time. The engine has all that is
+// left.
 const share = 8
 
-// end stops the roles, the last started first, and returns those that have not
-// ended in time: then what they use must not be closed. All have one deadline,
-// since a supervisor has one. It logs how long each took.
+// end stops the roles, the last one first, and returns those that did not end in time. What
+// those use must not be closed. All roles share one deadline, because a supervisor has one.
+// It logs how long each took.
 func (l *roles) end() (left []string) {
 	var late <-chan time.Time
 	if l.within > 0 {
@@ -80,7 +80,7 @@ func (l *roles) end() (left []string) {
 		if over {
 			continue
 		}
-		var enough <-chan time.Time // the next role may end beside this one
+		var enough <-chan time.Time // from then on the next role ends beside this one
 		if l.within > 0 && r.name != "engine" {
 			enough = time.After(l.within / share)
 		}
@@ -92,7 +92,7 @@ func (l *roles) end() (left []string) {
 		}
 		steps = append(steps, fmt.Sprintf("%s %v", r.name, time.Since(at).Round(time.Millisecond)))
 	}
-	for _, r := range l.running { // those that had enough time to themselves, and were not done
+	for _, r := range l.running { // roles that had their time and did not end
 		if !over {
 			select {
 			case <-r.done:
@@ -117,8 +117,8 @@ func (l *roles) end() (left []string) {
 	return left
 }
 
-// LeftError says that a process stopped before everything in it had ended. What
-// Kafka has acknowledged is safe, as after a crash.
+// LeftError says that a process stopped before all of its roles had ended. What Kafka has
+// acknowledged is safe, as after a crash.
 type LeftError struct {
 	Within time.Duration
 	Left   []string // roles, and what they were doing
@@ -129,8 +129,8 @@ func (e *LeftError) Error() string {
 		"over after the session time-out", e.Within, strings.Join(e.Left, "; "))
 }
 
-// finish ends the roles. If some are left it says so, has nothing closed that
-// they use, and returns what they were doing; else err.
+// finish stops the roles. If some are left, it closes nothing that they use, and returns a
+// LeftError; else err.
 func (n *node) finish(life *roles, err error) error {
 	names := life.end()
 	if len(names) == 0 {
@@ -151,7 +151,7 @@ func (n *node) finish(life *roles, err error) error {
 	return left
 }
 
-// closing is f unless roles are left that use what it closes.
+// closing returns f, which does nothing if a role is left that uses what f closes.
 func (n *node) closing(f func()) func() {
 	return func() {
 		if !n.abandoned {

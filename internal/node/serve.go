@@ -33,8 +33,8 @@ func Serve(ctx context.Context, o Options) error {
 	return n.serveRoles(ctx, ln)
 }
 
-// serveRoles starts the roles of the settings and waits. Probes, metrics and
-// /v1/partitions are answered whatever the roles.
+// serveRoles starts the configured roles and waits. It serves probes, metrics and
+// /v1/partitions for all roles.
 func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	if err := n.openInternal(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		defer n.closing(n.closeWebhook)()
 	}
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
-	defer func() { err = n.finish(life, err) }() // before what the roles use is closed
+	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
 	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	return life.wait(ctx)
 }
 
-// serveDoor is the API, or without the role only probes and metrics.
+// serveDoor serves the API; without the role api, only probes and metrics.
 func (n *node) serveDoor(ctx context.Context, ln net.Listener) error {
 	if n.cfg.HasRole("api") {
 		return n.gateway.Serve(ctx, ln)

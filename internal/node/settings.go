@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// engineOptions are the settings as the pipeline wants them.
+// engineOptions converts the settings for package pipeline.
 func (n *node) engineOptions() pipeline.Options {
 	c := n.cfg
 	o := pipeline.Options{
@@ -44,7 +44,7 @@ func (n *node) engineOptions() pipeline.Options {
 	return o
 }
 
-// catchUpRate is as the engine wants it: 0 would be its default.
+// catchUpRate converts the setting: 0 means no limit there, but the default in pipeline.
 func catchUpRate(c *config.Config) float64 {
 	if c.CatchUp.Rate == 0 {
 		return -1
@@ -52,13 +52,13 @@ func catchUpRate(c *config.Config) float64 {
 	return c.CatchUp.Rate
 }
 
-// pendingLimit is exported beside what is pending.
+// pendingLimit is a metric beside the number of pending triggers.
 func (n *node) pendingLimit() int64 {
 	n.metrics.PendingLimit(n.cfg.Limits.MaxPending)
 	return maxPending(n.cfg)
 }
 
-// maxPending is as the engine wants it: 0 would be its default.
+// maxPending converts the setting: 0 means no limit there, but the default in pipeline.
 func maxPending(c *config.Config) int64 {
 	if c.Limits.MaxPending == 0 {
 		return -1
@@ -66,7 +66,7 @@ func maxPending(c *config.Config) int64 {
 	return int64(c.Limits.MaxPending)
 }
 
-// quotaOf is nil where no tenant has a bound, which saves counting.
+// quotaOf is nil if no tenant has a limit, so that pipeline need not count.
 func quotaOf(c *config.Config) func(string) pipeline.Quota {
 	if len(c.Tenants) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func replicationFactor(c *config.Config) int16 {
 	return int16(c.Topics.Replication)
 }
 
-// channelSettings answers the engine from the settings. The engine asks for
-// every fire, so answers are kept: channels are at most a few hundred.
+// channelSettings gives the engine the settings of a channel. The engine asks at every
+// fire, so answers are kept; there are at most a few hundred channels.
 type channelSettings struct {
 	c     *config.Config
 	known *sync.Map // name → pipeline.ChannelSettings

@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/internal/tracing"
 )
 
-// openTracing makes the tracer, where the settings want one.
+// openTracing makes the tracer if the settings ask for one.
 func (n *node) openTracing() (err error) {
 	t := n.cfg.Tracing
 	if t.Exporter != "otlp" {
@@ -18,7 +18,7 @@ func (n *node) openTracing() (err error) {
 	return err
 }
 
-// lastSpansWithin bounds how long a process that ends waits for the collector.
+// lastSpansWithin bounds how long an ending process waits for the collector.
 const lastSpansWithin = 5 * time.Second
 
 func (n *node) closeTracing() {

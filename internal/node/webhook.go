@@ -30,8 +30,8 @@ type webhooks struct {
 	trust     atomic.Pointer[webhookTrust]
 }
 
-// webhookTrust is what files and the environment have for requests: it may change
-// while they are sent.
+// webhookTrust is what files and the environment supply for requests. It may change while
+// requests are sent.
 type webhookTrust struct {
 	keys    map[string]webhook.Keys // by tenant; "" is everybody else's
 	origins map[string]webhook.Origin
@@ -140,7 +140,7 @@ func (h *webhooks) keys(tenant string) webhook.Keys {
 
 func (h *webhooks) origin(origin string) webhook.Origin { return h.trust.Load().origins[origin] }
 
-// loadWebhook reads keys and headers again.
+// loadWebhook reads keys and headers from their files.
 func (n *node) loadWebhook() error {
 	trust, err := n.readWebhookTrust()
 	if err == nil {
@@ -173,11 +173,11 @@ func (n *node) readWebhookTrust() (*webhookTrust, error) {
 	return t, nil
 }
 
-// devSecretFile is where dev keeps the key that it has made.
+// devSecretFile is where dev keeps the key that it made.
 const devSecretFile = "webhook.secret"
 
-// devSecret makes the key that signs webhooks, where the settings have none, once
-// for a data directory.
+// devSecret makes the key that signs webhooks if the settings have none, once per data
+// directory.
 func (n *node) devSecret() error {
 	if n.cfg.Webhook.Secret != "" || n.cfg.SecretFile("webhook.secret") != "" {
 		return nil
@@ -195,8 +195,8 @@ func (n *node) devSecret() error {
 	return nil
 }
 
-// stillLive asks the owner whether a due event is still in flight: not cancelled,
-// erased, acknowledged or decided meanwhile.
+// stillLive asks the owner whether a due event is still in flight: not cancelled, erased,
+// acknowledged or decided by now.
 func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
 	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
 	if err != nil || s == nil {

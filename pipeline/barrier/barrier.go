@@ -1,32 +1,32 @@
-// Package barrier keeps the promise that an acknowledged cancel wins. It decides
-// without Kafka: its caller asks what a Round wants to know, and gives the answer
-// back. Stories of what comes of it are in testdata/story.
+// Package barrier keeps the promise that an acknowledged cancel wins. It decides without
+// Kafka:
+// its caller asks the questions of a Round, and reports the answers. Story files are in
+// testdata/story.
 //
-//	barrier.go   what is read, and what must be read before anything fires
-//	input.go     the same of one topic
-//	round.go     one try to let what is due go, question by question
+//	barrier.go   what has been read, and what must be read before a timer fires
+//	input.go     the same for one topic
+//	round.go     one try to fire what is due, question by question
 //
 // # Model
 //
-// Before anything due at T fires, everything that Kafka had in commands when asked
-// at or after T has been read. What waits for receipts (retries, steps, time-outs)
-// waits for the same of receipts as well. Nothing else does, so a transaction left
-// open on receipts holds up no one-shot.
+// Before a timer due at T fires, the partition reads everything that commands holds when
+// asked at or after T. A timer that waits for receipts (retry, step, timeout) needs the same
+// of receipts. No other timer does, so an open transaction on receipts delays no one-shot.
 //
-// The end asked for is the high watermark, not the last stable offset: behind a
-// foreign producer's open transaction an acknowledged cancel is invisible. Such a
-// transaction holds firing back for at most MaxHold, once per stable offset. A mere
-// backlog is read, however long it is.
+// The barrier asks for the high watermark, not for the last stable offset. An acknowledged
+// cancel behind a foreign producer's open transaction is not visible yet. Such a transaction
+// delays firing by at most MaxHold, once per stable offset. A mere backlog is read to its
+// end, however long it is.
 //
 // # Who is right
 //
-// The leader of commands is. What it says counts for what is due up to the moment
-// before it was asked, and no later.
+// The leader of commands is. Its answer counts for what is due up to the moment before the
+// question, and no later.
 //
 // # Promises
 //
-//   - An end that was reached is never lowered but by giving it up behind an open
-//     transaction; the position stays, and what that commits later is read as always.
+//   - An end, once given, is lowered only if the barrier gives it up behind an open
+//     transaction. The position stays, and what that transaction commits later is read.
 //   - No goroutine, no lock, no clock: the caller brings the time.
 package barrier
 
@@ -36,21 +36,20 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Barrier is how far the inputs of a partition have been read, and how far they
-// must be.
+// Barrier knows how far the inputs of a partition have been read, and how far they must be.
 type Barrier struct {
 	Commands, Receipts Input
 
-	maxHold time.Duration // how long an open transaction may hold firing back
+	maxHold time.Duration // how long an open transaction may delay firing
 }
 
-// New begins where the inputs are read from. A fetch that has only begun is no
-// hidden tail.
+// New starts at the offsets where the inputs are read from. A fetch that has only begun
+// does not count as hidden records.
 func New(commands, receipts Start, maxHold time.Duration, now time.Time) Barrier {
 	return Barrier{Commands: commands.input(now), Receipts: receipts.input(now), maxHold: maxHold}
 }
 
-// Start is where an input is read from.
+// Start is the offset where an input is read from.
 type Start struct {
 	Topic  string
 	Offset int64
@@ -60,7 +59,7 @@ func (s Start) input(now time.Time) Input {
 	return Input{Topic: s.Topic, at: s.Offset, moved: now, tolerated: -1}
 }
 
-// Read notes that everything of a topic up to an offset was polled.
+// Read notes that a topic was polled up to an offset.
 func (b *Barrier) Read(topic string, offset int64, now time.Time) {
 	switch topic {
 	case b.Commands.Topic:
@@ -78,27 +77,26 @@ func (b *Barrier) Patience() time.Duration {
 	return 2 * time.Millisecond
 }
 
-// Demand is what wants to fire.
+// Demand is what is due.
 type Demand struct {
 	InWheel bool
-	Wheel   trigger.Instant // the next timer in the wheel
-	Ready   trigger.Instant // the latest that came to be ready without passing the wheel
-	Held    trigger.Instant // the latest that waits for receipts
+	Wheel   trigger.Instant // due time of the next timer in the wheel
+	Ready   trigger.Instant // latest due time of a ready timer that skipped the wheel
+	Held    trigger.Instant // latest due time that waits for receipts
 }
 
-// mustAsk says that something is due by now that the last answer does not cover.
-// What the wheel has let go is covered; what is still in it may not be, however
-// old the rest is that waits to be caught up with, nor what came to be ready
-// without passing the wheel.
+// mustAsk reports whether a due timer is not covered by the last answer. Timers that the
+// wheel has released are covered. Timers still in the wheel may not be, however old the
+// timers are that catch up. Neither may ready timers that skipped the wheel.
 func (b *Barrier) mustAsk(now trigger.Instant, d Demand) bool {
 	return b.Commands.asked == 0 || d.InWheel && b.Commands.asked < d.Wheel && d.Wheel <= now ||
 		b.Commands.asked < d.Ready ||
 		b.Receipts.Reached() && b.Receipts.asked < d.Held
 }
 
-// answered takes the high watermarks that Kafka gave to a question put at asked.
-// Those of receipts are not moved while the last ones are still to be reached:
-// under a steady flow they never would be.
+// answered takes the high watermarks that Kafka gave to a question asked at asked. The end
+// of receipts does not move before the last one is reached: under a steady flow it never
+// would be.
 func (b *Barrier) answered(asked trigger.Instant, commands, receipts int64) {
 	b.Commands.asked, b.Commands.end = asked, commands
 	if b.Receipts.Reached() {

@@ -6,14 +6,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Round is one try to let what is due go. It goes from question to question; each
-// is put at most once.
+// Round is one try to fire what is due. It goes from question to question, and asks each at
+// most
+// once.
 //
 //	Ends ─▶ (commands: Stable ─▶ Skip) ─▶ (receipts: Stable ─▶ Skip) ─▶ Nothing
 //
-// Stable finds out why an input brings nothing although its end is not reached:
-// the rest is compacted or aborted and will never be delivered, or a foreign
-// transaction is open.
+// Stable finds out why an input brings nothing although its end is not reached. Either the
+// rest is compacted or aborted and will never be delivered, or a foreign transaction is open.
 type Round struct {
 	b        *Barrier
 	now      trigger.Instant
@@ -34,8 +34,8 @@ const (
 	over
 )
 
-// Question is what must be asked now. The clock for the answer of Ends is read
-// before it is put: what was acknowledged until then is below the answer.
+// Question is what to ask now. For Ends, read the clock before asking: everything
+// acknowledged until then is below the answer.
 type Question struct {
 	Ask   Ask
 	Input *Input // of Stable and Skip
@@ -44,12 +44,12 @@ type Question struct {
 // Ask is a kind of question.
 type Ask uint8
 
-// The questions, and the method that takes the answer.
+// Each question has a method that takes its answer.
 const (
 	Nothing Ask = iota
 	Ends        // the high watermarks of both inputs: Round.Ends
 	Stable      // the last stable offset of an input: Round.Stable
-	Skip        // from its position on, the end of what no reader is given: Round.Skipped
+	Skip        // the end of the records that no reader gets, from its position on: Round.Skipped
 )
 
 // GaveUp is an end that was given up behind an open transaction.
@@ -66,7 +66,7 @@ func (b *Barrier) Begin(now trigger.Instant, d Demand) Round {
 	return Round{b: b, now: now, demand: d}
 }
 
-// Next is the question at hand. After Nothing the inputs say what may fire.
+// Next returns the question to ask now. After Nothing, the inputs say what may fire.
 func (r *Round) Next(now time.Time) Question {
 	for ; r.phase < over; r.phase++ {
 		switch r.phase {
@@ -88,8 +88,8 @@ func (r *Round) Next(now time.Time) Question {
 	return Question{}
 }
 
-// Released is since when open transactions held the inputs that were passed in this
-// round; zero: none did.
+// Released returns since when open transactions held the inputs that this round passed;
+// zero if none did.
 func (r *Round) Released() [2]time.Time { return r.released }
 
 func (r *Round) input() *Input {
@@ -99,14 +99,14 @@ func (r *Round) input() *Input {
 	return &r.b.Receipts
 }
 
-// Ends takes the high watermarks. asked was read before the question.
+// Ends takes the high watermarks. asked must be read before the question.
 func (r *Round) Ends(asked trigger.Instant, commands, receipts int64) {
 	r.b.answered(asked, commands, receipts)
 	r.phase++
 }
 
-// Stable takes the last stable offset of the input. Below it what is hidden may be
-// skipped, which the next question asks for.
+// Stable takes the last stable offset of the input. Hidden records below it may be skipped;
+// the next question asks for them.
 func (r *Round) Stable(stable int64, now time.Time) (q Question, gaveUp *GaveUp) {
 	in := r.input()
 	r.stable = stable
@@ -116,7 +116,7 @@ func (r *Round) Stable(stable int64, now time.Time) (q Question, gaveUp *GaveUp)
 	return Question{}, r.hold(in, now)
 }
 
-// Skipped takes where what no reader is given ends.
+// Skipped takes the end of the records that no reader gets.
 func (r *Round) Skipped(next int64, now time.Time) *GaveUp {
 	in := r.input()
 	in.at = max(in.at, min(next, r.stable))

@@ -14,7 +14,8 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
-// end writes markers into partitions with the producer's id and epoch.
+// end ends a dangling transaction: it writes markers into partitions, with the producer's
+// id and epoch.
 func (r *Resolver) end(ctx context.Context, all []TopicPartition, commit bool) (refused []TopicPartition, err error) {
 	id, epoch, err := r.Client.ProducerID(ctx)
 	if err != nil {
@@ -26,16 +27,17 @@ func (r *Resolver) end(ctx context.Context, all []TopicPartition, commit bool) (
 	return refused, nil
 }
 
-// txn is whose transaction it is.
+// txn identifies a transaction.
 type txn struct {
 	id       string
 	producer int64
 	epoch    int16
 }
 
-// writeMarkers is a transaction without a record. kgo has none, and the brokers
-// take its requests only in their older versions, which leave the producer's epoch
-// to kgo. Partitions that may not be written to, or do not exist any more, refuse.
+// writeMarkers runs a transaction without records; its end writes a marker into every
+// partition. kgo cannot do that. The brokers accept these requests only in older versions,
+// which let the client name the epoch. Partitions that are gone, or that we may not write
+// to, are refused.
 func writeMarkers(
 	ctx context.Context, kafka []kgo.Opt, of txn, all []TopicPartition, commit bool,
 ) (refused []TopicPartition, err error) {
@@ -47,7 +49,7 @@ func writeMarkers(
 		return nil, err
 	}
 	defer cl.Close()
-	for { // all of them, or none
+	for { // until no partition is refused
 		var not []TopicPartition
 		if err := kafkapart.Retry(ctx, stillEnding, func() (err error) {
 			not, err = addToTxn(ctx, cl, of, all)
@@ -77,7 +79,7 @@ func writeMarkers(
 	})
 }
 
-// addToTxn takes partitions into a transaction, or none if some are refused.
+// addToTxn adds partitions to a transaction; none if some are refused.
 func addToTxn(
 	ctx context.Context, cl *kgo.Client, of txn, all []TopicPartition,
 ) (refused []TopicPartition, err error) {
@@ -106,5 +108,5 @@ func addToTxn(
 	return refused, nil
 }
 
-// stillEnding says that the transaction before is still being ended.
+// stillEnding reports that the last transaction is still being ended.
 func stillEnding(err error) bool { return errors.Is(err, kerr.ConcurrentTransactions) }

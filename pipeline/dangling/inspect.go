@@ -16,9 +16,9 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// How long it is asked whether something is still open, at least: what others
-// write to a shared partition, or what is just being ended, is not for long. A
-// turn of ours that is under way is open, too: it has longer to end.
+// These bound how long an open transaction is watched before it counts as left open.
+// Transactions of other producers, and one that is just ending, are open for a short time.
+// A turn of ours that is under way may take longer.
 const (
 	openWithin     = 120 * time.Millisecond
 	openWithinTurn = 3 * time.Second
@@ -26,8 +26,8 @@ const (
 	maxOpenPause   = 500 * time.Millisecond
 )
 
-// inspect looks for what the partition's producer has left open. A partition that
-// does not exist has nothing open.
+// inspect searches for what the partition's producer has left open. A partition that does
+// not exist has nothing open.
 func (r *Resolver) inspect(ctx context.Context, all []TopicPartition, within time.Duration) (Leftover, error) {
 	producer, _, err := r.Client.ProducerID(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func leftOpen(
 		}
 		stable, unstable = kafkapart.Ends(ctx, cl, open, kafkapart.ReadCommitted)
 	}
-	maps.Copy(unknown, unstable) // of the last answer
+	maps.Copy(unknown, unstable) // errors of the last question
 	open = slices.DeleteFunc(open, func(at TopicPartition) bool { return unknown[at] != nil })
 	maps.DeleteFunc(unknown, func(_ TopicPartition, err error) bool {
 		return errors.Is(err, kerr.UnknownTopicOrPartition)
@@ -74,9 +74,9 @@ func leftOpen(
 	return left, findOurs(ctx, cl, producer, open, ends, &left)
 }
 
-// findOurs separates what is ours of what is open from what is others', who may
-// write to a channel's topic, too, for as long as they like. What was begun after
-// the ends were asked for is a turn that is under way.
+// findOurs finds which of the open transactions are ours. Other producers may write to a
+// channel's topic, too, for as long as they like. A transaction that began after the ends
+// were asked for is a turn that is under way.
 func findOurs(
 	ctx context.Context, cl *kgo.Client, producer int64, open []TopicPartition, ends map[TopicPartition]int64,
 	left *Leftover,
@@ -118,7 +118,7 @@ func findOurs(
 	return nil
 }
 
-// isActive says that a producer has had a transaction open before end.
+// isActive reports whether a producer has a transaction that was open before end.
 func isActive(all []kmsg.DescribeProducersResponseTopicPartitionActiveProducer, producer, end int64) bool {
 	for i := range all {
 		p := &all[i]

@@ -16,15 +16,15 @@ import (
 // Ending is how the last transaction of a partition's owner ended.
 type Ending string
 
-// The endings there are.
+// These are the possible endings.
 const (
 	NeverBegun Ending = "never begun"
 	Committed  Ending = "committed"
 	Aborted    Ending = "aborted"
-	Forgotten  Ending = "forgotten" // an owner after that one has begun to open the partition
+	Forgotten  Ending = "forgotten" // a later owner has begun to open the partition since
 )
 
-// Last is the answer to how the last transaction ended, and whose it was.
+// Last says how the last transaction ended, and which producer wrote it.
 type Last struct {
 	How      Ending
 	Producer int64
@@ -32,10 +32,10 @@ type Last struct {
 	Err      error
 }
 
-// Describe asks how the last transaction of an id ended, or would if it were
-// ended by InitProducerId. That makes the brokers forget it, so this comes first.
+// Describe asks how the last transaction of an id ended, or how InitProducerId would end
+// it. InitProducerId makes the brokers forget the answer, so Describe must come first.
 func Describe(ctx context.Context, cl *kgo.Client, transactionalID string) (last Last) {
-	passes := func(err error) bool { // a coordinator that is still loading, a broker that is away
+	passes := func(err error) bool { // a coordinator that loads, or a broker that is away
 		return kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err)
 	}
 	last.Err = kafkapart.Retry(ctx, passes, func() (err error) {
@@ -65,7 +65,7 @@ func describe(ctx context.Context, cl *kgo.Client, id string) (Last, error) {
 	return Last{How: endingOf(t.State), Producer: t.ProducerID, Epoch: t.ProducerEpoch}, nil
 }
 
-// endingOf is what a coordinator's state comes to.
+// endingOf converts a coordinator's state.
 func endingOf(state string) Ending {
 	switch state {
 	case "PrepareCommit", "CompleteCommit":
@@ -76,14 +76,14 @@ func endingOf(state string) Ending {
 	return Forgotten
 }
 
-// Endings are what this process has learned and then made the brokers forget, by
-// InitProducerId, until the opening is through.
+// Endings keeps what the brokers forgot when this process called InitProducerId, until the
+// opening is complete.
 type Endings struct {
 	mu sync.Mutex
 	by map[int32]Last
 }
 
-// Keep is called right after InitProducerId.
+// Keep must follow InitProducerId.
 func (e *Endings) Keep(partition int32, last Last) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,15 +93,15 @@ func (e *Endings) Keep(partition int32, last Last) {
 	e.by[partition] = last
 }
 
-// Drop is called when the opening is through.
+// Drop is called when the opening is complete.
 func (e *Endings) Drop(partition int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.by, partition)
 }
 
-// Of is how the transaction before now ended, if it was us who made the brokers
-// forget it, and nobody after us.
+// Of returns how the last transaction ended. If the brokers forgot it because of this
+// process, and of no later owner, it returns what this process kept.
 func (e *Endings) Of(partition int32, now Last) Ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()

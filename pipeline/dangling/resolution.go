@@ -12,24 +12,25 @@ import (
 // TopicPartition is where a transaction may be open.
 type TopicPartition = kafkapart.TopicPartition
 
-// Resolution decides how dangling transactions of one producer are ended. It
-// asks nobody: its caller does what Next says, and gives the answer back.
+// Resolution decides how dangling transactions of one producer are ended. It does not ask
+// Kafka: its
+// caller does the step that Next returns, and reports the answer.
 //
 //	Inspect ─▶ (FindEnding) ─▶ End aborted ⇄ Check ─▶ End committed ⇄ Check ─▶ Done
 type Resolution struct {
 	how    Ending
-	before map[TopicPartition]Ending // due topics that have not answered since an opening before
+	before map[TopicPartition]Ending // due topics that did not answer an earlier opening
 	isDue  func(topic string) bool
 	warn   func(msg string, args ...any)
 
-	left       Leftover // as inspected
-	groups     []Step   // to be ended yet; the first one is at hand
+	left       Leftover // result of the inspection
+	groups     []Step   // still to be ended; the first one is under way
 	refused    []TopicPartition
 	unresolved map[TopicPartition]Ending
 	next       Step
 }
 
-// Step is what is to be done next.
+// Step is what to do next.
 type Step struct {
 	Do  Do
 	How Ending           // of End
@@ -39,27 +40,27 @@ type Step struct {
 // Do is a kind of step.
 type Do string
 
-// The steps, and the method that takes the answer.
+// Each step has a method that takes its answer.
 const (
-	Inspect    Do = "inspect"     // where anything is open: Inspected
-	FindEnding Do = "find ending" // in topic state, as nobody knows it: Found
-	End        Do = "end"         // what is open: Ended
-	Check      Do = "check"       // that it is ended: Checked
+	Inspect    Do = "inspect"     // find open transactions: Inspected
+	FindEnding Do = "find ending" // find the ending in topic state, as the brokers forgot it: Found
+	End        Do = "end"         // end what is open: Ended
+	Check      Do = "check"       // check that it is ended: Checked
 	Done       Do = "done"
 )
 
-// Leftover is where transactions are open that nobody seems to end.
+// Leftover lists partitions with open transactions that no producer seems to end.
 type Leftover struct {
-	Ours    []TopicPartition         // one of our producer
-	Perhaps []TopicPartition         // whose it is we may not ask, which needs READ
-	Unknown map[TopicPartition]error // no answer
+	Ours    []TopicPartition         // a transaction of our producer
+	Perhaps []TopicPartition         // the producer is unknown, because asking needs READ
+	Unknown map[TopicPartition]error // the partition did not answer
 }
 
-// All are those where something is open.
+// All lists the partitions where a transaction is open.
 func (l *Leftover) All() []TopicPartition { return slices.Concat(l.Ours, l.Perhaps) }
 
-// NewResolution begins with how the last transaction ended. before is what
-// Unresolved was when the partition was opened last.
+// NewResolution starts with how the last transaction ended. before is the result of
+// Unresolved in the last opening.
 func NewResolution(
 	how Ending, before map[TopicPartition]Ending, isDue func(string) bool, warn func(string, ...any),
 ) *Resolution {
@@ -70,14 +71,14 @@ func NewResolution(
 	return r
 }
 
-// Next is what is to be done now.
+// Next returns the step to do now.
 func (r *Resolution) Next() Step { return r.next }
 
-// Unresolved are due topics that have not said whether a transaction is open
-// there, with how it must be ended. Until they have, nothing may be written there.
+// Unresolved lists the due topics that have not said whether a transaction is open there,
+// with how it must be ended. No record may go there until they answer.
 func (r *Resolution) Unresolved() map[TopicPartition]Ending { return r.unresolved }
 
-// Inspected takes where anything is open.
+// Inspected takes the partitions with open transactions.
 func (r *Resolution) Inspected(left Leftover) error {
 	r.left = left
 	if open := left.All(); r.how == Forgotten && len(open)+len(left.Unknown) > 0 {
@@ -93,8 +94,8 @@ func (r *Resolution) Found(how Ending) error {
 	return r.plan()
 }
 
-// plan ends each partition as its last transaction ended. Nothing was written
-// since to one that has not answered before.
+// plan ends each partition the way its last transaction ended. A partition that did not
+// answer an earlier opening got no records since, so the ending of that time counts.
 func (r *Resolution) plan() error {
 	was := func(at TopicPartition) Ending { return cmp.Or(r.before[at], r.how) }
 	r.unresolved = map[TopicPartition]Ending{}
@@ -103,7 +104,7 @@ func (r *Resolution) plan() error {
 		if !r.isDue(at.Topic) {
 			return fmt.Errorf("where %s/%d ends: %w", at.Topic, at.Partition, err)
 		}
-		r.warn("a due topic does not say whether a transaction was left open in it; what is due there waits",
+		r.warn("a due topic does not say whether it has a dangling transaction; its triggers wait",
 			"topic", at.Topic, "its_partition", at.Partition, "error", err)
 		r.unresolved[at] = was(at)
 	}
@@ -117,24 +118,24 @@ func (r *Resolution) plan() error {
 	return nil
 }
 
-// begin takes the first group to hand.
+// begin starts the first group.
 func (r *Resolution) begin() {
 	if len(r.groups) == 0 {
 		r.next = Step{Do: Done}
 		return
 	}
 	r.next = r.groups[0]
-	r.warn("a transaction was left open; ending what is ours in it",
+	r.warn("a transaction was left open; ending ours",
 		"how", string(r.next.How), "where", fmt.Sprint(r.next.At))
 }
 
-// Ended takes which partitions refused to be ended. Due topics may.
+// Ended takes the partitions that refused. Only due topics may refuse.
 func (r *Resolution) Ended(refused []TopicPartition) error {
 	for _, at := range refused {
 		if !r.isDue(at.Topic) {
 			return fmt.Errorf("end what was left open in %s/%d: refused", at.Topic, at.Partition)
 		}
-		r.warn("a due topic refuses to have a transaction ended that was left open in it",
+		r.warn("a due topic refuses the end of a dangling transaction",
 			"topic", at.Topic, "its_partition", at.Partition)
 	}
 	r.refused = append(r.refused, refused...)
@@ -149,15 +150,15 @@ func (r *Resolution) Ended(refused []TopicPartition) error {
 	return nil
 }
 
-// Checked takes what is still open of what was to be ended: that is ended once
-// more. A leader may have gone before its marker came.
+// Checked takes what is still open. Those partitions are ended once more, because a leader
+// may have gone before its marker came.
 func (r *Resolution) Checked(left Leftover) error {
 	for _, at := range sorted(left.Unknown) {
 		return fmt.Errorf("whether %s/%d is ended: %w", at.Topic, at.Partition, left.Unknown[at])
 	}
 	if len(left.Perhaps) > 0 {
-		r.warn("a transaction is open in a topic that the engine may not read; after its own was ended it is taken "+
-			"for somebody else's", "where", fmt.Sprint(left.Perhaps))
+		r.warn("a transaction is open in a topic that the engine may not read; its own is ended, so this one "+
+			"counts as another producer's", "where", fmt.Sprint(left.Perhaps))
 	}
 	if len(left.Ours) == 0 {
 		r.closeGroup()
@@ -167,8 +168,8 @@ func (r *Resolution) Checked(left Leftover) error {
 	return nil
 }
 
-// closeGroup goes on with the next group. What refused and is surely ours stays
-// unresolved.
+// closeGroup goes on to the next group. A partition that refused, and surely has our
+// transaction, stays unresolved.
 func (r *Resolution) closeGroup() {
 	for _, at := range r.refused {
 		if slices.Contains(r.left.Ours, at) {

@@ -23,18 +23,18 @@ type Config struct {
 	Kafka           []kgo.Opt // how to reach the brokers
 	TransactionalID string
 	State           TopicPartition   // where its turns write progress
-	Own             []TopicPartition // what its turns write to beside due topics
+	Own             []TopicPartition // what its turns write to, beside due topics
 	Due             func(context.Context) ([]TopicPartition, error)
 	IsDue           func(topic string) bool
 	Log             *slog.Logger
 }
 
-// Resolver ends what the last owner's transaction has left open.
+// Resolver ends what the last owner's transaction left open.
 type Resolver struct{ Config }
 
-// Resolve comes after InitProducerId, so nobody else can end what is open, and
-// before the first record of the new owner, which must not make true what was
-// aborted. Due topics that do not answer are left to the watcher.
+// Resolve runs after InitProducerId, so no other process can end what is open. It runs
+// before the first record of the new owner, which could commit aborted records. It leaves
+// due topics that do not answer to the watcher.
 func (r *Resolver) Resolve(
 	ctx context.Context, how Ending, before map[TopicPartition]Ending,
 ) (unresolved map[TopicPartition]Ending, err error) {
@@ -47,7 +47,7 @@ func (r *Resolver) Resolve(
 	return m.Unresolved(), nil
 }
 
-// do does one step, and gives the answer back.
+// do runs one step and reports the answer.
 func (r *Resolver) do(ctx context.Context, m *Resolution, step Step) error {
 	switch step.Do {
 	case Inspect:
@@ -78,11 +78,11 @@ func (r *Resolver) do(ctx context.Context, m *Resolution, step Step) error {
 	panic("dangling: no step is called " + string(step.Do))
 }
 
-// dueWithin is how long due topics may take to say what is open, which must not
-// keep the others from firing.
+// dueWithin is how long due topics may take to answer. They must not keep the others from
+// firing.
 const dueWithin = 3 * time.Second
 
-// inspectAll looks everywhere for what the partition's producer has left open.
+// inspectAll searches everywhere for what the partition's producer left open.
 func (r *Resolver) inspectAll(ctx context.Context) (left Leftover, err error) {
 	due, err := r.Due(ctx)
 	if err != nil {
@@ -116,9 +116,9 @@ func unknownAll(all []TopicPartition, err error) Leftover {
 	return left
 }
 
-// findEnding decides what nobody knows any more, as an opening before ours was
-// broken off: progress is the last record of a turn. If it is there, the turn was
-// complete, and may have been committed.
+// findEnding finds the ending in topic state. The brokers forgot it, because an earlier
+// opening was interrupted. Progress is the last record of a turn: if it is there, the turn
+// was complete and may have been committed.
 func (r *Resolver) findEnding(ctx context.Context, open []TopicPartition) (Ending, error) {
 	if !contains(open, r.State) {
 		return Aborted, nil

@@ -14,16 +14,16 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// Kept is what is known of dangling transactions from one opening of a partition
-// to the next.
+// Kept is what is known about dangling transactions from one opening of a partition to the
+// next.
 type Kept struct {
-	Endings    *Endings                  // the process's
-	Unresolved map[TopicPartition]Ending // due topics that have not yet said whether the last transaction is open there
-	openings   int                       // how often the partition was opened again for those
+	Endings    *Endings                  // of the process
+	Unresolved map[TopicPartition]Ending // due topics that have not said yet whether the last transaction is open there
+	openings   int                       // how often the partition was opened for those
 }
 
-// Holds says that a transaction may be open in a due topic whose end is not that
-// of the next one.
+// Holds reports whether a due topic may have an open transaction. The next transaction must
+// not end it.
 func (k *Kept) Holds(topic string) bool {
 	for at := range k.Unresolved {
 		if at.Topic == topic {
@@ -33,34 +33,33 @@ func (k *Kept) Holds(topic string) bool {
 	return false
 }
 
-// Watcher hears of brokers that go away from a session. One that is killed while
-// it ends a transaction may leave it open, and then what was committed is not seen
-// until its partition is written to anew. So the watcher inspects, beside the
-// turns. It asks due topics, too, that have not said whether something was left
-// open when the partition was opened.
+// Watcher is called when a session's connection to a broker closes. A broker that is killed
+// while it ends a transaction may leave it open. Readers then do not see committed records
+// until the partition is written to. So the watcher inspects, beside the turns. It also
+// asks the due topics that did not answer when the partition was opened.
 type Watcher struct {
-	lost  atomic.Bool                        // a broker has gone away since the last inspection
-	wake  atomic.Pointer[context.CancelFunc] // ends the poll under way
+	lost  atomic.Bool                        // a broker went away after the last inspection
+	wake  atomic.Pointer[context.CancelFunc] // ends the present poll
 	going atomic.Bool
-	upTo  time.Time // what was committed until then has been inspected, or is
-	asked bool      // what is unresolved is being asked for
+	upTo  time.Time // what was committed until then is inspected, or being inspected
+	asked bool      // unresolved topics are being asked
 
 	jobs     chan job
-	open     atomic.Pointer[[]TopicPartition] // what was found
-	resolved chan []TopicPartition            // that nothing of ours is open there
+	open     atomic.Pointer[[]TopicPartition] // partitions with an open transaction
+	resolved chan []TopicPartition            // partitions without one
 }
 
-// job is an inspection beside the turns.
+// job is one inspection beside the turns.
 type job struct {
 	at         []TopicPartition
 	delay      time.Duration
-	within     time.Duration // how long something may be open that is being ended
-	pause, max time.Duration // between two tries
+	within     time.Duration // how long an open transaction may still be ending
+	pause, max time.Duration // pause between two tries
 	heard      func(ctx context.Context, at []TopicPartition)
 	end        func()
 }
 
-// NewWatcher hears of brokers as a hook of a client; Run begins its work.
+// NewWatcher makes a watcher, which is a hook of a client. Run starts its work.
 func NewWatcher() *Watcher {
 	return &Watcher{jobs: make(chan job, 2), resolved: make(chan []TopicPartition, 1)}
 }
@@ -71,10 +70,10 @@ func (w *Watcher) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	w.rouse()
 }
 
-// Poll says which poll is under way, so that the watcher may end it; nil: none is.
+// Poll sets the present poll, so that the watcher may end it; nil: there is none.
 func (w *Watcher) Poll(cancel *context.CancelFunc) { w.wake.Store(cancel) }
 
-// Due says that the next Check has something to do, and should not be waited for.
+// Due reports whether the next Check has work that must not wait.
 func (w *Watcher) Due() bool {
 	return w.open.Load() != nil || len(w.resolved) > 0 || w.lost.Load() && !w.going.Load()
 }
@@ -85,7 +84,7 @@ func (w *Watcher) rouse() {
 	}
 }
 
-// When it is asked once more if not all have answered.
+// These are the pauses before partitions that did not answer are asked once more.
 const (
 	lostPause       = 5 * time.Second
 	unresolvedPause = time.Second
@@ -93,15 +92,15 @@ const (
 	maxPause        = 5 * time.Minute
 )
 
-// Check is called before every turn. It fails if a transaction was found left
-// open: to open the partition again ends it. committed is when the last turn was,
-// written where the turns of this session may have written to.
+// Check is called before every turn. It fails if a transaction was found left open; to open
+// the partition anew ends it. committed is when the last turn committed. written lists
+// where the turns of this session may have written.
 func (w *Watcher) Check(k *Kept, committed time.Time, written func() []TopicPartition) error {
 	if open := w.open.Load(); open != nil {
 		return fmt.Errorf("a broker went away, and a transaction was left open in %v", *open)
 	}
 	w.checkUnresolved(k)
-	if w.going.Load() || !w.lost.Swap(false) || !committed.After(w.upTo) { // connections that idle are closed, too
+	if w.going.Load() || !w.lost.Swap(false) || !committed.After(w.upTo) { // idle connections are closed, too
 		return nil
 	}
 	w.upTo = committed
@@ -114,8 +113,7 @@ func (w *Watcher) Check(k *Kept, committed time.Time, written func() []TopicPart
 	return nil
 }
 
-// checkUnresolved has due topics asked that have not said what is open in them,
-// and takes their answers.
+// checkUnresolved has the unresolved due topics asked, and takes their answers.
 func (w *Watcher) checkUnresolved(k *Kept) {
 	for len(w.resolved) > 0 {
 		for _, at := range <-w.resolved {
@@ -130,7 +128,7 @@ func (w *Watcher) checkUnresolved(k *Kept) {
 		return
 	}
 	w.asked = true
-	pause := min(unresolvedPause<<min(k.openings, 9), maxPause) // it may refuse to be ended
+	pause := min(unresolvedPause<<min(k.openings, 9), maxPause) // a transaction there may refuse to be ended
 	k.openings++
 	most := max(pause, leaderPause)
 	w.jobs <- job{
@@ -139,7 +137,7 @@ func (w *Watcher) checkUnresolved(k *Kept) {
 	}
 }
 
-// nothingOpen says to the turns where they may write.
+// nothingOpen tells the turns where they may write.
 func (w *Watcher) nothingOpen(ctx context.Context, at []TopicPartition) {
 	select {
 	case w.resolved <- at:
@@ -148,7 +146,7 @@ func (w *Watcher) nothingOpen(ctx context.Context, at []TopicPartition) {
 	w.rouse()
 }
 
-// Run does what Check asks for until ctx ends.
+// Run does the inspections that Check orders, until ctx ends.
 func (w *Watcher) Run(ctx context.Context, r *Resolver) {
 	for {
 		select {
@@ -160,9 +158,9 @@ func (w *Watcher) Run(ctx context.Context, r *Resolver) {
 	}
 }
 
-// inspect asks until every partition has said that nothing of ours is open there,
-// or one that something is. Where we may not ask whose it is, it is let be: it may
-// be somebody else's for ever.
+// inspect asks until every partition has no open transaction of ours, or one of them has. A
+// partition where we may not ask whose transaction it is counts as free: it may belong to
+// another producer for ever.
 func (w *Watcher) inspect(ctx context.Context, r *Resolver, j job) {
 	if j.end != nil {
 		defer j.end()
@@ -196,8 +194,8 @@ func (w *Watcher) inspect(ctx context.Context, r *Resolver, j job) {
 // inspectTimeout bounds one inspection.
 const inspectTimeout = 20 * time.Second
 
-// find looks for what is left open of ours, and wakes the turns if there is any:
-// then, or when the session ends, inspecting is over.
+// find searches for open transactions of ours, and wakes the turns if there is one. over is
+// true then, and when the session ends.
 func (w *Watcher) find(
 	ctx context.Context, r *Resolver, all []TopicPartition, within time.Duration,
 ) (unknown map[TopicPartition]error, over bool) {

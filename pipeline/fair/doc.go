@@ -1,20 +1,19 @@
-// Package fair says who fires next of all that is due.
+// Package fair decides which of the due timers fires next.
 //
-//	queue.go   what goes first: what is on time, what is overdue, what is caught up with
+//	queue.go   the order: on time, overdue, catching up
 //	lanes.go   by priority, and every tenant in turn
 //	lane.go    one tenant's timers, earliest first
-//	pacer.go   the rate at which missed runs are caught up with
-//	held.go    what a receipt may still decide otherwise
+//	pacer.go   the rate at which missed occurrences fire
+//	held.go    timers whose receipts are still unread
 //
 // # Who is right
 //
-// The state of a trigger is. A queue holds references to timers; what was
-// cancelled comes out of it all the same, and the caller finds it stale.
+// The state of a trigger is. A queue holds references to timers. A cancelled timer still
+// comes out of it, and the caller finds that it is stale.
 //
 // # Promises
 //
-//   - The earliest due time is known exactly: a successor reads the due index from
-//     there on.
+//   - The earliest due time is known exactly: a successor reads the due index from there.
 //   - No goroutine, no lock, no clock.
-//   - Nothing is allocated for a timer but its place in a chunk of its lane.
+//   - A timer costs no allocation but its slot in a chunk of its lane.
 package fair

@@ -5,7 +5,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// heldTimers are due, but a receipt may decide otherwise.
+// heldTimers are due, but an unread receipt may stop them.
 type heldTimers struct {
 	due    []statestore.DueKey
 	first  trigger.Instant
@@ -27,11 +27,11 @@ func (r *Queue) Hold(d statestore.DueKey) { r.held.add(d) }
 // Held is how many timers wait for receipts.
 func (r *Queue) Held() int { return r.held.n() }
 
-// HeldNewest is the latest due time of those.
+// HeldNewest is the latest due time of the held timers.
 func (r *Queue) HeldNewest() trigger.Instant { return r.held.newest }
 
-// Release lets go what was due up to an instant before which all receipts have
-// been read.
+// Release queues the timers that were due up to through. All receipts before that instant
+// have been read.
 func (r *Queue) Release(through, now trigger.Instant) {
 	if r.held.n() == 0 || r.held.first > through {
 		return

@@ -7,15 +7,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// lane is one tenant's due timers, earliest first. The wheel lets them go in
-// order, so most only join the queue; what comes out of order, as the next
-// occurrence of a run that is caught up with does, goes to a heap beside it.
-// That the earliest is known exactly matters: a successor reads the due index
-// from there on (cursor).
+// lane is one tenant's due timers, earliest first. The wheel delivers them in order, so
+// most just join the queue. A timer out of order goes to a heap, such as the next
+// occurrence of a series that catches up. The earliest must be known exactly, because a
+// successor reads the due index from there (cursor).
 type lane struct {
 	tenant string
-	queue  dueQueue // in order
-	late   dueHeap  // joined after something later had
+	queue  dueQueue // in due order
+	late   dueHeap  // came after a later one
 }
 
 // Before is the order of the due index.
@@ -33,9 +32,9 @@ func (l *lane) push(d statestore.DueKey) {
 	heap.Push(&l.late, d)
 }
 
-// take appends the first n to out, fewer if there are no more.
+// take appends the first n to out, or all if there are fewer.
 func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
-	if len(l.late) == 0 { // nearly always
+	if len(l.late) == 0 { // the usual case
 		return l.queue.take(out, n)
 	}
 	for ; n > 0 && l.len() > 0; n-- {
@@ -48,7 +47,7 @@ func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	return out
 }
 
-// first is the earliest due time; the lane is not empty.
+// first is the earliest due time. The lane must not be empty.
 func (l *lane) first() trigger.Instant {
 	if len(l.late) > 0 && (l.queue.n == 0 || l.late[0].Due < l.queue.first().Due) {
 		return l.late[0].Due
@@ -56,15 +55,16 @@ func (l *lane) first() trigger.Instant {
 	return l.queue.first().Due
 }
 
-// dueQueue is first in, first out, in pieces: a herd that joins at once is not
-// copied while it grows, and what has gone is let go.
+// dueQueue is first in, first out, in pieces. A herd that joins at once is not copied while
+// the queue grows, and used pieces are freed.
 type dueQueue struct {
 	pieces [][]statestore.DueKey
 	head   int // of the first piece
 	n      int
 }
 
-// Lengths of the first piece, doubled for the next, and of the longest.
+// These are the length of the first piece, which doubles for the next, and the greatest
+// length.
 const (
 	firstPiece   = 16
 	longestPiece = 1024
@@ -91,7 +91,7 @@ func (q *dueQueue) push(d statestore.DueKey) {
 	q.n++
 }
 
-// take appends the first n to out, fewer if there are no more.
+// take appends the first n to out, or all if there are fewer.
 func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	for n > 0 && q.n > 0 {
 		rest := q.pieces[0][q.head:]
@@ -105,7 +105,7 @@ func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	return out
 }
 
-// dueHeap is timers for container/heap.
+// dueHeap holds timers for container/heap.
 type dueHeap []statestore.DueKey
 
 func (h dueHeap) Len() int           { return len(h) }

@@ -5,20 +5,20 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// lanes are timers by priority, and by tenant inside.
+// lanes holds timers by priority, then by tenant.
 type lanes struct {
 	sets [3]laneSet
 	n    int
 }
 
-// laneSet is the tenants of one priority that have something due.
+// laneSet is the tenants of one priority that have due timers.
 type laneSet struct {
 	by     map[string]*lane
-	order  []*lane // round robin; the next to serve first
-	joined *lane   // who was pushed to last; nil: nobody, or it is gone
+	order  []*lane // round robin; the first is served next
+	joined *lane   // lane of the last push; nil: none, or it is gone
 }
 
-// quantum is how many timers of one tenant go before the next tenant's.
+// quantum is how many timers of one tenant fire before the next tenant's.
 const quantum = 32
 
 func (l *lanes) push(d statestore.DueKey) {
@@ -61,7 +61,7 @@ func (s *laneSet) push(tenant string, d statestore.DueKey) {
 	s.joined.push(d)
 }
 
-// of is a tenant's lane.
+// of returns the lane of a tenant.
 func (s *laneSet) of(tenant string) *lane {
 	l := s.by[tenant]
 	if l == nil {

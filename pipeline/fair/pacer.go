@@ -2,22 +2,22 @@ package fair
 
 import "github.com/waterclock/waterclock/trigger"
 
-// pacer is the rate of catching up: a bucket of tokens, one for each missed
-// occurrence that fire_all lets fire. They go in pulses, because a turn for
-// each would cost a transaction for each.
+// pacer is the rate of catching up. It is a token bucket, with one token for each missed
+// occurrence that fire_all fires. Tokens are spent in pulses, because a turn for each
+// occurrence would cost a transaction for each.
 type pacer struct {
-	rate   float64 // a second; 0 or less: no bound
+	rate   float64 // per second; 0 or less: no limit
 	tokens float64
-	at     trigger.Instant // when tokens were counted; 0: never, and the bucket is full
+	at     trigger.Instant // when tokens were last counted; 0: never, and the bucket is full
 }
 
-// pulse is how long tokens are gathered, in ms.
+// pulse is how long tokens are collected, in ms.
 const pulse = 50
 
-// share is how many go in one pulse.
+// share is how many occurrences fire in one pulse.
 func (p *pacer) share() float64 { return max(1, p.rate*pulse/1000) }
 
-// grant takes the tokens of up to n occurrences.
+// grant spends the tokens of up to n occurrences.
 func (p *pacer) grant(n int, now trigger.Instant) int {
 	if p.rate <= 0 || n == 0 {
 		return n
@@ -28,8 +28,8 @@ func (p *pacer) grant(n int, now trigger.Instant) int {
 	return n
 }
 
-// count adds what has come since the last look. A clock that steps back adds
-// nothing, and one that leaps no more than two pulses.
+// count adds the tokens since the last count. A clock that steps back adds none, and one
+// that leaps ahead adds at most two pulses.
 func (p *pacer) count(now trigger.Instant) {
 	most := 2 * p.share()
 	switch {
@@ -41,7 +41,7 @@ func (p *pacer) count(now trigger.Instant) {
 	p.at = now
 }
 
-// next is when there are tokens for a pulse, or for all n if they are fewer.
+// next is when there are tokens for a pulse, or for n if that is less.
 func (p *pacer) next(n int, now trigger.Instant) trigger.Instant {
 	if p.rate <= 0 {
 		return now

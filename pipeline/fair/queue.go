@@ -7,54 +7,53 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Queue holds what the wheel has let go and no turn has fired yet, so that who
-// comes first is ours to choose. What is on time goes before what is overdue,
-// and the runs that fire_all catches up with go at a rate of their own (pacer).
-// Inside each, high priority goes before normal before low, and inside a
-// priority every tenant in turn, so that a million triggers of one tenant due
-// at 09:00:00.000 hold back another's of 09:00:00.001 by one turn, not by the
-// million. With one tenant and priority it is the due index's order.
+// Queue holds the timers that the wheel has released and that no turn has fired yet, and
+// decides their order. Timers on time go before overdue ones, and runs that fire_all
+// catches up with go at a rate of their own (pacer). Within each group, priority high goes
+// before normal, and normal before low. Within a priority, tenants take turns. So a million
+// triggers of one tenant at 09:00:00.000 delay another tenant's at 09:00:00.001 by one
+// turn. With one tenant and one priority the order is that of the due index.
 //
-// It holds keys alone, no payloads, and at most what the wheel held, and
-// what waits for the pacer beside it.
+// It holds keys and no payloads: at most what the wheel held, and the timers that wait for
+// the pacer.
 type Queue struct {
 	onTime  lanes
-	overdue lanes // later than overdueAfter when the wheel let them go
+	overdue lanes // later than overdueAfter when the wheel released them
 	paced   lanes // of runs under fire_all
 	pacer   pacer
-	held    heldTimers      // for receipts that are still to be read
-	n       int             // without held
-	newest  trigger.Instant // latest due time that came here without passing the wheel
+	held    heldTimers      // wait for receipts that are still unread
+	n       int             // number of timers, without held
+	newest  trigger.Instant // latest due time of a timer that skipped the wheel
 }
 
-// New makes an empty queue. rate is how many runs under fire_all go a second; 0
-// or less: no bound.
+// New makes an empty queue. rate is how many occurrences under fire_all fire per second; 0
+// or less: no limit.
 func New(rate float64) Queue { return Queue{pacer: pacer{rate: rate}} }
 
 // Paced is how many timers wait for the pacer.
 func (r *Queue) Paced() int { return r.paced.n }
 
-// Newest is the latest due time that came here without passing the wheel.
+// Newest is the latest due time of a timer that skipped the wheel.
 func (r *Queue) Newest() trigger.Instant { return r.newest }
 
-// Unpaced is how many timers are here but those that wait for the pacer.
+// Unpaced is how many timers are here without those that wait for the pacer.
 func (r *Queue) Unpaced() int { return r.n - r.paced.n + r.held.n() }
 
-// overdueShare is the part of a turn that what is overdue gets however much is
-// on time, so that a busy engine catches up, too: one in so many.
+// overdueShare is the part of a turn that overdue timers get even if many are on time: one
+// in this many. So a busy engine catches up, too.
 const overdueShare = 8
 
-// overdueAfter is how late something may be and still go first. After an outage
-// it is not only what was missed that would hold up what is punctual, but also
-// the last minute's, which no misfire policy is asked about.
+// overdueAfter is how late a timer may be and still count as on time. After an outage, not
+// only the missed occurrences would delay punctual ones, but also those of the last minute,
+// which are no misfires.
 const overdueAfter = time.Second
 
-// Push adds what the wheel has let go.
+// Push adds a timer that the wheel has released.
 func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) {
 	r.push(d, now.Sub(d.Due) > overdueAfter)
 }
 
-// PushOverdue adds what goes behind all that is on time.
+// PushOverdue adds a timer behind all that are on time.
 func (r *Queue) PushOverdue(d statestore.DueKey) { r.push(d, true) }
 
 func (r *Queue) push(d statestore.DueKey, overdue bool) {
@@ -73,14 +72,14 @@ func (r *Queue) Pace(d statestore.DueKey) {
 	r.paced.push(d)
 }
 
-// Taken are timers for one turn: the last paced of them are the pacer's.
+// Taken are the timers of one turn. The last paced of them go at the pacer's rate.
 type Taken struct {
 	Due   []statestore.DueKey
 	Paced int
 }
 
-// Take removes the next n timers, fewer if there are no more, and beside them
-// what the pacer lets go.
+// Take removes the next n timers, or all if there are fewer, and adds those that the pacer
+// allows.
 func (r *Queue) Take(n int, now trigger.Instant) Taken {
 	out := make([]statestore.DueKey, 0, min(n, r.n))
 	out = r.onTime.take(out, n-min(r.overdue.n, n/overdueShare))
@@ -91,7 +90,7 @@ func (r *Queue) Take(n int, now trigger.Instant) Taken {
 	return Taken{out, len(out) - free}
 }
 
-// First is the earliest due time here; ok is false without any.
+// First is the earliest due time here; ok is false if the queue is empty.
 func (r *Queue) First() (due trigger.Instant, ok bool) {
 	due, ok = r.firstOfLanes()
 	if r.held.n() > 0 && (!ok || r.held.first < due) {
@@ -109,8 +108,8 @@ func (r *Queue) firstOfLanes() (due trigger.Instant, ok bool) {
 	return due, ok
 }
 
-// Wake is when the next timer may go, those held for receipts aside: in the past, or when the pacer lets
-// it; ok is false without any.
+// Wake is when the next timer may fire, without the held ones. It lies in the past, or is
+// when the pacer allows one. ok is false if there is none.
 func (r *Queue) Wake(now trigger.Instant) (at trigger.Instant, ok bool) {
 	switch {
 	case r.n == 0:

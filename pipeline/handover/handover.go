@@ -1,14 +1,14 @@
-// Package handover decides how an owner goes on with a partition: from what the
-// owner before it has left, and from what Kafka holds now. It asks nobody: whoever
-// opens the partition puts its questions (Resumption.Next), and story files under
-// testdata show what comes of the answers.
+// Package handover decides how a new owner continues a partition, from what the last owner
+// left
+// and from what Kafka holds now. It does not ask Kafka: its caller asks the questions of
+// Resumption.Next. Story files are in testdata.
 //
 //	handover.go  Resumption: the checks in their order, and the result
 //	topics.go    topics that were deleted and made again
 //	input.go     an input that lost its beginning or its end
 //
-// What is lost can be passed only by an operator (Accept). Without that the
-// partition is refused, and nothing of it changes.
+// Only an operator can accept a loss (Accept). Without that the partition is refused, and
+// nothing in it changes.
 package handover
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Left is what the owner before has left; Progress.Seq is 0 if there was none.
+// Left is what the last owner left; Progress.Seq is 0 if there was none.
 type Left struct {
 	Progress topics.Progress
 	Guard    topics.Guard
 }
 
-// Found is what the partition's topics are now.
+// Found describes the partition's topics as they are now.
 type Found struct {
 	Commands, Receipts Log
 	State, Control     [16]byte // topic ids
@@ -37,7 +37,7 @@ type Log struct {
 	Start, End int64    // first offset, and high watermark
 }
 
-// Owner is who goes on.
+// Owner is the new owner.
 type Owner struct {
 	Partition int32
 	Group     string
@@ -46,47 +46,46 @@ type Owner struct {
 	Now       trigger.Instant
 }
 
-// Accept answers whether an operator lets the partition go on from an offset
-// although something before it is lost: nil, or why the partition is refused. A
-// topic that was made again has a number of its own in place of an offset (Anew).
+// Accept reports whether an operator lets the partition continue at an offset although
+// records before it are lost: nil, or why the partition is refused. For a topic that was
+// made again the offset is a number of its own (Anew).
 type Accept func(offset int64, lost string) error
 
-// Resumption goes from check to check; Next says what must be asked on the way.
+// Resumption runs the checks in their order. Next returns the questions on the way.
 type Resumption struct {
 	owner  Owner
 	found  Found
 	accept Accept
 	out    Result
-	input  int // the one at hand; 2: all are done
+	input  int // index of the input under check; 2: all are done
 }
 
-// Result is how the owner goes on.
+// Result says how the new owner continues.
 type Result struct {
 	Progress topics.Progress
 	Guard    topics.Guard
 
 	Follow      [2]Follow // commands, receipts
-	TakenFrom   string    // the member that ran the partition before, if it is another
-	ControlAnew bool      // control was made again: what it holds now is read from its beginning
+	TakenFrom   string    // the member that ran the partition before, if another
+	ControlAnew bool      // control was made again: read it from its beginning
 }
 
-// Follow is how far an input is known, and from where on it is read.
+// Follow is the offset from which an input is read, and where its log starts.
 type Follow struct {
 	Topic       string
 	Start, Next int64
 }
 
-// Question asks whether a log still holds what was read of it last.
+// Question asks whether a log still holds the record that was read last.
 type Question struct {
 	Topic string
 	Last  topics.LastRead
 }
 
-// compactionLag is min.compaction.lag.ms of topic commands: what is younger is
-// all there.
+// compactionLag is min.compaction.lag.ms of topic commands. Younger records are all there.
 const compactionLag = 7 * 24 * time.Hour
 
-// Begin checks what needs no question.
+// Begin makes the checks that need no question.
 func Begin(owner Owner, left Left, found Found, accept Accept) (*Resumption, error) {
 	r := &Resumption{
 		owner: owner, found: found, accept: accept,
@@ -102,7 +101,7 @@ func Begin(owner Owner, left Left, found Found, accept Accept) (*Resumption, err
 	return r, nil
 }
 
-// Next is the question at hand, or nil: then Result is complete.
+// Next returns the next question; nil when Result is complete.
 func (r *Resumption) Next() (*Question, error) {
 	for ; r.input < len(r.out.Follow); r.input++ {
 		if in := r.at(); in.mayHaveLost() {
@@ -112,14 +111,14 @@ func (r *Resumption) Next() (*Question, error) {
 			return nil, err
 		}
 	}
-	r.out.Guard.Seq = 0 // the first turn writes it, whatever it changes
+	r.out.Guard.Seq = 0 // so the first turn writes the guard
 	return nil, nil
 }
 
-// Result is how the owner goes on, after Next has had no more questions.
+// Result returns how the owner continues. Call it after Next has returned nil.
 func (r *Resumption) Result() Result { return r.out }
 
-// takeOver writes down who owns the partition from now on.
+// takeOver notes the new owner.
 func (r *Resumption) takeOver() {
 	p, g := &r.out.Progress, &r.out.Guard
 	if p.Seq > 0 && p.Member != r.owner.Member {
@@ -129,5 +128,5 @@ func (r *Resumption) takeOver() {
 	p.Owner, p.Member = r.owner.Address, r.owner.Member
 	p.CommandsID, p.StateID = r.found.Commands.ID, r.found.State
 	g.ReceiptsID, g.ControlID, g.Group = r.found.Receipts.ID, r.found.Control, r.owner.Group
-	p.Channels = nil // of an engine of before: topics say which there are
+	p.Channels = nil // written by an older engine; the topics themselves count
 }

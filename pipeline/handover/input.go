@@ -21,15 +21,15 @@ func (r *Resumption) at() input {
 	return input{&r.found.Receipts, &g.Receipts, &p.NextReceipt}
 }
 
-// mayHaveLost says that something is known by which the log can be recognised. A
-// log that lost its end, and that producers have filled again since, has the
-// offsets we expect and other records: commands that were never read.
+// mayHaveLost reports whether there is a record to compare with. A log that was truncated
+// and filled anew has the expected offsets but other records: commands that were never
+// read.
 func (in input) mayHaveLost() bool {
 	return *in.last != (topics.LastRead{}) && in.last.Offset >= in.log.Start && in.last.Offset < *in.next
 }
 
-// Lost takes the answer: from which offset on the log is not the one that was
-// read; below 0 if it is, or if nothing shows it.
+// Lost takes the answer: the offset from which on the log is not the one that was read. A
+// value below 0 means that it is the same, or that nothing shows a difference.
 func (r *Resumption) Lost(offset int64) error {
 	if in := r.at(); offset >= 0 {
 		from := min(offset, *in.next)
@@ -49,12 +49,12 @@ func (r *Resumption) Lost(offset int64) error {
 	return nil
 }
 
-// follow begins to read an input where progress says, if the log reaches there.
+// follow begins to read an input where progress says, if the log reaches that far.
 func (r *Resumption) follow() error {
 	in := r.at()
 	log, next := in.log, in.next
 	if *next < log.Start {
-		if r.out.Progress.Seq > 0 { // also where nothing had come yet: an owner before us has seen the log begin
+		if r.out.Progress.Seq > 0 { // also if nothing had come yet: an earlier owner saw the log begin
 			err := r.accept(log.Start, fmt.Sprintf("%s/%d begins at %d, but was read only up to %d", log.Topic,
 				r.owner.Partition, log.Start, *next))
 			if err != nil {

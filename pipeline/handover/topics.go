@@ -9,12 +9,11 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Anew is what an operator accepts in place of an offset if a topic was made
-// again, which loses all of it: offset 0 would accept every other topic's loss as
-// well, and the next one.
+// Anew is the number that an operator accepts for a topic that was made again, in place of
+// an offset. Offset 0 would accept the loss of every other topic, too, and the next loss.
 func Anew(id [16]byte) int64 { return int64(binary.BigEndian.Uint32(id[:])) }
 
-// sameTopics refuses a topic that was deleted and made again: its offsets mean
+// sameTopics refuses a topic that was deleted and made again, because its offsets mean
 // something else.
 func (r *Resumption) sameTopics() error {
 	p, g := &r.out.Progress, &r.out.Guard
@@ -35,7 +34,7 @@ func (r *Resumption) sameTopics() error {
 		p.Applied, p.Forwarded = withoutReceipts(p.Applied), withoutReceipts(p.Forwarded)
 	}
 	if was := g.ControlID; was != ([16]byte{}) && was != r.found.Control {
-		p.NextControl, r.out.ControlAnew = 0, true // settings that are gone are put again
+		p.NextControl, r.out.ControlAnew = 0, true // lost settings must be written once more
 	}
 	return nil
 }
@@ -45,15 +44,15 @@ func (r *Resumption) recreated(log Log, what string) error {
 		fmt.Sprintf("topic %s was deleted and made again; %s in the old one are lost", log.Topic, what))
 }
 
-// withoutReceipts drops offsets of receipts, whose keys are below 0.
+// withoutReceipts drops the offsets of receipts, whose keys are below 0.
 func withoutReceipts(m map[int32]int64) map[int32]int64 {
 	m = maps.Clone(m)
 	maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
 	return m
 }
 
-// keptFromCompaction refuses a partition that nobody ran for so long that
-// registers may be compacted away under later commands.
+// keptFromCompaction refuses a partition that no engine ran for so long that compaction may
+// have removed registers under later commands.
 func (r *Resumption) keptFromCompaction() error {
 	p := &r.out.Progress
 	away := r.owner.Now.Sub(p.At)

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Health is which due topics refuse a partition's records. It outlives the
-// partition's reopening, which the first refusal of a topic causes.
+// Health knows which due topics refuse a partition's records. It stays when the partition
+// is opened anew, which the first refusal of a topic causes.
 type Health struct {
 	topics    *Topics
 	partition int32
@@ -20,10 +20,9 @@ type Health struct {
 	unhealthy map[string]*Unhealthy
 }
 
-// Unhealthy is a due topic that refuses records: missing, denied, too small. Its
-// triggers are put off with back-off, then fail; other channels go on. One that
-// does not answer is unhealthy, too, but its triggers wait for as long as that
-// is so.
+// Unhealthy is a due topic that refuses records: missing, denied, or too small. Its
+// triggers are put off with back-off, then fail. Other channels go on. A topic that does
+// not answer is unhealthy, too, but its triggers wait as long as it is silent.
 type Unhealthy struct {
 	Reason string
 	Silent bool
@@ -31,7 +30,7 @@ type Unhealthy struct {
 	tries  int
 }
 
-// NewHealth is that of a partition whose topics are all healthy.
+// NewHealth makes a Health in which all topics are healthy.
 func NewHealth(t *Topics, partition int32) *Health {
 	return &Health{
 		topics: t, partition: partition, log: t.Logger.With("partition", partition),
@@ -39,8 +38,8 @@ func NewHealth(t *Topics, partition int32) *Health {
 	}
 }
 
-// Of is what is wrong with a topic as far as it is known; nil if a record may be
-// sent. ask says that Check must find out.
+// Of returns what is wrong with a topic, as far as known; nil if a record may be sent. ask
+// is true if Check must find out.
 func (h *Health) Of(topic string) (u *Unhealthy, ask bool) {
 	u = h.unhealthy[topic]
 	if u != nil && time.Now().Before(u.until) {
@@ -49,8 +48,8 @@ func (h *Health) Of(topic string) (u *Unhealthy, ask bool) {
 	return nil, u != nil || !h.topics.Knows(topic)
 }
 
-// Check finds a topic, or creates it. After its back-off an unhealthy topic is
-// checked before anything is sent to it.
+// Check finds a topic, or creates it. It checks an unhealthy topic after its back-off,
+// before a record is sent there.
 func (h *Health) Check(ctx context.Context, topic string, byKey bool) *Unhealthy {
 	u := h.unhealthy[topic]
 	_, err := h.topics.Ensure(ctx, topic, byKey)
@@ -63,15 +62,15 @@ func (h *Health) Check(ctx context.Context, topic string, byKey bool) *Unhealthy
 	return h.fail(topic, err)
 }
 
-// Refused notes a topic that made a turn fail. What another try cures, and what
-// concerns the transaction rather than the topic, does not make it unhealthy.
+// Refused notes a topic that made a turn fail. Errors that a retry cures, or that concern
+// the transaction, do not make a topic unhealthy.
 func (h *Health) Refused(topic string, cause error) {
 	if h.topics.IsDue(topic) && !passes(cause) {
 		h.fail(topic, cause)
 	}
 }
 
-// Recovered drops what was wrong with topics that have taken records since.
+// Recovered removes topics that have accepted records since.
 func (h *Health) Recovered(taken func(topic string) bool) {
 	for topic := range h.unhealthy {
 		if taken(topic) {
@@ -80,13 +79,13 @@ func (h *Health) Recovered(taken func(topic string) bool) {
 	}
 }
 
-// refusals are the answers of a topic that trying again at once cannot mend.
+// refusals are the errors of a topic that an immediate retry cannot cure.
 var refusals = []error{
 	kerr.UnknownTopicOrPartition, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
 	kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.PolicyViolation,
 }
 
-// ofTransaction are the answers that concern the transaction.
+// ofTransaction are the errors that concern the transaction.
 var ofTransaction = []error{
 	kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping,
 	kerr.InvalidTxnState, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber, kerr.TransactionAbortable,
@@ -111,15 +110,15 @@ func isAny(err error, of []error) bool {
 	return false
 }
 
-// AnswerTimeout is how long a topic may leave records without an answer when all
-// others have answered. A transaction may take twice that.
+// AnswerTimeout is how long a topic may leave records unanswered after all others have
+// answered. A transaction may take twice that.
 const AnswerTimeout = 5 * time.Second
 
 // ErrSilent says that a topic does not answer.
 var ErrSilent = fmt.Errorf("no answer for %v: its partition may have no leader, or too few replicas", AnswerTimeout)
 
-// Between two tries of an unhealthy topic, at most. Each may cost a turn, but for
-// the question whether it has a leader.
+// These bound the time between two tries of an unhealthy topic. A try may cost a turn; only
+// the question for its leader does not.
 const (
 	maxPause    = 5 * time.Minute
 	LeaderPause = 30 * time.Second

@@ -15,28 +15,29 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// MaxBatchBytes is what we put into one batch, whatever a topic would take.
+// MaxBatchBytes is the largest batch that we write, whatever a topic accepts.
 const MaxBatchBytes = 1 << 20
 
-// Sizes knows max.message.bytes of topics. One for the process.
+// Sizes knows max.message.bytes of topics. A process has one.
 type Sizes struct {
 	adm *kadm.Client
 
 	mu    sync.Mutex
 	known map[string]size
 
-	asking atomic.Bool // beside a turn
+	asking atomic.Bool // a question beside a turn is under way
 }
 
 type size struct {
 	bytes int
 	at    time.Time
-	// guessed: the brokers do not say (DescribeConfigs is denied), and have
-	// refused a record: about half of what was sent is tried next.
+	// guessed: the brokers do not tell the limit (DescribeConfigs is denied), and have
+	// refused a record. About half of its size is tried next.
 	guessed bool
 }
 
-// How long an answer serves who opens a partition, and who puts a trigger off.
+// These are how long an answer is used when a partition opens, and when a trigger is put
+// off.
 const (
 	SizesFor      = time.Minute
 	sizesForRetry = time.Second
@@ -46,8 +47,8 @@ func newSizes(adm *kadm.Client) *Sizes {
 	return &Sizes{adm: adm, known: map[string]size{}}
 }
 
-// Of is what a record of a topic may take at most (topics.RecordBytes). A topic
-// nobody has heard of takes what Kafka's default allows.
+// Of is the largest record of a topic (topics.RecordBytes). For an unknown topic it is
+// Kafka's default.
 func (s *Sizes) Of(topic string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +58,8 @@ func (s *Sizes) Of(topic string) int {
 	return MaxBatchBytes
 }
 
-// Learn asks for topics that were not asked for within age. What is not
-// answered stays as it is: nobody may stop for want of this.
+// Learn asks for topics that were not asked for within age. Without an answer a limit stays
+// as it is, because no partition may stop for that.
 func (s *Sizes) Learn(ctx context.Context, age time.Duration, names ...string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		s.mu.Lock()
@@ -95,11 +96,10 @@ func (s *Sizes) set(topic string, is size) {
 	s.known[topic] = is
 }
 
-// Refused notes that a record was too large for a topic, of which we thought
-// that it takes used. It returns false if there is nothing to be learned: the
-// topic says that it takes as much, or it takes next to nothing. One of our own
-// topics must take what we write, whatever it says: brokers may compress it
-// anew, and a proxy may have a bound of its own.
+// Refused notes that a record of size used was too large for a topic, although our limit
+// allowed it. It returns false if nothing can be learned: the topic claims to accept that
+// size, or it accepts almost nothing. Our own topics must accept what we write, whatever
+// they claim. A broker may compress anew, and a proxy may have a limit of its own.
 func (s *Sizes) Refused(ctx context.Context, topic string, used int, own bool) bool {
 	err := s.Learn(ctx, 0, topic)
 	s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *Sizes) Refused(ctx context.Context, topic string, used int, own bool) b
 	return true
 }
 
-// LearnBeside asks what a topic takes, while the turn goes on.
+// LearnBeside asks for the limit of a topic while the turn goes on.
 func (s *Sizes) LearnBeside(topic string) {
 	if !s.asking.CompareAndSwap(false, true) {
 		return

@@ -19,20 +19,20 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Config is what the due topics of a process are looked after by.
+// Config configures the due topics of a process.
 type Config struct {
 	Kafka       []kgo.Opt // how to reach the brokers
 	Names       topics.Names
-	Partitions  int32           // of a due topic that is not partitioned by key
+	Partitions  int32           // of a due topic, unless it is partitioned by key
 	Manage      bool            // create missing topics
-	Replication int16           // of those; -1 the broker's default
-	ByKey       map[string]bool // topics of the channels configured; true: any number of partitions will do
+	Replication int16           // of created topics; -1 the broker's default
+	ByKey       map[string]bool // topics of configured channels; true: any number of partitions
 	Logger      *slog.Logger
 }
 
-// Topics makes sure that a due topic exists, and has enough partitions, before a
-// record goes to it: one record for a topic that is not there would fail a whole
-// turn. One for the process, shared by its partitions.
+// Topics makes sure that a due topic exists and has enough partitions before a record goes
+// there. One record for a missing topic would fail a whole turn. The partitions of a
+// process share one Topics.
 type Topics struct {
 	Config
 	Sizes *Sizes
@@ -41,15 +41,15 @@ type Topics struct {
 	adm *kadm.Client
 
 	mu    sync.RWMutex
-	known map[string]int32 // Count of topics that are as they must be
+	known map[string]int32 // Count of the topics that are correct
 
-	listing chan struct{} // held by who lists
+	listing chan struct{} // held while topics are listed
 	listed  []Topic       // as of at
 	at      time.Time
-	stale   atomic.Bool // there are more
+	stale   atomic.Bool // more topics exist by now
 }
 
-// New asks by a client that is connected already.
+// New uses a client that is connected already.
 func New(c Config, cl *kgo.Client) *Topics {
 	adm := kadm.NewClient(cl)
 	return &Topics{
@@ -58,14 +58,15 @@ func New(c Config, cl *kgo.Client) *Topics {
 	}
 }
 
-// Topic is a topic that due events may lie in.
+// Topic is a topic that may hold due events.
 type Topic struct {
 	Name       string
 	Partitions int32
 	ByKey      bool
 }
 
-// WrittenBy are its partitions that a partition's turns may write to.
+// WrittenBy lists the partitions of a topic that the turns of an engine partition may write
+// to.
 func (t *Topic) WrittenBy(partition int32) []kafkapart.TopicPartition {
 	if !t.ByKey {
 		return []kafkapart.TopicPartition{{Topic: t.Name, Partition: partition}}
@@ -77,7 +78,8 @@ func (t *Topic) WrittenBy(partition int32) []kafkapart.TopicPartition {
 	return all
 }
 
-// IsDue says whether a topic is none of our own: our own must never be put off.
+// IsDue reports whether a topic is not one of our own. Records for our own topics must
+// never be put off.
 func (d *Topics) IsDue(topic string) bool {
 	n := d.Names
 	switch topic {
@@ -87,11 +89,11 @@ func (d *Topics) IsDue(topic string) bool {
 	return true
 }
 
-// requestTimeout bounds what one question about a topic may take out of a turn.
+// requestTimeout bounds how long one question about a topic may delay a turn.
 const requestTimeout = 2 * time.Second
 
-// Ensure finds a topic, or creates it. byKey says that any number of
-// Count will do. It costs a map lookup once it has succeeded.
+// Ensure finds a topic, or creates it. byKey allows any number of partitions. After a
+// success it costs a map lookup.
 func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partitions int32, err error) {
 	d.mu.RLock()
 	n := d.known[name]
@@ -114,7 +116,7 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 			"or set partitioning: by_key for the channel", name, n, d.Partitions)
 	}
 	if err := d.Sizes.Learn(ctx, SizesFor, name); err != nil {
-		d.Logger.Debug("what a topic takes is not known; going by Kafka's default", "topic", name, "error", err)
+		d.Logger.Debug("the size limit of a topic is not known; using Kafka's default", "topic", name, "error", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,10 +125,10 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 	return n, nil
 }
 
-// Knows says that Ensure has found a topic, and would not ask again.
+// Knows reports whether Ensure has found a topic and would not ask.
 func (d *Topics) Knows(name string) bool { return d.Count(name) > 0 }
 
-// Count is how many partitions a topic has; 0 if Ensure has not found it.
+// Count is the number of partitions of a topic; 0 if Ensure has not found it.
 func (d *Topics) Count(name string) int32 {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -149,9 +151,9 @@ func (d *Topics) create(ctx context.Context, name string) (int32, error) {
 			break
 		}
 		if n, err := d.count(ctx, name); err != nil || n > 0 {
-			return n, err // another partition's engine was first
+			return n, err // another engine created it first
 		}
-		wait.For(ctx, 20*time.Millisecond) // and the broker we ask has not heard yet
+		wait.For(ctx, 20*time.Millisecond) // our broker has not learned of it yet
 	}
 	if err != nil {
 		return 0, fmt.Errorf("create topic %s: %w", name, err)
@@ -159,9 +161,9 @@ func (d *Topics) create(ctx context.Context, name string) (int32, error) {
 	return spec.Partitions, nil
 }
 
-// count is how many partitions a topic has, 0 without such a topic. It asks the
-// brokers: kadm would answer from what it heard seconds ago, when somebody else
-// had not yet created the topic.
+// count asks the brokers for the number of partitions of a topic; 0 if it does not exist.
+// kadm would answer from a cache that is seconds old, and miss a topic that another engine
+// has just created.
 func (d *Topics) count(ctx context.Context, name string) (int32, error) {
 	t, err := kafkapart.Metadata(ctx, d.cl, name)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -173,8 +175,8 @@ func (d *Topics) count(ctx context.Context, name string) (int32, error) {
 	return int32(len(t.Partitions)), nil
 }
 
-// WrittenBy are the partitions of a topic that a partition's turns may write to;
-// own topics among them.
+// WrittenBy lists the partitions of a topic, also of our own, that an engine partition's
+// turns may write to.
 func (d *Topics) WrittenBy(name string, partition int32) []kafkapart.TopicPartition {
 	d.mu.RLock()
 	t := Topic{name, d.known[name], d.ByKey[name]}
@@ -182,7 +184,8 @@ func (d *Topics) WrittenBy(name string, partition int32) []kafkapart.TopicPartit
 	return t.WrittenBy(partition)
 }
 
-// CheckLeaders fails unless a partition of a topic has a leader; byKey asks for all.
+// CheckLeaders fails unless a partition of a topic has a leader; with byKey, all
+// partitions.
 func (d *Topics) CheckLeaders(ctx context.Context, name string, partition int32, byKey bool) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -205,18 +208,18 @@ func (d *Topics) Forget(name string) {
 	delete(d.known, name)
 }
 
-// listFor is how long a list of all due topics serves: the partitions that a
-// node opens together ask for it once.
+// listFor is how long a list of all due topics is used, so that partitions that open
+// together ask once.
 const listFor = 10 * time.Second
 
-// listTimeout bounds the question for all topics.
+// listTimeout bounds the request for all topics.
 const listTimeout = 20 * time.Second
 
-// All lists the due topics there are: those of the channels configured, and
-// every one that is called like a channel's.
+// All lists the due topics: those of configured channels, and every topic that is named
+// like a channel's.
 func (d *Topics) All(ctx context.Context) ([]Topic, error) { return d.list(ctx, listFor) }
 
-// Fresh is All as of now.
+// Fresh is All without the cache.
 func (d *Topics) Fresh(ctx context.Context) ([]Topic, error) { return d.list(ctx, 0) }
 
 func (d *Topics) list(ctx context.Context, serves time.Duration) ([]Topic, error) {
@@ -231,13 +234,14 @@ func (d *Topics) list(ctx context.Context, serves time.Duration) ([]Topic, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	// A client of its own: what one hears it keeps, 20 MB of 50,000 partitions.
+	// A client of its own, because a client keeps what it learns: 20 MB for 50,000
+	// partitions.
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DisableClientMetrics()}, d.Kafka...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // no topics: all
+	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // an empty list means all topics
 	if err != nil {
 		d.stale.Store(true)
 		return nil, fmt.Errorf("list topics: %w", err)

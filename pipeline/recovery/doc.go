@@ -1,20 +1,20 @@
-// Package recovery makes the store of a partition from topic state: for whoever
-// opens the partition up to a nonce of his own, for a standby without an end.
+// Package recovery builds the store of a partition from topic state. An owner that opens
+// the
+// partition reads up to a nonce of its own; a standby reads on without an end.
 //
-//	replica.go   topic state as it is read into a store
+//	replica.go   reads topic state into a store
 //	stale.go     when a store must not be resumed: too old, or of other topics
-//	store.go     opening a store, and putting a damaged one aside
+//	store.go     opens a store, and puts a damaged one aside
 //	topics.go    the topics that offsets belong to
-//	meta.go      what a store says of itself
+//	meta.go      what a store records about itself
 //
 // # Who is right
 //
-// Topic state is. The store is a cache of it and may be wiped at any moment; what
-// it says of itself is believed only as far as stale.go can check it.
+// Topic state is. The store is a cache of it and may be wiped at any moment. What it records
+// about itself is trusted only as far as stale.go can check it.
 //
 // # Promises
 //
-//   - A store is resumed only while Kafka still keeps every tombstone that it may
-//     have missed.
-//   - A batch is atomic: the store is as it was before, or as after.
+//   - A store is resumed only while Kafka still keeps every tombstone that it may have missed.
+//   - A batch is atomic: it is in the store whole or not at all.
 package recovery

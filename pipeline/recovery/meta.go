@@ -8,24 +8,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Meta names in the store.
+// Names of meta values in the store.
 const (
 	MetaProgress   = "progress"
-	MetaProgressAt = "progress_at" // its offset, and the turn that stands there
+	MetaProgressAt = "progress_at" // the last turn, and the offset of its progress
 	MetaPosition   = "position"    // next offset of topic state to read
-	MetaCursor     = "cursor"      // no timer lies below it
+	MetaCursor     = "cursor"      // all timers are at or after it
 	MetaGuard      = "guard"       // the last guard record
 
-	metaPartition = "partition" // whose store it is
-	// metaReading is since when, and from which topic, a store has been read: a
-	// store whose filling was broken off says by it how old it is.
+	metaPartition = "partition" // partition that the store belongs to
+	// metaReading is when the reading of topic state began, and the topic's id. It gives
+	// the age of a store whose filling was interrupted.
 	metaReading = "reading"
 )
 
-// Number is a number as a meta value.
+// Number encodes a number as a meta value.
 func Number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// ToNumber reads one; 0 if it is none.
+// ToNumber decodes one; 0 if b is none.
 func ToNumber(b []byte) int64 {
 	if len(b) != 8 {
 		return 0
@@ -33,7 +33,8 @@ func ToNumber(b []byte) int64 {
 	return int64(binary.BigEndian.Uint64(b))
 }
 
-// TurnAt is where a turn's progress stands, and toTurnAt reads it; turn 0 is none.
+// TurnAt encodes a turn and the offset of its progress; toTurnAt decodes it. Turn 0 means
+// none.
 func TurnAt(offset, seq int64) []byte { return append(Number(offset), Number(seq)...) }
 
 func toTurnAt(b []byte) (offset, seq int64) {
@@ -43,9 +44,9 @@ func toTurnAt(b []byte) (offset, seq int64) {
 	return ToNumber(b[:8]), ToNumber(b[8:])
 }
 
-// LastTurn is the last turn that the store has seen, and where its progress
-// stands in topic state; nil if there is none, or an older version has written
-// turns since, which does not say where.
+// LastTurn returns the last turn that the store has, and the offset of its progress in
+// topic state. It returns nil if there is none, or if an older version has written turns
+// since, without their offsets.
 func (r *Replica) LastTurn() (last *topics.Progress, at int64, err error) {
 	raw, err := r.store.Meta(MetaProgress)
 	if err != nil || raw == nil {

@@ -14,30 +14,30 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Replica is a store as topic state is read into it: until a nonce by whoever
-// opens the partition, without an end by a standby.
+// Replica reads topic state into a store: up to a nonce for an owner, without an end for a
+// standby.
 type Replica struct {
 	config   *Config
 	id       int32
 	store    *statestore.Store
-	Progress topics.Progress // the newest read; Seq 0: none yet
-	at       int64           // where it stands
-	Guard    topics.Guard    // likewise
-	began    reading         // of a store that was empty
-	// since is by the brokers' clock: what was deleted before is known, what was
-	// deleted later can still be read.
+	Progress topics.Progress // the newest one read; Seq 0: none yet
+	at       int64           // its offset
+	Guard    topics.Guard    // the newest one read
+	began    reading         // set if the store was empty
+	// since is a time on the brokers' clock. The store knows what was deleted before it;
+	// later tombstones can still be read.
 	since trigger.Instant
 
-	Nonce   []byte                 // nil: read on for ever
-	overlay map[trigger.Key][]byte // newest value in this chunk; nil: tombstone
+	Nonce   []byte                 // nil: read without an end
+	overlay map[trigger.Key][]byte // newest value of each key in this chunk; nil: tombstone
 	order   []trigger.Key
-	bytes   int   // of what is in overlay
-	Next    int64 // offset of topic state
+	bytes   int   // size of overlay
+	Next    int64 // next offset of topic state
 	Records int64
-	Done    bool // the nonce was read
+	Done    bool // the nonce has been read
 	batch   *statestore.Batch
 
-	was, is decoded // memory of put
+	was, is decoded // scratch memory of put
 }
 
 // decoded is a state and what the store indexes of it.
@@ -47,7 +47,7 @@ type decoded struct {
 	value  []byte
 }
 
-// row reads a state; it holds until the next one is read into d.
+// row decodes a state. The result is valid until the next call with d.
 func (d *decoded) row(key trigger.Key, value []byte) (statestore.Row, error) {
 	if err := topics.DecodeStateInto(&d.state, key, value); err != nil {
 		return statestore.Row{}, err
@@ -56,22 +56,21 @@ func (d *decoded) row(key trigger.Key, value []byte) (statestore.Row, error) {
 	return Row(&d.state, d.timers, value), nil
 }
 
-// Bounds of one batch in memory. Large batches, sorted as they are, go past
-// Pebble's memtable.
+// These bound one batch in memory. Large sorted batches bypass Pebble's memtable.
 const (
 	DefaultChunk = 50_000
 	maxBytes     = 12 << 20
 )
 
-// NewReplica reads into a store that is open.
+// NewReplica makes a Replica for an open store.
 func (c *Config) NewReplica(id int32, st *statestore.Store) *Replica {
 	r := &Replica{config: c, id: id, store: st, batch: st.NewBatch()}
 	r.reset()
 	return r
 }
 
-// Restarted says that the store begins empty: however wrong a clock is, no time has
-// passed since now.
+// Restarted notes that the store begins empty at now. Its age counts from there, however
+// wrong a clock is.
 func (r *Replica) Restarted(now trigger.Instant) {
 	if r.began.at > 0 {
 		r.since = now
@@ -87,9 +86,8 @@ func (r *Replica) reset() {
 	r.order, r.bytes = r.order[:0], 0
 }
 
-// Begin finds where topic state is to be read from, where the store stands, and
-// where it ends now. The client that asks is connected already; now is the
-// brokers' time.
+// Begin finds where the reading begins and where topic state ends now. The client asks is
+// connected already; now is the brokers' time.
 func (r *Replica) Begin(ctx context.Context, asks *kgo.Client, now trigger.Instant) (end int64, err error) {
 	actx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -117,11 +115,11 @@ func (r *Replica) Begin(ctx context.Context, asks *kgo.Client, now trigger.Insta
 	return end, nil
 }
 
-// Client is a client that reads topic state from r.Next on.
+// Client makes a client that reads topic state from r.Next on.
 func (r *Replica) Client() (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(r.config.Isolation.Kgo()),
-		kgo.KeepControlRecords(), // or a log that ends in markers never looks read
+		kgo.KeepControlRecords(), // else a log that ends in markers never looks read
 		kgo.FetchMaxPartitionBytes(8 << 20),
 		kgo.FetchMaxWait(r.config.FetchMaxWait),
 		kgo.MetadataMinAge(50 * time.Millisecond),
@@ -133,7 +131,7 @@ func (r *Replica) Client() (*kgo.Client, error) {
 	}, r.config.Kafka...)...)
 }
 
-// FetchFailed is the first error of a fetch.
+// FetchFailed returns the first error of a fetch.
 func FetchFailed(ctx context.Context, fs kgo.Fetches) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -147,10 +145,9 @@ func FetchFailed(ctx context.Context, fs kgo.Fetches) error {
 	return nil
 }
 
-// Apply takes what was fetched until now, and writes it to the store a chunk at
-// a time. What is left the caller flushes. It fails when the reading takes so
-// long that tombstones may have gone before they were reached: what it has read
-// is then too old to be resumed, and the next opening begins it anew.
+// Apply takes what was fetched and writes it to the store, a chunk at a time. The caller
+// flushes the rest. It fails if the reading takes so long that tombstones may be gone
+// before it reaches them. The store is then too old, and the next opening begins anew.
 func (r *Replica) Apply(fs kgo.Fetches, now trigger.Instant) error {
 	if reason := r.tooOld(now, 2*r.config.MaxAway); reason != "" {
 		return fmt.Errorf("topic state is read too slowly, and may lack tombstones by now: %s", reason)
@@ -255,8 +252,8 @@ func (r *Replica) put(key trigger.Key, value []byte) error {
 	return nil
 }
 
-// stored is the row the store holds for a key; nil without one. It holds until
-// the next call.
+// stored returns the row that the store holds for a key; nil if there is none. It is valid
+// until the next call.
 func (r *Replica) stored(key trigger.Key) (*statestore.Row, error) {
 	value, err := r.store.Get(key, r.was.value)
 	if err != nil || value == nil {

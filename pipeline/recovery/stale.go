@@ -11,7 +11,7 @@ import (
 // reading is the value of metaReading.
 type reading struct {
 	topic [16]byte        // id of topic state
-	at    trigger.Instant // by the brokers' clock, when the reading began; 0: unknown
+	at    trigger.Instant // brokers' clock when the reading began; 0: unknown
 }
 
 func (r reading) encode() []byte { return append(r.topic[:], Number(int64(r.at))...) }
@@ -40,7 +40,7 @@ func (r *Replica) WipeStale(ids TopicIDs, now trigger.Instant) error {
 	return r.Wipe(reason)
 }
 
-// Wipe begins the store anew.
+// Wipe empties the store.
 func (r *Replica) Wipe(reason string) error {
 	r.config.Logger.Info("rebuilding the local store from Kafka", "partition", r.id, "reason", reason)
 	if err := r.store.Wipe(); err != nil {
@@ -50,14 +50,13 @@ func (r *Replica) Wipe(reason string) error {
 	return nil
 }
 
-// stale says why the store must not be resumed; "" if it may be. Resuming one
-// whose tombstones are compacted away would fire what was cancelled since.
+// stale says why the store must not be resumed; "" if it may be. A store that missed
+// compacted tombstones would fire triggers that were cancelled.
 //
-// Kafka keeps every tombstone for delete.retention.ms after whoever reads could
-// first have missed it. So a store is as old as the newest of two moments:
-// when its reading of topic state began, and when the newest turn it has seen
-// was written. One half of that time a store may lie, the other is there to
-// read what it lacks (apply).
+// Kafka keeps every tombstone for delete.retention.ms after a reader could first have
+// missed it. So the age of a store counts from the later of two moments: when its reading
+// of topic state began, and when its newest turn was written. A store may be idle for half
+// of that time; the other half remains to read what it lacks (Apply).
 func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 	began, err := r.store.Meta(metaReading)
 	if err != nil {
@@ -98,8 +97,8 @@ func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 	return r.tooOld(now, r.config.MaxAway), nil
 }
 
-// staleFilling is stale for a store that has seen no progress yet: its filling
-// was broken off, or nobody ever turned the partition.
+// staleFilling is stale for a store without progress: its filling was interrupted, or no
+// owner has turned the partition yet.
 func (r *Replica) staleFilling(began reading, ids TopicIDs, now trigger.Instant) (string, error) {
 	position, err := r.position()
 	switch {
@@ -114,7 +113,7 @@ func (r *Replica) staleFilling(began reading, ids TopicIDs, now trigger.Instant)
 	return r.tooOld(now, r.config.MaxAway), nil
 }
 
-// tooOld says how old what was read is, if that is more than allowed; "" if not.
+// tooOld says how old the last reading is if that is more than most; "" if not.
 func (r *Replica) tooOld(now trigger.Instant, most time.Duration) string {
 	if age := now.Sub(r.since); age > most {
 		return "it is " + age.Round(time.Minute).String() + " old"

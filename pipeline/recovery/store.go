@@ -16,7 +16,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Config is what the stores of a process are recovered by.
+// Config configures how the stores of a process are recovered.
 type Config struct {
 	Kafka        []kgo.Opt
 	Names        topics.Names
@@ -25,24 +25,23 @@ type Config struct {
 	FetchMaxWait time.Duration
 
 	Dir   string            // stores live in <Dir>/<partition>
-	Cache *statestore.Cache // shared by all
+	Cache *statestore.Cache // shared by all stores
 	FS    vfs.FS            // nil is the disk
 
 	MemTableBytes int         // of each store; 0 means statestore's default
-	NoRoom        func(error) // hears of writes for which the disk has no room; nil: nobody does
+	NoRoom        func(error) // called for writes that find no room on the disk; may be nil
 
-	MaxAway time.Duration // how old a store may be before it is rebuilt rather than resumed
-	Chunk   int           // keys in one batch
+	MaxAway time.Duration // an older store is rebuilt, not resumed
+	Chunk   int           // keys per batch
 	Logger  *slog.Logger
-	Stored  func(partition int32) // after every batch that is stored
+	Stored  func(partition int32) // called after every stored batch
 
-	// GapRecreated decides whether a partition may go on although a topic of an id
-	// was made anew; nil is yes.
+	// GapRecreated decides whether a partition may continue although a topic was deleted
+	// and made again; nil means yes.
 	GapRecreated func(partition int32, id [16]byte, format string, args ...any) error
 }
 
-// OpenStore opens a partition's store, or begins an empty one where it is
-// damaged.
+// OpenStore opens a partition's store. It begins an empty one if the store is damaged.
 func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error) {
 	so := statestore.Options{
 		Dir: c.dir(id), Cache: c.Cache, Logger: log, FS: c.FS, MemTableBytes: c.MemTableBytes,
@@ -61,7 +60,7 @@ func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error
 	return st, nil
 }
 
-// quarantine puts a partition's store aside, which is closed and of no use.
+// quarantine puts a partition's closed store aside, because it cannot be used.
 func (c *Config) quarantine(id int32, log *slog.Logger, why error) error {
 	log.Warn("the local store cannot be used; rebuilding it from Kafka", "error", why)
 	if _, err := statestore.QuarantineFS(c.fs(), c.dir(id)); err != nil {
@@ -70,8 +69,8 @@ func (c *Config) quarantine(id int32, log *slog.Logger, why error) error {
 	return nil
 }
 
-// QuarantineDamaged puts aside a closed store in which damage was found while it was
-// in use: opening reads the keys alone, and would find nothing wrong with it.
+// QuarantineDamaged puts a closed store aside if its use found damage. Opening reads only
+// the keys, so it would not notice.
 func (c *Config) QuarantineDamaged(id int32, log *slog.Logger, err error) {
 	if !errors.Is(err, statestore.ErrCorrupt) {
 		return
@@ -90,9 +89,9 @@ func (c *Config) fs() vfs.FS {
 	return c.FS
 }
 
-// Stores are the partitions that have a store here, good or not.
+// Stores lists the partitions that have a store here, good or not.
 func (c *Config) Stores() (ids []int32) {
-	names, _ := c.fs().List(c.Dir) // none yet: nothing
+	names, _ := c.fs().List(c.Dir) // an error means that there are none yet
 	for _, name := range names {
 		if id, err := strconv.ParseInt(name, 10, 32); err == nil && id >= 0 && id < int64(c.Partitions) {
 			ids = append(ids, int32(id))

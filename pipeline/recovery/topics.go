@@ -12,16 +12,15 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 )
 
-// ErrPartitions says that topics have another number of partitions than the
-// engine is set to. Keys would hash elsewhere: growing is a migration.
+// ErrPartitions says that topics have another number of partitions than the engine is
+// configured for. Keys would hash elsewhere, so growing is a migration.
 var ErrPartitions = errors.New("the number of partitions does not fit")
 
-// requestTimeout bounds a request that does not depend on how much there is to
-// read.
+// requestTimeout bounds a request whose duration does not depend on the amount of data.
 const requestTimeout = 20 * time.Second
 
-// Topics are commands, state, receipts and control as the brokers have them. It
-// refuses topics to which partitions were added.
+// Topics asks the brokers for commands, state, receipts and control. It refuses topics with
+// another number of partitions.
 func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataResponseTopic, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -39,11 +38,12 @@ func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataRe
 	return found, nil
 }
 
-// TopicIDs are the ids of what we read: a topic that was deleted and made again
-// has another one, and nothing we hold belongs to it.
+// TopicIDs are the ids of the topics that we read. A topic that was deleted and made again has
+// another id, and nothing in our store belongs to it.
 type TopicIDs struct{ Commands, State, Receipts, Control [16]byte }
 
-// IDsOf are those of Topics.
+// IDsOf returns the ids of what Topics has found.
 func IDsOf(own []*kmsg.MetadataResponseTopic) TopicIDs {
-	return TopicIDs{own[0].TopicID, own[1].TopicID, own[2].TopicID, own[3].TopicID}
+	commands, state, receipts, control := own[0], own[1], own[2], own[3]
+	return TopicIDs{commands.TopicID, state.TopicID, receipts.TopicID, control.TopicID}
 }
