@@ -190,7 +190,7 @@ func TestContractRoutes(t *testing.T) {
 		"GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview",
 		"POST /v1/triggers:batch",
 		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x",
-		"DELETE /v1/calendars/x", "GET /schemas/x", "GET /healthz", "GET /readyz",
+		"DELETE /v1/calendars/x", "GET /v1/preferences/x", "PUT /v1/preferences/x", "GET /schemas/x", "GET /healthz", "GET /readyz",
 		"GET /metrics", "GET /openapi.json", "GET /asyncapi.json", "GET /docs", "POST /api/reminders",
 		"GET /api/reminders", "POST /api/reminders/x/snooze",
 		"PATCH /api/reminders/x", "DELETE /api/reminders/x",

@@ -16,6 +16,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -46,6 +47,9 @@ type Options struct {
 	// Letters answers which dead letters there are; nil means that nobody knows, and
 	// the routes of dead letters say so.
 	Letters Letters
+	// Preferences are what users want; nil means that nobody keeps it, and the routes
+	// of preferences say so.
+	Preferences preferences.Store
 	// Horizon is how long a finished trigger is remembered: dead letters of one are
 	// found without Letters for so long. 0 means 24 h.
 	Horizon time.Duration

@@ -52,6 +52,9 @@ type Store interface {
 	// it ends the claim alone, so that the newer zone can be claimed.
 	Done(ctx context.Context, m Move) error
 
+	// Moves is how many users' moves are not done.
+	Moves(ctx context.Context) (int, error)
+
 	Close() error
 }
 

@@ -254,6 +254,24 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	return preferences.Move{}, false, it.Error()
 }
 
+// Moves counts the outbox.
+func (s *Store) Moves(ctx context.Context) (n int, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
+	if err != nil {
+		return 0, fmt.Errorf("list moves: %w", err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		n++
+	}
+	return n, it.Error()
+}
+
 // holds says whether a move is still the caller's, and still the newest. The
 // caller holds s.write.
 func (s *Store) holds(m preferences.Move) (claimed, newest bool, err error) {

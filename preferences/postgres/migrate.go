@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -39,4 +40,40 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
+}
+
+// Report is what Probe found.
+type Report struct {
+	Server     string // its version
+	Schema     int64  // the last migration that was applied; 0: none yet
+	Newest     int64  // the last that this binary has
+	MayMigrate bool   // the user may make tables
+}
+
+const probe = `
+SELECT current_setting('server_version'), to_regclass('` + versionTable + `') IS NOT NULL,
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`
+
+// Probe connects and says what is there. It writes nothing.
+func (s *Store) Probe(ctx context.Context) (r Report, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Within)
+	defer cancel()
+	if r.Newest, err = newest(); err != nil {
+		return r, err
+	}
+	var migrated bool
+	if err := s.pool.QueryRow(ctx, probe).Scan(&r.Server, &migrated, &r.MayMigrate); err != nil || !migrated {
+		return r, err
+	}
+	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&r.Schema)
+	return r, err
+}
+
+// newest is the number of the last migration.
+func newest() (int64, error) {
+	names, err := fs.Glob(postgres.Migrations, "*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("no migrations: %w", err)
+	}
+	return goose.NumericComponent(names[len(names)-1])
 }

@@ -216,6 +216,14 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	return m, ok, err
 }
 
+// Moves counts the outbox.
+func (s *Store) Moves(ctx context.Context) (n int, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT count(*) FROM waterclock_zone_moves`).Scan(&n)
+	})
+	return n, err
+}
+
 const renewMove = `
 UPDATE waterclock_zone_moves SET claimed_until = clock_timestamp() + $5::interval
 WHERE tenant = $1 AND user_id = $2 AND claim = $3 AND seq = $4`

@@ -101,6 +101,14 @@ func claimed(t testing.TB, s preferences.Store, u preferences.User, zone string)
 	return m
 }
 
+// moves wants so many that are not done, claimed or not.
+func moves(t testing.TB, s preferences.Store, want int) {
+	t.Helper()
+	if n, err := s.Moves(t.Context()); n != want || err != nil {
+		t.Fatalf("%d moves, %v; want %d", n, err, want)
+	}
+}
+
 func none(t testing.TB, s preferences.Store) { t.Helper(); claimed(t, s, preferences.User{}, "") }
 
 func renewed(t testing.TB, s preferences.Store, m preferences.Move, want bool) {
@@ -167,10 +175,12 @@ func testMoves(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, in("Asia/Tokyo"))
 	m := claimed(t, s, ada, "Asia/Tokyo")
 	none(t, s)
+	moves(t, s, 1)
 	renewed(t, s, m, true)
 	done(t, s, m)
 	renewed(t, s, m, false)
 	none(t, s)
+	moves(t, s, 0)
 	put(t, s, ada, in("Asia/Tokyo"))
 	none(t, s)
 	put(t, s, ada, in("Europe/Berlin"))

@@ -6,7 +6,7 @@ CREATE TABLE waterclock_preferences (
     tenant     text        NOT NULL,
     user_id    text        NOT NULL,
     timezone   text        NOT NULL DEFAULT '',
-    document   jsonb       NOT NULL DEFAULT '{}',
+    document   json        NOT NULL DEFAULT '{}',
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (tenant, user_id)
 );
