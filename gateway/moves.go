@@ -99,8 +99,10 @@ func (m *mover) one(ctx context.Context) (worked bool, err error) {
 			break
 		}
 	}
-	m.s.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
-		"triggers", moved, "took", time.Since(begun).Round(time.Millisecond))
+	if moved > 0 {
+		m.s.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
+			"triggers", moved, "took", time.Since(begun).Round(time.Millisecond))
+	}
 	return true, store.Done(ctx, move)
 }
 

@@ -137,8 +137,8 @@ func TestRoundTrip(t *testing.T) {
 			if string(got) != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if again := decoded(t, string(got)).Encode(); !bytes.Equal(again, got) {
-				t.Errorf("read back it is %s", again)
+			if back := decoded(t, string(got)).Encode(); !bytes.Equal(back, got) {
+				t.Errorf("read back it is %s", back)
 			}
 		})
 	}
@@ -184,8 +184,8 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		text := p.Encode()
-		again, err := Decode(text, calendar.Embedded())
-		if err != nil || !bytes.Equal(again.Encode(), text) {
+		reread, err := Decode(text, calendar.Embedded())
+		if err != nil || !bytes.Equal(reread.Encode(), text) {
 			t.Fatalf("%q: read back %v", text, err)
 		}
 		parsed, err := Parse(text)

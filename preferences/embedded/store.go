@@ -197,10 +197,10 @@ func (s *Store) putMove(b *pebble.Batch, u preferences.User, zone string) (seq i
 		return s.seq, nil
 	}
 	seq = s.seq + 1
-	place := binary.BigEndian.AppendUint64(nil, uint64(seq))
-	_ = b.Set([]byte(userKey('m', u)), append(place[:8:8], zone...), nil)
+	number := binary.BigEndian.AppendUint64(nil, uint64(seq))
+	_ = b.Set([]byte(userKey('m', u)), append(number[:8:8], zone...), nil)
 	_ = b.Set(orderKey(seq), []byte(userKey('p', u)[1:]), nil)
-	_ = b.Set([]byte("s"), place, nil)
+	_ = b.Set([]byte("s"), number, nil)
 	return seq, nil
 }
 

@@ -142,12 +142,12 @@ func (s *Store) get(ctx context.Context, users []preferences.User) ([]*preferenc
 	defer rows.Close()
 	out := make([]*preferences.Preferences, len(users))
 	for rows.Next() {
-		var place int64
+		var row int64
 		var document []byte
-		if err := rows.Scan(&place, &document); err != nil {
+		if err := rows.Scan(&row, &document); err != nil {
 			return nil, err
 		}
-		if out[place-1], err = preferences.Parse(document); err != nil {
+		if out[row-1], err = preferences.Parse(document); err != nil {
 			return nil, err
 		}
 	}

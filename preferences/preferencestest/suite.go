@@ -17,7 +17,7 @@ import (
 
 // Open makes an empty store, and returns what opens it again: the one before is
 // closed by then.
-type Open func(t testing.TB) (again func() preferences.Store)
+type Open func(t testing.TB) (reopen func() preferences.Store)
 
 // Run runs the suite.
 func Run(t *testing.T, open Open) {
@@ -38,10 +38,10 @@ func Run(t *testing.T, open Open) {
 		{"a context that ended", testEnded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			again := open(t)
-			s := again()
+			reopen := open(t)
+			s := reopen()
 			t.Cleanup(func() { s.Close() })
-			c.test(t, s, again)
+			c.test(t, s, reopen)
 		})
 	}
 }
@@ -234,7 +234,7 @@ func testLease(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	none(t, s)
 }
 
-func testRestart(t *testing.T, s preferences.Store, again func() preferences.Store) {
+func testRestart(t *testing.T, s preferences.Store, reopen func() preferences.Store) {
 	rich := Rich(rand.New(rand.NewPCG(5, 6)))
 	put(t, s, ada, rich)
 	put(t, s, bob, in("Asia/Tokyo"))
@@ -242,7 +242,7 @@ func testRestart(t *testing.T, s preferences.Store, again func() preferences.Sto
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = again()
+	s = reopen()
 	defer s.Close()
 	wantThat(t, s, ada, rich)
 	m := claimed(t, s, bob, "Asia/Tokyo")
