@@ -10,33 +10,33 @@ import (
 
 // Document is the JSON of preferences: what PUT takes, GET shows and stores keep.
 type Document struct {
-	OptedOut  []string             `json:"opted_out_channels" nullable:"true" doc:"Channels on which nothing is sent, whatever its priority"`
-	Preferred []string             `json:"preferred_channels" nullable:"true" doc:"Channels in the order of preference: a register with user_id, but neither channel nor escalation, takes the first"`
-	Types     map[string]TypeValue `json:"notification_types" nullable:"true" doc:"By notification type (tags.type): false, or false by channel. What is not named is wanted"`
-	Quiet     QuietDocument        `json:"quiet_hours" doc:"Hours at which nothing is sent but priority high; needs timezone"`
+	OptedOut  []string             `json:"opted_out_channels"`
+	Preferred []string             `json:"preferred_channels"`
+	Types     map[string]TypeValue `json:"notification_types"`
+	Quiet     QuietDocument        `json:"quiet_hours"`
 	Addresses AddressDocument      `json:"addresses"`
-	Locale    string               `json:"locale,omitempty" nullable:"true" doc:"A language tag such as pt-BR"`
-	Zone      string               `json:"timezone,omitempty" nullable:"true" doc:"IANA name. A new one moves the user's follow_user triggers" example:"America/New_York"`
+	Locale    string               `json:"locale,omitempty"`
+	Zone      string               `json:"timezone,omitempty"`
 }
 
 // QuietDocument is the JSON of quiet hours; {} is none.
 type QuietDocument struct {
-	From     string   `json:"from,omitempty" nullable:"true" doc:"Local time at which they begin" example:"22:00"`
-	To       string   `json:"to,omitempty" nullable:"true" doc:"Local time at which they end, up to 24:00; not later than from means on the next day" example:"07:00"`
-	Days     []string `json:"days,omitempty" nullable:"true" doc:"Days on which they begin: MO, TU, WE, TH, FR, SA, SU; every day without it"`
-	Channels []string `json:"channels,omitempty" nullable:"true" doc:"Channels that they bind; every channel but webhook without it"`
+	From     string   `json:"from,omitempty"`
+	To       string   `json:"to,omitempty"`
+	Days     []string `json:"days,omitempty"`
+	Channels []string `json:"channels,omitempty"`
 }
 
 // AddressDocument is the JSON of addresses.
 type AddressDocument struct {
-	Push  []PushDocument `json:"push,omitempty" nullable:"true"`
-	SMS   string         `json:"sms,omitempty" nullable:"true" doc:"E.164" example:"+4915112345678"`
-	Email string         `json:"email,omitempty" nullable:"true" example:"ada@example.com"`
+	Push  []PushDocument `json:"push,omitempty"`
+	SMS   string         `json:"sms,omitempty"`
+	Email string         `json:"email,omitempty"`
 }
 
 // PushDocument is the JSON of one installation of an app.
 type PushDocument struct {
-	Provider string `json:"provider" enum:"fcm,apns"`
+	Provider string `json:"provider"`
 	Token    string `json:"token"`
 }
 

@@ -63,7 +63,7 @@ follow_user: their wall times stay. It asks the API at --url.`,
 				return usagef("%s: %v", file, cause(err))
 			}
 			if !json.Valid(content) {
-				return usagef("%s: this is not JSON; write one object, such as {\"opted_out_channels\":[\"sms\"]}", file)
+				return usagef("%s: this is not JSON; write one object, such as {\"locale\":\"de\"}", file)
 			}
 			to, err := a.channelsAPI()
 			if err != nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,36 +21,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	preferencestest.Run(t, func(t testing.TB) func() preferences.Store {
-		at := newDatabase(t)
+		at := services.PostgresDatabase(t)
 		return func() preferences.Store { return open(t, at) }
 	})
-}
-
-// newDatabase makes a database of the test's own and drops it afterwards.
-func newDatabase(t testing.TB) (at string) {
-	t.Helper()
-	shared := services.Postgres(t)
-	name := fmt.Sprintf("test_%08x", rand.Uint32())
-	exec(t, shared, "CREATE DATABASE "+name)
-	t.Cleanup(func() { exec(t, shared, "DROP DATABASE "+name+" WITH (FORCE)") })
-	u, err := url.Parse(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/" + name
-	return u.String()
-}
-
-func exec(t testing.TB, at, statement string) {
-	t.Helper()
-	c, err := pgx.Connect(context.Background(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	if _, err := c.Exec(context.Background(), statement); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func open(t testing.TB, at string) *Store {
@@ -67,7 +38,7 @@ func open(t testing.TB, at string) *Store {
 
 // Instances that start at once migrate one after the other.
 func TestMigrateAtOnce(t *testing.T) {
-	at := newDatabase(t)
+	at := services.PostgresDatabase(t)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -91,7 +62,7 @@ func (q *queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 
 // However many users are asked about, it is one query.
 func TestOneQuery(t *testing.T) {
-	s := open(t, newDatabase(t))
+	s := open(t, services.PostgresDatabase(t))
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,4 +120,4 @@ func TestBadURL(t *testing.T) {
 	}
 }
 
-func BenchmarkBatch(b *testing.B) { preferencestest.Bench(b, open(b, newDatabase(b))) }
+func BenchmarkBatch(b *testing.B) { preferencestest.Bench(b, open(b, services.PostgresDatabase(b))) }
