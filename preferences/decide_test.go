@@ -34,13 +34,15 @@ func TestDecide(t *testing.T) {
 		{"opted out of another", `{"opted_out_channels":["sms"]}`, Due{Channel: "push"}, "send"},
 		{"type", `{"notification_types":{"m":false}}`, Due{Channel: "sms", Type: "m"}, "suppress notification_type"},
 		{
-			"types bind high", `{"notification_types":{"m":false}}`, Due{Channel: "sms", Type: "m", High: true},
+			"types bind high", `{"notification_types":{"m":false}}`,
+			Due{Channel: "sms", Type: "m", High: true},
 			"suppress notification_type",
 		},
 		{"type in another case", `{"notification_types":{"m":false}}`, Due{Channel: "sms", Type: "M"}, "send"},
 		{"no type", `{"notification_types":{"m":false}}`, Due{Channel: "sms"}, "send"},
 		{
-			"type on this channel", `{"notification_types":{"m":{"Sms":false}}}`, Due{Channel: "sms", Type: "m"},
+			"type on this channel", `{"notification_types":{"m":{"Sms":false}}}`,
+			Due{Channel: "sms", Type: "m"},
 			"suppress notification_type",
 		},
 		{"type on another", `{"notification_types":{"m":{"sms":false}}}`, Due{Channel: "push", Type: "m"}, "send"},
@@ -50,14 +52,16 @@ func TestDecide(t *testing.T) {
 		{"high passes", `{` + night + `}}`, Due{Channel: "push", High: true}, "send"},
 		{"webhook passes", `{` + night + `}}`, Due{Channel: "webhook"}, "send"},
 		{
-			"webhook named", `{` + night + `,"channels":["webhook"]}}`, Due{Channel: "webhook"},
+			"webhook named", `{` + night + `,"channels":["webhook"]}}`,
+			Due{Channel: "webhook"},
 			"postpone quiet_hours " + until,
 		},
 		{"push not named", `{` + night + `,"channels":["sms"]}}`, Due{Channel: "push"}, "send"},
 		{"begins on a Tuesday", `{` + night + `,"days":["TU"]}}`, Due{Channel: "push"}, "postpone quiet_hours " + until},
 		{"begins on another", `{` + night + `,"days":["MO","WE"]}}`, Due{Channel: "push"}, "send"},
 		{
-			"opted out goes before quiet", `{` + night + `},"opted_out_channels":["push"]}`, Due{Channel: "push"},
+			"opted out goes before quiet", `{` + night + `},"opted_out_channels":["push"]}`,
+			Due{Channel: "push"},
 			"suppress opted_out",
 		},
 	} {

@@ -428,7 +428,7 @@ func contractViews(w *world) []contractRow {
 		{"GET /v1/preferences/{user}", []contractCall{
 			{name: "unknown", path: "/v1/preferences/u1", status: kept},
 			{name: "a reader's", path: "/v1/preferences/u1", headers: as("reader"), status: kept},
-			{name: "no user", path: "/v1/preferences/%00", status: 422, wants: []string{"code=invalid", "field=user_id"}},
+			{name: "no user", path: "/v1/preferences/%00", status: 422, wants: []string{"field=user_id"}},
 		}},
 		{"PUT /v1/preferences/{user}", []contractCall{
 			{
