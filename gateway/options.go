@@ -16,6 +16,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -44,6 +45,9 @@ type Options struct {
 	// Letters lists dead letters. nil means that there is no list, and the routes of dead
 	// letters say so.
 	Letters Letters
+	// Preferences are what users want. nil means that there is no store, and the routes of
+	// preferences say so.
+	Preferences preferences.Store
 	// Horizon is how long a finished trigger is kept. Without Letters, its dead letters are
 	// found for that long. 0 means 24 h.
 	Horizon time.Duration

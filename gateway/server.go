@@ -34,6 +34,7 @@ type Server struct {
 	channels *channels    // which are new
 	readers  *readers     // of due topics
 	auditor  *auditor     // records refused attempts
+	moves    *mover       // of follow_user triggers to new zones
 
 	endpoints *endpointLog // how webhooks fare
 
@@ -81,6 +82,7 @@ func New(o Options) (*Server, error) {
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.readers = &readers{kafka: kafka}
 	s.auditor = newAuditor(&o, s.commands)
+	s.moves = newMover(s)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}

@@ -62,6 +62,10 @@ var reaches = map[string]reach{
 		`{"all":true}`, `{"tenant":"acme"}`, `{"trigger_id":"t"}`, `{"trigger_id":"acme/t"}`, `{"tenant":"acme","trigger_id":"t"}`,
 	}},
 
+	"GET /v1/preferences/{user}": {empty: `"addresses":{}`}, "PUT /v1/preferences/{user}": {bodies: []string{
+		`{"timezone":"Asia/Tokyo"}`,
+	}},
+
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
@@ -75,10 +79,15 @@ var reaches = map[string]reach{
 // record that one tenant can make the gateway write.
 func TestTenantsCannotMeet(t *testing.T) {
 	log := &keptEvents{all: []topics.Event{event("acme/t", 10, 1, "trigger.registered")}}
-	w := newWorld(t, func(o *Options) { o.Auth, o.History, o.Letters = testKeys(t), log, acmeLetters{} })
+	store := testStore(t)
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.History, o.Letters, o.Preferences = testKeys(t), log, acmeLetters{}, store
+	})
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`),
 		bearer(keyA)...)
+	const preferred = `{"locale":"de","addresses":{"push":[{"provider":"fcm","token":"only-acme-knows"}]}}`
+	kept := w.must(http.StatusOK, "PUT", "/v1/preferences/u", preferred, bearer(keyA)...).body
 	before := *w.state("acme/t")
 	routes := newRouteTable().all()
 	// those that make triggers of one's own under such ids come last
@@ -102,6 +111,9 @@ func TestTenantsCannotMeet(t *testing.T) {
 	if after := w.state("acme/t"); after.Revision != before.Revision || after.Seq != before.Seq ||
 		after.Status != trigger.Pending {
 		t.Errorf("touched: %+v", after)
+	}
+	if got := w.must(http.StatusOK, "GET", "/v1/preferences/u", "", bearer(keyA)...).body; got != kept {
+		t.Errorf("preferences were %s, and are %s", kept, got)
 	}
 	same := w.must(http.StatusCreated, "POST", "/v1/triggers", at(""),
 		append(bearer(keyA), "Idempotency-Key", "k")...).get(t, "trigger_id")
@@ -146,15 +158,18 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 	if strings.Contains(r.pattern, "{id}") {
 		ids = []string{"t", "acme%2Ft", "%2Ft", "..%2Facme%2Ft", "acme/t"}
 	}
+	if strings.Contains(r.pattern, "{user}") {
+		ids = []string{"u", "acme%2Fu", "%2Fu", "..%2Facme%2Fu"}
+	}
 	bodies := how.bodies
 	if bodies == nil {
 		bodies = []string{""}
 	}
 	for _, id := range ids {
-		path := strings.NewReplacer("{id}", id, "{name}", "shared").Replace(r.pattern) + how.query
+		path := strings.NewReplacer("{id}", id, "{user}", id, "{name}", "shared").Replace(r.pattern) + how.query
 		for _, body := range bodies {
 			a := w.call(r.method, path, body, header...)
-			if strings.Contains(a.body, "only acme knows") ||
+			if strings.Contains(strings.ReplaceAll(a.body, "-", " "), "only acme knows") ||
 				how.empty != "" && !strings.Contains(a.body, how.empty) ||
 				strings.Contains(a.body, `"count":1`) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)

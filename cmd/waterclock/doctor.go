@@ -108,6 +108,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.atOnce(ctx, []oneCheck{
 		{do: (*doctor).examineKafka},
 		{do: (*doctor).examineAPI},
+		{do: (*doctor).examinePreferences},
 		{do: func(d *doctor, _ context.Context) { d.examineHost() }},
 	})
 }

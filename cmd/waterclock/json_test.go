@@ -38,6 +38,7 @@ var jsonArgs = []string{
 	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history",
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
+	"preferences set ada DIR/ada.json", "preferences get ada",
 	"endpoints list", "endpoints test http://127.0.0.1:1/hook", "tzdata status", "tzdata apply embedded --dry-run",
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",
@@ -53,6 +54,7 @@ func TestEveryVerbSpeaksJSON(t *testing.T) {
 	for name, text := range map[string]string{
 		"triggers.yaml": "- {id: a, delay: 7h}\n",
 		"us.json":       `{"dates":["2030-07-04"]}`,
+		"ada.json":      `{"opted_out_channels":["sms"],"timezone":"Asia/Tokyo"}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

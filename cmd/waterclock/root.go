@@ -56,6 +56,7 @@ var verbs = []struct {
 	{groupOperate, newCalendar},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
+	{groupOperate, newPreferences},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

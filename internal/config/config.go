@@ -229,7 +229,7 @@ type Cassandra struct {
 	TLS            TLS
 }
 
-// Postgres is where preferences and calendars are kept.
+// Postgres is where preferences are kept.
 type Postgres struct{ URL string }
 
 // Webhook is what the webhook worker may call, and signs with.

@@ -692,7 +692,8 @@ var sections = []section{
 		{
 			Key: "postgres.url", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Postgres.URL },
-			Doc:  "PostgreSQL with preferences, `postgres://user:password@host/database`. Not used by this release.",
+			Doc: "PostgreSQL with preferences, `postgres://user:password@host/database`. " +
+				"Unset: `serve` keeps none. `dev` keeps them in its data directory and does not read this.",
 		},
 	}},
 	{"Logging and tracing", "", []Setting{

@@ -23,8 +23,8 @@ import (
 )
 
 // A backup of `dev` is its directory as it was at one moment: the broker's files, which are
-// right, and the history, which is a little older. The partitions' stores stay out. They
-// are a cache, and a start restores them from topic state.
+// right, and the history and the preferences, which are a little older. The partitions'
+// stores stay out. They are a cache, and a start restores them from topic state.
 //
 // Whoever may read the data directory may take a backup: the running process answers on a
 // socket in it. The last entry of the archive is VERSION. A directory without that file is
@@ -45,6 +45,7 @@ type backups struct {
 	dir     string
 	broker  *broker.Broker
 	history *embedded.Store
+	prefs   checkpointer
 	log     *slog.Logger
 	one     sync.Mutex // there is one staging directory
 }
@@ -67,7 +68,7 @@ func (n *node) startControl(life *roles, b *broker.Broker) {
 		return
 	}
 	store, _ := n.history.(*embedded.Store)
-	bs := &backups{dir: n.cfg.DataDir, broker: b, history: store, log: n.log}
+	bs := &backups{dir: n.cfg.DataDir, broker: b, history: store, prefs: copyOf(n.preferences), log: n.log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+backupPath, bs.serve)
 	life.start("control", func(ctx context.Context) error {
@@ -129,6 +130,11 @@ func (bs *backups) stage(ctx context.Context, staging string) ([]broker.FrozenFi
 	if bs.history != nil {
 		if err := bs.history.Checkpoint(filepath.Join(staging, historyDir)); err != nil {
 			return nil, err
+		}
+	}
+	if bs.prefs != nil {
+		if err := bs.prefs.Checkpoint(filepath.Join(staging, preferencesDir)); err != nil {
+			return nil, fmt.Errorf("copy preferences: %w", err)
 		}
 	}
 	frozen, err := bs.broker.Freeze(ctx, filepath.Join(staging, brokerDir))
@@ -411,7 +417,7 @@ func receiveFile(in io.Reader, path string, head *tar.Header) error {
 }
 
 // verifyBackup starts a broker on the copy, which checks every batch, and opens the
-// history.
+// history and the preferences.
 func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Logger) error {
 	b, err := broker.Start(ctx, broker.Options{
 		Dir: filepath.Join(to, brokerDir), Listen: "127.0.0.1:0", Sync: true, Logger: log,
@@ -420,6 +426,9 @@ func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Lo
 		return err
 	}
 	if err := b.Close(); err != nil {
+		return err
+	}
+	if err := verifyPreferences(filepath.Join(to, preferencesDir), log); err != nil {
 		return err
 	}
 	history := filepath.Join(to, historyDir)

@@ -25,6 +25,8 @@ const (
 	brokerDir   = "broker"
 	historyDir  = "history"
 	storeDir    = "store"
+
+	preferencesDir = "preferences"
 )
 
 // dataDir is a locked data directory.
@@ -123,7 +125,7 @@ func checkForeign(dir string) error {
 // makePrivate makes the directories below private before any file is written to them,
 // because the files are readable for all.
 func makePrivate(dir string) error {
-	for _, name := range []string{brokerDir, historyDir, storeDir} {
+	for _, name := range []string{brokerDir, historyDir, preferencesDir, storeDir} {
 		path := filepath.Join(dir, name)
 		err := privateDir(path)
 		if errors.Is(err, fs.ErrNotExist) {

@@ -74,6 +74,10 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	if n.history, err = history.get(); err != nil {
 		return fmt.Errorf("open history: %w", err)
 	}
+	if err := n.openDevPreferences(); err != nil {
+		return err
+	}
+	defer n.closing(n.closePreferences)()
 	return n.runDev(ctx, ln, b, hooks)
 }
 
@@ -111,6 +115,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		life.start("webhook", n.runWebhook)
 	}
 	n.startInternal(life)
+	n.startMoves(life)
 	n.startControl(life, b)
 	n.startReloads(life, false)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })

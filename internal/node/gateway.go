@@ -41,7 +41,8 @@ func (n *node) openGateway() (err error) {
 				Rate
 		},
 		Metrics: n.metricsHandler(), Ready: n.readiness, Notes: n.notes, Overloaded: n.overloaded, Schemas: schemas.FS,
-		Listener: n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
+		Preferences: n.preferences,
+		Listener:    n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
 		Horizon: c.Dedup.Horizon, LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
 	}

@@ -10,6 +10,7 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
+//	preferences.go      what users want, and moving their triggers to a new zone
 //	webhook.go          the webhook role
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
@@ -53,6 +54,7 @@ import (
 	"github.com/waterclock/waterclock/internal/metrics"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -87,6 +89,8 @@ type node struct {
 	metrics *metrics.Metrics
 	engine  *engine.Engine
 	history sinks.History // nil without the role, unless an API reads it
+
+	preferences preferences.Store // nil: nobody keeps them
 
 	internal        net.Listener
 	internalAddress string // where other instances ask ours

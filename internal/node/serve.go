@@ -30,6 +30,10 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer n.closing(n.closeHistory)()
+	if err := n.openPreferences(); err != nil {
+		return err
+	}
+	defer n.closing(n.closePreferences)()
 	return n.serveRoles(ctx, ln)
 }
 
@@ -72,6 +76,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		life.start("webhook", n.runWebhook)
 	}
 	n.startInternal(life)
+	n.startMoves(life)
 	n.startReloads(life, true)
 	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
 	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)

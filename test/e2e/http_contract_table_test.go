@@ -328,6 +328,7 @@ func contractTriggers() []contractRow {
 // contractViews are the routes that show, and the reminders.
 func contractViews(w *world) []contractRow {
 	letters := map[string]int{"dev": 200, "serve": 503}[w.name]
+	kept := letters // preferences: serve has no PostgreSQL here
 	events := contractCall{name: "events", path: "/v1/triggers/p1/events", status: 200}
 	if w.name == "serve" { // without Cassandra nobody keeps a history
 		events = contractCall{
@@ -422,6 +423,31 @@ func contractViews(w *world) []contractRow {
 			{
 				name: "no longer there", path: "/v1/calendars/holidays", status: 404,
 				wants: []string{"code=not_found"},
+			},
+		}},
+		{"GET /v1/preferences/{user}", []contractCall{
+			{name: "unknown", path: "/v1/preferences/u1", status: kept},
+			{name: "a reader's", path: "/v1/preferences/u1", headers: as("reader"), status: kept},
+			{name: "no user", path: "/v1/preferences/%00", status: 422, wants: []string{"field=user_id"}},
+		}},
+		{"PUT /v1/preferences/{user}", []contractCall{
+			{
+				name: "put", path: "/v1/preferences/u1", body: `{"timezone":"Asia/Tokyo","opted_out_channels":["SMS"]}`,
+				status: kept,
+			},
+			{name: "replace", path: "/v1/preferences/u1", body: `{}`, headers: as("blue"), status: kept},
+			{
+				name: "no zone", path: "/v1/preferences/u1", body: `{"timezone":"Mars/Phobos"}`, status: 422,
+				wants: []string{"code=unknown_zone", "field=timezone"},
+			},
+			{
+				name: "unknown field", path: "/v1/preferences/u1", body: `{"quiet":1}`, status: 422,
+				wants: []string{"code=unknown_field", "field=quiet"},
+			},
+			{name: "no JSON", path: "/v1/preferences/u1", body: `{`, status: 400},
+			{
+				name: "a reader's", path: "/v1/preferences/u1", body: `{}`, headers: as("reader"), status: 403,
+				wants: []string{"code=forbidden"},
 			},
 		}},
 		{"GET /v1/endpoints", []contractCall{

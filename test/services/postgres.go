@@ -1,8 +1,10 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // Postgres returns the URL of the shared PostgreSQL, whose user waterclock may
@@ -108,4 +112,34 @@ func answersPostgres(at string) error {
 		return fmt.Errorf("it answered %q instead of accepting the log-in", kind[0])
 	}
 	return nil
+}
+
+// PostgresDatabase makes a database of the test's own on the shared PostgreSQL,
+// and drops it afterwards. It returns its URL.
+func PostgresDatabase(t testing.TB) string {
+	t.Helper()
+	shared := Postgres(t)
+	name := fmt.Sprintf("test_%016x", rand.Uint64())
+	statement(t, shared, "CREATE DATABASE "+name)
+	t.Cleanup(func() { statement(t, shared, "DROP DATABASE "+name+" WITH (FORCE)") })
+	u, err := url.Parse(shared)
+	if err != nil {
+		t.Fatalf("services: PostgreSQL: %v", err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func statement(t testing.TB, at, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, at)
+	if err != nil {
+		t.Fatalf("services: PostgreSQL: %v", err)
+	}
+	defer c.Close(ctx)
+	if _, err := c.Exec(ctx, text); err != nil {
+		t.Fatalf("services: PostgreSQL: %s: %v", text, err)
+	}
 }

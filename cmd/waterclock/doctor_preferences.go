@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/waterclock/waterclock/preferences/postgres"
+)
+
+// examinePreferences connects to PostgreSQL, where one is named. The first start
+// of an instance makes the tables; here nothing is written.
+func (d *doctor) examinePreferences(ctx context.Context) {
+	if d.c.Postgres.URL == "" {
+		return
+	}
+	s, err := postgres.New(postgres.Options{URL: d.c.Postgres.URL, Within: checkWithin})
+	if err != nil {
+		d.fail("preferences", "correct postgres.url", "%v", err)
+		return
+	}
+	defer s.Close()
+	r, err := s.Probe(ctx)
+	switch {
+	case err != nil:
+		d.fail("preferences", "check postgres.url, and that PostgreSQL runs there and lets this user in",
+			"PostgreSQL does not answer: %v", cause(err))
+	case r.Schema < r.Newest && !r.MayMigrate:
+		d.fail("preferences", "grant its user CREATE on the schema, or run the first start as one who may",
+			"PostgreSQL %s lacks tables, and this user may not make them", r.Server)
+	case r.Schema < r.Newest:
+		d.ok("preferences", "PostgreSQL %s answers; the next use of the API makes the tables", r.Server)
+	default:
+		d.ok("preferences", "PostgreSQL %s answers, with schema %d", r.Server, r.Schema)
+	}
+}

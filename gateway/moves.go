@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A user's new zone moves that user's triggers with follow_user. The preferences'
+// own transaction writes a row to the outbox; an instance claims it, writes a
+// rezone for each trigger, and deletes the row. A crash leaves the row, and what
+// is in the new zone already is passed over. So each trigger is moved once; if a
+// write is repeated because nobody knows whether it arrived, the second is
+// command.duplicate.
+
+const (
+	// movesPoll is how often the outbox is read without a reason: of moves that
+	// other instances have left.
+	movesPoll = time.Second
+	// moveLease is how long a claim holds, and movePage how long one page may take
+	// until its writes are sent. Those that are not acknowledged within
+	// Options.ProduceWithin are given up. So nothing is written after the lease.
+	moveLease = 30 * time.Second
+	movePage  = 15 * time.Second
+	// movePageSize is how many triggers are read at once.
+	movePageSize = 500
+	// movePasses bounds how often the triggers of one user are walked. The second
+	// finds nothing to do, unless somebody changes them at the same time.
+	movePasses = 20
+	// moverName is the actor of the commands.
+	moverName = "preferences"
+)
+
+// mover works on moves, one at a time.
+type mover struct {
+	s    *Server
+	kick chan struct{}
+}
+
+func newMover(s *Server) *mover { return &mover{s: s, kick: make(chan struct{}, 1)} }
+
+// wake says that there may be a move.
+func (m *mover) wake() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
+// RunMoves moves follow_user triggers to their users' new zones until ctx ends.
+// It does nothing where there is no preference store.
+func (s *Server) RunMoves(ctx context.Context) error {
+	if s.opts.Preferences == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		worked, err := s.moves.one(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			s.log.Warn("moving triggers to a user's new zone failed; it is tried again", "error", err)
+		}
+		if worked && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.moves.kick:
+		case <-time.After(movesPoll):
+		}
+	}
+}
+
+// one works on the oldest move, if there is one.
+func (m *mover) one(ctx context.Context) (worked bool, err error) {
+	store := m.s.opts.Preferences
+	move, ok, err := store.Claim(ctx, moveLease)
+	if err != nil || !ok {
+		return false, err
+	}
+	begun, moved := time.Now(), 0
+	tried := map[trigger.Key]int64{} // the revisions that were told to move
+	for range movePasses {
+		sent, newest, err := m.pass(ctx, move, tried)
+		moved += sent
+		if err != nil {
+			return true, fmt.Errorf("user %q: %w", move.User.ID, err)
+		}
+		if !newest || sent == 0 {
+			break
+		}
+	}
+	if moved > 0 {
+		m.s.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
+			"triggers", moved, "took", time.Since(begun).Round(time.Millisecond))
+	}
+	return true, store.Done(ctx, move)
+}
+
+// pass walks the user's triggers once, by their next due times. A move changes
+// those, so a walk may meet a trigger twice, which does no harm; one that somebody
+// moved from ahead of the walk to behind it is found by the next pass. newest is
+// false where the claim is lost or a newer zone is there.
+func (m *mover) pass(ctx context.Context, move preferences.Move, tried map[trigger.Key]int64) (
+	sent int, newest bool, err error,
+) {
+	q := peer.Query{
+		Tenant: move.User.Tenant, User: move.User.ID, States: 1<<trigger.Pending | 1<<trigger.Paused,
+		Limit: movePageSize, Budget: m.s.opts.ListBudget,
+	}
+	for {
+		if newest, err = m.s.opts.Preferences.Renew(ctx, move, moveLease); !newest || err != nil {
+			return sent, newest, err
+		}
+		page, n, err := m.page(ctx, move, q, tried)
+		sent += n
+		if err != nil || !page.More {
+			return sent, true, err
+		}
+		q.After = page.Through
+	}
+}
+
+// page moves one page, and waits until the commands are durable.
+func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, tried map[trigger.Key]int64) (
+	page peer.Page, sent int, err error,
+) {
+	ctx, cancel := context.WithTimeout(ctx, movePage)
+	defer cancel()
+	if page, err = m.s.router.Find(ctx, q); err != nil {
+		return page, 0, fmt.Errorf("list triggers: %w", err)
+	}
+	done := make(chan location, len(page.Items))
+	for _, f := range page.Items {
+		if !follows(f.State, move) || tried[f.State.Key] == f.State.Revision {
+			continue
+		}
+		c, err := m.command(ctx, f.State, move)
+		if err != nil {
+			m.s.log.Warn("a trigger cannot move to its user's new zone", "trigger", f.State.Key, "zone", move.Zone,
+				"error", err)
+			tried[f.State.Key] = f.State.Revision
+			continue
+		}
+		tried[f.State.Key] = f.State.Revision
+		m.s.commands.send(ctx, c, func(at location) { done <- at })
+		sent++
+	}
+	return page, sent, m.durable(done, sent)
+}
+
+// durable waits for so many commands.
+func (m *mover) durable(done <-chan location, n int) error {
+	late := time.NewTimer(m.s.commands.within)
+	defer late.Stop()
+	for range n {
+		select {
+		case at := <-done:
+			if at.err != nil {
+				return fmt.Errorf("produce: %w", at.err)
+			}
+		case <-late.C:
+			return errKafkaSilent
+		}
+	}
+	return nil
+}
+
+// follows says whether a trigger is to move.
+func follows(st *trigger.State, move preferences.Move) bool {
+	w := &st.Spec.When
+	return st.Spec.FollowUser && st.Spec.UserID == move.User.ID && w.Zone != "" && w.Zone != move.Zone &&
+		(w.Kind == trigger.WhenLocal || w.Kind == trigger.WhenRecurrence)
+}
+
+// command is a rezone of a trigger as it was read: one that was changed since is
+// found again by the next pass, if it still follows.
+func (m *mover) command(ctx context.Context, st *trigger.State, move preferences.Move) (*command, error) {
+	plain, err := http.NewRequestWithContext(ctx, http.MethodPost, "/v1/preferences/{user}", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{Request: plain, who: auth.Caller{Tenant: move.User.Tenant, Name: moverName, Role: auth.Writer}}
+	var fs fields
+	fs.set("timezone", move.Zone)
+	fs.set("if_revision", st.Revision)
+	return m.s.command(r, trigger.OpRezone, st.Key.ID(), fs)
+}

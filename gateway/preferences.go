@@ -1,0 +1,198 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/preferences"
+)
+
+func preferenceRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, pattern: "/v1/preferences/{user}", role: auth.Reader,
+			handle: (*Server).getPreferences, doc: operation{
+				id:      "getPreferences",
+				summary: "Read a user's preferences; of a user who never had any, the defaults",
+				answers: answers{200: of[Preferences]()},
+			},
+		},
+		{
+			method: http.MethodPut, pattern: "/v1/preferences/{user}", role: auth.Writer,
+			handle: (*Server).putPreferences, doc: operation{
+				id: "putPreferences", summary: "Replace a user's preferences: a field that is left out is reset. A " +
+					"new timezone moves the user's follow_user triggers",
+				body: of[PreferencesBody](), answers: answers{200: of[Preferences]()},
+			},
+		},
+	}
+}
+
+// user is whose preferences a path names.
+func (r *request) user() (preferences.User, error) {
+	u := preferences.User{Tenant: r.who.Tenant, ID: r.names["user"]}
+	return u, u.Check()
+}
+
+// preferencesThere refuses where no store is configured.
+func (s *Server) preferencesThere() error {
+	if s.opts.Preferences == nil {
+		return problem.Unavailable(nil,
+			"this instance keeps no preferences: set postgres.url, and run PostgreSQL there")
+	}
+	return nil
+}
+
+func preferencesAway(err error) error {
+	return problem.Unavailable(err, "the preference store does not answer; repeating it is safe")
+}
+
+func (s *Server) getPreferences(w http.ResponseWriter, r *request) error {
+	u, err := r.user()
+	if err != nil {
+		return err
+	}
+	if err := s.preferencesThere(); err != nil {
+		return err
+	}
+	all, err := s.opts.Preferences.Get(r.Context(), []preferences.User{u})
+	if err != nil {
+		return preferencesAway(err)
+	}
+	return sendPreferences(w, all[0])
+}
+
+func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
+	u, err := r.user()
+	if err != nil {
+		return err
+	}
+	b, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	p, err := preferences.Decode(b, s.zones())
+	if err != nil {
+		return err
+	}
+	if err := s.preferencesThere(); err != nil {
+		return err
+	}
+	if p := s.limits.take(u.Tenant); p != nil {
+		s.opts.Listener.QuotaRejected("rate")
+		return p
+	}
+	if err := s.opts.Preferences.Put(r.Context(), u, p); err != nil {
+		return preferencesAway(err)
+	}
+	s.moves.wake()
+	return sendPreferences(w, p)
+}
+
+// zones are the tz database in force.
+func (s *Server) zones() *calendar.Zones {
+	if s.opts.Timetable == nil {
+		return calendar.Embedded()
+	}
+	return s.opts.Timetable().Zones
+}
+
+func sendPreferences(w http.ResponseWriter, p *preferences.Preferences) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(append(p.Encode(), '\n'))
+	_ = err // the caller is gone if this fails
+	return nil
+}
+
+// Preferences is the answer: what is not set is empty.
+type Preferences struct{}
+
+// Schema describes it for the OpenAPI document.
+func (Preferences) Schema(huma.Registry) *huma.Schema {
+	s := preferencesSchema(false)
+	s.Required = []string{
+		"opted_out_channels", "preferred_channels", "notification_types", "quiet_hours", "addresses",
+	}
+	return s
+}
+
+// PreferencesBody is what PUT takes: everything may be left out, or null.
+type PreferencesBody struct{}
+
+// Schema describes it for the OpenAPI document.
+func (PreferencesBody) Schema(huma.Registry) *huma.Schema { return preferencesSchema(true) }
+
+// preferencesSchema is preferences.Document; null counts as absent in a body.
+func preferencesSchema(null bool) *huma.Schema {
+	text := func(doc string, example string) *huma.Schema {
+		s := &huma.Schema{Type: huma.TypeString, Description: doc, Nullable: null}
+		if example != "" {
+			s.Examples = []any{example}
+		}
+		return s
+	}
+	object := func(doc string, of map[string]*huma.Schema) *huma.Schema {
+		return &huma.Schema{
+			Type: huma.TypeObject, Description: doc, Properties: of, AdditionalProperties: false, Nullable: null,
+		}
+	}
+	channel := &huma.Schema{Type: huma.TypeString, Pattern: `^[A-Za-z0-9][A-Za-z0-9._-]{0,48}$`}
+	channels := func(least int, doc string) *huma.Schema {
+		most := preferences.MaxChannels
+		s := &huma.Schema{Type: huma.TypeArray, Items: channel, Description: doc, MaxItems: &most, Nullable: null}
+		if least > 0 {
+			s.MinItems = &least
+		}
+		return s
+	}
+	day := &huma.Schema{
+		Type: huma.TypeString, Pattern: `^([Mm][Oo]|[Tt][Uu]|[Ww][Ee]|[Tt][Hh]|[Ff][Rr]|[Ss][Aa]|[Ss][Uu])$`,
+	}
+	one, week, tokens, longest := 1, 7, preferences.MaxPushTokens, preferences.MaxToken
+	clock := func(doc, example, pattern string) *huma.Schema {
+		s := text(doc, example)
+		s.Pattern = pattern
+		return s
+	}
+	boolean := &huma.Schema{Type: huma.TypeBoolean}
+	push := object("", map[string]*huma.Schema{
+		"provider": {Type: huma.TypeString, Enum: []any{"fcm", "apns"}},
+		"token":    {Type: huma.TypeString, Pattern: `^[!-~]+$`, MaxLength: &longest},
+	})
+	push.Required, push.Nullable = []string{"provider", "token"}, false
+	return object("", map[string]*huma.Schema{
+		"opted_out_channels": channels(0, "Channels on which nothing is sent, whatever its priority"),
+		"preferred_channels": channels(0, "Channels in the order of preference"),
+		"notification_types": {
+			Type: huma.TypeObject, Nullable: null, Description: "By notification type, which is tags.type of a " +
+				"trigger: false, or false by channel. What is not named is wanted",
+			AdditionalProperties: &huma.Schema{AnyOf: []*huma.Schema{
+				boolean,
+				{Type: huma.TypeObject, AdditionalProperties: boolean},
+			}},
+		},
+		"quiet_hours": object("Hours at which nothing is sent but priority high; they need timezone. Empty: none",
+			map[string]*huma.Schema{
+				"from": clock("Local time at which they begin", "22:00", `^(([01][0-9]|2[0-3]):[0-5][0-9])?$`),
+				"to": clock("Local time at which they end; not later than from means on the next day", "07:00",
+					`^((([01][0-9]|2[0-3]):[0-5][0-9])|24:00)?$`),
+				"days": {
+					Type: huma.TypeArray, Items: day, MinItems: &one, MaxItems: &week, Nullable: null,
+					Description: "MO, TU, WE, TH, FR, SA, SU: the days on which they begin. Without it every day",
+				},
+				"channels": channels(1, "The channels that they bind. Without it every channel but webhook"),
+			}),
+		"addresses": object("Where the user is reached", map[string]*huma.Schema{
+			"push":  {Type: huma.TypeArray, Items: push, MaxItems: &tokens, Nullable: null},
+			"sms":   clock("E.164", "+4915112345678", `^(\+[1-9][0-9]{6,14})?$`),
+			"email": text("", "ada@example.com"),
+		}),
+		"locale": clock("A language tag", "pt-BR", `^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$`),
+		"timezone": text("IANA name. A new one moves the user's follow_user triggers: their wall times stay",
+			"America/New_York"),
+	})
+}

@@ -1,0 +1,356 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// Options are the store's.
+type Options struct {
+	Dir    string       // where it lives; it is made if it is not there
+	Logger *slog.Logger // gets what Pebble complains of; nil: nobody
+}
+
+// Store is a preferences.Store in a directory.
+type Store struct {
+	db *pebble.DB
+
+	open   sync.RWMutex // held while the database is used; Close takes it whole
+	closed bool
+
+	write  sync.Mutex // one change at a time
+	seq    int64      // the last that was given
+	claims map[preferences.User]claim
+}
+
+var _ preferences.Store = (*Store)(nil)
+
+// claim is who works on a move.
+type claim struct {
+	id    string
+	seq   int64
+	until time.Time
+}
+
+// format is the keyspace drawn in doc.go.
+const format = "1"
+
+// cacheBytes and memtableBytes are small: so are preferences.
+const (
+	cacheBytes    = 2 << 20
+	memtableBytes = 1 << 20
+)
+
+// Open opens or makes the directory.
+func Open(o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	cache := pebble.NewCache(cacheBytes)
+	defer cache.Unref() // the database holds its own reference
+	db, err := pebble.Open(o.Dir, &pebble.Options{
+		Cache: cache, MemTableSize: memtableBytes, MaxOpenFiles: 64, FormatMajorVersion: pebble.FormatNewest,
+		Logger: quiet{o.Logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open preferences in %s: %w", o.Dir, err)
+	}
+	s := &Store{db: db, claims: map[preferences.User]claim{}}
+	if err := s.begin(o.Dir); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// begin reads the format and the last seq, or writes those of a new directory.
+func (s *Store) begin(dir string) error {
+	v, err := s.get("format")
+	switch {
+	case err != nil:
+		return err
+	case v == nil:
+		return s.db.Set([]byte("format"), []byte(format), pebble.Sync)
+	case string(v) != format:
+		return fmt.Errorf("preferences in %s have format %q, and this binary knows %s: run a newer waterclock",
+			dir, v, format)
+	}
+	if v, err = s.get("s"); err != nil || v == nil {
+		return err
+	}
+	if len(v) != 8 {
+		return fmt.Errorf("preferences in %s: the last seq has %d bytes", dir, len(v))
+	}
+	s.seq = int64(binary.BigEndian.Uint64(v))
+	return nil
+}
+
+// get copies a value; nil where there is none.
+func (s *Store) get(key string) ([]byte, error) {
+	v, closer, err := s.db.Get([]byte(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read preferences: %w", err)
+	}
+	defer closer.Close()
+	return append([]byte{}, v...), nil
+}
+
+// errClosed is what every method returns after Close.
+var errClosed = errors.New("the preference store is closed")
+
+// enter holds the database open until leave is called.
+func (s *Store) enter(ctx context.Context) (leave func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.open.RLock()
+	if s.closed {
+		s.open.RUnlock()
+		return nil, errClosed
+	}
+	return s.open.RUnlock, nil
+}
+
+func userKey(table byte, u preferences.User) string { return string(table) + u.Tenant + "\x00" + u.ID }
+
+func orderKey(seq int64) []byte { return binary.BigEndian.AppendUint64([]byte("o"), uint64(seq)) }
+
+// Get reads the preferences of users.
+func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferences.Preferences, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	out := make([]*preferences.Preferences, len(users))
+	for i, u := range users {
+		v, err := s.get(userKey('p', u))
+		if err != nil {
+			return nil, err
+		}
+		out[i] = &preferences.Preferences{}
+		if v == nil {
+			continue
+		}
+		if out[i], err = preferences.Parse(v); err != nil {
+			return nil, fmt.Errorf("user %s: %w", strconv.Quote(u.ID), err)
+		}
+	}
+	return out, nil
+}
+
+// Put replaces a user's preferences, and writes a move where the zone is new.
+func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Preferences) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	old := &preferences.Preferences{}
+	v, err := s.get(userKey('p', u))
+	if err == nil && v != nil {
+		old, err = preferences.Parse(v)
+	}
+	if err != nil {
+		return err
+	}
+	b := s.db.NewBatch()
+	defer b.Close()
+	_ = b.Set([]byte(userKey('p', u)), p.Encode(), nil) // a batch fails at its commit
+	seq := s.seq
+	if p.Zone != old.Zone {
+		if seq, err = s.putMove(b, u, p.Zone); err != nil {
+			return err
+		}
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("write preferences: %w", err)
+	}
+	s.seq = seq
+	return nil
+}
+
+// putMove adds to a batch what a new zone means: a move in the place of the last.
+func (s *Store) putMove(b *pebble.Batch, u preferences.User, zone string) (seq int64, err error) {
+	last, err := s.move(u)
+	if err != nil {
+		return 0, err
+	}
+	dropMove(b, last)
+	if zone == "" {
+		return s.seq, nil
+	}
+	seq = s.seq + 1
+	number := binary.BigEndian.AppendUint64(nil, uint64(seq))
+	_ = b.Set([]byte(userKey('m', u)), append(number[:8:8], zone...), nil)
+	_ = b.Set(orderKey(seq), []byte(userKey('p', u)[1:]), nil)
+	_ = b.Set([]byte("s"), number, nil)
+	return seq, nil
+}
+
+func dropMove(b *pebble.Batch, m preferences.Move) {
+	if m.Seq != 0 {
+		_ = b.Delete([]byte(userKey('m', m.User)), nil)
+		_ = b.Delete(orderKey(m.Seq), nil)
+	}
+}
+
+// move is a user's move; its Seq is 0 where there is none.
+func (s *Store) move(u preferences.User) (preferences.Move, error) {
+	v, err := s.get(userKey('m', u))
+	if err != nil || len(v) < 8 {
+		return preferences.Move{}, err
+	}
+	return preferences.Move{User: u, Zone: string(v[8:]), Seq: int64(binary.BigEndian.Uint64(v))}, nil
+}
+
+// Claim takes the oldest move that nobody works on.
+func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return m, false, err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
+	if err != nil {
+		return m, false, fmt.Errorf("list moves: %w", err)
+	}
+	defer it.Close()
+	now := time.Now()
+	for valid := it.First(); valid; valid = it.Next() {
+		tenant, id, _ := strings.Cut(string(it.Value()), "\x00")
+		u := preferences.User{Tenant: tenant, ID: id}
+		if c, held := s.claims[u]; held && now.Before(c.until) {
+			continue
+		}
+		if m, err = s.move(u); err != nil {
+			return m, false, err
+		}
+		if m.Seq == 0 {
+			continue
+		}
+		m.Claim = strconv.FormatInt(now.UnixNano(), 36)
+		s.claims[u] = claim{m.Claim, m.Seq, now.Add(lease)}
+		return m, true, nil
+	}
+	return preferences.Move{}, false, it.Error()
+}
+
+// Moves counts the outbox.
+func (s *Store) Moves(ctx context.Context) (n int, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
+	if err != nil {
+		return 0, fmt.Errorf("list moves: %w", err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		n++
+	}
+	return n, it.Error()
+}
+
+// holds says whether a move is still the caller's, and still the newest. The
+// caller holds s.write.
+func (s *Store) holds(m preferences.Move) (claimed, newest bool, err error) {
+	now, err := s.move(m.User)
+	return s.claims[m.User].id == m.Claim, now.Seq == m.Seq, err
+}
+
+// Renew prolongs a claim.
+func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (bool, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	claimed, newest, err := s.holds(m)
+	if !claimed || !newest || err != nil {
+		return false, err
+	}
+	s.claims[m.User] = claim{m.Claim, m.Seq, time.Now().Add(lease)}
+	return true, nil
+}
+
+// Done ends a move, and the claim.
+func (s *Store) Done(ctx context.Context, m preferences.Move) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	claimed, newest, err := s.holds(m)
+	if !claimed || err != nil {
+		return err
+	}
+	if newest {
+		b := s.db.NewBatch()
+		defer b.Close()
+		dropMove(b, m)
+		if err := b.Commit(pebble.Sync); err != nil {
+			return fmt.Errorf("end a move: %w", err)
+		}
+	}
+	delete(s.claims, m.User)
+	return nil
+}
+
+// Checkpoint makes a directory that holds the store as it is now.
+func (s *Store) Checkpoint(dir string) error {
+	leave, err := s.enter(context.Background())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
+}
+
+// Close waits for running calls. Calling it again does nothing.
+func (s *Store) Close() error {
+	s.open.Lock()
+	defer s.open.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.db.Close()
+}
+
+// quiet passes on what Pebble calls an error, and no more.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Infof(string, ...any) {}
+
+func (q quiet) Errorf(format string, args ...any) {
+	q.log.Error("preferences: " + fmt.Sprintf(format, args...))
+}
+
+func (q quiet) Fatalf(format string, args ...any) {
+	panic("preferences: " + fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,75 @@
+package embedded
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/preferences/preferencestest"
+)
+
+func TestConformance(t *testing.T) {
+	preferencestest.Run(t, func(t testing.TB) func() preferences.Store {
+		dir := filepath.Join(t.TempDir(), "preferences")
+		return func() preferences.Store { return open(t, dir) }
+	})
+}
+
+func open(t testing.TB, dir string) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A copy has what was put before it, and a move too.
+func TestCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, filepath.Join(dir, "a"))
+	defer s.Close()
+	u := preferences.User{Tenant: "default", ID: "ada"}
+	if err := s.Put(t.Context(), u, &preferences.Preferences{Zone: "Asia/Tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Checkpoint(filepath.Join(dir, "b")); err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, filepath.Join(dir, "b"))
+	defer c.Close()
+	if m, ok, err := c.Claim(t.Context(), 1); !ok || err != nil || m.Zone != "Asia/Tokyo" {
+		t.Fatalf("the copy has %+v %v %v", m, ok, err)
+	}
+}
+
+func TestClosedAndNewer(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	if err := s.db.Set([]byte("format"), []byte("9"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("the second Close: %v", err)
+	}
+	if _, err := s.Get(t.Context(), nil); err == nil {
+		t.Error("a closed store answers")
+	}
+	if _, err := Open(Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "newer waterclock") {
+		t.Errorf("a newer format: %v", err)
+	}
+	if _, err := Open(Options{Dir: filepath.Join(os.DevNull, "x")}); err == nil {
+		t.Error("no directory, and no error")
+	}
+}
+
+func BenchmarkBatch(b *testing.B) {
+	s := open(b, b.TempDir())
+	defer s.Close()
+	preferencestest.Bench(b, s)
+}

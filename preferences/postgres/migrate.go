@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/waterclock/waterclock/schemas/postgres"
+)
+
+// versionTable has a row for each migration that was applied.
+const versionTable = "waterclock_migrations"
+
+// migrate applies what is not applied yet. A schema of a newer release is left as
+// it is: migrations only ever add.
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // it asks every second
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	versions, err := database.NewStore(database.DialectPostgres, versionTable)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	// The dialect is the store's.
+	p, err := goose.NewProvider(database.DialectCustom, db, postgres.Migrations, goose.WithStore(versions),
+		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// Report is what Probe found.
+type Report struct {
+	Server     string // its version
+	Schema     int64  // the last migration that was applied; 0: none yet
+	Newest     int64  // the last that this binary has
+	MayMigrate bool   // the user may make tables
+}
+
+const probe = `
+SELECT current_setting('server_version'), to_regclass('` + versionTable + `') IS NOT NULL,
+    coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`
+
+// Probe connects and says what is there. It writes nothing.
+func (s *Store) Probe(ctx context.Context) (r Report, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Within)
+	defer cancel()
+	if r.Newest, err = newest(); err != nil {
+		return r, err
+	}
+	var migrated bool
+	if err := s.pool.QueryRow(ctx, probe).Scan(&r.Server, &migrated, &r.MayMigrate); err != nil || !migrated {
+		return r, err
+	}
+	err = s.pool.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&r.Schema)
+	return r, err
+}
+
+// newest is the number of the last migration.
+func newest() (int64, error) {
+	names, err := fs.Glob(postgres.Migrations, "*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("no migrations: %w", err)
+	}
+	return goose.NumericComponent(names[len(names)-1])
+}

@@ -1,0 +1,259 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// Options are the store's.
+type Options struct {
+	// URL is postgres://user:password@host/database. Whatever libpq and pgxpool
+	// take may stand in its query, such as sslmode and pool_max_conns.
+	URL string
+	// Within bounds each call. 0 means 5 s.
+	Within time.Duration
+}
+
+// Store is a preferences.Store in PostgreSQL.
+type Store struct {
+	opts Options
+	pool *pgxpool.Pool
+
+	turn  chan struct{} // held while the schema is migrated
+	ready atomic.Bool   // it has been
+}
+
+var _ preferences.Store = (*Store)(nil)
+
+// New checks the URL. It does not connect.
+func New(o Options) (*Store, error) {
+	if o.Within == 0 {
+		o.Within = 5 * time.Second
+	}
+	c, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("postgres.url: %w", redacted(err))
+	}
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = o.Within
+	}
+	if c.ConnConfig.RuntimeParams["application_name"] == "" {
+		c.ConnConfig.RuntimeParams["application_name"] = "waterclock"
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), c)
+	if err != nil {
+		return nil, fmt.Errorf("postgres.url: %w", err)
+	}
+	return &Store{opts: o, pool: pool, turn: make(chan struct{}, 1)}, nil
+}
+
+// redacted keeps the URL, which may have a password, out of the error: pgx
+// repeats it with the password blanked where it can parse it, and only there.
+func redacted(err error) error {
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) {
+		return errors.New("it is no address of PostgreSQL; write postgres://user:password@host/database")
+	}
+	return err
+}
+
+// Close waits for running calls. Calling it again does nothing.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// Ready connects, and migrates the schema where that is still to be done.
+func (s *Store) Ready(ctx context.Context) error {
+	return s.do(ctx, func(ctx context.Context) error { return s.pool.Ping(ctx) })
+}
+
+// do is f with a schema, within the bound.
+func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, s.opts.Within)
+	defer cancel()
+	err := s.prepare(bounded)
+	if err == nil {
+		err = f(bounded)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: %w", preferences.ErrAway, err)
+}
+
+// prepare migrates the schema, once.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.ready.Load() {
+		return nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("connect: %w", ctx.Err())
+	}
+	if s.ready.Load() {
+		return nil
+	}
+	if err := migrate(ctx, s.pool); err != nil {
+		return err
+	}
+	s.ready.Store(true)
+	return nil
+}
+
+const getMany = `
+SELECT u.place, p.document
+FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (tenant, user_id, place)
+JOIN waterclock_preferences p ON p.tenant = u.tenant AND p.user_id = u.user_id`
+
+// Get reads the preferences of users by one query.
+func (s *Store) Get(ctx context.Context, users []preferences.User) (out []*preferences.Preferences, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		out, err = s.get(ctx, users)
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) get(ctx context.Context, users []preferences.User) ([]*preferences.Preferences, error) {
+	tenants, ids := make([]string, len(users)), make([]string, len(users))
+	for i, u := range users {
+		tenants[i], ids[i] = u.Tenant, u.ID
+	}
+	rows, err := s.pool.Query(ctx, getMany, tenants, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := make([]*preferences.Preferences, len(users))
+	for rows.Next() {
+		var row int64
+		var document []byte
+		if err := rows.Scan(&row, &document); err != nil {
+			return nil, err
+		}
+		if out[row-1], err = preferences.Parse(document); err != nil {
+			return nil, err
+		}
+	}
+	for i := range out {
+		if out[i] == nil {
+			out[i] = &preferences.Preferences{}
+		}
+	}
+	return out, rows.Err()
+}
+
+// The statements of Put. Whoever writes the same user waits at the second: its row
+// is locked there, and read anew afterwards.
+const (
+	putRow = `
+INSERT INTO waterclock_preferences (tenant, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+	putMove = `
+INSERT INTO waterclock_zone_moves (tenant, user_id, timezone)
+SELECT p.tenant, p.user_id, $3::text
+FROM waterclock_preferences p
+WHERE p.tenant = $1 AND p.user_id = $2 AND p.timezone <> $3::text AND $3::text <> ''
+FOR UPDATE
+ON CONFLICT (tenant, user_id) DO UPDATE SET timezone = excluded.timezone, seq = excluded.seq`
+	endMove = `
+DELETE FROM waterclock_zone_moves WHERE tenant = $1 AND user_id = $2 AND $3::text = ''`
+	putDocument = `
+UPDATE waterclock_preferences SET timezone = $3, document = $4, updated_at = now()
+WHERE tenant = $1 AND user_id = $2`
+)
+
+// Put replaces a user's preferences, and writes a move where the zone is new.
+func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Preferences) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			var b pgx.Batch
+			b.Queue(putRow, u.Tenant, u.ID)
+			b.Queue(putMove, u.Tenant, u.ID, p.Zone)
+			b.Queue(endMove, u.Tenant, u.ID, p.Zone)
+			b.Queue(putDocument, u.Tenant, u.ID, p.Zone, p.Encode())
+			return tx.SendBatch(ctx, &b).Close()
+		})
+	})
+}
+
+const claimMove = `
+UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
+FROM (
+    SELECT tenant, user_id FROM waterclock_zone_moves
+    WHERE claimed_until < clock_timestamp() ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+) AS oldest
+WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
+RETURNING m.tenant, m.user_id, m.timezone, m.seq`
+
+// Claim takes the oldest move that nobody works on.
+func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
+	m.Claim = rand.Text()
+	err = s.do(ctx, func(ctx context.Context) error {
+		row := s.pool.QueryRow(ctx, claimMove, m.Claim, lease)
+		err := row.Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		ok = err == nil
+		return err
+	})
+	return m, ok, err
+}
+
+// Moves counts the outbox.
+func (s *Store) Moves(ctx context.Context) (n int, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		return s.pool.QueryRow(ctx, `SELECT count(*) FROM waterclock_zone_moves`).Scan(&n)
+	})
+	return n, err
+}
+
+const renewMove = `
+UPDATE waterclock_zone_moves SET claimed_until = clock_timestamp() + $5::interval
+WHERE tenant = $1 AND user_id = $2 AND claim = $3 AND seq = $4`
+
+// Renew prolongs a claim.
+func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (ok bool, err error) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		tag, err := s.pool.Exec(ctx, renewMove, m.User.Tenant, m.User.ID, m.Claim, m.Seq, lease)
+		ok = err == nil && tag.RowsAffected() == 1
+		return err
+	})
+	return ok, err
+}
+
+const (
+	dropMove = `
+DELETE FROM waterclock_zone_moves WHERE tenant = $1 AND user_id = $2 AND claim = $3 AND seq = $4`
+	dropClaim = `
+UPDATE waterclock_zone_moves SET claim = '', claimed_until = '-infinity'
+WHERE tenant = $1 AND user_id = $2 AND claim = $3`
+)
+
+// Done ends a move, and the claim.
+func (s *Store) Done(ctx context.Context, m preferences.Move) error {
+	return s.do(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			var b pgx.Batch
+			b.Queue(dropMove, m.User.Tenant, m.User.ID, m.Claim, m.Seq)
+			b.Queue(dropClaim, m.User.Tenant, m.User.ID, m.Claim)
+			return tx.SendBatch(ctx, &b).Close()
+		})
+	})
+}

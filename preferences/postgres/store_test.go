@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/preferences/preferencestest"
+	"github.com/waterclock/waterclock/test/services"
+)
+
+func TestConformance(t *testing.T) {
+	preferencestest.Run(t, func(t testing.TB) func() preferences.Store {
+		at := services.PostgresDatabase(t)
+		return func() preferences.Store { return open(t, at) }
+	})
+}
+
+func open(t testing.TB, at string) *Store {
+	t.Helper()
+	s, err := New(Options{URL: at, Within: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Instances that start at once migrate one after the other.
+func TestMigrateAtOnce(t *testing.T) {
+	at := services.PostgresDatabase(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if err := open(t, at).Ready(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// queries counts what is sent to the server.
+type queries struct{ n atomic.Int64 }
+
+func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	q.n.Add(1)
+	return ctx
+}
+
+func (q *queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// However many users are asked about, it is one query.
+func TestOneQuery(t *testing.T) {
+	s := open(t, services.PostgresDatabase(t))
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c, count := s.pool.Config(), &queries{}
+	c.ConnConfig.Tracer = count
+	pool, err := pgxpool.NewWithConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.pool.Close()
+	s.pool = pool
+	users := make([]preferences.User, preferencestest.BatchSize)
+	for i := range users {
+		users[i] = preferences.User{Tenant: "default", ID: fmt.Sprint(i)}
+	}
+	if _, err := s.Get(t.Context(), users); err != nil || count.n.Load() != 1 {
+		t.Errorf("%d queries for %d users: %v", count.n.Load(), len(users), err)
+	}
+}
+
+// A server that does not answer costs no more than the bound, for many callers at
+// once too, and is asked again by the next call.
+func TestAway(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s, err := New(Options{URL: "postgres://u:secret@" + silent.Addr().String() + "/x", Within: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			_, err := s.Get(t.Context(), []preferences.User{{Tenant: "default", ID: "u"}})
+			if !errors.Is(err, preferences.ErrAway) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("8 callers waited %v", took)
+	}
+}
+
+func TestBadURL(t *testing.T) {
+	for _, at := range []string{"postgres://u:hunter2@h:port/x", "postgres://u:hunter2@h/x?sslmode=what"} {
+		if _, err := New(Options{URL: at}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
+func BenchmarkBatch(b *testing.B) { preferencestest.Bench(b, open(b, services.PostgresDatabase(b))) }

@@ -1,0 +1,63 @@
+package preferences
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// User is whose preferences they are.
+type User struct{ Tenant, ID string }
+
+// Check refuses a user that no command can name.
+func (u User) Check() error {
+	if u.ID == "" || len(u.ID) > MaxUser {
+		return invalid("user_id", "a user is 1 to %d bytes", MaxUser)
+	}
+	for _, r := range u.ID {
+		if printable(r) != r || r == '\ufffd' {
+			return invalid("user_id", "a user is UTF-8 without control characters")
+		}
+	}
+	return nil
+}
+
+// Move is a user's new zone, until that user's follow_user triggers are in it.
+// There is one for a user: the newest.
+type Move struct {
+	User  User
+	Zone  string
+	Seq   int64  // grows with every new zone
+	Claim string // by whom it is worked on
+}
+
+// Store keeps preferences. It is safe for concurrent use, by many processes where
+// they share it. preferencestest holds every implementation to this.
+type Store interface {
+	// Get reads the preferences of users, in their order and in one request. That of
+	// a user who is not known is the zero value; none is nil. They may be shared:
+	// nobody changes them.
+	Get(ctx context.Context, users []User) ([]*Preferences, error)
+	// Put replaces a user's preferences. A zone that differs from the last one, and is
+	// not "", is written as that user's move in the same transaction; "" ends a move.
+	Put(ctx context.Context, user User, p *Preferences) error
+
+	// Claim takes the oldest move that nobody works on, for so long; ok is false if
+	// there is none. A claim whose time is over may be taken by others.
+	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
+	// Renew prolongs a claim. It is false if the claim is lost, or the user has a
+	// newer zone: then nothing more may be written for m.
+	Renew(ctx context.Context, m Move, lease time.Duration) (bool, error)
+	// Done ends a move, unless the claim is lost or the user has a newer zone. Then
+	// it ends the claim alone, so that the newer zone can be claimed.
+	Done(ctx context.Context, m Move) error
+
+	// Moves is how many users' moves are not done.
+	Moves(ctx context.Context) (int, error)
+
+	Close() error
+}
+
+// ErrAway says that a store does not answer. Errors of stores wrap it unless the
+// caller is at fault.
+var ErrAway = errors.New("the preference store does not answer")
