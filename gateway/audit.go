@@ -27,8 +27,10 @@ type auditor struct {
 	now      func() time.Time
 
 	// Those without a credential have a bound of their own: they cost nothing, and
-	// must not hide what a tenant tries.
-	strangers, callers *rate.Limiter
+	// must not hide what a tenant tries. Nor may a tenant hide another's attempts,
+	// or an attempt at others' triggers behind refusals of other kinds.
+	strangers *rate.Limiter
+	callers   *rateLimits // by tenant, and by whether it is a trespass
 
 	dropped atomic.Int64 // since the last that was put on record
 	tenants tenantNames
@@ -38,12 +40,10 @@ type auditor struct {
 const auditBurst = 10
 
 func newAuditor(o *Options, commands *commandLog) *auditor {
-	limiter := func() *rate.Limiter {
-		return rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))
-	}
 	a := &auditor{
 		log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
-		strangers: limiter(), callers: limiter(),
+		strangers: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate))),
+		callers:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
@@ -59,9 +59,9 @@ func newAuditor(o *Options, commands *commandLog) *auditor {
 // audit notes an attempt at what is not the caller's. It says whether the
 // attempt went on record or was one of too many.
 func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
-	limiter := a.callers
-	if who.Tenant == "" {
-		limiter = a.strangers
+	limiter := a.strangers
+	if who.Tenant != "" {
+		limiter = a.callers.limiter(boundOf(who.Tenant, what))
 	}
 	if !limiter.AllowN(a.now(), 1) {
 		a.dropped.Add(1)
@@ -78,6 +78,15 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 	}
 	a.log.Warn("audit", args...)
 	return true
+}
+
+// boundOf names the bound under which a tenant's attempt goes on record. No tenant's
+// name has a '/'.
+func boundOf(tenant, what string) string {
+	if what == anothersTrigger {
+		return tenant + "/"
+	}
+	return tenant
 }
 
 // anothersTrigger is the audit's name for what a tenant must not do.
