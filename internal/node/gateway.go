@@ -49,6 +49,9 @@ func (n *node) openGateway() (err error) {
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
+	if n.ownBroker {
+		o.NoRoom = n.noRoom
+	}
 	if n.history != nil {
 		o.History, o.Letters = historyReader{n.history}, historyReader{n.history}
 	}
@@ -63,6 +66,16 @@ func (n *node) openGateway() (err error) {
 	o.TLS, o.TLSElsewhere, o.OwnHost = n.cert.server(), c.HTTP.TLSElsewhere, n.ownHost
 	n.gateway, err = gateway.New(o)
 	return err
+}
+
+// noRoom says why the broker in this process takes nothing from callers. It would end
+// with the last byte of its disk, and the process with it.
+func (n *node) noRoom() string {
+	if disk := n.engine.Disk(); disk.Full {
+		return fmt.Sprintf("the disk of %s is full, so nothing can be written: %s. What is pending is kept, and fires "+
+			"when there is room", n.cfg.DataDir, disk.Why)
+	}
+	return ""
 }
 
 // channelTopics are the channels that exist whatever commands say, with their topics.

@@ -100,6 +100,7 @@ type node struct {
 	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
 
+	ownBroker bool // it is in this process, on the disk of the stores
 	throttle  *kafkaconn.Throttle
 	abandoned bool // roles are left that did not end in time
 
