@@ -72,18 +72,18 @@ func withstand(t *testing.T, v *victim, run func()) {
 		if grown := hurt.peak - calm.peak; grown > mayGrow {
 			t.Errorf("memory grew by %d MB, may be %d MB", grown>>20, mayGrow>>20)
 		}
-		for _, f := range hurt.failed {
-			t.Errorf("the victim's PUT was refused: %s", f)
-			break
-		}
 		worst = max(hurt.puts-calm.puts, hurt.late-calm.late)
-		if hurt.n > 0 && hurt.fired > 0 && worst <= mayDelay {
+		if len(hurt.failed) == 0 && hurt.n > 0 && hurt.fired > 0 && worst <= mayDelay {
 			return
 		}
 		if busy := v.n.machine(t).othersSince(before); busy > mostOthers {
 			t.Logf("others had %.0f%% of the processors: this round says nothing of latency", 100*busy)
 		} else {
 			judged++
+			for _, f := range hurt.failed { // a 202 too is a matter of time
+				t.Errorf("the victim's PUT was refused: %s", f)
+				break
+			}
 		}
 		pause(t.Context(), time.Second) // what the attack has left
 	}
