@@ -36,10 +36,10 @@ type unknownKey struct {
 
 // isUnknown says that e is the record of a key that nothing else was known of.
 func isUnknown(e *entry) bool {
-	return e.dirty && e.state != nil && remembersNothing(e.state)
+	return e.dirty && e.state != nil && knowsNothing(e.state)
 }
 
-func remembersNothing(s *trigger.State) bool {
+func knowsNothing(s *trigger.State) bool {
 	return s.Status == trigger.Unknown || s.Status == trigger.Erased && s.CreatedAt == 0
 }
 
@@ -99,7 +99,7 @@ func (p *Partition) inherit(t *turn) error {
 			return false
 		}
 		// without a value it has a timer, so there is more to know of it
-		if len(value) > 0 && topics.DecodeStateInto(&s, key, value) == nil && remembersNothing(&s) {
+		if len(value) > 0 && topics.DecodeStateInto(&s, key, value) == nil && knowsNothing(&s) {
 			u.earlier.push(next)
 		}
 		return true

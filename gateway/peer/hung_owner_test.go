@@ -26,12 +26,9 @@ func TestHungOwnerHoldsUpItsOwnPartitionOnly(t *testing.T) {
 	well.Config.Handler = NewHandler(&quick{}, well.Listener.Addr().String(), trust, nil, slog.New(slog.DiscardHandler))
 	well.Start()
 	t.Cleanup(well.Close)
-	r := NewRouter(Config{Partitions: 2, Trust: trust, LastOwner: func(_ context.Context, p int32) (OwnerRecord, error) {
-		if p == 0 {
-			return OwnerRecord{Address: hung.Listener.Addr().String()}, nil
-		}
-		return OwnerRecord{Address: well.Listener.Addr().String()}, nil
-	}})
+	owners := []string{hung.Listener.Addr().String(), well.Listener.Addr().String()}
+	last := func(_ context.Context, p int32) (OwnerRecord, error) { return OwnerRecord{Address: owners[p]}, nil }
+	r := NewRouter(Config{Partitions: 2, Trust: trust, LastOwner: last})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 600 {
