@@ -34,6 +34,7 @@ func (s *Server) withinRate(r *request, c *command) error {
 		s.opts.Listener.QuotaRejected("rate")
 		return p.About(c.id)
 	}
+	s.undecided.writes(r.who.Tenant)
 	return nil
 }
 

@@ -25,9 +25,11 @@ type auditor struct {
 	commands *commandLog
 	now      func() time.Time
 
-	// Callers without a credential have a bound of their own, because such attempts cost
-	// nothing and must not hide those of a tenant.
-	strangers, callers *rate.Limiter
+	// Those without a credential have a bound of their own: they cost nothing, and
+	// must not hide what a tenant tries. Nor may a tenant hide another's attempts,
+	// or an attempt at others' triggers behind refusals of other kinds.
+	strangers *rate.Limiter
+	callers   *rateLimits // by tenant, and by whether it is a trespass
 
 	dropped atomic.Int64 // attempts dropped since the last recorded one
 	tenants tenantNames
@@ -37,12 +39,10 @@ type auditor struct {
 const auditBurst = 10
 
 func newAuditor(o *Options, commands *commandLog) *auditor {
-	limiter := func() *rate.Limiter {
-		return rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate)))
-	}
 	a := &auditor{
 		log: o.Logger, listener: o.Listener, commands: commands, now: o.Now,
-		strangers: limiter(), callers: limiter(),
+		strangers: rate.NewLimiter(rate.Limit(o.AuditRate), max(1, int(auditBurst*o.AuditRate))),
+		callers:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
 	for _, name := range o.Tenants {
 		a.tenants.add(name)
@@ -58,9 +58,9 @@ func newAuditor(o *Options, commands *commandLog) *auditor {
 // audit records an attempt at something that is not the caller's. It returns false if the
 // attempt was one of too many.
 func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...any) bool {
-	limiter := a.callers
-	if who.Tenant == "" {
-		limiter = a.strangers
+	limiter := a.strangers
+	if who.Tenant != "" {
+		limiter = a.callers.limiter(boundOf(who.Tenant, what))
 	}
 	if !limiter.AllowN(a.now(), 1) {
 		a.dropped.Add(1)
@@ -79,7 +79,16 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 	return true
 }
 
-// anothersTrigger is the audit's name for a forbidden access to another tenant's trigger.
+// boundOf names the bound under which a tenant's attempt goes on record. No tenant's
+// name has a '/'.
+func boundOf(tenant, what string) string {
+	if what == anothersTrigger {
+		return tenant + "/"
+	}
+	return tenant
+}
+
+// anothersTrigger is the audit's name for what a tenant must not do.
 const anothersTrigger = "another tenant's trigger"
 
 // trespass checks why a request was refused. It records an attempt at the trigger of

@@ -103,6 +103,30 @@ func TestAuditIsBounded(t *testing.T) {
 	}
 }
 
+// A flood of refusals hides nothing: neither what another tenant tries, nor that the
+// one who sends it tries others' triggers.
+func TestFloodHidesNoTrespass(t *testing.T) {
+	h, log := &heard{}, &logtest.Buffer{}
+	now := time.Unix(1_800_000_000, 0)
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Listener, o.AuditRate, o.Logger = testKeys(t), h, 0.5, slog.New(slog.NewTextHandler(log, nil))
+		o.Now = func() time.Time { return now }
+	})
+	for range 50 {
+		w.must(http.StatusUnauthorized, "GET", "/v1/triggers/t", "", "Authorization", "Bearer nobody")
+		w.must(http.StatusForbidden, "GET", "/v1/partitions", "", "Authorization", "Bearer "+keyB)
+	}
+	for key, tenant := range map[string]string{keyB: "blue", keyD: "default"} {
+		w.must(http.StatusNotFound, "GET", "/v1/triggers/acme%2Ft", "", "Authorization", "Bearer "+key)
+		if !strings.Contains(log.String(), `event="another tenant's trigger" tenant=`+tenant+" ") {
+			t.Errorf("the attempt of %s is not on record", tenant)
+		}
+	}
+	if lines := strings.Count(log.String(), "msg=audit"); lines != 5+5+2 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
 // What is put on record of an attempt, no caller can read: it would tell a name
 // that is a tenant's from one that is nobody's.
 func TestTrespassNamesNoTenant(t *testing.T) {

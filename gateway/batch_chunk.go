@@ -33,6 +33,8 @@ type chunk struct {
 	lines    []batchLine
 	finished chan struct{} // closed when every line has its answer
 
+	lacking int // lines that have room among the undecided
+
 	mu        sync.Mutex
 	locations []location // location of each line that Kafka has acknowledged
 	waiting   int        // lines without acknowledgement; one more while the chunk takes lines
@@ -58,7 +60,9 @@ func (b *batchOf) take(text []byte, n int) {
 		b.s.auditor.trespass(b.r, err)
 		l.answer = b.s.refuseLine(l, err)
 	} else {
+		l = b.room(l)
 		l.command = c
+		b.open.lacking++
 		b.open.write(b.r.Context(), b.s, len(b.open.lines)-1)
 	}
 	if len(b.open.lines) == chunkLines {
@@ -66,7 +70,26 @@ func (b *batchOf) take(text []byte, n int) {
 	}
 }
 
-// line appends a line to an open chunk.
+// room waits until one more line may be undecided. What the chunk has is sealed
+// meanwhile, else it would wait for itself; then the line goes into the next one.
+func (b *batchOf) room(l *batchLine) *batchLine {
+	tenant := b.r.who.Tenant
+	if b.s.undecided.try(tenant) {
+		return l
+	}
+	moved := *l
+	c := b.open
+	c.mu.Lock()
+	c.lines, c.locations = c.lines[:len(c.lines)-1], c.locations[:len(c.locations)-1]
+	c.mu.Unlock()
+	b.seal()
+	b.s.undecided.wait(tenant)
+	l = b.line(moved.n)
+	*l = moved
+	return l
+}
+
+// line is the next line, in an open chunk.
 func (b *batchOf) line(n int) *batchLine {
 	if b.open == nil {
 		b.window <- struct{}{}
@@ -96,6 +119,7 @@ func (b *batchOf) seal() {
 	b.open = nil
 	c.acknowledged()
 	go func() {
+		defer b.decided(c)
 		defer func() { <-b.window }()
 		defer close(c.finished)
 		defer func() {
@@ -107,7 +131,30 @@ func (b *batchOf) seal() {
 	}()
 }
 
-// write starts to write the command of line i.
+// decided gives the room of a chunk's lines back. Where nobody waited for their
+// decisions, they may all be undecided still, and in the way of others.
+func (b *batchOf) decided(c *chunk) {
+	tenant := b.r.who.Tenant
+	if !b.async || !b.s.undecided.crowds(tenant) {
+		b.s.undecided.done(tenant, c.lacking)
+		return
+	}
+	go func() {
+		defer b.s.undecided.done(tenant, c.lacking)
+		ctx, cancel := context.WithTimeout(context.Background(), b.s.opts.AnswerWithin)
+		defer cancel()
+		c.decide(ctx, b.s, c.known(), make([]*peer.Question, len(c.lines)))
+	}()
+}
+
+// known are the locations of its lines by now.
+func (c *chunk) known() []location {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]location(nil), c.locations...)
+}
+
+// write begins to write the command of line i.
 func (c *chunk) write(ctx context.Context, s *Server, i int) {
 	c.mu.Lock()
 	c.waiting++
@@ -137,9 +184,7 @@ func (c *chunk) finish(r *request, s *Server, async bool) {
 	case <-c.durable:
 	case <-late.C:
 	}
-	c.mu.Lock()
-	locations := append([]location(nil), c.locations...) // an acknowledgement may still come
-	c.mu.Unlock()
+	locations := c.known() // an acknowledgement may still come
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.AnswerWithin)
 	defer cancel()
 	decided := make([]*peer.Question, len(c.lines))

@@ -93,6 +93,9 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	if wait, why := s.opts.Overloaded(); wait > 0 && route.role != 0 && route.role < auth.Operator {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "", why).Retry(wait)
 	}
+	if why := s.opts.NoRoom(); why != "" && route.writes() {
+		return problem.Unavailable(nil, why)
+	}
 	if route.costly {
 		err = s.costly(w, req, route.handle)
 	} else {

@@ -82,8 +82,12 @@ type Options struct {
 	// should wait, and why. 0 means no; nil means never. Requests are then answered 429,
 	// but not probes, metrics and /v1/partitions.
 	Overloaded func() (wait time.Duration, why string)
-	// Notes are sentences for /readyz about problems of a process that is ready; may be
-	// nil.
+	// NoRoom says why nothing can be written: what is left of the disk of the broker
+	// in this process is for what it has already. Writes are then answered 503. ""
+	// means that there is room; nil always has some.
+	NoRoom func() string
+	// Notes are sentences for /readyz about what is amiss while the process is
+	// ready all the same; nil: none.
 	Notes func() []string
 
 	// Auth identifies callers. nil means tenant default, and Serve then refuses to listen
@@ -134,8 +138,12 @@ type Options struct {
 	// BatchAtOnce bounds the lines of one batch that wait for their decision. With a turn
 	// every 20 ms, one turn decides that many. 0 means 4,096.
 	BatchAtOnce int
-	// Batches bounds the batches under way. 0 means 8. With Auth, a tenant may have as many
-	// as it leaves free for others: half.
+	// BatchBeside bounds the lines of all batches of one tenant that wait so while
+	// other tenants write: they are decided before what others write next. 0 means
+	// 512.
+	BatchBeside int
+	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
+	// as many as it leaves for others: half.
 	Batches int
 	// Followers bounds the open event streams, like Batches. 0 means 256.
 	Followers int
@@ -185,6 +193,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ReadWithin, 5*time.Second)
 	def(&o.ListBudget, 20_000)
 	def(&o.BatchAtOnce, 4096)
+	def(&o.BatchBeside, 512)
 	def(&o.Batches, 8)
 	def(&o.Followers, 256)
 	def(&o.Reads, 64)
@@ -220,6 +229,9 @@ func (o Options) withDefaults() Options {
 		o.Listener = NoListener{}
 	}
 	def(&o.AuditRate, 10)
+	if o.NoRoom == nil {
+		o.NoRoom = func() string { return "" }
+	}
 	if o.Overloaded == nil {
 		o.Overloaded = func() (time.Duration, string) { return 0, "" }
 	}
@@ -268,7 +280,7 @@ func (o Options) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "Batches": o.Batches,
+		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "BatchBeside": o.BatchBeside, "Batches": o.Batches,
 		"Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
 		"PageBytes": int(o.PageBytes), "PagesInFlight": int(o.PagesInFlight), "BodyRate": int(o.BodyRate),
 		"OwnCalendars": o.OwnCalendars,

@@ -25,8 +25,11 @@ type route struct {
 	verb     string // of a pattern that ends in one
 }
 
-// routeTable finds routes. It matches paths before they are decoded and does not clean
-// them, so that an id may have any character.
+// writes says whether the route adds records to topics.
+func (r *route) writes() bool { return r.role >= auth.Writer && r.method != http.MethodGet }
+
+// routeTable finds routes. Paths are matched before they are decoded, so that
+// an id may have any character, and none is cleaned away.
 type routeTable struct {
 	bySize map[int][]*route // by number of segments
 }

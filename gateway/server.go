@@ -44,6 +44,7 @@ type Server struct {
 	stop     context.CancelFunc
 
 	batches   *slots.Slots // one for each batch under way
+	undecided *undecided   // lines of batches; nil without log-in
 	followers *slots.Slots // one for each open event stream
 	tests     *slots.Slots // one for each endpoint that is being tested
 	reads     *reads       // lists, forecasts, previews
@@ -67,6 +68,9 @@ func New(o Options) (*Server, error) {
 		batches:   slots.New(o.Batches, o.Auth != nil),
 		followers: slots.New(o.Followers, o.Auth != nil),
 		tests:     slots.New(testsAtOnce, false),
+	}
+	if o.Auth != nil {
+		s.undecided = newUndecided(o.BatchBeside, o.Now)
 	}
 	s.reads = &reads{
 		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,

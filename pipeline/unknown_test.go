@@ -89,3 +89,38 @@ func TestFloodOfUnknownTwice(t *testing.T) {
 		})
 	}
 }
+
+// TestFloodOfUnknownOverOwners: the keys that earlier owners remembered count in the
+// budget of the next one. Several budgets together would push out what has fired.
+func TestFloodOfUnknownOverOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+			o.MaxDone = 60
+			pipeline.LimitUnknown(o, 10)
+		}})
+		w.Start("a")
+		w.AwaitOwners()
+		at := time.Now().Add(10 * time.Second)
+		for i := range 40 {
+			w.Register(fmt.Sprint("k", i), at)
+		}
+		time.Sleep(20 * time.Second)
+		for owner := range 6 {
+			for i := range 10 {
+				w.Send(fmt.Sprint("nobody", owner, "-", i), `{"op":"cancel"}`)
+				time.Sleep(200 * time.Millisecond) // a turn of its own
+			}
+			time.Sleep(5 * time.Second)
+			w.Kill("a")
+			w.Start("a")
+			w.AwaitOwners()
+		}
+		for i := range 40 {
+			w.Register(fmt.Sprint("k", i), at) // a late retry
+		}
+		time.Sleep(20 * time.Second)
+		for i := range 40 {
+			w.RequireDelivered(fmt.Sprint("k", i), 1)
+		}
+	})
+}

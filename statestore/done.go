@@ -37,6 +37,30 @@ func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant,
 	return nil
 }
 
+// ScanDone calls f for finished triggers in the order in which their records end, from
+// a place on, until f returns false. What was said of ScanForget's arguments holds.
+func (s *Store) ScanDone(from trigger.Instant, key trigger.Key, f func(forgetAt trigger.Instant, key trigger.Key,
+	value []byte) bool,
+) error {
+	if from < s.firstFor {
+		from, key = s.firstFor, "" // all before it is gone
+	}
+	it, err := s.iter(tableDone, appendDoneKey(nil, from, key))
+	if err != nil {
+		return failed("scan done", err)
+	}
+	for it.First(); it.Valid(); it.Next() {
+		forgetAt, key, ok := splitDoneKey(it.Key())
+		if !ok {
+			return failed("scan done", joinClose(corrupt("done key %x", it.Key()), it))
+		}
+		if !f(forgetAt, key, it.Value()) {
+			break
+		}
+	}
+	return failed("scan done", it.Close())
+}
+
 // OldestDone calls f for each finished trigger, those that end first coming
 // first, until f returns false: for eviction when there are too many.
 func (s *Store) OldestDone(f func(forgetAt trigger.Instant, key trigger.Key, value []byte) bool) error {

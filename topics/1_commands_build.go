@@ -14,7 +14,7 @@ import (
 // Bounds on text fields, in bytes.
 const (
 	maxText = 255
-	maxNote = 1024
+	maxNote = 512
 	maxURL  = 2048
 )
 

@@ -460,7 +460,7 @@ func TestCommandRefused(t *testing.T) {
 		{"rezone to an offset", command(`{"op":"rezone","timezone":"+02:00"}`), trigger.CodeUnknownZone, "timezone"},
 		{"skip of nothing", command(`{"op":"skip","occurrence":""}`), trigger.CodeInvalid, "occurrence"},
 		{
-			"long note", command(`{"op":"pause","note":"` + strings.Repeat("x", 1025) + `"}`), trigger.CodeInvalid,
+			"long note", command(`{"op":"pause","note":"` + strings.Repeat("x", 513) + `"}`), trigger.CodeInvalid,
 			"note",
 		},
 		{"redrive without due_id", command(`{"op":"redrive"}`), trigger.CodeInvalid, "due_id"},

@@ -22,19 +22,27 @@ type client struct {
 	trust   *Credentials
 	signer  *signer
 	http    *http.Client
-	waiting *slots.Slots // one for each question that waits for decisions
+	waiting []*slots.Slots // of each partition: one for each question that waits for decisions
 }
 
-// decisionsAtOnce bounds the connections that wait for decisions. No tenant has
-// all of them.
-const decisionsAtOnce = 512
+// decisionsAtOnce bounds the connections that wait for decisions of one partition.
+// No tenant has all of them. Partitions do not share them: one whose owner does not
+// answer would hold all others up.
+const decisionsAtOnce = 256
 
-func newClient(trust *Credentials) *client {
-	return &client{trust: trust, signer: newSigner(), waiting: slots.New(decisionsAtOnce, true), http: &http.Client{
+// idleConnections bounds those to one instance that wait for the next question.
+const idleConnections = 512
+
+func newClient(trust *Credentials, partitions int32) *client {
+	waiting := make([]*slots.Slots, partitions)
+	for p := range waiting {
+		waiting[p] = slots.New(decisionsAtOnce, true)
+	}
+	return &client{trust: trust, signer: newSigner(), waiting: waiting, http: &http.Client{
 		Transport: &http.Transport{
 			DialContext:         trust.dial,
 			DialTLSContext:      trust.dial,
-			MaxIdleConnsPerHost: decisionsAtOnce,
+			MaxIdleConnsPerHost: idleConnections,
 			IdleConnTimeout:     time.Minute,
 			DisableCompression:  true,
 		},
@@ -60,10 +68,10 @@ const answerAhead = 100 * time.Millisecond
 // decisions asks another instance about commands of one of its partitions.
 func (c *client) decisions(ctx context.Context, addr string, partition int32, list []Question) error {
 	tenant := list[0].Key.Tenant()
-	if err := c.waiting.Wait(ctx, tenant); err != nil {
+	if err := c.waiting[partition].Wait(ctx, tenant); err != nil {
 		return noSlot(err)
 	}
-	defer c.waiting.Release(tenant)
+	defer c.waiting[partition].Release(tenant)
 	q := url.Values{"key": {string(list[0].Key)}, "offsets": {packOffsets(list)}}
 	q.Set("partition", strconv.Itoa(int(partition)))
 	if end, ok := ctx.Deadline(); ok {

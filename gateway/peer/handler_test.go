@@ -255,7 +255,7 @@ func TestTamperedAnswerIsRefused(t *testing.T) {
 			s.Start()
 			defer s.Close()
 			trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
-			got, err := newClient(trust).get(t.Context(), addr, "a")
+			got, err := newClient(trust, 1).get(t.Context(), addr, "a")
 			if (err == nil) != c.ok || c.ok && got.Revision != 3 || Moved(err) != c.moved {
 				t.Errorf("state %v, error %v", got, err)
 			}
@@ -286,7 +286,7 @@ func TestOwnAuthority(t *testing.T) {
 	server := both(peerSecret)
 	addr := serveTLS(t, server)
 	ask := func(c *Credentials, addr string) error {
-		_, err := newClient(c).get(t.Context(), addr, "a")
+		_, err := newClient(c, 1).get(t.Context(), addr, "a")
 		return err
 	}
 	if err := ask(both(peerSecret), addr); err != nil {
@@ -357,11 +357,11 @@ func TestCertificatesFromFiles(t *testing.T) {
 	trust := func(change func(*x509.Certificate)) *Credentials {
 		return trusting(t, Trust{Secrets: bytesOf(peerSecret), Cert: pair(change), Roots: roots})
 	}
-	if _, err := newClient(trust(local)).get(t.Context(), serveTLS(t, trust(local)), "a"); err != nil {
+	if _, err := newClient(trust(local), 1).get(t.Context(), serveTLS(t, trust(local)), "a"); err != nil {
 		t.Error(err)
 	}
 	elsewhere := func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 0, 0, 9)} }
-	if _, err := newClient(trust(local)).get(t.Context(), serveTLS(t, trust(elsewhere)), "a"); err == nil {
+	if _, err := newClient(trust(local), 1).get(t.Context(), serveTLS(t, trust(elsewhere)), "a"); err == nil {
 		t.Error("a certificate for another host was accepted")
 	}
 }

@@ -75,7 +75,7 @@ func NewRouter(c Config) *Router {
 	r := &Router{partitions: c.Partitions, own: c.Owner, self: c.Address}
 	if c.Trust != nil {
 		r.owners = &ownerTable{lookup: c.LastOwner}
-		r.peer = newClient(c.Trust)
+		r.peer = newClient(c.Trust, c.Partitions)
 	}
 	return r
 }

@@ -139,8 +139,8 @@ var sections = []section{
 			Key: "auth.audit_rate", Default: "10", Min: "0.1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.Auth.AuditRate },
 			Doc: "How many refused attempts a second (log-in, role, another tenant's trigger) one instance " +
-				"records, in bursts of ten seconds' worth. It only counts the others. Those without a valid " +
-				"credential have a rate of their own.",
+				"records, in bursts of ten seconds' worth. It only counts the others. Each tenant has this rate, " +
+				"once more for attempts at others' triggers, and so have those without a valid credential.",
 		},
 		{
 			Key:  "http.tls.cert",

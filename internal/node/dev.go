@@ -67,6 +67,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
+	n.ownBroker = true
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err

@@ -50,6 +50,9 @@ func (n *node) openGateway() (err error) {
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
 	}
+	if n.ownBroker {
+		o.NoRoom = n.noRoom
+	}
 	if n.history != nil {
 		o.History, o.Letters = historyReader{n.history}, historyReader{n.history}
 	}
@@ -66,7 +69,17 @@ func (n *node) openGateway() (err error) {
 	return err
 }
 
-// channelTopics are the channels that always exist, with their topics.
+// noRoom says why the broker in this process takes nothing from callers. It would end
+// with the last byte of its disk, and the process with it.
+func (n *node) noRoom() string {
+	if disk := n.engine.Disk(); disk.Full {
+		return fmt.Sprintf("the disk of %s is full, so nothing can be written: %s. What is pending is kept, and fires "+
+			"when there is room", n.cfg.DataDir, disk.Why)
+	}
+	return ""
+}
+
+// channelTopics are the channels that exist whatever commands say, with their topics.
 func channelTopics(c *config.Config) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(c.Channels)) {

@@ -104,6 +104,7 @@ type node struct {
 	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
 
+	ownBroker bool // it is in this process, on the disk of the stores
 	throttle  *kafkaconn.Throttle
 	abandoned bool // some roles did not end in time
 

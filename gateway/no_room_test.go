@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+)
+
+// While the disk of the broker in this process is full, no write is taken: it would be
+// answered 202 until the last byte is gone, and the broker with it. Reads go on.
+func TestNoRoom(t *testing.T) {
+	var full atomic.Bool
+	w := newWorld(t, func(o *Options) {
+		o.NoRoom = func() string {
+			if full.Load() {
+				return "the disk is full"
+			}
+			return ""
+		}
+	})
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""))
+	full.Store(true)
+	before := w.written(t, "")
+	for _, r := range newRouteTable().all() {
+		if r.role != auth.Writer || r.method == http.MethodGet {
+			continue
+		}
+		a := w.call(r.method, strings.ReplaceAll(strings.ReplaceAll(r.pattern, "{id}", "x"), "{name}", "x"), "")
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" ||
+			!strings.Contains(a.body, "the disk is full") {
+			t.Errorf("%s %s: %d %s", r.method, r.pattern, a.status, a.body)
+		}
+	}
+	w.must(http.StatusOK, "GET", "/v1/triggers/x", "")
+	w.must(http.StatusOK, "POST", "/v1/preview", `{"delay":"1h"}`)
+	if n := w.written(t, ""); n != before {
+		t.Errorf("%d commands were written meanwhile", n-before)
+	}
+	full.Store(false)
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/x", "")
+}

@@ -1,0 +1,56 @@
+package peer
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A partition whose owner does not answer holds no other partition up, however many
+// of a tenant's writes wait for it: a write that is decided would be answered 202.
+func TestHungOwnerHoldsUpItsOwnPartitionOnly(t *testing.T) {
+	trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
+	var hanging atomic.Int64
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hanging.Add(1)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(hung.Close)
+	well := httptest.NewUnstartedServer(nil)
+	well.Config.Handler = NewHandler(&quick{}, well.Listener.Addr().String(), trust, nil, slog.New(slog.DiscardHandler))
+	well.Start()
+	t.Cleanup(well.Close)
+	owners := []string{hung.Listener.Addr().String(), well.Listener.Addr().String()}
+	last := func(_ context.Context, p int32) (OwnerRecord, error) { return OwnerRecord{Address: owners[p]}, nil }
+	r := NewRouter(Config{Partitions: 2, Trust: trust, LastOwner: last})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 600 {
+		go func() { _ = r.Decisions(ctx, 0, []Question{{Key: "busy/a", Offset: 1}}) }()
+	}
+	most := hanging.Load()
+	for since := time.Now(); time.Since(since) < 300*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		if n := hanging.Load(); n > most { // more still come
+			most, since = n, time.Now()
+		}
+	}
+	within, stop := context.WithTimeout(t.Context(), 5*time.Second)
+	defer stop()
+	list := []Question{{Key: "busy/b", Offset: 1}}
+	if err := r.Decisions(within, 1, list); err != nil || !list[0].Answered {
+		t.Errorf("while %d questions wait for another owner: answered %t, %v", most, list[0].Answered, err)
+	}
+}
+
+// quick has decided everything.
+type quick struct{ Owner }
+
+func (*quick) Decision(context.Context, trigger.Key, int32, int64) (Decision, bool, error) {
+	return Decision{}, false, nil
+}

@@ -1,0 +1,96 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// While another tenant writes, the lines of one tenant's batches that nobody has
+// decided yet are few: the others' commands stand behind them in the same log. Alone
+// it has as many as before. In the end every line has its answer, in order.
+func TestBatchBesideOthers(t *testing.T) {
+	const lines, room = 300, 20
+	for _, c := range []struct {
+		name   string
+		others bool
+		header []string
+	}{
+		{"alone", false, nil},
+		{"beside others", true, nil},
+		{"beside others, and it waits for nothing", true, []string{"Prefer", "respond-async"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Now()
+			w := newWorld(t, func(o *Options) {
+				o.Auth, o.BatchBeside = testKeys(t), room
+				o.Now = func() time.Time { return now }
+				o.AnswerWithin = 10 * time.Second
+			})
+			if c.others {
+				w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+			}
+			w.engine.freeze()
+			var text strings.Builder
+			for i := range lines {
+				fmt.Fprintf(&text, `{"id":"l%d","delay":"1d"}`+"\n", i)
+			}
+			done := make(chan []answer)
+			go func() {
+				var all []answer
+				for range 2 { // the second begins when the first is answered: at once, if it waits for nothing
+					all = append(all, w.call("POST", "/v1/triggers:batch", text.String(),
+						append(c.header, "Authorization", "Bearer "+keyA)...))
+				}
+				done <- all
+			}()
+			written := w.written(t, "acme/")
+			switch {
+			case c.others && written > room:
+				t.Errorf("%d lines are written and not decided; room is for %d", written, room)
+			case !c.others && written < lines:
+				t.Errorf("alone only %d of %d lines are written", written, lines)
+			}
+			w.engine.thaw()
+			for _, a := range <-done {
+				got := strings.Split(strings.TrimSpace(a.body), "\n")
+				if a.status != http.StatusOK || len(got) != lines {
+					t.Fatalf("%d, %d answers", a.status, len(got))
+				}
+				for i, line := range got {
+					if !strings.Contains(line, fmt.Sprintf(`"id":"l%d","status":20`, i)) {
+						t.Fatalf("answer %d is %s", i, line)
+					}
+				}
+			}
+		})
+	}
+}
+
+// written is how many commands about keys with a prefix are in the log, once no more
+// come.
+func (w *world) written(t *testing.T, prefix string) (n int) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.ConsumeTopics(w.server.opts.Names.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for last := time.Now(); time.Since(last) < 500*time.Millisecond; {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			if last = time.Now(); strings.HasPrefix(string(r.Key), prefix) {
+				n++
+			}
+		})
+		cancel()
+	}
+	return n
+}
