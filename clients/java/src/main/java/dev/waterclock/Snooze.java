@@ -32,6 +32,6 @@ public final class Snooze {
     }
 
     Map<String, Object> fields() {
-        return Map.of(name, value);
+        return value == null ? Map.of() : Map.of(name, value);
     }
 }

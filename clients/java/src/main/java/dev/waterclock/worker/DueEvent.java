@@ -54,6 +54,24 @@ public final class DueEvent {
 
     DueEvent() {}
 
+    /** An event for tests of handlers: attempt 1, scheduled now. The id is {@code <trigger key>@<occurrence>#<step>}. */
+    public static DueEvent of(String id, String payload) {
+        int at = id.lastIndexOf('@');
+        if (at <= 0) {
+            throw new IllegalArgumentException("an id is <trigger key>@<occurrence>#<step>");
+        }
+        DueEvent e = new DueEvent();
+        e.id = id;
+        e.key = id.substring(0, at);
+        e.occurrence = id.substring(at + 1).replaceFirst("#[0-9]+$", "");
+        e.scheduled = Instant.now();
+        e.fired = e.scheduled;
+        e.payload = payload.getBytes(StandardCharsets.UTF_8);
+        e.recordKey = e.key.getBytes(StandardCharsets.UTF_8);
+        e.contentType = "application/json";
+        return e;
+    }
+
     /** ce_id: the same for every copy, attempt and retry. */
     public String id() {
         return id;

@@ -39,8 +39,15 @@ final class Loader implements AutoCloseable {
         // Receipts are in transactions only where the engine forwards one, and that happens later if it was aborted.
         config.put(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_uncommitted");
         config.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, 100);
+        config.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, false); // or to ask for a topic would make it
         config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 5000);
         consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    /** Whether there is such a topic. Admin.describeTopics does not do: it fails on embedded brokers. */
+    boolean exists(String name) {
+        List<PartitionInfo> infos = consumer.partitionsFor(name, WITHIN);
+        return infos != null && !infos.isEmpty();
     }
 
     /** The partitions of the topic. */

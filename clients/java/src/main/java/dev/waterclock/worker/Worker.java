@@ -35,7 +35,6 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.utils.Utils;
@@ -841,7 +840,7 @@ public final class Worker implements AutoCloseable {
                     long now = System.nanoTime();
                     if (!laneFound && now - lane >= LANE_EVERY) {
                         lane = now;
-                        laneFound = exists(admin, topic + HIGH);
+                        laneFound = loader.exists(topic + HIGH);
                     }
                     if (!mine.isEmpty() || now - asked >= ASK_EVERY) {
                         asked = now;
@@ -885,18 +884,6 @@ public final class Worker implements AutoCloseable {
             return false;
         } finally {
             lock.unlock();
-        }
-    }
-
-    private static boolean exists(Admin admin, String name) throws InterruptedException, ExecutionException {
-        try {
-            admin.describeTopics(List.of(name)).allTopicNames().get();
-            return true;
-        } catch (ExecutionException e) {
-            if (e.getCause() instanceof UnknownTopicOrPartitionException) {
-                return false;
-            }
-            throw e;
         }
     }
 
