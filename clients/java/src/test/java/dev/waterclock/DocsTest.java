@@ -17,8 +17,6 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.junit.jupiter.api.Test;
@@ -35,11 +33,19 @@ class DocsTest {
     Path dir;
 
     private static String block(Path page, String kind, String with) throws IOException {
-        Matcher m = Pattern.compile("^```" + kind + "\n(.*?)^```$", Pattern.DOTALL | Pattern.MULTILINE)
-                .matcher(Files.readString(page));
-        while (m.find()) {
-            if (m.group(1).contains(with)) {
-                return m.group(1);
+        String opened = null; // the kind of the block that we are in
+        StringBuilder text = new StringBuilder();
+        for (String line : Files.readAllLines(page)) {
+            if (opened == null && line.startsWith("```")) {
+                opened = line.substring(3);
+                text.setLength(0);
+            } else if (opened != null && line.equals("```")) {
+                if (opened.equals(kind) && text.indexOf(with) >= 0) {
+                    return text.toString();
+                }
+                opened = null;
+            } else {
+                text.append(line).append('\n');
             }
         }
         throw new AssertionError(page + " has no block with " + with);

@@ -6,6 +6,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
@@ -70,6 +71,8 @@ final class Bench {
         try (Admin admin = Admin.create(config)) {
             admin.createTopics(List.of(new NewTopic(TOPIC, PARTITIONS, (short) 1),
                     new NewTopic("bench.receipts", PARTITIONS, (short) 1))).all().get(60, TimeUnit.SECONDS);
+        } catch (ExecutionException e) {
+            System.err.println("made all the same by embedded brokers: " + e.getCause());
         }
         String at = Instant.now().toString().substring(0, 19) + ".000Z";
         try (KafkaProducer<byte[], byte[]> p = new KafkaProducer<>(config, new ByteArraySerializer(),
