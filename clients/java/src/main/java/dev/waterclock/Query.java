@@ -48,7 +48,8 @@ final class Query {
     static String escape(String text) {
         StringBuilder b = new StringBuilder();
         for (byte c : text.getBytes(StandardCharsets.UTF_8)) {
-            if (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c > 0 && "-._~".indexOf(c) >= 0) {
+            if (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+                    || c > 0 && "-._~".indexOf(c) >= 0) {
                 b.append((char) c);
             } else {
                 b.append(String.format("%%%02X", c & 0xff));

@@ -20,7 +20,8 @@ import javax.crypto.spec.SecretKeySpec;
 /** Checks the signatures of webhooks (Standard Webhooks), and reads them. Many threads may share it. */
 public final class WebhookVerifier {
     private static final Pattern SECONDS = Pattern.compile("[0-9]{1,18}");
-    private static final Pattern BASE64 = Pattern.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?");
+    private static final Pattern BASE64 =
+            Pattern.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?");
 
     private final List<byte[]> keys = new ArrayList<>();
     private final Duration tolerance;

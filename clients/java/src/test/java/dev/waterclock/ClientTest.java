@@ -29,7 +29,7 @@ import org.junit.jupiter.api.Timeout;
 
 /** What the conformance file cannot say: a server that is killed, values of Java, dead letters. */
 class ClientTest {
-    /** kill -9 while calls are under way: each call of a patient client makes one trigger, however often it was sent. */
+    /** kill -9 while calls are under way: each call makes one trigger, however often it was sent. */
     @Test
     @Timeout(120)
     void serverKilledInMidCall() throws Exception {
@@ -67,7 +67,8 @@ class ClientTest {
 
     @Test
     void brokersAreAway() {
-        try (KafkaClient client = KafkaClient.builder().brokers("127.0.0.1:1").timeout(Duration.ofMillis(300)).build()) {
+        try (KafkaClient client = KafkaClient.builder().brokers("127.0.0.1:1").timeout(Duration.ofMillis(300))
+                .build()) {
             ApiException e = assertThrows(ApiException.Unavailable.class, () -> client.cancel("a"));
             assertEquals(0, e.status());
             assertTrue(e.maybeApplied());

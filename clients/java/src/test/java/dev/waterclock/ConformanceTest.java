@@ -148,8 +148,9 @@ class ConformanceTest {
             }
             WaterclockClient client = b.build();
             long begin = System.nanoTime();
-            String wrong = outcome(() -> Calls.http(client, (String) c.get("call"), Cases.fill(c.get("args"), names)), c,
-                    names, new ArrayList<>());
+            Object args = Cases.fill(c.get("args"), names);
+            String wrong = outcome(() -> Calls.http(client, (String) c.get("call"), args), c, names,
+                    new ArrayList<>());
             long elapsed = (System.nanoTime() - begin) / 1_000_000;
             assertEquals(List.of(), script.wrong);
             assertEquals(null, wrong);
@@ -195,8 +196,8 @@ class ConformanceTest {
     @TestFactory
     Stream<DynamicTest> signature() {
         return Cases.of("signature", c -> {
-            Cases.known(c, "name", "kind", "secrets", "headers", "body", "body_base64", "now", "tolerance_seconds", "ok",
-                    "error");
+            Cases.known(c, "name", "kind", "secrets", "headers", "body", "body_base64", "now", "tolerance_seconds",
+                    "ok", "error");
             byte[] body = c.containsKey("body_base64") ? Base64.getDecoder().decode((String) c.get("body_base64"))
                     : c.get("body").toString().getBytes(StandardCharsets.UTF_8);
             Map<String, String> headers = new LinkedHashMap<>();

@@ -42,7 +42,7 @@ public final class Dev implements AutoCloseable {
     public static synchronized Dev shared() {
         if (shared == null) {
             List<String> settings = new ArrayList<>();
-            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full", "bench")) {
+            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full")) {
                 settings.add("channels." + channel + ".receipts=true");
             }
             settings.add("channels.urgent.high_lane=true");
@@ -88,7 +88,8 @@ public final class Dev implements AutoCloseable {
             throw new AssertionError("dev has ended");
         }
         try {
-            HttpRequest r = HttpRequest.newBuilder(URI.create(url() + "/readyz")).timeout(Duration.ofSeconds(5)).build();
+            HttpRequest r = HttpRequest.newBuilder(URI.create(url() + "/readyz"))
+                    .timeout(Duration.ofSeconds(5)).build();
             return HttpClient.newHttpClient().send(r, HttpResponse.BodyHandlers.discarding()).statusCode() == 200;
         } catch (IOException e) {
             return false;

@@ -3,8 +3,8 @@ package dev.waterclock.worker;
 /**
  * Estimates, in milliseconds, how far the brokers' clock is ahead of ours. Kafka has no request for the time, but
  * append times say it: a record polled at our time t and appended at the broker's time a makes it ahead by at least
- * a-t; if its offset is not below the end of the log that was asked for at our time t0, it is ahead by at most a-t0. Our
- * clock counts unless these bounds say otherwise.
+ * a-t; if its offset is not below the end of the log that was asked for at our time t0, it is ahead by at most a-t0.
+ * Our clock counts unless these bounds say otherwise.
  */
 final class BrokerClock {
     private static final double UNBOUNDED = 1e15;

@@ -54,7 +54,7 @@ public final class DueEvent {
 
     DueEvent() {}
 
-    /** An event for tests of handlers: attempt 1, scheduled now. The id is {@code <trigger key>@<occurrence>#<step>}. */
+    /** An event for tests of handlers: attempt 1, scheduled now. An id is {@code <trigger key>@<occurrence>#<step>}. */
     public static DueEvent of(String id, String payload) {
         int at = id.lastIndexOf('@');
         if (at <= 0) {
@@ -242,7 +242,7 @@ public final class DueEvent {
         return cancelled;
     }
 
-    /** What {@link Worker.Builder#onBatch} returned for the batch of this event; null without a hook. */
+    /** What {@link WorkerBuilder#onBatch} returned for the batch of this event; null without a hook. */
     public Object batch() {
         return batch;
     }

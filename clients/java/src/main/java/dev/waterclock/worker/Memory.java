@@ -4,8 +4,8 @@ import java.util.concurrent.ThreadLocalRandom;
 
 /**
  * The last receipts of one partition: what is in it is not handled a second time. It has hashes, in two generations of
- * {@code limit} each: the last {@code limit} receipts are known for certain, and at most twice as many are. One costs 32
- * to 64 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
+ * {@code limit} each: the last {@code limit} receipts are known for certain, and at most twice as many are. One costs
+ * 32 to 64 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
  * event back then.
  */
 final class Memory {

@@ -86,6 +86,7 @@ public record Result(Outcome outcome, Duration after, String code, String detail
     }
 
     static Result noResult() {
-        return retry().withCode("no_result").withDetail("the handler returned null: return Result.delivered() or another one");
+        return retry().withCode("no_result")
+                .withDetail("the handler returned null: return Result.delivered() or another one");
     }
 }

@@ -19,8 +19,6 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
-import java.util.function.Function;
-import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.OffsetSpec;
@@ -42,15 +40,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Handles the due events of a channel: {@link #run} does until {@link #close}, or SIGTERM. One thread polls, commits and
- * hears of rebalances; handlers run on threads of their own.
+ * Handles the due events of a channel: {@link #run} does until {@link #close}, or SIGTERM. One thread polls, commits
+ * and hears of rebalances; handlers run on threads of their own.
  */
 public final class Worker implements AutoCloseable {
-    private static final String HIGH = ".high";
+    static final String HIGH = ".high";
     private static final int MAX_POLL = 1000;
     private static final int MIN_RECORDS = 16; // the share of a partition is at least this
-    private static final long MIN_BYTES = 64 << 10;
-    private static final long ASK_EVERY = TimeUnit.SECONDS.toNanos(15); // between two questions for the ends of the logs
+    static final long MIN_BYTES = 64 << 10;
+    private static final long ASK_EVERY = TimeUnit.SECONDS.toNanos(15); // for the ends of the logs
     private static final long LANE_EVERY = TimeUnit.SECONDS.toNanos(2); // a new lane is found within 5 s
     private static final Duration POLL = Duration.ofMillis(100);
     private static final Duration POLL_PAUSED = Duration.ofMillis(5); // room comes soon
@@ -59,7 +57,7 @@ public final class Worker implements AutoCloseable {
     private static final int HEADERS = 512; // bytes in memory for the headers and objects of an event, about
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
 
-    private final Builder o;
+    private final WorkerBuilder o;
     private final String topic;
     private final String receiptsTopic;
     private final Map<String, Object> kafka = new HashMap<>();
@@ -92,7 +90,7 @@ public final class Worker implements AutoCloseable {
     private KafkaConsumer<byte[], byte[]> consumer;
     private volatile ReceiptWriter writer;
 
-    private Worker(Builder b) {
+    Worker(WorkerBuilder b) {
         o = b;
         topic = b.topic.isEmpty() ? b.prefix + "due." + b.channel : b.topic;
         receiptsTopic = b.prefix + "receipts";
@@ -103,8 +101,8 @@ public final class Worker implements AutoCloseable {
     }
 
     /** A worker of a channel. */
-    public static Builder builder(String channel, Handler handler) {
-        return new Builder(channel, handler);
+    public static WorkerBuilder builder(String channel, Handler handler) {
+        return new WorkerBuilder(channel, handler);
     }
 
     // --- for callers ------------------------------------------------------------------------
@@ -209,7 +207,8 @@ public final class Worker implements AutoCloseable {
 
     private static Called threw(DueEvent event, String code, Throwable e) {
         LOG.warn("the handler threw; {} is retried", event.id(), e);
-        String text = e.getMessage() == null || e.getMessage().isEmpty() ? e.getClass().getSimpleName() : e.getMessage();
+        String message = e.getMessage();
+        String text = message == null || message.isEmpty() ? e.getClass().getSimpleName() : message;
         return new Called(Result.retry().withCode(code).withDetail(text), true);
     }
 
@@ -454,7 +453,7 @@ public final class Worker implements AutoCloseable {
         return memories.get(Utils.toPositive(hash) % receiptPartitions);
     }
 
-    /** The next event of a batch; without one, the hook is called with a new one. The lock is held, but for the hook. */
+    /** The next event of a batch; without one, the hook is called with a new one. The hook runs without the lock. */
     private Part.Item fromBatch() {
         while (!ending) {
             Part.Item item = batched.poll();
@@ -853,7 +852,7 @@ public final class Worker implements AutoCloseable {
                     failures = 0;
                 } catch (InterruptedException | InterruptException e) {
                     return;
-                } catch (KafkaException | IllegalStateException | ExecutionException e) {
+                } catch (RuntimeException | ExecutionException e) { // whatever it is: it is tried again
                     failures++;
                     if (!mine.isEmpty()) {
                         failing.warn("cannot read " + receiptsTopic + "; its due events are held until it can be read: "
@@ -1028,168 +1027,5 @@ public final class Worker implements AutoCloseable {
     private Duration left(long begin, int eighths) {
         long nanos = begin + o.drainTimeout.toNanos() / 8 * eighths - System.nanoTime();
         return Duration.ofNanos(Math.max(nanos, 0));
-    }
-
-    /** Options of a {@link Worker}. */
-    public static final class Builder {
-        private static final Pattern CHANNEL = Pattern.compile("[a-z0-9][a-z0-9._-]{0,48}");
-
-        private final String channel;
-        private final Handler handler;
-        private final Map<String, Object> kafka = new HashMap<>();
-        private String brokers = "127.0.0.1:9092";
-        private String prefix = "waterclock.";
-        private String group = "waterclock";
-        private String topic = "";
-        private int concurrency = 64;
-        private int bufferRecords = 10_000;
-        private long bufferBytes = 64 << 20;
-        private int fetchBytes = 8 << 20;
-        private Duration handlerTimeout = Duration.ofMinutes(5);
-        private Duration drainTimeout = Duration.ofSeconds(20);
-        private Duration revokeTimeout = Duration.ofSeconds(10);
-        private Duration commitInterval = Duration.ofSeconds(1);
-        private int memory = 100_000;
-        private boolean byKey;
-        private Function<List<DueEvent>, Object> onBatch;
-        private int batchMax = 500;
-
-        private Builder(String channel, Handler handler) {
-            this.channel = channel;
-            this.handler = handler;
-        }
-
-        /** Addresses to start from, separated by commas. The default is 127.0.0.1:9092. */
-        public Builder brokers(String addresses) {
-            brokers = addresses;
-            return this;
-        }
-
-        /** Options of all Kafka clients, such as TLS and SASL. What the worker depends on is set after these. */
-        public Builder kafka(Map<String, ?> config) {
-            kafka.putAll(config);
-            return this;
-        }
-
-        /** The engine's topics.prefix. The default is {@code waterclock.}. */
-        public Builder prefix(String prefix) {
-            this.prefix = prefix;
-            return this;
-        }
-
-        /** The engine's group; the consumer group is {@code <group>.<channel>}. The default is waterclock. */
-        public Builder group(String group) {
-            this.group = group;
-            return this;
-        }
-
-        /** The engine's {@code channels.<channel>.topic}, where that is set. */
-        public Builder topic(String topic) {
-            this.topic = topic;
-            return this;
-        }
-
-        /** Handlers at a time, each on a thread of its own. The default is 64; 1 to 10,000. */
-        public Builder concurrency(int n) {
-            concurrency = n;
-            return this;
-        }
-
-        /**
-         * Bounds the events in memory, from the poll to the acknowledged receipt. Partitions have equal shares, at least
-         * 16 records and 64 KiB; one that is full is paused, and one poll may exceed it. The default is 10,000 records
-         * and 64 MiB.
-         */
-        public Builder buffer(int records, long bytes) {
-            bufferRecords = records;
-            bufferBytes = bytes;
-            return this;
-        }
-
-        /** Bounds one fetch. The default is 8 MiB. */
-        public Builder fetchBytes(int bytes) {
-            fetchBytes = bytes;
-            return this;
-        }
-
-        /**
-         * Then the handler's thread is interrupted; what it throws is a retry, code {@code timeout}. The default is 5
-         * minutes; keep it below the channel's receipt_timeout.
-         */
-        public Builder handlerTimeout(Duration d) {
-            handlerTimeout = d;
-            return this;
-        }
-
-        /** Bounds the end of {@link Worker#run}. The default is 20 s. */
-        public Builder drainTimeout(Duration d) {
-            drainTimeout = d;
-            return this;
-        }
-
-        /** How long a partition that moves waits for its handlers. The default is 10 s. */
-        public Builder revokeTimeout(Duration d) {
-            revokeTimeout = d;
-            return this;
-        }
-
-        /** Between two commits of offsets. The default is 1 s. */
-        public Builder commitInterval(Duration d) {
-            commitInterval = d;
-            return this;
-        }
-
-        /** Receipts known of each partition (worker.memory). The default is 100,000; -1 turns it off. */
-        public Builder memory(int receipts) {
-            memory = receipts;
-            return this;
-        }
-
-        /** For a channel with {@code partitioning: by_key}: the memory is of all partitions. */
-        public Builder byKey(boolean byKey) {
-            this.byKey = byKey;
-            return this;
-        }
-
-        /**
-         * Is called with each batch of events right before their handlers, one batch at a time; handlers get what it
-         * returned by {@link DueEvent#batch}. There one query reads for many events what each handler would read for
-         * itself. Nothing new starts while it runs, so it needs a time-out of its own. If it throws, the events of the
-         * batch are retried.
-         */
-        public Builder onBatch(Function<List<DueEvent>, Object> hook) {
-            onBatch = hook;
-            return this;
-        }
-
-        /** Bounds the events of one call of onBatch. The default is 500; it is never more than concurrency. */
-        public Builder batchMax(int n) {
-            batchMax = n;
-            return this;
-        }
-
-        private static void check(boolean ok, String text) {
-            if (!ok) {
-                throw new IllegalArgumentException("worker: " + text);
-            }
-        }
-
-        public Worker build() {
-            check(CHANNEL.matcher(channel).matches() && !channel.endsWith(HIGH),
-                    "channel \"" + channel + "\": want a-z, 0-9, '.', '_', '-', at most 49 of them");
-            check(handler != null, "want a handler");
-            check(!brokers.isBlank(), "brokers: want at least one address");
-            check(!group.isEmpty(), "group: want the engine's group");
-            check(concurrency >= 1 && concurrency <= 10_000, "concurrency " + concurrency + ": want 1 to 10,000");
-            check(bufferRecords > 0 && bufferBytes > 0, "buffer: want more than 0");
-            check(fetchBytes >= MIN_BYTES, "fetchBytes: want 64 KiB or more");
-            for (Duration d : List.of(handlerTimeout, drainTimeout, revokeTimeout, commitInterval)) {
-                check(!d.isNegative() && !d.isZero(), "timeouts: want more than 0");
-            }
-            check(memory == -1 || memory > 0 && memory <= 10_000_000,
-                    "memory " + memory + ": want 1 to 10,000,000, or -1 for none");
-            check(batchMax > 0, "batchMax: want more than 0");
-            return new Worker(this);
-        }
     }
 }

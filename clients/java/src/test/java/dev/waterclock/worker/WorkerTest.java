@@ -48,7 +48,7 @@ class WorkerTest {
         final Worker worker;
         private final CompletableFuture<Void> ended;
 
-        Running(Worker.Builder b) {
+        Running(WorkerBuilder b) {
             worker = b.brokers(DEV.kafka).build();
             ended = CompletableFuture.runAsync(worker::run, r -> new Thread(r).start());
         }
@@ -189,7 +189,7 @@ class WorkerTest {
         CLIENT.cancel("java-ord");
     }
 
-    /** What waits in the high lane goes before the rest, though it came later. The lane is found while the worker runs. */
+    /** What waits in the high lane goes before the rest, though it came later. A lane is found while a worker runs. */
     @Test
     void highLaneFirst() throws Exception {
         CountDownLatch gate = new CountDownLatch(1);
@@ -253,7 +253,7 @@ class WorkerTest {
         Map<String, Integer> calls = new ConcurrentHashMap<>();
         AtomicInteger one = new AtomicInteger();
         AtomicInteger two = new AtomicInteger();
-        java.util.function.Function<AtomicInteger, Worker.Builder> builder = by -> Worker.builder("two", e -> {
+        java.util.function.Function<AtomicInteger, WorkerBuilder> builder = by -> Worker.builder("two", e -> {
             Thread.sleep(5);
             calls.merge(e.id() + " " + e.attempt(), 1, Integer::sum);
             by.incrementAndGet();
@@ -374,7 +374,7 @@ class WorkerTest {
         assertFalse(called.contains("java-exp"));
     }
 
-    /** The hook is called once for many events, and handlers get what it returned; a batch whose hook threw is retried. */
+    /** The hook is called once for many events, and handlers get what it returned; if it threw, they are retried. */
     @Test
     void onBatch() {
         many("java-batch-", 0, 200, "batch");
@@ -400,11 +400,12 @@ class WorkerTest {
     @Test
     void optionsAreChecked() {
         Handler h = e -> Result.delivered();
-        List<Worker.Builder> wrong = List.of(Worker.builder("X", h), Worker.builder("a", null),
+        List<WorkerBuilder> wrong = List.of(Worker.builder("X", h), Worker.builder("a", null),
                 Worker.builder("a.high", h), Worker.builder("a", h).concurrency(0), Worker.builder("a", h).memory(0),
                 Worker.builder("a", h).buffer(0, 1), Worker.builder("a", h).drainTimeout(Duration.ZERO),
-                Worker.builder("a", h).brokers(""), Worker.builder("a", h).group(""), Worker.builder("a", h).batchMax(0));
-        for (Worker.Builder b : wrong) {
+                Worker.builder("a", h).brokers(""), Worker.builder("a", h).group(""),
+                Worker.builder("a", h).batchMax(0));
+        for (WorkerBuilder b : wrong) {
             assertTrue(assertThrows(IllegalArgumentException.class, b::build).getMessage().startsWith("worker: "));
         }
     }
