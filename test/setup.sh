@@ -6,7 +6,7 @@
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, pytest, mypy and hatchling, in
 #           $SVC_CACHE/venv
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
-#   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE
+#   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE; what clients/java is built with, in $SVC_CACHE/maven
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
 CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=9.2.0 MYPY=2.4.1 HATCHLING=1.33.0
@@ -21,6 +21,7 @@ main() {
   get_python_packages
   get_node_packages
   [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
+  [ ${#missing[@]} -gt 0 ] || get_maven_packages
   report
 }
 
@@ -94,6 +95,21 @@ get_node_packages() {
   mkdir -p "$dir"
   npm install --silent --no-audit --no-fund --prefix "$dir" "${wanted[@]}" >&2 \
     || missing+=("npm install --prefix $dir ${wanted[*]}")
+}
+
+# One test is run, because surefire fetches what it needs only then. test/java works without a network after it.
+get_maven_packages() {
+  local java="$HERE/../../clients/java" repo="$SVC_CACHE/maven" stamp tmp
+  stamp="$repo/.have-$(cksum < "$java/pom.xml" | cut -d' ' -f1)"
+  [ ! -e "$stamp" ] || return 0
+  say "fetching what clients/java is built with into $repo"
+  tmp=$(mktemp -d)
+  if mvn -B -ntp -q -f "$java/pom.xml" "-Dmaven.repo.local=$repo" "-Dbuild.dir=$tmp" -Dtest=PureTest test >&2; then
+    touch "$stamp"
+  else
+    missing+=("mvn -f clients/java/pom.xml -Dmaven.repo.local=$repo -Dtest=PureTest test")
+  fi
+  rm -rf "$tmp"
 }
 
 report() {

@@ -1,0 +1,234 @@
+package dev.waterclock;
+
+import dev.waterclock.internal.Json;
+import java.io.IOException;
+import java.net.http.HttpResponse;
+import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Flow;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * What happens to a trigger, as it happens: first what has happened, then the rest, without an end. It connects anew
+ * where a connection ends, behind the last event that came whole. Close it when you have seen enough.
+ */
+public final class EventStream implements Iterable<Event>, Iterator<Event>, AutoCloseable {
+    private static final Duration QUIET = Duration.ofSeconds(60); // the server speaks every 15 s
+
+    private final Http http;
+    private final String path;
+    private final Http.Attempts attempts;
+    private final Deque<Event> ready = new ArrayDeque<>();
+    private volatile Body body;
+    private volatile boolean closed;
+    private String last = "";
+    private String id;
+    private List<String> data = new ArrayList<>();
+    private byte[] rest = new byte[0];
+
+    EventStream(Http http, String path) {
+        this.http = http;
+        this.path = path;
+        attempts = http.new Attempts(Http.Request.get(path));
+    }
+
+    @Override
+    public Iterator<Event> iterator() {
+        return this;
+    }
+
+    /** Waits for the next event. False once the stream was closed. */
+    @Override
+    public boolean hasNext() {
+        while (ready.isEmpty() && !closed) {
+            try {
+                step();
+            } catch (IOException e) {
+                body = null;
+                if (!closed) {
+                    attempts.pause(attempts.failed(e));
+                }
+            }
+        }
+        return !ready.isEmpty();
+    }
+
+    @Override
+    public Event next() {
+        if (!hasNext()) {
+            throw new NoSuchElementException("the stream was closed");
+        }
+        return ready.remove();
+    }
+
+    /** Ends the stream. Any thread may call it. */
+    @Override
+    public void close() {
+        closed = true;
+        Body b = body;
+        if (b != null) {
+            b.cancel();
+        }
+    }
+
+    private void step() throws IOException {
+        if (body == null) {
+            connect();
+            return;
+        }
+        byte[] piece = body.take();
+        feed(piece);
+        if (!ready.isEmpty()) {
+            attempts.worked();
+        }
+    }
+
+    private void connect() throws IOException {
+        Http.Request request = Http.Request.get(path);
+        request.headers.put("Accept", "text/event-stream, application/problem+json");
+        if (!last.isEmpty()) {
+            request.headers.put("Last-Event-ID", last);
+        }
+        HttpResponse<Flow.Publisher<List<ByteBuffer>>> response = http.begin(request, BodyHandlers.ofPublisher());
+        Body b = new Body();
+        response.body().subscribe(b);
+        if (response.statusCode() != 200) {
+            Duration wait = attempts.answered(response, b.all());
+            attempts.pause(wait == null ? Duration.ZERO : wait);
+            return;
+        }
+        id = null;
+        data = new ArrayList<>();
+        rest = new byte[0];
+        body = b;
+        if (closed) {
+            b.cancel();
+        }
+    }
+
+    /** Reads the lines that end in a piece of the stream. */
+    private void feed(byte[] piece) {
+        byte[] all = new byte[rest.length + piece.length];
+        System.arraycopy(rest, 0, all, 0, rest.length);
+        System.arraycopy(piece, 0, all, rest.length, piece.length);
+        int from = 0;
+        for (int i = rest.length; i < all.length; i++) {
+            if (all[i] == '\n') {
+                int to = i > from && all[i - 1] == '\r' ? i - 1 : i;
+                line(new String(all, from, to - from, StandardCharsets.UTF_8));
+                from = i + 1;
+            }
+        }
+        rest = java.util.Arrays.copyOfRange(all, from, all.length);
+    }
+
+    private void line(String line) {
+        int colon = line.indexOf(':');
+        String name = colon < 0 ? line : line.substring(0, colon);
+        String value = colon < 0 ? "" : line.substring(colon + 1);
+        value = value.startsWith(" ") ? value.substring(1) : value;
+        if (name.equals("data")) {
+            data.add(value);
+        } else if (name.equals("id")) {
+            id = value;
+        } else if (line.isEmpty()) {
+            end();
+        }
+    }
+
+    private void end() {
+        String text = String.join("\n", data);
+        if (!text.isEmpty()) {
+            ready.add(new Event(Json.object(Json.read(text))));
+            last = id == null ? last : id;
+        }
+        id = null;
+        data = new ArrayList<>();
+    }
+
+    /** The body of an answer, piece by piece. */
+    private static final class Body implements Flow.Subscriber<List<ByteBuffer>> {
+        private static final Object END = new Object();
+
+        private final BlockingQueue<Object> pieces = new LinkedBlockingQueue<>();
+        private volatile Flow.Subscription subscription;
+
+        @Override
+        public void onSubscribe(Flow.Subscription s) {
+            subscription = s;
+            s.request(1);
+        }
+
+        @Override
+        public void onNext(List<ByteBuffer> buffers) {
+            byte[] piece = new byte[buffers.stream().mapToInt(ByteBuffer::remaining).sum()];
+            int at = 0;
+            for (ByteBuffer b : buffers) {
+                int n = b.remaining();
+                b.get(piece, at, n);
+                at += n;
+            }
+            pieces.add(piece);
+        }
+
+        @Override
+        public void onError(Throwable e) {
+            pieces.add(e);
+        }
+
+        @Override
+        public void onComplete() {
+            pieces.add(END);
+        }
+
+        void cancel() {
+            if (subscription != null) {
+                subscription.cancel();
+            }
+            pieces.add(END);
+        }
+
+        byte[] take() throws IOException {
+            Object piece;
+            try {
+                piece = pieces.poll(QUIET.toMillis(), TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("interrupted", e);
+            }
+            if (piece instanceof byte[] bytes) {
+                subscription.request(1);
+                return bytes;
+            }
+            if (piece instanceof Throwable e) {
+                throw new IOException("the stream ended", e);
+            }
+            if (piece == null) {
+                cancel();
+                throw new IOException("the stream was silent for " + QUIET);
+            }
+            throw new IOException("the stream ended");
+        }
+
+        byte[] all() {
+            java.io.ByteArrayOutputStream out = new java.io.ByteArrayOutputStream();
+            try {
+                while (true) {
+                    out.writeBytes(take());
+                }
+            } catch (IOException e) {
+                return out.toByteArray(); // an error's body, or as much as came of it
+            }
+        }
+    }
+}

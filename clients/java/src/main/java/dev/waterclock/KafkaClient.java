@@ -1,0 +1,147 @@
+package dev.waterclock;
+
+import dev.waterclock.internal.Json;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Writes commands to topic {@code <prefix>commands}. A call returns once the brokers have the command; what the engine
+ * says to it, refusals included, stands on the event log and on {@code <prefix>rejected}. Many threads may share it.
+ */
+public final class KafkaClient implements Commands<KafkaClient.Written>, AutoCloseable {
+    /** Where a command stands. */
+    public record Written(String topic, int partition, long offset) {}
+
+    private final String topic;
+    private final String tenant;
+    private final Duration timeout;
+    private final KafkaProducer<byte[], byte[]> producer;
+
+    private KafkaClient(Builder b) {
+        topic = b.prefix + "commands";
+        tenant = b.tenant;
+        timeout = b.timeout;
+        Map<String, Object> config = new HashMap<>();
+        config.put(ProducerConfig.CLIENT_ID_CONFIG, "waterclock-java");
+        config.put(ProducerConfig.ENABLE_METRICS_PUSH_CONFIG, false);
+        config.putAll(b.kafka);
+        config.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, b.brokers);
+        config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
+        config.put(ProducerConfig.ACKS_CONFIG, "all");
+        int ms = (int) Math.min(Math.max(timeout.toMillis(), 1), Integer.MAX_VALUE);
+        config.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, ms);
+        config.put(ProducerConfig.LINGER_MS_CONFIG, 0);
+        config.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, ms);
+        config.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, ms);
+        producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    public static Builder builder() {
+        return new Builder();
+    }
+
+    @Override
+    public Written send(Command command) {
+        ProducerRecord<byte[], byte[]> record = record(command);
+        try {
+            Future<RecordMetadata> written = producer.send(record);
+            RecordMetadata at = written.get(timeout.toMillis() + 1000, TimeUnit.MILLISECONDS);
+            return new Written(at.topic(), at.partition(), at.offset());
+        } catch (ExecutionException e) {
+            throw failed(e.getCause());
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+            throw failed(e);
+        } catch (TimeoutException | KafkaException e) {
+            throw failed(e);
+        }
+    }
+
+    /** The record that a command is; it is refused if the engine would refuse its key. */
+    ProducerRecord<byte[], byte[]> record(Command command) {
+        byte[] key = command.key(tenant);
+        command.checkRecord();
+        byte[] value;
+        try {
+            value = Json.write(command.object(true)).getBytes(StandardCharsets.UTF_8);
+        } catch (IllegalArgumentException e) {
+            throw ApiException.refuse("invalid", "payload", e.getMessage());
+        }
+        ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topic, key, value);
+        command.options.headers.forEach(h -> record.headers().add(h.name(), h.value()));
+        return record;
+    }
+
+    private static ApiException failed(Throwable cause) {
+        if (cause instanceof RecordTooLargeException) {
+            return ApiException.refuse("too_large", "payload", cause.getMessage()).noted(1, false);
+        }
+        boolean maybe = !(cause instanceof InterruptException);
+        return ApiException.of(0, "the brokers did not acknowledge the command: " + cause, cause).noted(1, maybe);
+    }
+
+    /** Waits for what is under way. */
+    @Override
+    public void close() {
+        producer.close(timeout);
+    }
+
+    /** Options of a {@link KafkaClient}. */
+    public static final class Builder {
+        private String brokers = "127.0.0.1:9092";
+        private String prefix = "waterclock.";
+        private String tenant = "";
+        private Duration timeout = Duration.ofSeconds(30);
+        private final Map<String, Object> kafka = new HashMap<>();
+
+        private Builder() {}
+
+        /** Addresses to start from, separated by commas. The default is 127.0.0.1:9092. */
+        public Builder brokers(String addresses) {
+            brokers = addresses;
+            return this;
+        }
+
+        /** The engine's topics.prefix. The default is {@code waterclock.}. */
+        public Builder prefix(String prefix) {
+            this.prefix = prefix;
+            return this;
+        }
+
+        /** It is put before ids. The default is the default tenant. */
+        public Builder tenant(String tenant) {
+            this.tenant = tenant;
+            return this;
+        }
+
+        /** How long a call waits for the brokers. The default is 30 s. */
+        public Builder timeout(Duration timeout) {
+            this.timeout = timeout;
+            return this;
+        }
+
+        /** Options of the Kafka producer, such as TLS and SASL. */
+        public Builder kafka(Map<String, ?> config) {
+            kafka.putAll(config);
+            return this;
+        }
+
+        public KafkaClient build() {
+            return new KafkaClient(this);
+        }
+    }
+}

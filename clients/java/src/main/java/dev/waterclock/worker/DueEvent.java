@@ -1,0 +1,254 @@
+package dev.waterclock.worker;
+
+import dev.waterclock.internal.Json;
+import java.nio.charset.StandardCharsets;
+import java.time.Instant;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+
+/**
+ * One record of a due topic. Receivers deduplicate by {@link #id}: every copy, attempt and retry has the same. Texts
+ * that an event does not have are empty, and instants null.
+ */
+public final class DueEvent {
+    /** A header that is not Waterclock's. */
+    public record Header(String name, byte[] value) {
+        public String text() {
+            return new String(value, StandardCharsets.UTF_8);
+        }
+    }
+
+    String id = "";
+    String key = "";
+    String occurrence = "";
+    int attempt = 1;
+    int step;
+    int postponed;
+    long revision;
+    long expiresMs = NONE;
+    long receiptByMs = NONE;
+    Instant scheduled;
+    Instant fired;
+    Instant expires;
+    Instant receiptBy;
+    String localTime = "";
+    String user = "";
+    String source = "";
+    String basis = "";
+    String contentType = "";
+    String traceparent = "";
+    String tracestate = "";
+    byte[] payload = {};
+    byte[] recordKey = {};
+    List<Header> headers = List.of();
+    String topic = "";
+    int partition;
+    long offset;
+    boolean high;
+
+    volatile boolean cancelled;
+    Object batch;
+
+    static final long NONE = Long.MIN_VALUE;
+
+    DueEvent() {}
+
+    /** An event for tests of handlers: attempt 1, scheduled now. An id is {@code <trigger key>@<occurrence>#<step>}. */
+    public static DueEvent of(String id, String payload) {
+        int at = id.lastIndexOf('@');
+        if (at <= 0) {
+            throw new IllegalArgumentException("an id is <trigger key>@<occurrence>#<step>");
+        }
+        DueEvent e = new DueEvent();
+        e.id = id;
+        e.key = id.substring(0, at);
+        e.occurrence = id.substring(at + 1).replaceFirst("#[0-9]+$", "");
+        e.scheduled = Instant.now();
+        e.fired = e.scheduled;
+        e.payload = payload.getBytes(StandardCharsets.UTF_8);
+        e.recordKey = e.key.getBytes(StandardCharsets.UTF_8);
+        e.contentType = "application/json";
+        return e;
+    }
+
+    /** ce_id: the same for every copy, attempt and retry. */
+    public String id() {
+        return id;
+    }
+
+    /** The trigger key: the id, or tenant/id. */
+    public String key() {
+        return key;
+    }
+
+    /** The key without the tenant. */
+    public String triggerId() {
+        return key.substring(key.indexOf('/') + 1);
+    }
+
+    public String tenant() {
+        int slash = key.indexOf('/');
+        return slash < 0 ? "default" : key.substring(0, slash);
+    }
+
+    /** Its name within the id. */
+    public String occurrence() {
+        return occurrence;
+    }
+
+    /** From 1. */
+    public int attempt() {
+        return attempt;
+    }
+
+    /** Of an escalation, from 0. */
+    public int step() {
+        return step;
+    }
+
+    /** How often this attempt was postponed. */
+    public int postponed() {
+        return postponed;
+    }
+
+    /** Of the trigger, with which it fired. */
+    public long revision() {
+        return revision;
+    }
+
+    /** The nominal instant. */
+    public Instant scheduled() {
+        return scheduled;
+    }
+
+    /** When the engine emitted it. */
+    public Instant fired() {
+        return fired;
+    }
+
+    /** Past it the event is of no use. */
+    public Instant expires() {
+        return expires;
+    }
+
+    /** Until when the engine waits for the receipt. */
+    public Instant receiptBy() {
+        return receiptBy;
+    }
+
+    /** Such as {@code 2026-11-20T09:00:00[America/New_York]}; "" without a zone. */
+    public String localTime() {
+        return localTime;
+    }
+
+    public String user() {
+        return user;
+    }
+
+    /** {@code /waterclock/<cluster>}. */
+    public String source() {
+        return source;
+    }
+
+    /** For diagnosis. */
+    public String basis() {
+        return basis;
+    }
+
+    /** Of the payload. */
+    public String contentType() {
+        return contentType;
+    }
+
+    public String traceparent() {
+        return traceparent;
+    }
+
+    public String tracestate() {
+        return tracestate;
+    }
+
+    /** As registered, byte for byte. */
+    public byte[] payload() {
+        return payload;
+    }
+
+    public String payloadText() {
+        return new String(payload, StandardCharsets.UTF_8);
+    }
+
+    /** The payload, which is JSON, as an object of a class; null if there is none. */
+    public <T> T payload(Class<T> type) {
+        return payload.length == 0 ? null : Json.read(payloadText(), type);
+    }
+
+    /** All other headers, in their order. */
+    public List<Header> headers() {
+        return headers;
+    }
+
+    /** The first of {@link #headers} with this name; null without one. */
+    public String header(String name) {
+        for (Header h : headers) {
+            if (h.name().equals(name)) {
+                return h.text();
+            }
+        }
+        return null;
+    }
+
+    /** The trigger's tags. */
+    public Map<String, String> tags() {
+        Map<String, String> tags = new TreeMap<>();
+        String text = header("wcx-tags");
+        if (text != null) {
+            try {
+                Json.object(Json.read(text)).forEach((k, v) -> tags.put(k, String.valueOf(v)));
+            } catch (IllegalArgumentException e) {
+                return Map.of();
+            }
+        }
+        return tags;
+    }
+
+    public String topic() {
+        return topic;
+    }
+
+    public int partition() {
+        return partition;
+    }
+
+    public long offset() {
+        return offset;
+    }
+
+    /** target_key, else the trigger key. Events of one record key are handled in order. */
+    public byte[] recordKey() {
+        return recordKey;
+    }
+
+    /** It came by the lane for priority high. */
+    public boolean high() {
+        return high;
+    }
+
+    /**
+     * The answer is no longer waited for: the time-out is over, the partition has moved, or the worker ends. The
+     * handler's thread is interrupted then.
+     */
+    public boolean cancelled() {
+        return cancelled;
+    }
+
+    /** What {@link WorkerBuilder#onBatch} returned for the batch of this event; null without a hook. */
+    public Object batch() {
+        return batch;
+    }
+
+    @Override
+    public String toString() {
+        return id + " attempt " + attempt;
+    }
+}

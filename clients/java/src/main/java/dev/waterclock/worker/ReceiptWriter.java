@@ -1,0 +1,121 @@
+package dev.waterclock.worker;
+
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.DelayQueue;
+import java.util.concurrent.Delayed;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Writes receipts until they stand. The producer is idempotent and never transactional: an open transaction would hold
+ * back the engine. Buffer bounds how many receipts there are.
+ */
+final class ReceiptWriter {
+    private static final Duration BACKOFF = Duration.ofSeconds(1);
+    private static final int LINGER_MS = 2;
+    private static final int BATCH_BYTES = 128 << 10;
+    private static final int MAX_BLOCK_MS = 30_000;
+
+    private final String topic;
+    private final Map<String, Object> config = new HashMap<>();
+    private final Throttle throttle;
+    private final DelayQueue<Failed> failed = new DelayQueue<>();
+    private final Thread thread;
+    final AtomicLong failures = new AtomicLong();
+    private volatile KafkaProducer<byte[], byte[]> producer;
+    private volatile KafkaProducer<byte[], byte[]> broken; // it fails every record from now on
+    private volatile boolean closed;
+
+    ReceiptWriter(String topic, Map<String, Object> kafka, Throttle throttle) {
+        this.topic = topic;
+        this.throttle = throttle;
+        config.put(ProducerConfig.LINGER_MS_CONFIG, LINGER_MS);
+        config.put(ProducerConfig.BATCH_SIZE_CONFIG, BATCH_BYTES);
+        config.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, MAX_BLOCK_MS);
+        config.putAll(kafka);
+        config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
+        config.put(ProducerConfig.ACKS_CONFIG, "all");
+        producer = make();
+        thread = new Thread(this::serve, "waterclock-receipts");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private KafkaProducer<byte[], byte[]> make() {
+        return new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    /** A receipt that failed, to be written anew. */
+    private record Failed(byte[] key, byte[] value, Runnable acked, long at) implements Delayed {
+        @Override
+        public long getDelay(TimeUnit unit) {
+            return unit.convert(at - System.nanoTime(), TimeUnit.NANOSECONDS);
+        }
+
+        @Override
+        public int compareTo(Delayed o) {
+            return Long.compare(getDelay(TimeUnit.NANOSECONDS), o.getDelay(TimeUnit.NANOSECONDS));
+        }
+    }
+
+    /** Acked runs, on another thread, once the brokers have it. */
+    void write(byte[] key, byte[] value, Runnable acked) {
+        KafkaProducer<byte[], byte[]> with = producer;
+        try {
+            with.send(new ProducerRecord<>(topic, key, value), (at, e) -> {
+                if (e == null) {
+                    acked.run();
+                } else {
+                    failed(with, e, key, value, acked);
+                }
+            });
+        } catch (KafkaException | IllegalStateException e) {
+            failed(with, e, key, value, acked);
+        }
+    }
+
+    private void failed(KafkaProducer<byte[], byte[]> with, Exception e, byte[] key, byte[] value, Runnable acked) {
+        if (closed) {
+            return;
+        }
+        failures.incrementAndGet();
+        throttle.warn("cannot write receipts to " + topic + "; trying on, and committing nothing meanwhile: " + e);
+        if (!(e instanceof RetriableException)) {
+            broken = with;
+        }
+        failed.add(new Failed(key, value, acked, System.nanoTime() + BACKOFF.toNanos()));
+    }
+
+    private void serve() {
+        while (!closed) {
+            try {
+                Failed f = failed.take();
+                if (broken == producer) {
+                    KafkaProducer<byte[], byte[]> old = producer;
+                    producer = make();
+                    old.close(Duration.ZERO);
+                }
+                write(f.key, f.value, f.acked);
+            } catch (InterruptedException e) {
+                return;
+            } catch (KafkaException e) {
+                throttle.warn("cannot make a producer of receipts: " + e);
+            }
+        }
+    }
+
+    /** What is not written is lost; its offset was not committed. */
+    void close() {
+        closed = true;
+        thread.interrupt();
+        producer.close(Duration.ZERO);
+    }
+}

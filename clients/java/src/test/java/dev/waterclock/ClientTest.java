@@ -1,0 +1,180 @@
+package dev.waterclock;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.waterclock.internal.Json;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** What the conformance file cannot say: a server that is killed, values of Java, dead letters. */
+class ClientTest {
+    /** kill -9 while calls are under way: each call makes one trigger, however often it was sent. */
+    @Test
+    @Timeout(120)
+    void serverKilledInMidCall() throws Exception {
+        int n = 60;
+        try (Dev dev = new Dev()) {
+            dev.start();
+            WaterclockClient patient = WaterclockClient.builder().url(dev.url()).retries(200)
+                    .backoff(Duration.ofMillis(20)).build();
+            Set<String> made = new HashSet<>();
+            CountDownLatch begun = new CountDownLatch(10);
+            CompletableFuture<Void> calls = CompletableFuture.runAsync(() -> {
+                for (int i = 0; i < n; i++) {
+                    made.add(patient.schedule(Register.in(Duration.ofHours(1)).userId("u_kill")).triggerId());
+                    begun.countDown();
+                }
+            });
+            assertTrue(begun.await(60, TimeUnit.SECONDS));
+            dev.kill();
+            dev.start();
+            calls.get(90, TimeUnit.SECONDS);
+            Set<String> found = new HashSet<>();
+            patient.listAll(new Filter().userId("u_kill")).forEach(t -> found.add(t.triggerId()));
+            assertEquals(made, found);
+            assertEquals(n, found.size());
+
+            dev.kill();
+            WaterclockClient hasty = WaterclockClient.builder().url(dev.url()).retries(1)
+                    .backoff(Duration.ofMillis(1)).build();
+            ApiException e = assertThrows(ApiException.Unavailable.class, () -> hasty.run("a"));
+            assertEquals(0, e.status());
+            assertEquals(2, e.attempts());
+            assertFalse(e.maybeApplied(), "nobody was there");
+        }
+    }
+
+    @Test
+    void brokersAreAway() {
+        try (KafkaClient client = KafkaClient.builder().brokers("127.0.0.1:1").timeout(Duration.ofMillis(300))
+                .build()) {
+            ApiException e = assertThrows(ApiException.Unavailable.class, () -> client.cancel("a"));
+            assertEquals(0, e.status());
+            assertTrue(e.maybeApplied());
+        }
+    }
+
+    record Title(String title, int priority) {}
+
+    @Test
+    void valuesOfJava() {
+        Register r = Register.in(Duration.ofMinutes(7)).payload(new Title("Ü<&>", 3)).jitter(Duration.ofMillis(1500))
+                .set("exclude", List.of(LocalDate.of(2060, 1, 5), Instant.parse("2060-01-05T09:00:00Z")));
+        assertEquals("{\"delay\":\"7m\",\"payload\":{\"title\":\"Ü<&>\",\"priority\":3},\"jitter\":\"1500ms\","
+                + "\"exclude\":[\"2060-01-05\",\"2060-01-05T09:00:00Z\"]}", Json.write(r.fields));
+        String exact = "{ \"n\": 1.10, \"big\": 12345678901234567890 }";
+        assertEquals("{\"payload\":" + exact + "}", Json.write(new Register().payloadJson(exact).fields));
+        assertEquals("invalid", assertThrows(ApiException.InvalidRequest.class,
+                () -> new Register().payloadJson("{a:1}")).code());
+        ApiException e = assertThrows(ApiException.InvalidRequest.class,
+                () -> WaterclockClient.of("http://127.0.0.1:1").schedule(new Register().payload(Double.NaN)));
+        assertEquals("payload", e.field());
+        assertEquals("AP8=", new Register().payloadBytes(new byte[] {0, -1}).fields.get("payload_base64"));
+        assertEquals("2d", Json.read(Json.write(Duration.ofDays(2))));
+    }
+
+    /** What is written is read back as it was: numbers of any size, a class, bytes. */
+    @Test
+    void payloadRoundTrip() {
+        WaterclockClient c = WaterclockClient.of(Dev.shared().url());
+        c.schedule("java-payload", Register.in(Duration.ofHours(1)).payload(new Title("Take pills", 2)));
+        assertEquals(new Title("Take pills", 2), c.get("java-payload").payload(Title.class));
+        c.schedule("java-payload", Register.in(Duration.ofHours(1)).payloadBytes(new byte[] {0, -1}));
+        assertArrayEquals(new byte[] {0, -1}, c.get("java-payload").payloadBytes());
+        assertNull(c.get("java-payload").payload());
+    }
+
+    @Test
+    void optionsThatDoNotFitAreRefused() {
+        WaterclockClient c = WaterclockClient.of("http://127.0.0.1:1");
+        Map<String, Runnable> calls = new HashMap<>();
+        calls.put("idempotency_key", () -> c.cancel("a", Options.NONE.idempotencyKey("k")));
+        calls.put("if_absent", () -> c.run("a", Options.NONE.ifAbsent()));
+        calls.put("correlation_id", () -> c.cancel("a", Options.NONE.correlationId("c")));
+        calls.forEach((field, call) -> {
+            ApiException e = assertThrows(ApiException.InvalidRequest.class, call::run);
+            assertEquals(field, e.field());
+            assertEquals(0, e.attempts());
+        });
+        assertThrows(IllegalArgumentException.class, () -> WaterclockClient.builder().retries(-1).build());
+    }
+
+    /** Erase by HTTP and by Kafka: the content is gone. */
+    @Test
+    @Timeout(60)
+    void erase() {
+        WaterclockClient c = WaterclockClient.of(Dev.shared().url());
+        Register r = Register.in(Duration.ofHours(1)).payload("secret");
+        c.schedule("java-erase-1", r);
+        c.erase("java-erase-1");
+        c.schedule("java-erase-2", r);
+        try (KafkaClient kafka = KafkaClient.builder().brokers(Dev.shared().kafka).build()) {
+            kafka.erase("java-erase-2");
+        }
+        for (String id : List.of("java-erase-1", "java-erase-2")) {
+            Dev.await(id + " is erased", () -> {
+                try {
+                    return c.get(id).payload() == null;
+                } catch (ApiException.NotFound e) {
+                    return true;
+                }
+            });
+        }
+    }
+
+    @Test
+    void receive() throws Exception {
+        byte[] key = "k".repeat(24).getBytes(StandardCharsets.UTF_8);
+        WebhookVerifier v = new WebhookVerifier("whsec_" + Base64.getEncoder().encodeToString(key));
+        byte[] body = "{\"triggerId\":\"hold-1\",\"payload\":{\"a\":1}}".getBytes(StandardCharsets.UTF_8);
+        WebhookVerifier.Webhook got = v.read(signed(key, body), body);
+        assertEquals("m1", got.id());
+        assertEquals("hold-1", got.triggerId());
+        assertEquals(2, got.attempt());
+        assertEquals(Map.of("a", 1L), got.payload());
+        body = "{\"triggerId\":\"hold-1\",\"payload_base64\":\"AP8=\"}".getBytes(StandardCharsets.UTF_8);
+        assertArrayEquals(new byte[] {0, -1}, v.read(signed(key, body), body).bytes());
+        body = "raw".getBytes(StandardCharsets.UTF_8);
+        got = v.read(signed(key, body)::get, body);
+        assertEquals("hold-1", got.triggerId());
+        assertArrayEquals(body, got.bytes());
+        byte[] other = "raw!".getBytes(StandardCharsets.UTF_8);
+        Map<String, String> headers = signed(key, body);
+        assertEquals("no_match", assertThrows(BadSignatureException.class, () -> v.read(headers, other)).reason());
+    }
+
+    private static Map<String, String> signed(byte[] key, byte[] body) throws Exception {
+        long now = Instant.now().getEpochSecond();
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec(key, "HmacSHA256"));
+        mac.update(("m1." + now + ".").getBytes(StandardCharsets.UTF_8));
+        Map<String, String> headers = new LinkedHashMap<>();
+        headers.put("webhook-id", "m1");
+        headers.put("webhook-timestamp", Long.toString(now));
+        headers.put("webhook-signature", "v1," + Base64.getEncoder().encodeToString(mac.doFinal(body)));
+        headers.put("X-Trigger-Id", "hold%2D1");
+        headers.put("X-Trigger-Attempt", "2");
+        return headers;
+    }
+}
