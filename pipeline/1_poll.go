@@ -31,12 +31,15 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if err := p.hydrate(); err != nil {
 		return input{}, err
 	}
-	p.timers.wheel.Prepare(int64(p.now()) + herdAhead.Milliseconds())
+	now := p.now()
+	p.barrier.Clock(now)
+	p.timers.wheel.Prepare(int64(now) + herdAhead.Milliseconds())
 	var in input
 	if err := p.read(ctx, &in, p.patience()); err != nil {
 		return input{}, err
 	}
-	now := p.now()
+	now = p.now()
+	p.barrier.Clock(now)
 	if p.dueBy(now) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -110,18 +111,47 @@ type brokerClock struct {
 // of the partition would not do. If one broker's clock were ahead, its stamp would stay
 // there until the other clocks caught up.
 func (c *brokerClock) ask(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
+	_, err := c.askOnce(ctx, offset, acknowledged, wall)
+	return err
+}
+
+// learnWithin bounds how long an opening waits for the broker's time, and askPause is the
+// time between two questions.
+const (
+	learnWithin = 10 * time.Second
+	askPause    = 50 * time.Millisecond
+)
+
+// learn is ask for a partition that opens. It asks until the answer has the time: this
+// node's own clock must not count in its place, or a wrong one fires too early.
+func (c *brokerClock) learn(ctx context.Context, offset int64, acknowledged, wall time.Time) error {
+	for start := time.Now(); ; {
+		ok, err := c.askOnce(ctx, offset, acknowledged, wall)
+		if err != nil || ok {
+			return err
+		}
+		if time.Since(start) >= learnWithin {
+			return fmt.Errorf("compare clocks: no leader of %s/%d shows the record at offset %d, which it has acknowledged",
+				c.state.Topic, c.state.Partition, offset)
+		}
+		if wait.For(ctx, askPause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *brokerClock) askOnce(ctx context.Context, offset int64, acknowledged, wall time.Time) (ok bool, err error) {
 	at, ok, err := c.kafka.reader.AppendTime(ctx, c.state, offset)
 	if err != nil {
-		return fmt.Errorf("compare clocks: %w", err)
+		return false, fmt.Errorf("compare clocks: %w", err)
 	}
-	switch {
-	case ok:
+	if ok {
 		c.compare(at, acknowledged, wall)
-	case c.learned.IsZero():
-		c.compare(wall, acknowledged, wall)
 	}
-	c.askOthers(ctx)
-	return nil
+	if !c.learned.IsZero() {
+		c.askOthers(ctx)
+	}
+	return ok, nil
 }
 
 // askOthers lets the partition fire if a second broker confirms the time of the first.

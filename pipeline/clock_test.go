@@ -8,6 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
@@ -179,5 +183,32 @@ func TestOpensFarApart(t *testing.T) {
 		s.AwaitOwners()
 		time.Sleep(10 * time.Second)
 		s.RequireDelivered("soon", 1)
+	})
+}
+
+// TestOpensWithoutTheBrokersTime: the brokers do not show the record that a partition
+// opens with for a while, as during an election. The node's clock, which is 20 s ahead,
+// does not take their clock's place.
+func TestOpensWithoutTheBrokersTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSkewed(t, 0)
+		s.Start("a")
+		s.AwaitOwners()
+		s.Register("soon", time.Now().Add(20*time.Second))
+		time.Sleep(time.Second)
+		_ = s.Stop("a")
+		s.set("b", 20*time.Second)
+		hidden := s.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Fetch}, Topic: s.Names.State(), Err: kerr.NotLeaderForPartition, Count: -1,
+			When: func(req kmsg.Request) bool { return req.(*kmsg.FetchRequest).IsolationLevel == 0 }, // not the restore
+		})
+		time.AfterFunc(3*time.Second, func() { hidden.Remove() })
+		s.Start("b")
+		time.Sleep(time.Minute)
+		s.RequireDelivered("soon", 1)
+		s.CheckInvariants()
+		if hidden.Hits() == 0 {
+			t.Error("no fetch was refused")
+		}
 	})
 }

@@ -204,5 +204,5 @@ func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	p.committed, p.stateNext = time.Now(), r.Offset+2
-	return nonce, p.clock.ask(ctx, r.Offset, p.committed, p.opts.Now())
+	return nonce, p.clock.learn(ctx, r.Offset, p.committed, p.opts.Now())
 }

@@ -69,6 +69,14 @@ func (b *Barrier) Read(topic string, offset int64, now time.Time) {
 	}
 }
 
+// Clock notes the time. If the clock was set back, an answer given for a later time does not
+// count any more, or it would count once more when that time comes. The caller reports every
+// time that it reads while it waits, because the next round may be later than that.
+func (b *Barrier) Clock(now trigger.Instant) {
+	b.Commands.forget(now)
+	b.Receipts.forget(now)
+}
+
 // Patience is how long a poll may wait while something is due.
 func (b *Barrier) Patience() time.Duration {
 	if b.Commands.Reached() && b.Receipts.Reached() {

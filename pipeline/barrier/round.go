@@ -61,8 +61,7 @@ type GaveUp struct {
 
 // Begin is called with the time that decides what is due.
 func (b *Barrier) Begin(now trigger.Instant, d Demand) Round {
-	b.Commands.forget(now)
-	b.Receipts.forget(now)
+	b.Clock(now)
 	return Round{b: b, now: now, demand: d}
 }
 

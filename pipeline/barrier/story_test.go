@@ -16,6 +16,7 @@ import (
 //
 //	start commands=10 receipts=5 hold=10000   where the inputs are read from
 //	read commands=12                          everything up to offset 12 was polled
+//	clock now=990                             nothing is due, and this is the time
 //	try now=1000 wheel=1000 ready= held=      something is due; which question comes
 //	ends asked=1000 commands=15 receipts=5    the high watermarks
 //	stable offset=13                          the last stable offset of the input asked about
@@ -51,6 +52,9 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 				s.b.Read(topic, arg(d, topic), s.now)
 			}
 		}
+		return ""
+	case "clock":
+		s.b.Clock(trigger.At(s.now))
 		return ""
 	case "try":
 		s.r = s.b.Begin(trigger.At(s.now), Demand{
