@@ -200,7 +200,9 @@ func TestOpensWithoutTheBrokersTime(t *testing.T) {
 		s.set("b", 20*time.Second)
 		hidden := s.Cluster.Fault(kfake.Fault{
 			Keys: []kmsg.Key{kmsg.Fetch}, Topic: s.Names.State(), Err: kerr.NotLeaderForPartition, Count: -1,
-			When: func(req kmsg.Request) bool { return req.(*kmsg.FetchRequest).IsolationLevel == 0 }, // not the restore
+			When: func(req kmsg.Request) bool { // the restore reads committed records
+				return req.(*kmsg.FetchRequest).IsolationLevel == 0
+			},
 		})
 		time.AfterFunc(3*time.Second, func() { hidden.Remove() })
 		s.Start("b")
