@@ -131,7 +131,7 @@ func (c *brokerClock) learn(ctx context.Context, offset int64, acknowledged, wal
 			return err
 		}
 		if time.Since(start) >= learnWithin {
-			return fmt.Errorf("compare clocks: no leader of %s/%d shows the record at offset %d, though one acknowledged it",
+			return fmt.Errorf("compare clocks: no leader of %s/%d shows the acknowledged record at offset %d",
 				c.state.Topic, c.state.Partition, offset)
 		}
 		if wait.For(ctx, askPause); ctx.Err() != nil {
