@@ -105,6 +105,11 @@ func (b *node) respond(cl *call, frame []byte) ([]byte, *round) {
 		b.respondEnd(cl, frame)
 	case cl.offsets != nil:
 		b.respondTxnOffsets(cl, frame)
+	case cl.key == int16(kmsg.CreateTopics):
+		b.respondAdmin(cl)
+		frame = change(cl, frame, kmsg.NewPtrCreateTopicsResponse(), noNullConfigs)
+	case cl.key == int16(kmsg.DescribeTopicPartitions):
+		frame = change(cl, frame, kmsg.NewPtrDescribeTopicPartitionsResponse(), noNullReplicas)
 	default:
 		b.respondAdmin(cl)
 	}
@@ -126,15 +131,43 @@ func parse(frame []byte, cl *call, resp kmsg.Response) (head int, ok bool) {
 }
 
 func (b *node) respondProduce(cl *call, frame []byte) []byte {
-	resp := kmsg.NewPtrProduceResponse()
+	return change(cl, frame, kmsg.NewPtrProduceResponse(), cl.produce.answerProduce)
+}
+
+// change lets fn change an answer. One that cannot be read stays as it is.
+func change[R kmsg.Response](cl *call, frame []byte, resp R, fn func(R)) []byte {
 	head, ok := parse(frame, cl, resp)
 	if !ok {
 		return frame
 	}
-	cl.produce.answerProduce(resp)
+	fn(resp)
 	out := resp.AppendTo(append(make([]byte, 0, len(frame)+64), frame[:head]...))
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	return out
+}
+
+// noNullConfigs and noNullReplicas put an empty array where kfake answers null. Kafka
+// answers so, and its Java client ends with a NullPointerException otherwise.
+func noNullConfigs(resp *kmsg.CreateTopicsResponse) {
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.ErrorCode == 0 && t.Configs == nil {
+			t.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+		}
+	}
+}
+
+func noNullReplicas(resp *kmsg.DescribeTopicPartitionsResponse) {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			p := &resp.Topics[i].Partitions[j]
+			if p.EligibleLeaderReplicas == nil {
+				p.EligibleLeaderReplicas = []int32{}
+			}
+			if p.LastKnownELR == nil {
+				p.LastKnownELR = []int32{}
+			}
+		}
+	}
 }
 
 // respondFetch changes fetched batches where they lie in the frame.

@@ -44,7 +44,7 @@ final class Loader implements AutoCloseable {
         consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    /** Whether there is such a topic. Admin.describeTopics does not do: it fails on embedded brokers. */
+    /** Whether there is such a topic. The consumer can say, so no admin client is needed. */
     boolean exists(String name) {
         List<PartitionInfo> infos = consumer.partitionsFor(name, WITHIN);
         return infos != null && !infos.isEmpty();
