@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -454,5 +456,31 @@ func TestDoctorOnQuotas(t *testing.T) {
 		"says: Kafka throttles this process")
 	if strings.Contains(r.out, "770077") {
 		t.Errorf("somebody else's quota:\n%s", r.out)
+	}
+}
+
+// A topic that somebody asks for at the same time, and that is not there, is no channel.
+func TestChannelsInUseAreThere(t *testing.T) {
+	_, brokers := kafka(t)
+	applied(t, brokers)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	for range 50 {
+		asked := make(chan struct{})
+		go func() {
+			defer close(asked)
+			_, _ = admin.ListEndOffsets(t.Context(), "waterclock.due.ghost")
+		}()
+		c := &config.Config{}
+		c.Topics.Prefix = "waterclock."
+		found, err := channelsInUse(t.Context(), c, admin)
+		if err != nil || !slices.Equal(found, []string{"default"}) {
+			t.Fatalf("channels %v, %v", found, err)
+		}
+		<-asked
 	}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
@@ -114,6 +116,9 @@ func channelsInUse(ctx context.Context, c *config.Config, admin *kadm.Client) (c
 	}
 	names := topics.Names{Prefix: c.Topics.Prefix}
 	for _, topic := range all.Names() {
+		if errors.Is(all[topic].Err, kerr.UnknownTopicOrPartition) {
+			continue // somebody asked for it at the same time, and the client shares what it learns
+		}
 		if ch := names.Channel(topic); ch != "" && !isHighLane(all, topic) {
 			channels = append(channels, ch)
 		}
