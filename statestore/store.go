@@ -129,9 +129,10 @@ type Store struct {
 	firstDue trigger.Instant // no entry of d is before it
 	firstFor trigger.Instant // no entry of y is before it
 
-	mu        sync.RWMutex // write: db is opened or closed; read: others use it
-	db        *pebble.DB   // nil: closed
-	closing   atomic.Bool  // running scans of others shall end
+	mu        sync.RWMutex                  // write: db is opened or closed; read: others use it
+	db        *pebble.DB                    // nil: closed
+	closing   atomic.Bool                   // running scans of others shall end
+	ending    atomic.Pointer[chan struct{}] // closed with closing: who waits shall wait no longer
 	snapshots snapshots
 	stats     atomic.Pointer[counts] // for other goroutines
 }
@@ -154,6 +155,8 @@ func Open(o Options) (*Store, error) {
 func (s *Store) open() error {
 	s.damage.Store(nil)
 	s.serving.Store(false)
+	ending := make(chan struct{})
+	s.ending.Store(&ending)
 	db, err := s.openPebble()
 	if err != nil {
 		return err
@@ -213,6 +216,9 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	s.closing.Store(true)
+	if ending := s.ending.Swap(nil); ending != nil {
+		close(*ending)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {
@@ -309,7 +315,12 @@ func (s *Store) DoneCount() int64 { return s.counts.done }
 // would take a core and fill the log.
 func (s *Store) damaged(err error) {
 	if !s.damage.CompareAndSwap(nil, &err) {
-		time.Sleep(damagedPause)
+		if ending := s.ending.Load(); ending != nil { // a reader holds the lock that Close waits for
+			select {
+			case <-*ending:
+			case <-time.After(damagedPause):
+			}
+		}
 		return
 	}
 	s.opts.Logger.Error("the state store is damaged", "dir", s.opts.Dir, "err", err)
