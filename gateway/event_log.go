@@ -76,11 +76,24 @@ func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, erro
 		kgo.DisableClientMetrics())...)
 }
 
+// historyBegins is how far back the tail begins if the history has nothing of a partition
+// yet. What the history has still to read is newer, unless nobody keeps it.
+const historyBegins = time.Minute
+
 func (h *eventLog) end(ctx context.Context, partition int32) (int64, error) {
+	begun := false
 	if h.history != nil {
-		if from, err := h.history.Next(ctx, partition); err == nil && from > 0 {
-			return from, nil
+		next, err := h.history.Next(ctx, partition)
+		if err == nil && next > 0 {
+			return next, nil
 		}
+		begun = err == nil
 	}
-	return stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+	// The end is asked for first: what is appended between the two questions is behind it.
+	end, err := stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+	if err != nil || !begun {
+		return end, err
+	}
+	from, err := offsetSince(ctx, h.kafka.Client(), h.topic, partition, trigger.At(time.Now().Add(-historyBegins)))
+	return min(from, end), err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,46 @@ func TestFollow(t *testing.T) {
 		if got := next("event: "); got != "trigger.completed" {
 			t.Errorf("after %+v comes %q", c, got)
 		}
+	}
+}
+
+// A history that has read nothing of a partition yet is behind what is in the topic: a
+// stream that is opened right after the first register misses nothing.
+func TestFollowBeforeTheHistory(t *testing.T) {
+	names := topics.Names{}
+	partition := topics.Partition([]byte("e"), testPartitions)
+	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, e := range []topics.Event{log.all[0], event("e", 12, 2, "trigger.paused")} {
+		b, _ := json.Marshal(e)
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{
+			Topic: names.Events(), Partition: partition, Key: []byte(e.Trigger), Value: b,
+		}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got []string
+	for lines := bufio.NewScanner(resp.Body); len(got) < 2 && lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			got = append(got, text)
+		}
+	}
+	if !slices.Equal(got, []string{"trigger.registered", "trigger.paused"}) {
+		t.Errorf("events %v", got)
 	}
 }
 
