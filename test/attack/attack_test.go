@@ -31,13 +31,13 @@ const (
 // round whose latency is judged.
 const mostOthers = 0.15
 
-func TestDev(t *testing.T)   { suffer(t, newDev(t)) }
-func TestServe(t *testing.T) { suffer(t, newServe(t)) }
+func TestDev(t *testing.T)   { suffer(t, newDev(t), attacks()) }
+func TestServe(t *testing.T) { suffer(t, newServe(t), append(attacks(), floods())) }
 
-func suffer(t *testing.T, n *node) {
+func suffer(t *testing.T, n *node, all []attack) {
 	v, a := watch(t, n), n.as("attacker", attackerKey)
 	v.phase(t.Context(), time.Second) // the first turns, topics and connections
-	for _, one := range attacks() {
+	for _, one := range all {
 		t.Run(one.name, func(t *testing.T) {
 			if one.prepare != nil {
 				one.prepare(t, a)
