@@ -166,7 +166,9 @@ func (d *decision) detach(keepWaiting bool) (dropped []Live) {
 }
 
 func (s *State) hasFired(occurrence string) bool {
-	return fired(s.Done, occurrence)
+	return fired(s.Done, occurrence) || slices.ContainsFunc(s.Redriven, func(r Redrive) bool {
+		return r.Occurrence == occurrence // a dead letter has fired before, if only in a life that is forgotten
+	})
 }
 
 // mayHaveFired says whether a one-shot's plan went out before in this life.

@@ -118,7 +118,7 @@ func (t *life) expectReplace(c *command) []string {
 	probe := *t
 	probe.model.when, probe.model.appended = c.when, c.appended
 	probe.setPlan(0)
-	if probe.plan.has && !probe.plan.open && t.went[probe.plan.next.name] {
+	if name := probe.plan.next.name; probe.plan.has && !probe.plan.open && (t.went[name] || t.redriven[name] != nil) {
 		return []string{refused("already_fired")}
 	}
 	if probe.plan.has && t.countsAsFired(probe.plan.next.at) {
