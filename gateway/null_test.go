@@ -1,17 +1,22 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // A null is an absent field, to the description as to what answers: tools hold
 // one against the other.
 func TestNullIsAbsent(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, func(o *Options) {
+		o.TestEndpoint = func(context.Context, string, string, bool) *egress.Report { return &egress.Report{} }
+	})
 	w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2060-12-25"]}`)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/rule",
 		`{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","timezone":"UTC"}`)
@@ -37,6 +42,7 @@ func TestNullIsAbsent(t *testing.T) {
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200},
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"for":"1m"}`, 200},
 		{"Calendar", "PUT", "/v1/calendars/us", `{"dates":[]}`, 200},
+		{"EndpointTest", "POST", "/v1/endpoints:test", `{"url":"https://x.example/"}`, 200},
 		{"Patch", "PATCH", "/v1/triggers/rule", `{}`, 200},
 		{
 			"ReminderPatch", "PATCH", "/api/reminders/rule", `{}`,

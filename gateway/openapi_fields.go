@@ -63,21 +63,34 @@ func withFields(api []byte) ([]byte, error) {
 			body["anyOf"] = needed
 		}
 	}
-	previewNulls(components)
+	for _, name := range []string{"PreviewBody", "EndpointTest", "RedriveBody"} {
+		if err := allowNulls(components, name); err != nil {
+			return nil, err
+		}
+	}
 	return json.Marshal(doc)
 }
 
-// previewNulls allows null for every field of a preview, like its parser. It inlines what
-// those fields refer to, because elsewhere that is never null.
-func previewNulls(components map[string]any) {
-	properties := components["PreviewBody"].(map[string]any)["properties"].(map[string]any)
+// allowNulls allows null for every optional field of a body, like its parser. It inlines
+// what those fields refer to, because elsewhere that is never null.
+func allowNulls(components map[string]any, name string) error {
+	body, ok := components[name].(map[string]any)
+	if !ok {
+		return fmt.Errorf("no component %s", name)
+	}
+	required, _ := body["required"].([]any)
+	properties := body["properties"].(map[string]any)
 	for field, was := range properties {
+		if slices.Contains(required, any(field)) {
+			continue
+		}
 		schema := was.(map[string]any)
 		if ref, ok := schema["$ref"].(string); ok {
 			schema = components[strings.TrimPrefix(ref, "#/components/schemas/")].(map[string]any)
 		}
 		properties[field] = nullable(schema, false)
 	}
+	return nil
 }
 
 // fieldSchemas returns the schemas of a command's fields by name, without references.
