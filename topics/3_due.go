@@ -69,7 +69,7 @@ func DueRecord(f *trigger.Fire, env DueEnv) (key, value []byte, headers []trigge
 // DueValue is the value of f's due event.
 func DueValue(f *trigger.Fire) []byte { return notNull(f.Spec.Payload) }
 
-// AppendDue is DueRecord, but for the value, in the caller's memory: key and
+// AppendDue is DueRecord without the value. It writes into the caller's buffers: key and
 // header values are appended to b, headers to those given.
 func AppendDue(b []byte, to []trigger.Header, f *trigger.Fire, env DueEnv) (all, key []byte, headers []trigger.Header) {
 	w := dueWriter{b: b, headers: to}

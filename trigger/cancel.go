@@ -71,9 +71,9 @@ func (s *State) flying() (occurrence string) {
 	return occurrence
 }
 
-// endBy ends a life by a cancel and keeps where the cancel stood in place of
-// where the life began, which nothing asks for any more: what comes after it
-// from the same partition is in the order of that log, whatever clocks say.
+// endBy ends a life by a cancel. It stores the cancel's partition and offset over those
+// of the life's start, which nobody needs any more. Later commands from that partition
+// are then ordered by offset, not by clock.
 func (d *decision) endBy(c *Command) {
 	d.end(Cancelled)
 	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
@@ -93,8 +93,8 @@ func (d *decision) keepCancel(c *Command) {
 	d.addFact(Fact{Type: CancelTooLate, Reason: "unknown"})
 }
 
-// endedAfter says that a cancel or an erase was applied that was appended after
-// c: what stands behind c in its log may lie before that one.
+// endedAfter reports whether a cancel or an erase was applied that was appended after c.
+// A command at a later offset of c's log may still have an earlier append time than it.
 func (s *State) endedAfter(c *Command) bool {
 	return s != nil && s.cancelled() && s.LastAppend > c.From.Append
 }

@@ -36,8 +36,8 @@ func (d *decision) deadLetter(l *Live, code, detail string) {
 	d.addFactOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
 }
 
-// sentAt is when the attempt in flight went out, by its time-out; 0 where there
-// is none, or receipt_timeout has been changed since so that it cannot be.
+// sentAt is when the attempt in flight went out, computed from its time-out. It is 0 if
+// there is none, or if receipt_timeout was changed so that the result is impossible.
 func (d *decision) sentAt(l *Live) Instant {
 	if l.Kind != LiveInFlight {
 		return 0

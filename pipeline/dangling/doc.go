@@ -5,7 +5,8 @@
 // cluster of one broker this happens to every transaction that is open when the broker is
 // killed. The records there have no end, and the next transaction of the same producer takes
 // them in. So the first turn that commits would commit aborted records, and a trigger would
-// fire twice. Until then readers do not see records that were committed. So the new owner of
+// fire twice. Until it is ended, the last stable offset does not move, and read_committed
+// readers wait. So the new owner of
 // a partition asks how the last transaction ended, searches for what it left open, and ends
 // that the same way: committed or aborted.
 //
@@ -18,8 +19,9 @@
 //
 // # Who is right
 //
-// The transaction coordinator is, while it keeps the transaction. After that topic state is:
-// progress is the last record of a turn.
+// The transaction coordinator decides while it remembers the transaction. After that topic
+// state decides: if the turn's progress record is there, the turn was complete, so commit;
+// if not, abort.
 //
 // # Promises
 //

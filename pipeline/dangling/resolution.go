@@ -12,9 +12,8 @@ import (
 // TopicPartition is where a transaction may be open.
 type TopicPartition = kafkapart.TopicPartition
 
-// Resolution decides how dangling transactions of one producer are ended. It does not ask
-// Kafka: its
-// caller does the step that Next returns, and reports the answer.
+// Resolution decides how dangling transactions of one producer are ended. It never
+// calls Kafka. The caller does each step that Next returns, and reports the answer.
 //
 //	Inspect ─▶ (FindEnding) ─▶ End aborted ⇄ Check ─▶ End committed ⇄ Check ─▶ Done
 type Resolution struct {
