@@ -81,19 +81,14 @@ func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, erro
 const historyBegins = time.Minute
 
 func (h *eventLog) end(ctx context.Context, partition int32) (int64, error) {
-	begun := false
 	if h.history != nil {
-		next, err := h.history.Next(ctx, partition)
-		if err == nil && next > 0 {
+		switch next, err := h.history.Next(ctx, partition); {
+		case err == nil && next > 0:
 			return next, nil
+		case err == nil:
+			since := trigger.At(time.Now().Add(-historyBegins))
+			return offsetSince(ctx, h.kafka.Client(), h.topic, partition, since)
 		}
-		begun = err == nil
 	}
-	// The end is asked for first: what is appended between the two questions is behind it.
-	end, err := stableEnd(ctx, h.kafka.Client(), h.topic, partition)
-	if err != nil || !begun {
-		return end, err
-	}
-	from, err := offsetSince(ctx, h.kafka.Client(), h.topic, partition, trigger.At(time.Now().Add(-historyBegins)))
-	return min(from, end), err
+	return stableEnd(ctx, h.kafka.Client(), h.topic, partition)
 }

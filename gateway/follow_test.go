@@ -17,32 +17,37 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
+// publisher writes events to the partition of a trigger.
+func (w *world) publisher(key string) func(list ...topics.Event) {
+	w.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(cl.Close)
+	return func(list ...topics.Event) {
+		w.t.Helper()
+		for _, e := range list {
+			b, _ := json.Marshal(e)
+			if err := cl.ProduceSync(w.t.Context(), &kgo.Record{
+				Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte(key), testPartitions),
+				Key: []byte(e.Trigger), Value: b,
+			}).FirstErr(); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // What the history has not read yet comes from the topic, each event once.
 func TestFollow(t *testing.T) {
-	names := topics.Names{}
-	partition := topics.Partition([]byte("e"), testPartitions)
 	log := &keptEvents{all: []topics.Event{
 		event("e", 10, 1, "trigger.registered"),
 		event("e", 12, 2, "trigger.paused"),
 	}, next: 1}
 	w := newWorld(t, func(o *Options) { o.History = log })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	publish := func(list ...topics.Event) {
-		for _, e := range list {
-			b, _ := json.Marshal(e)
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{
-				Topic: names.Events(), Partition: partition,
-				Key: []byte(e.Trigger), Value: b,
-			}).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	publish := w.publisher("e")
 	publish(log.all[0], log.all[1], event("other", 13, 1, "trigger.registered"), event("e", 14, 3, "trigger.resumed"))
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
 	resp, err := http.DefaultClient.Do(req)
@@ -94,24 +99,9 @@ func TestFollow(t *testing.T) {
 // A history that has read nothing of a partition yet is behind what is in the topic: a
 // stream that is opened right after the first register misses nothing.
 func TestFollowBeforeTheHistory(t *testing.T) {
-	names := topics.Names{}
-	partition := topics.Partition([]byte("e"), testPartitions)
 	log := &keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}}
 	w := newWorld(t, func(o *Options) { o.History = log })
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	for _, e := range []topics.Event{log.all[0], event("e", 12, 2, "trigger.paused")} {
-		b, _ := json.Marshal(e)
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{
-			Topic: names.Events(), Partition: partition, Key: []byte(e.Trigger), Value: b,
-		}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.publisher("e")(log.all[0], event("e", 12, 2, "trigger.paused"))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)

@@ -135,13 +135,18 @@ func startOf(ctx context.Context, cl *kgo.Client, topic string, partition int32)
 }
 
 // offsetSince is the offset of the first record that was appended at or after an instant;
-// the partition's end if there is none.
+// the partition's end if there is none. The end is asked for first, so that a record that
+// is appended between the two questions is behind it.
 func offsetSince(ctx context.Context, cl *kgo.Client, topic string, partition int32, since trigger.Instant) (
 	int64, error,
 ) {
-	at, err := kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, int64(since))
-	if err == nil && at < 0 {
-		return stableEnd(ctx, cl, topic, partition)
+	end, err := stableEnd(ctx, cl, topic, partition)
+	if err != nil {
+		return 0, err
 	}
-	return at, err
+	at, err := kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadCommitted, int64(since))
+	if err != nil || at < 0 {
+		return end, err
+	}
+	return min(at, end), nil
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
@@ -58,18 +59,11 @@ func retriesOf(sn *statestore.Snapshot) (map[string]int64, error) {
 			return true
 		})
 		if bad != nil || err != nil || !more {
-			return found, errorOf(bad, err)
+			return found, cmp.Or(bad, err)
 		}
 		at = next
 		time.Sleep(retriesPause)
 	}
-}
-
-func errorOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // isFirstLive picks one of a state's timers, so that the state counts once.

@@ -55,23 +55,31 @@ func TestFloodOfUnknownCancels(t *testing.T) {
 	}
 }
 
+// newUnknown is a world in which 40 triggers have fired at that time, with room for 60
+// done records, of which 10 may be of unknown keys.
+func newUnknown(t *testing.T) (w *sim.World, at time.Time) {
+	t.Helper()
+	w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+		o.MaxDone = 60
+		pipeline.LimitUnknown(o, 10)
+	}})
+	w.Start("a")
+	w.AwaitOwners()
+	at = time.Now().Add(10 * time.Second)
+	for i := range 40 {
+		w.Register(fmt.Sprint("k", i), at)
+	}
+	time.Sleep(20 * time.Second)
+	return w, at
+}
+
 // TestFloodOfUnknownTwice: two commands about a key that nobody registered make
 // it no better known than one does.
 func TestFloodOfUnknownTwice(t *testing.T) {
 	for _, ops := range [][]string{{"cancel", "erase"}, {"erase", "erase"}, {"erase", "cancel"}} {
 		t.Run(fmt.Sprint(ops), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
-					o.MaxDone = 60
-					pipeline.LimitUnknown(o, 10)
-				}})
-				w.Start("a")
-				w.AwaitOwners()
-				at := time.Now().Add(10 * time.Second)
-				for i := range 40 {
-					w.Register(fmt.Sprint("k", i), at)
-				}
-				time.Sleep(20 * time.Second)
+				w, at := newUnknown(t)
 				for i := range 100 {
 					for _, op := range ops {
 						w.Send(fmt.Sprint("nobody", i), fmt.Sprintf(`{"op":%q}`, op))
@@ -94,17 +102,7 @@ func TestFloodOfUnknownTwice(t *testing.T) {
 // budget of the next one. Several budgets together would push out what has fired.
 func TestFloodOfUnknownOverOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
-			o.MaxDone = 60
-			pipeline.LimitUnknown(o, 10)
-		}})
-		w.Start("a")
-		w.AwaitOwners()
-		at := time.Now().Add(10 * time.Second)
-		for i := range 40 {
-			w.Register(fmt.Sprint("k", i), at)
-		}
-		time.Sleep(20 * time.Second)
+		w, at := newUnknown(t)
 		for owner := range 6 {
 			for i := range 10 {
 				w.Send(fmt.Sprint("nobody", owner, "-", i), `{"op":"cancel"}`)

@@ -106,6 +106,18 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 	}
 }
 
+// readOptionalFile reads the file that args names; without one, standard input.
+func (a *app) readOptionalFile(args []string) (file string, content []byte, err error) {
+	file = "-"
+	if len(args) > 0 {
+		file = args[0]
+	}
+	if content, err = a.readFileOrInput(file); err != nil {
+		return file, nil, usagef("%s: %v", file, cause(err))
+	}
+	return file, content, nil
+}
+
 func (a *app) readFileOrInput(file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(a.io.in)

@@ -39,13 +39,9 @@ Triggers that name the calendar are planned anew at once.`,
 			"  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
 		Args: argsBetween(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := "-"
-			if len(args) == 2 {
-				file = args[1]
-			}
-			content, err := a.readFileOrInput(file)
+			file, content, err := a.readOptionalFile(args[1:])
 			if err != nil {
-				return usagef("%s: %v", file, cause(err))
+				return err
 			}
 			dates, err := a.readDates(content, time.Now().Add(time.Duration(years)*366*24*time.Hour).UnixMilli())
 			if err != nil {

@@ -54,13 +54,9 @@ follow_user: their wall times stay. It asks the API at --url.`,
 			"  waterclock preferences set u_81 u_81.json",
 		Args: argsBetween(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file := "-"
-			if len(args) == 2 {
-				file = args[1]
-			}
-			content, err := a.readFileOrInput(file)
+			file, content, err := a.readOptionalFile(args[1:])
 			if err != nil {
-				return usagef("%s: %v", file, cause(err))
+				return err
 			}
 			if !json.Valid(content) {
 				return usagef("%s: this is not JSON; write one object, such as {\"locale\":\"de\"}", file)

@@ -1,7 +1,6 @@
 // Package barrier keeps the promise that an acknowledged cancel wins. It decides without
-// Kafka:
-// its caller asks the questions of a Round, and reports the answers. Story files are in
-// testdata/story.
+// Kafka: its caller asks the questions of a Round, and reports the answers. Story files
+// are in testdata/story.
 //
 //	barrier.go   what has been read, and what must be read before a timer fires
 //	input.go     the same for one topic

@@ -7,8 +7,7 @@ import (
 )
 
 // Round is one try to fire what is due. It goes from question to question, and asks each at
-// most
-// once.
+// most once.
 //
 //	Ends ─▶ (commands: Stable ─▶ Skip) ─▶ (receipts: Stable ─▶ Skip) ─▶ Nothing
 //

@@ -13,7 +13,7 @@ import (
 type TopicPartition = kafkapart.TopicPartition
 
 // Resolution decides how dangling transactions of one producer are ended. It never
-// calls Kafka. The caller does each step that Next returns, and reports the answer.
+// calls Kafka: the caller does each step that Next returns, and reports the answer.
 //
 //	Inspect ─▶ (FindEnding) ─▶ End aborted ⇄ Check ─▶ End committed ⇄ Check ─▶ Done
 type Resolution struct {
