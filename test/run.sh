@@ -12,9 +12,11 @@ trap '"$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
 
 env=$("$HERE/services.sh" up)
 eval "$env"
+failed=0
 if [ $# -eq 0 ]; then # clients/go needs no services
-  (cd clients/go && go test -p 1 ./...)
+  (cd clients/go && go test -p 1 ./...) || failed=1 # and go on: one run names all that fails
   set -- ./...
 fi
 # One package after another: on two cores, time-outs under load would be the tests' own doing.
-go test -p 1 -timeout 40m "$@"
+go test -p 1 -timeout 40m "$@" || failed=1
+exit $failed
