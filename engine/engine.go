@@ -118,9 +118,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	if !e.process.ServerAssigns {
 		beside.Go(func() { e.adoptOrphans(bctx) })
 	}
-	if e.process.ReconcileInterval > 0 {
-		beside.Go(func() { e.reconcile(bctx) })
-	}
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {

@@ -2,11 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
-	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline"
 )
 
@@ -46,26 +44,10 @@ func (e *Engine) Reconcile(ctx context.Context, partition int32, dry bool) (r Re
 	return r, nil
 }
 
+// EndOf is the end of the committed records of a partition.
+func (e *Engine) EndOf(ctx context.Context, topic string, partition int32) (int64, error) {
+	return kafkapart.ListOffset(ctx, e.cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
+}
+
 // leaksLogged bounds the leaks of one partition that are logged one by one.
 const leaksLogged = 10
-
-// reconcile does so for all partitions of this process, one after another, at an interval.
-func (e *Engine) reconcile(ctx context.Context) {
-	wait.Every(ctx, e.process.ReconcileInterval, func() {
-		for _, s := range e.Partitions() {
-			start := time.Now()
-			r, err := e.Reconcile(ctx, s.Partition, false)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case errors.Is(err, pipeline.ErrNotOwner): // its next owner does it
-			case err != nil:
-				e.process.Logger.Warn("the timers of a partition were not compared with its states", "partition",
-					s.Partition, "error", err)
-			default:
-				e.process.Logger.Debug("compared timers with states", "partition", s.Partition, "triggers", r.Triggers,
-					"timers", r.Timers, "leaks", len(r.Leaks)+int(r.More), "overdue", r.Overdue, "took", time.Since(start))
-			}
-		}
-	})
-}

@@ -122,9 +122,6 @@ type Options struct {
 	// Heartbeat is how often an idle partition commits, so that its
 	// transactional id does not expire. 0 means 1 h.
 	Heartbeat time.Duration
-	// ReconcileInterval is how often a process compares the timers of its partitions with
-	// their states. 0 means 1 h; negative means never.
-	ReconcileInterval time.Duration
 	// OverdueBound is how late a timer may be before Reconcile counts it. 0 means 10 min.
 	OverdueBound time.Duration
 	// FetchMaxWait is how long a broker holds an empty fetch. A partition that is added
@@ -184,7 +181,6 @@ func (o Options) withDefaults() Options {
 	def(&o.GroupHeartbeat, 100*time.Millisecond)
 	def(&o.TransactionTimeout, 10*time.Second)
 	def(&o.Heartbeat, time.Hour)
-	def(&o.ReconcileInterval, time.Hour)
 	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
 	def(&o.wheelEntries, wheelEntries)

@@ -74,7 +74,7 @@ const (
 // An audit reads so many triggers or timers in one go, and lets others go first after that.
 const (
 	auditChunk = 1024
-	auditPause = 5 * time.Millisecond
+	auditPause = time.Millisecond
 )
 
 // Audit compares the due index of this partition with its states. bound is how late a timer

@@ -17,7 +17,9 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 	if after.Ref != "" {
 		from = append(from, 0)
 	}
-	err = sn.auditEach("audit timers", from, tableDue.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (bool, error) {
+	err = sn.auditEach("audit timers", from, tableDue.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (
+		bool, error,
+	) {
 		due, text, ok := splitDueKey(it.Key())
 		at := DueKey{Due: due, Ref: string(text)}
 		_, key, _, _, parsed := ParseRef(at.Ref)
@@ -45,7 +47,9 @@ func (sn *Snapshot) AuditStates(after trigger.Key, most int,
 	if after != "" {
 		from = append(from, 0)
 	}
-	err = sn.auditEach("audit states", from, tableKey.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (bool, error) {
+	err = sn.auditEach("audit states", from, tableKey.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (
+		bool, error,
+	) {
 		key := trigger.Key(it.Key()[1:])
 		value, err := get(db, key, nil)
 		if err != nil {
