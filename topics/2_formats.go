@@ -35,6 +35,6 @@ func needsDeliveries(s *trigger.State) bool {
 		return s != nil && (s.Callback != nil && (s.Callback.Raw || s.Callback.Recheck) || len(s.Escalation) > 0)
 	}
 	return len(s.Redriven) > 0 || of(&s.Spec) || slices.ContainsFunc(s.Live, func(l trigger.Live) bool {
-		return l.Postponed > 0 || l.AttemptsBefore > 0 || l.FirstFired > 0 || of(l.Was)
+		return l.Postponed > 0 || l.AttemptsBeforeRedrive > 0 || l.FirstFired > 0 || of(l.Was)
 	})
 }

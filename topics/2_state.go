@@ -146,7 +146,7 @@ func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
 	if w.format >= Deliveries {
 		w.int(13, int64(l.Postponed))
 		w.int(14, int64(l.FirstSent))
-		w.int(15, int64(l.AttemptsBefore))
+		w.int(15, int64(l.AttemptsBeforeRedrive))
 		w.int(16, int64(l.NextStep))
 		w.int(17, int64(l.FirstFired))
 	}

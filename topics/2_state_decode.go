@@ -208,7 +208,7 @@ func decodeLive(b []byte, all []trigger.Live) error {
 		case number | 14:
 			l.FirstSent = trigger.Instant(fv.v)
 		case number | 15:
-			l.AttemptsBefore = int(fv.v)
+			l.AttemptsBeforeRedrive = int(fv.v)
 		case number | 16:
 			l.NextStep = trigger.Instant(fv.v)
 		case number | 17:

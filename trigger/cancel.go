@@ -16,15 +16,15 @@ func (d *decision) cancel(c *Command) *Error {
 		d.tooLate(s.Status, "")
 		d.out.Changed = true
 	case InFlight:
-		flying, stopped := s.flying(), d.escalating()
-		d.endBy(c)
+		occurrence, stopped := s.openOccurrence(), d.escalating()
+		d.endWithCancel(c)
 		s.Revision++
-		d.tooLate(InFlight, flying)
+		d.tooLate(InFlight, occurrence)
 		d.addStoppedFacts(stopped)
 	default:
 		next, others := s.planned()
 		stopped := d.escalating()
-		d.endBy(c)
+		d.endWithCancel(c)
 		s.Revision++
 		d.addFact(Fact{
 			Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
@@ -61,8 +61,8 @@ func (d *decision) addDroppedFacts(dropped []Live, reason string) {
 	}
 }
 
-// flying is the occurrence of a one-shot that went out last and is still open.
-func (s *State) flying() (occurrence string) {
+// openOccurrence is the occurrence of a one-shot that went out last and is still open.
+func (s *State) openOccurrence() (occurrence string) {
 	for i := range s.Live {
 		if l := &s.Live[i]; l.open() {
 			occurrence = l.Occurrence
@@ -71,10 +71,10 @@ func (s *State) flying() (occurrence string) {
 	return occurrence
 }
 
-// endBy ends a life by a cancel. It stores the cancel's partition and offset over those
+// endWithCancel ends a life by a cancel. It stores the cancel's partition and offset over those
 // of the life's start, which nobody needs any more. Later commands from that partition
 // are then ordered by offset, not by clock.
-func (d *decision) endBy(c *Command) {
+func (d *decision) endWithCancel(c *Command) {
 	d.end(Cancelled)
 	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 }

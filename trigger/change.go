@@ -20,7 +20,7 @@ func (d *decision) erase(c *Command) *Error {
 		}
 	}
 	if !old.endedAfter(c) {
-		// as endBy: a register appended before it stays erased
+		// as endWithCancel: a register appended before it stays erased
 		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset
 	}
 	next.Revision++

@@ -99,7 +99,7 @@ func (d *decision) stepDue(i int) {
 // nextStep moves on: attempts and postponements are counted per step.
 func (l *Live) nextStep() {
 	l.Step++
-	l.Attempt, l.Postponed, l.FirstSent, l.AttemptsBefore, l.NextStep = 1, 0, 0, 0, 0
+	l.Attempt, l.Postponed, l.FirstSent, l.AttemptsBeforeRedrive, l.NextStep = 1, 0, 0, 0, 0
 }
 
 // expireStep ends an escalation whose next step would be too late to be of use.

@@ -52,7 +52,7 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 // firstSent is when an occurrence first went out, or first since it was redriven;
 // 0 if that is not known.
 func (d *decision) firstSent(l *Live) Instant {
-	if l.AttemptsBefore == 0 && l.Step == 0 {
+	if l.AttemptsBeforeRedrive == 0 && l.Step == 0 {
 		for i := range d.s.Done {
 			if d.s.Done[i].Occurrence == l.Occurrence {
 				return d.s.Done[i].At

@@ -32,7 +32,7 @@ func (d *decision) redrive(c *Command) *Error {
 	}
 	l := Live{
 		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local, Due: d.now,
-		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBefore: dead.Attempt, Revision: dead.Revision,
+		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBeforeRedrive: dead.Attempt, Revision: dead.Revision,
 	}
 	l.Was = d.s.sharedContent(dead.Spec)
 	d.keepRedrive(dead)

@@ -113,10 +113,10 @@ type Live struct {
 
 	NextStep Instant // when the next step of its escalation goes; 0: none does, or it is held
 
-	Postponed      int     // how often it was postponed, over all attempts: ce_wcpostponed
-	FirstSent      Instant // postponed: when its step first went out, or first since it was redriven
-	AttemptsBefore int     // made before it was redriven: the retry list begins anew behind them
-	FirstFired     Instant // when it first went out, if Done has forgotten that
+	Postponed             int     // how often it was postponed, over all attempts: ce_wcpostponed
+	FirstSent             Instant // postponed: when its step first went out, or first since it was redriven
+	AttemptsBeforeRedrive int     // made before it was redriven: the retry list begins anew behind them
+	FirstFired            Instant // when it first went out, if Done has forgotten that
 }
 
 // LiveKind says what a live occurrence waits for.
