@@ -9,15 +9,14 @@ import (
 // This is the one table of a command's fields. Whoever needs to know them asks it:
 // the decoder of both spellings, the hash of a register's content, those who spell
 // what a trigger has (PATCH, GET, apply), /openapi.json, /docs and the flags of the
-// command line.
+// command line, and the JSON Schema of a command.
 //
 // A new field of a register needs
 //
 //   - a constant in 1_commands_fields.go, and a row here
 //   - a field of trigger.Spec (trigger/spec.go)
 //   - a field of the state message: schemas/waterclock/v1/state.proto, 2_state.go and
-//     2_spec_decode.go; then `make generate`
-//   - a property in schemas/command.schema.json, with its pattern and bounds
+//     2_spec_decode.go; then `make generate`, which writes schemas/command.schema.json, too
 //   - if it goes out with due events: 3_due.go, 3_due_decode.go, 6_rejected.go
 //
 // Tests fail until all of it is there.
@@ -31,7 +30,10 @@ type fieldDef struct {
 	owner field // 0 (fOp): the top
 	ops   opSet // beside which it means something
 
-	doc  string // for people; "" where the name says it
+	doc    string // for people; "" where the name says it
+	schema string // JSON Schema of its value; "" is the kind's (property), or is made of the fields it owns
+	needed bool   // its owner is refused without it
+
 	flag string // of `waterclock schedule`; "" has none of this kind
 	help string // of the flag
 
@@ -82,8 +84,9 @@ func commandFields() []fieldDef {
 		// What and for whom; more of it stands behind when.
 		{
 			f: fChannel, name: "channel", ops: ofContent,
-			doc:  "Where due events go; default: default, or webhook beside a callback",
-			flag: "channel", help: "where the due event goes (default \"default\")",
+			schema: `{"$ref": "#/$defs/channel", "default": "default"}`,
+			doc:    "Where due events go; default: default, or webhook beside a callback",
+			flag:   "channel", help: "where the due event goes (default \"default\")",
 			read:  func(d *draft, s *trigger.Spec) { s.Channel = d.channel() },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.Channel) },
 			hash:  func(h *content, s *trigger.Spec) { h.text(20, s.Channel) }, hashAt: 20,
@@ -99,12 +102,14 @@ func commandFields() []fieldDef {
 		// When: read together.
 		{
 			f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
-			doc:   "7m, 1h30m, PT7M or seconds, from the command's append; one of delay, fire_at, recurrence",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2,
+			schema: ref("duration"),
+			doc:    "From the command's append; one of delay, fire_at, recurrence",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2,
 		},
 		{
 			f: fFireAt, name: "fire_at", kind: kindTime, ops: ofWhen,
+			schema: ref("time"),
 			doc: "An instant, or a local date-time beside timezone, or 10 or 13 digits since 1970; beside recurrence " +
 				"its start",
 			spell: spellFireAt,
@@ -115,42 +120,48 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fTimezone, name: "timezone", ops: ofWhen | beside(trigger.OpRezone),
-			doc:   "An IANA name",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5,
+			schema: ref("timezone"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5,
 		},
 		{
 			f: fRecurrence, name: "recurrence", ops: ofWhen,
-			doc:   "RRULE:…, cron:… or every:15m",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6,
+			schema: textUpTo(maxRule),
+			doc:    "RRULE:… or FREQ=…, cron:…, every:15m",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6,
 		},
 		{
 			f: fStart, name: "start", kind: kindTime, ops: ofWhen,
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7,
+			schema: ref("time"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7,
 		},
 		{
 			f: fUntil, name: "until", kind: kindTime, ops: ofWhen | beside(trigger.OpSnooze),
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10,
+			schema: ref("time"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10,
 		},
 		{
 			f: fCount, name: "count", kind: kindNumber, ops: ofWhen,
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
-			hash:  func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11,
+			schema: integerUpTo(maxCount),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
+			hash:   func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11,
 		},
 		{
 			f: fInclude, name: "include", kind: kindPart, ops: ofWhen,
-			doc:   "More dates; alone they are a recurrence",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8,
+			schema: ref("dates"),
+			doc:    "More dates; alone they are a recurrence",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
+			hash:   func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8,
 		},
 		{
 			f: fExclude, name: "exclude", kind: kindPart, ops: ofWhen,
-			doc:   "Dates left out; a bare date leaves out all of that day",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9,
+			schema: ref("dates"),
+			doc:    "Dates left out; a bare date leaves out all of that day",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
+			hash:   func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9,
 		},
 		{
 			f: fDST, name: "dst", kind: kindPart, ops: ofWhen, spell: spellDST,
@@ -159,26 +170,38 @@ func commandFields() []fieldDef {
 				h.text(13, s.When.DST.Overlap)
 			}, hashAt: 12,
 		},
-		{f: fGap, name: "gap", owner: fDST, ops: ofWhen},
-		{f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen},
+		{f: fGap, name: "gap", owner: fDST, ops: ofWhen, schema: choice("shift", "skip")},
+		{
+			f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen,
+			schema: choice("first", "second", "both"),
+		},
 		{
 			f: fCalendars, name: "calendars", kind: kindPart, ops: ofWhen, spell: spellCalendars,
 			hash: func(h *content, s *trigger.Spec) { h.calendars(s.When.Calendars) }, hashAt: 14,
 		},
-		{f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen},
-		{f: fOn, name: "on", owner: fCalendars, ops: ofWhen},
+		{
+			f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen,
+			schema: schemaCalendarNames,
+			needed: true,
+		},
+		{
+			f: fOn, name: "on", owner: fCalendars, ops: ofWhen,
+			schema: choice("skip", "next_business_day", "previous_business_day"),
+		},
 
 		// Content.
 		{
 			f: fPayload, name: "payload", kind: kindPart, ops: ofContent,
-			doc:   "Any JSON; null is none",
-			read:  func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
-			spell: spellPayload,
-			hash:  func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22,
+			schema: `{}`,
+			doc:    "Any JSON; null is none. It becomes the due event's value byte for byte",
+			read:   func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
+			spell:  spellPayload,
+			hash:   func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22,
 		},
 		{
 			f: fPayloadBase64, name: "payload_base64", ops: ofContent,
-			doc: "A payload that is not JSON", spell: spellPayloadBase64,
+			schema: `{"type": "string", "contentEncoding": "base64"}`,
+			doc:    "A payload that is not JSON", spell: spellPayloadBase64,
 		},
 		{
 			f: fTargetKey, name: "target_key", ops: ofContent,
@@ -190,21 +213,24 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fHeaders, name: "headers", kind: kindPart, ops: ofContent,
-			doc:   "Travel to the due event",
-			read:  func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
-			spell: spellHeaders,
-			hash:  func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42,
+			schema: schemaHeaders,
+			doc:    "Travel to the due event",
+			read:   func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
+			spell:  spellHeaders,
+			hash:   func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42,
 		},
 		{
 			f: fTags, name: "tags", kind: kindPart, ops: ofContent,
-			doc:   "For lists",
-			read:  func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
-			spell: spellTags,
-			hash:  func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40,
+			schema: schemaTags,
+			doc:    "For lists",
+			read:   func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
+			spell:  spellTags,
+			hash:   func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40,
 		},
 		{
 			f: fPriority, name: "priority", ops: ofContent,
-			flag: "priority", help: "high, normal or low",
+			schema: `{"enum": ["high", "normal", "low"], "default": "normal"}`,
+			flag:   "priority", help: "high, normal or low",
 			read:  func(d *draft, s *trigger.Spec) { s.Priority = d.priority() },
 			spell: spellPriority,
 			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25,
@@ -213,23 +239,26 @@ func commandFields() []fieldDef {
 		// How, of a register alone.
 		{
 			f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
-			doc:  "Spreads firing over this time",
-			flag: "jitter", help: "spread over a `duration`",
+			schema: ref("duration"),
+			doc:    "Spreads firing over this time",
+			flag:   "jitter", help: "spread over a `duration`",
 			read:  func(d *draft, s *trigger.Spec) { s.Jitter = d.duration(fJitter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Jitter) },
 			hash:  func(h *content, s *trigger.Spec) { h.number(26, int64(s.Jitter)) }, hashAt: 26,
 		},
 		{
 			f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
-			doc:  "An occurrence that is later than this expires and does not fire",
-			flag: "expires-after", help: "`duration` after which it is too late to fire",
+			schema: ref("duration"),
+			doc:    "An occurrence that is later than this expires and does not fire",
+			flag:   "expires-after", help: "`duration` after which it is too late to fire",
 			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },
 			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27,
 		},
 		{
 			f: fMisfire, name: "misfire", ops: ofRegister,
-			flag: "misfire", help: "what to do with missed occurrences: fire_all, fire_once or skip",
+			schema: `{"enum": ["fire_all", "fire_once", "skip"], "default": "fire_once"}`,
+			flag:   "misfire", help: "what to do with missed occurrences: fire_all, fire_once or skip",
 			read:  func(d *draft, s *trigger.Spec) { s.Misfire = d.misfire() },
 			spell: spellMisfire,
 			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28,
@@ -248,13 +277,27 @@ func commandFields() []fieldDef {
 			spell: spellCallback,
 			hash:  func(h *content, s *trigger.Spec) { h.callback(s.Callback) }, hashAt: 30,
 		},
-		{f: fURL, name: "url", owner: fCallback, ops: ofContent},
-		{f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent},
-		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
-		{f: fBody, name: "body", owner: fCallback, ops: ofContent},
-		{f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent},
+		{f: fURL, name: "url", owner: fCallback, ops: ofContent, schema: schemaURL, needed: true},
+		{
+			f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent,
+			schema: ref("duration"),
+		},
+		{
+			f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent,
+			schema: schemaRetry,
+		},
+		{
+			f: fBody, name: "body", owner: fCallback, ops: ofContent,
+			doc:    `What is sent: {"triggerId","payload"}, or the payload itself`,
+			schema: choice("envelope", "raw"),
+		},
+		{
+			f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent,
+			doc: "Ask before each request whether it still stands",
+		},
 		{
 			f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister,
+			schema: schemaEscalation,
 			doc: "Steps: the first is the channel, each further one has a channel and after, from 1s to 7d since the " +
 				"step before; 1 to 8",
 			read:  func(d *draft, s *trigger.Spec) { s.Escalation = d.escalation(s.Channel) },
@@ -271,7 +314,7 @@ func commandFields() []fieldDef {
 		// Conditions: of the command, and not kept.
 		{
 			f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
-			doc: "Only if the trigger is at this revision",
+			doc: "Only if the trigger is at this revision; else conflict",
 		},
 		{
 			f: fIfAbsent, name: "if_absent", kind: kindBool, ops: ofRegister,
@@ -283,18 +326,27 @@ func commandFields() []fieldDef {
 			doc:  "As the header Idempotency-Key",
 			flag: "idempotency-key", help: "`key` under which a repeat changes nothing",
 		},
-		{f: fActor, name: "actor", ops: allOps},
+		{f: fActor, name: "actor", ops: allOps, doc: "Who asked, for the event log"},
 
 		// Of other ops.
-		{f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze)},
+		{
+			f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze),
+			schema: ref("duration"),
+		},
 		{f: fOccurrence, name: "occurrence", ops: beside(trigger.OpSkip, trigger.OpAck)},
-		{f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume)},
-		{f: fDueID, name: "due_id", ops: ofRedrive},
-		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive},
+		{
+			f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume),
+			schema: textUpTo(maxNote),
+		},
+		{f: fDueID, name: "due_id", ops: ofRedrive, schema: `{"type": "string"}`},
+		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive, doc: "Of the dead letter"},
 		{f: fRevision, name: "revision", kind: kindNumber, ops: ofRedrive},
-		{f: fScheduledAt, name: "scheduled_at", kind: kindTime, ops: ofRedrive},
+		{
+			f: fScheduledAt, name: "scheduled_at", kind: kindTime, ops: ofRedrive,
+			schema: ref("time"),
+		},
 		{f: fLocalTime, name: "local_time", ops: ofRedrive},
-		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive},
+		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive, schema: ref("time")},
 	}
 }
 
