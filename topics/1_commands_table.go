@@ -6,10 +6,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// This is the one table of a command's fields. Whoever needs to know them asks it:
-// the decoder of both spellings, the hash of a register's content, those who spell
-// what a trigger has (PATCH, GET, apply), /openapi.json, /docs and the flags of the
-// command line, and the JSON Schema of a command.
+// This is the one table of a command's fields. These are built from it: the decoder of both
+// spellings, the hash of a register's content, the JSON of a trigger (PATCH, GET, apply),
+// /openapi.json, /docs, the flags of the command line, and the JSON Schema of a command.
 //
 // A new field of a register needs
 //
@@ -21,27 +20,27 @@ import (
 //
 // Tests fail until all of it is there.
 
-// fieldDef is a row: a field as the contract has it. A field with an owner stands in
-// that object instead of at the top.
+// fieldDef is a row: one field. A field with an owner is a member of that object, not of the
+// command itself.
 type fieldDef struct {
 	f     field
 	name  string
 	kind  fieldKind
 	owner field // 0 (fOp): the top
-	ops   opSet // beside which it means something
+	ops   opSet // the ops that have it
 
 	doc    string // for people; "" where the name says it
 	schema string // JSON Schema of its value; "" is the kind's (property), or is made of the fields it owns
 	needed bool   // its owner is refused without it
 
-	flag string // of `waterclock schedule`; "" has none of this kind
+	flag string // of `waterclock schedule`; "" if it has none, or a flag of its own
 	help string // of the flag
 
-	// Of what a trigger's Spec keeps. The when fields are read together (when).
+	// For fields that a trigger's Spec keeps. The when fields are read together, by when.
 	read   func(d *draft, s *trigger.Spec)
 	spell  func(b []byte, s *trigger.Spec) []byte // appends its value as JSON; a default appends nothing
 	hash   func(h *content, s *trigger.Spec)
-	hashAt byte // its place in what is hashed: the least number it writes
+	hashAt byte // its place in the hash: the lowest number that it writes
 }
 
 // opSet is a set of ops.
@@ -63,11 +62,11 @@ var (
 	ofRedrive  = beside(trigger.OpRedrive)
 )
 
-// The table, and what is derived of it. They are filled in init, because reading a
-// field may refuse it, and a refusal names the field by this table.
+// The table and what is derived from it. init fills them, because the table's functions use
+// the table: they name the field that they refuse.
 var (
 	fieldTable     [fieldCount]fieldDef
-	fieldsOf       [trigger.OpErase + 1]fieldSet // that mean something beside each op
+	fieldsOf       [trigger.OpErase + 1]fieldSet // of each op
 	contentFields  []fieldReader                 // that a register and a redrive share, in the order they are read
 	registerOnly   []fieldReader                 // read behind the when fields
 	hashed         []fieldHasher                 // in the order they are hashed
@@ -75,13 +74,12 @@ var (
 	fieldsByHeader map[string]field
 )
 
-// commandFields are the rows. Those of a register stand in the order of the
-// documentation.
+// commandFields are the rows. A register's fields are in the order of the documentation.
 func commandFields() []fieldDef {
 	return []fieldDef{
 		{f: fOp, name: "op", ops: allOps},
 
-		// What and for whom; more of it stands behind when.
+		// What and for whom. More of these follow the when fields.
 		{
 			f: fChannel, name: "channel", ops: ofContent,
 			schema: `{"$ref": "#/$defs/channel", "default": "default"}`,
@@ -99,7 +97,7 @@ func commandFields() []fieldDef {
 			hash:  func(h *content, s *trigger.Spec) { h.text(21, s.UserID) }, hashAt: 21,
 		},
 
-		// When: read together.
+		// When. These are read together.
 		{
 			f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
 			schema: ref("duration"),
@@ -236,7 +234,7 @@ func commandFields() []fieldDef {
 			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25,
 		},
 
-		// How, of a register alone.
+		// How. Only a register has these.
 		{
 			f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
 			schema: ref("duration"),
@@ -311,7 +309,7 @@ func commandFields() []fieldDef {
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) },
 		},
 
-		// Conditions: of the command, and not kept.
+		// Conditions of the command. The trigger does not keep them.
 		{
 			f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
 			doc: "Only if the trigger is at this revision; else conflict",
@@ -328,7 +326,7 @@ func commandFields() []fieldDef {
 		},
 		{f: fActor, name: "actor", ops: allOps, doc: "Who asked, for the event log"},
 
-		// Of other ops.
+		// Fields of other ops.
 		{
 			f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze),
 			schema: ref("duration"),
@@ -350,7 +348,8 @@ func commandFields() []fieldDef {
 	}
 }
 
-// fieldReader and fieldHasher are what the decoder needs of a row, close together.
+// fieldReader and fieldHasher are the parts of a row that the decoder needs, packed for
+// speed.
 type fieldReader struct {
 	f    field
 	read func(d *draft, s *trigger.Spec)
@@ -392,22 +391,22 @@ func deriveFields() {
 	fieldsByName, fieldsByHeader = indexFields(), indexHeaders()
 }
 
-// Field is a field of a register, for those who write registers and describe them.
+// Field is a field of a register, for code that writes or describes registers.
 type Field struct {
 	Name string
 	Doc  string // "" where the name says it
 	When bool   // it says when
-	Kept bool   // the trigger keeps it; else it is a condition of the register
-	Type string // how the trigger's is shown, as JSON Schema says; "" is an object, a list or a payload
+	Kept bool   // the trigger keeps it; otherwise it is a condition of the command
+	Type string // type of JSON Schema in answers; "" is an object, a list or the payload
 
-	Flag, Help string // of `waterclock schedule`; "" where it has none, or one of another kind
+	Flag, Help string // of `waterclock schedule`; "" if it has none, or a flag of its own
 	Bool       bool   // the flag has no value
 
 	f field
 }
 
-// Append appends the field's value as a Spec has it, as JSON; nothing where that is
-// the default, or where only another field can say it.
+// Append appends the Spec's value of the field as JSON. It appends nothing if the value is
+// the default, or is spelled by another field.
 func (f *Field) Append(b []byte, s *trigger.Spec) []byte {
 	if spell := fieldTable[f.f].spell; spell != nil {
 		return spell(b, s)
@@ -418,7 +417,7 @@ func (f *Field) Append(b []byte, s *trigger.Spec) []byte {
 // RegisterFields are the fields of a register, in the order of the table.
 func RegisterFields() []Field { return slices.Clone(registerFields) }
 
-// RegisterField is the field of a name.
+// RegisterField returns the field with this name.
 func RegisterField(name string) (Field, bool) {
 	i := slices.IndexFunc(registerFields, func(f Field) bool { return f.Name == name })
 	if i < 0 {
@@ -427,8 +426,7 @@ func RegisterField(name string) (Field, bool) {
 	return registerFields[i], true
 }
 
-// registerFields are the rows of the table that a register has at the top and that
-// its sender writes, in their order.
+// registerFields are the table's rows for a register's own fields, without op and actor.
 var registerFields []Field
 
 func (def *fieldDef) addRegisterField() {
