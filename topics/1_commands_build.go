@@ -68,7 +68,7 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	}
 }
 
-// checkTogether refuses fields that are valid alone but not together.
+// checkTogether refuses fields that are right alone and wrong together.
 func (d *draft) checkTogether(c *trigger.Command) {
 	s := c.Spec
 	switch {

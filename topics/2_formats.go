@@ -21,8 +21,8 @@ const Oldest Format = 1
 // refused.
 const Deliveries Format = 2
 
-// FormatOf is the oldest format that holds all of a state. The engine writes nothing newer,
-// so a cluster that does not use new features can go back to an older version.
+// FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
+// that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {
 	if alwaysNewest || needsDeliveries(s) {
 		return Newest

@@ -42,9 +42,10 @@ const HeaderAsk = enginePrefix + "ask"
 // What it does not change goes on, a pause included.
 const HeaderPatch = enginePrefix + "patch"
 
-// Forward is what a record says about its first append. It is a claim, which anyone with
-// write access can make. So the caller checks it against the topic id, the end of the source
-// and the clock (docs/decisions/0004).
+// Forward is what a record says of where it first stood. It is a claim:
+// anyone who may write can make it, so the caller checks it against the topic
+// id, the source's end and the clock before believing
+// (docs/decisions/0004).
 type Forward struct {
 	TopicID   [16]byte
 	Partition int32

@@ -52,9 +52,8 @@ func (s *State) knowsRedrive(dead *Fire) bool {
 	})
 }
 
-// yetToFire reports whether the plan still has this occurrence ahead. A dead letter can be
-// about such an occurrence only if the key was forgotten and registered anew for the same
-// time.
+// yetToFire says that an occurrence is still before the series. No dead letter is of
+// such a one, unless the key was forgotten since and registered for the same time.
 func (s *State) yetToFire(dead *Fire) bool {
 	return s.Series.At != 0 && dead.Nominal >= s.Series.At && !offThePlan(dead.Occurrence) &&
 		strings.HasSuffix(dead.Occurrence, s.Life.suffix())

@@ -163,8 +163,8 @@ type Redrive struct {
 	Attempt    int // the last attempt before the redrive
 }
 
-// Timer is one entry of the due index. A State's timers are a function of the State (Timers).
-// So the store compares the timers before and after a change to update the index.
+// Timer is one entry of the due index. A State's timers are a function of the
+// State (Timers), so the store arms and disarms by comparing before and after.
 type Timer struct {
 	Due        Instant
 	Priority   Priority
