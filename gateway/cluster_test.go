@@ -218,7 +218,7 @@ func TestPartitionsMove(t *testing.T) {
 		a.get(t, "code") != "not_owner" {
 		t.Errorf("without an owner: %d %s", a.status, a.body)
 	}
-	if waited := time.Since(began); waited < peer.Patience {
+	if waited := time.Since(began); waited < peer.SearchTimeout {
 		t.Errorf("gave up after %s", waited)
 	}
 	answered := make(chan answer, 1)

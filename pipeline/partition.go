@@ -55,7 +55,7 @@ type Partition struct {
 	pace      pace
 	replan    *replan // nil: everything is planned by the timetable in force
 	quotas    *quotas // nil: nobody is bounded
-	retries   *retries
+	retries   *retryCounts
 
 	takenOver bool // another member ran it before
 

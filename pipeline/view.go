@@ -57,7 +57,7 @@ type View struct {
 	next    trigger.Instant   // everything due before it has fired
 	ending  bool              // a transaction is ending: readers of topics may see it before the store has it
 	status  Status
-	retries *retries
+	retries *retryCounts
 	decided decided
 	mends   mends
 	rouse   func() // ends the wait for records
