@@ -37,7 +37,7 @@ type Leak struct {
 
 // Reconcile has the owner of a partition compare timers, states and rows.
 func (r *Router) Reconcile(ctx context.Context, partition int32, dry bool) (found Reconciled, err error) {
-	err = r.ask(ctx, partition, Patience,
+	err = r.ask(ctx, partition, SearchTimeout,
 		func() error { found, err = r.own.Reconcile(ctx, partition, dry); return err },
 		func(addr string) error { found, err = r.peer.reconcile(ctx, addr, partition, dry); return err })
 	return found, err
