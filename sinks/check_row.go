@@ -28,6 +28,7 @@ type Known struct {
 	Status trigger.Status
 	Seq    int64           // of its last event
 	At     trigger.Instant // of its last change
+	Born   trigger.Instant // of its first event in this life
 }
 
 // until is when the retention takes its row at the earliest.
@@ -56,7 +57,11 @@ func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, 
 	if k.until(retention).Before(now) {
 		return "", false, nil
 	}
-	events, err := eventsOf(ctx, h, k.Key)
+	q := EventQuery{Tenant: k.Key.Tenant(), Trigger: string(k.Key), Limit: 1000}
+	if !ok {
+		q.Since = k.Born
+	}
+	events, err := eventsOf(ctx, h, q)
 	if err != nil {
 		return "", false, err
 	}
@@ -77,8 +82,7 @@ func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, 
 	return RowDiffers, some && ok && sameRow(&said, &row), err
 }
 
-func eventsOf(ctx context.Context, h History, key trigger.Key) (all []EventRecord, err error) {
-	q := EventQuery{Tenant: key.Tenant(), Trigger: string(key), Limit: 1000}
+func eventsOf(ctx context.Context, h History, q EventQuery) (all []EventRecord, err error) {
 	for {
 		page, err := h.Events(ctx, q)
 		if err != nil {
@@ -89,7 +93,7 @@ func eventsOf(ctx context.Context, h History, key trigger.Key) (all []EventRecor
 			return all, nil
 		}
 		if len(all) >= maxFolded {
-			return nil, fmt.Errorf("%s has more than %d events", key, maxFolded)
+			return nil, fmt.Errorf("%s has more than %d events", q.Trigger, maxFolded)
 		}
 		q.After = page.Next
 	}

@@ -81,6 +81,9 @@ type EventQuery struct {
 	After           EventCursor // exclusive; the zero cursor is before the first (with Newest: after the last)
 	Limit           int         // 1 to 1000; 0 means 100
 	Newest          bool        // newest first
+	// Since reads all months from then on, also those that the trigger's row does not name,
+	// because the row is lost; 0 believes the row.
+	Since trigger.Instant
 }
 
 // EventPage is a page and where the next begins; Next is zero on the last.

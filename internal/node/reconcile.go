@@ -113,7 +113,9 @@ func (c *rowCheck) run(ctx context.Context) error {
 	for after := trigger.Key(""); ; {
 		chunk := make([]sinks.Known, 0, rowChunk)
 		err := c.n.engine.Scan(ctx, c.partition, after, func(s *trigger.State) bool {
-			chunk = append(chunk, sinks.Known{Key: s.Key, Status: s.Status, Seq: s.Seq, At: s.UpdatedAt})
+			chunk = append(chunk, sinks.Known{
+				Key: s.Key, Status: s.Status, Seq: s.Seq, At: s.UpdatedAt, Born: s.CreatedAt,
+			})
 			return len(chunk) < rowChunk
 		})
 		if err != nil || len(chunk) == 0 {
