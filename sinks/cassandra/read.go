@@ -44,7 +44,8 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 			return err
 		}
 		if q.Since != 0 {
-			eras = append(eras, erasSince(max(q.Since, trigger.At(s.opts.Now().Add(-s.opts.Retention))), s.opts.Now())...)
+			now := s.opts.Now()
+			eras = append(eras, erasSince(max(q.Since, trigger.At(now.Add(-s.opts.Retention))), now)...)
 		}
 		page = sinks.EventPage{}
 		return s.eventPage(ctx, session, q, erasFor(eras, q), erasedUS, &page)

@@ -21,7 +21,9 @@ func CheckRow(t *testing.T, open Open, lose func(h sinks.History, tenant, key st
 	}
 	last := life[len(life)-1]
 	status, _ := trigger.ParseStatus(last.State)
-	known := sinks.Known{Key: trigger.Key(key), Status: status, Seq: last.Seq, At: trigger.At(w.start), Born: trigger.At(w.start)}
+	known := sinks.Known{
+		Key: trigger.Key(key), Status: status, Seq: last.Seq, At: trigger.At(w.start), Born: trigger.At(w.start),
+	}
 	want := func(what string, known sinks.Known, mend bool, fault sinks.RowFault, mended bool) {
 		t.Helper()
 		f, m, err := sinks.CheckRow(ctx, w.h, known, 90*24*time.Hour, time.Now(), mend)
