@@ -58,6 +58,13 @@ func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after
 	return s.engine.ScanUser(ctx, p, tenant, user, after, f)
 }
 
+func (s share) Reconcile(ctx context.Context, p int32, dry bool) (peer.Reconciled, error) {
+	if !s.owns(p) {
+		return peer.Reconciled{}, peer.ErrNoOwner
+	}
+	return s.engine.Reconcile(ctx, p, dry)
+}
+
 func (s share) Partitions() []peer.PartitionStatus {
 	return slices.DeleteFunc(s.engine.Partitions(), func(p peer.PartitionStatus) bool { return !s.owns(p.Partition) })
 }

@@ -167,7 +167,7 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() {
+	if !p.forwardNoted() || p.view.mends.some() {
 		return true
 	}
 	forget := p.forgetDue()

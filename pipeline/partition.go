@@ -94,6 +94,9 @@ type turn struct {
 	timedOut  []string // the channel of each due event that got no receipt
 	dead      []deadLetter
 	traced    traced
+
+	mended  []mending // leaks of an audit, mended by this turn
+	rearmed []rearmed
 }
 
 // turns runs turns until ctx ends or something fails; the caller opens again.
