@@ -68,7 +68,7 @@ func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home
 	return err
 }
 
-// walk calls f for each entry in [from, to) until it returns false.
+// walk calls f for each entry in [from, to) until f returns false. more is false if it did.
 func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value []byte) (bool, error)) (more bool,
 	err error,
 ) {
@@ -76,8 +76,7 @@ func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value [
 	if err != nil {
 		return false, err
 	}
-	more = true
-	for it.First(); it.Valid() && more; it.Next() {
+	for it.First(); it.Valid(); it.Next() {
 		if sn.store.closing.Load() {
 			return false, joinClose(ErrClosed, it)
 		}
@@ -85,9 +84,13 @@ func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value [
 		if err != nil {
 			return false, joinClose(err, it)
 		}
-		if more, err = f(it.Key(), value); err != nil {
+		more, err := f(it.Key(), value)
+		if err != nil {
 			return false, joinClose(err, it)
 		}
+		if !more {
+			return false, it.Close()
+		}
 	}
-	return more, it.Close()
+	return true, it.Close()
 }

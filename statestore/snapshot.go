@@ -161,38 +161,25 @@ func (sn *Snapshot) ScanLive(after DueKey, most int,
 		from = append(from, 0)
 	}
 	err = sn.use("snapshot: scan live", func(db *pebble.Snapshot) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: tableDue.upper()})
-		if err != nil {
-			return err
-		}
 		var buf []byte
-		for it.First(); it.Valid(); it.Next() {
-			if sn.store.closing.Load() {
-				return joinClose(ErrClosed, it)
-			}
-			due, text, ok := splitDueKey(it.Key())
+		_, err := sn.walk(db, from, tableDue.upper(), func(k, _ []byte) (_ bool, err error) {
+			due, text, ok := splitDueKey(k)
 			ref := string(text)
 			_, key, kind, occurrence, parsed := ParseRef(ref)
 			if !ok || !parsed {
-				return joinClose(corrupt("due key %x", it.Key()), it)
+				return false, corrupt("due key %x", k)
 			}
 			if kind == trigger.TimerLive {
-				if buf, err = get(db, key, buf); err != nil {
-					return joinClose(err, it)
-				}
-				if buf == nil {
-					return joinClose(corrupt("due key %x is of no trigger", it.Key()), it)
-				}
-				if !f(due, occurrence, key, buf) {
-					break
+				if buf, err = indexed(db, k, key, buf); err != nil || !f(due, occurrence, key, buf) {
+					return false, err
 				}
 			}
 			if most--; most <= 0 {
 				next, more = DueKey{due, ref}, true
-				break
 			}
-		}
-		return it.Close()
+			return !more, nil
+		})
+		return err
 	})
 	return next, more, err
 }
@@ -210,31 +197,28 @@ func (sn *Snapshot) scan(verb string, from, to []byte, keyOf func(k []byte) (tri
 	f func(k []byte, key trigger.Key, value []byte) bool,
 ) error {
 	return sn.use(verb, func(db *pebble.Snapshot) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-		if err != nil {
-			return err
-		}
 		var buf []byte
-		for it.First(); it.Valid(); it.Next() {
-			if sn.store.closing.Load() {
-				return joinClose(ErrClosed, it)
-			}
-			key, ok := keyOf(it.Key())
+		_, err := sn.walk(db, from, to, func(k, _ []byte) (_ bool, err error) {
+			key, ok := keyOf(k)
 			if !ok {
-				return joinClose(corrupt("index key %x", it.Key()), it)
+				return false, corrupt("index key %x", k)
 			}
-			if buf, err = get(db, key, buf); err != nil {
-				return joinClose(err, it)
+			if buf, err = indexed(db, k, key, buf); err != nil {
+				return false, err
 			}
-			if buf == nil {
-				return joinClose(corrupt("index key %x is of no trigger", it.Key()), it)
-			}
-			if !f(it.Key(), key, buf) {
-				break
-			}
-		}
-		return it.Close()
+			return f(k, key, buf), nil
+		})
+		return err
 	})
+}
+
+// indexed is get for a trigger that an index names under k: it must exist.
+func indexed(db *pebble.Snapshot, k []byte, key trigger.Key, buf []byte) ([]byte, error) {
+	value, err := get(db, key, buf)
+	if err == nil && value == nil {
+		err = corrupt("index key %x is of no trigger", k)
+	}
+	return value, err
 }
 
 // snapshots are the open snapshots of a store.
