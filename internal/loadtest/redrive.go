@@ -50,6 +50,7 @@ type RedriveResult struct {
 	Duplicate   int64   `json:"duplicate"`
 	Refused     int64   `json:"refused"`
 	Pending     int64   `json:"pending"`
+	Repeated    int     `json:"repeated"` // how often the request was cut off and sent once more
 	Second      int64   `json:"redriven_by_a_second_run"`
 
 	Lost    int `json:"lost"`    // did not go out again
@@ -237,15 +238,15 @@ func (b *redriveRun) listed(ctx context.Context) error {
 		begun := time.Now()
 		last, _, _, err := b.post(ctx, true)
 		switch {
-		case err != nil:
-			return fmt.Errorf("dry run: %w", err)
-		case last.Matched == int64(b.o.Letters):
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil && last.Matched == int64(b.o.Letters):
 			b.result.DryRunS, b.result.FilledS = time.Since(begun).Seconds(), time.Since(b.begun).Seconds()
 			return nil
-		case last.Matched != before:
+		case err == nil && last.Matched != before:
 			before, still = last.Matched, time.Now()
 		case time.Since(still) > patience:
-			return fmt.Errorf("%d of %d dead letters are listed, and no more come", before, b.o.Letters)
+			return errors.Join(fmt.Errorf("%d of %d dead letters are listed, and no more come", before, b.o.Letters), err)
 		}
 		sleepUntil(ctx, time.Now().Add(time.Second))
 	}
@@ -272,8 +273,8 @@ func (b *redriveRun) redrive(ctx context.Context) error {
 		})
 	})
 	begun := time.Now()
-	last, lines, gap, err := b.post(ctx, false)
-	r.RedriveS, r.Progress, r.LongestGapS = time.Since(begun).Seconds(), lines, gap.Seconds()
+	err := b.redriveAll(ctx)
+	r.RedriveS = time.Since(begun).Seconds()
 	stop()
 	sampled.Wait()
 	read.Wait()
@@ -284,8 +285,7 @@ func (b *redriveRun) redrive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Redriven, r.Duplicate, r.Refused, r.Pending = last.Redriven, last.Duplicate, last.Refused, last.Pending
-	r.Second, r.PerS = second.Redriven, float64(last.Redriven)/r.RedriveS
+	r.Second, r.PerS = second.Redriven, float64(r.Redriven)/r.RedriveS
 	for _, n := range seen {
 		switch {
 		case n == 0:
@@ -298,6 +298,25 @@ func (b *redriveRun) redrive(ctx context.Context) error {
 	r.CPUPerLetter = float64((samples.cpu[len(samples.cpu)-1] - samples.cpu[0]).Microseconds()) / float64(b.o.Letters)
 	return nil
 }
+
+// redriveAll sends the request, and repeats it where it is cut off: it goes on then.
+func (b *redriveRun) redriveAll(ctx context.Context) error {
+	r := b.result
+	for {
+		last, lines, gap, err := b.post(ctx, false)
+		r.Redriven, r.Duplicate = r.Redriven+last.Redriven, r.Duplicate+last.Duplicate
+		r.Refused, r.Pending = r.Refused+last.Refused, r.Pending+last.Pending
+		r.Progress, r.LongestGapS = r.Progress+lines, max(r.LongestGapS, gap.Seconds())
+		if err == nil || ctx.Err() != nil || r.Repeated == mostRepeats {
+			return err
+		}
+		r.Repeated++
+		sleepUntil(ctx, time.Now().Add(time.Second))
+	}
+}
+
+// mostRepeats is how often a redrive may be cut off.
+const mostRepeats = 10
 
 // post redrives all letters of our code, and reads the answer: its last line of
 // progress, how many there were, and the longest time without one.
