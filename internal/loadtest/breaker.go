@@ -163,14 +163,23 @@ func (b *breakerRun) measure(ctx context.Context) error {
 	var engine, worker usageSamples
 	var sampled sync.WaitGroup
 	process := &child{cmd: b.worker}
-	sleepUntil(ctx, due)
-	sampled.Go(func() { engine = b.engine.sample(sampling, time.Second) })
-	sampled.Go(func() { worker = process.sample(sampling, time.Second) })
+	sampled.Go(func() {
+		sleepUntil(sampling, due)
+		engine = b.engine.sample(sampling, time.Second)
+	})
+	sampled.Go(func() {
+		sleepUntil(sampling, due)
+		worker = process.sample(sampling, time.Second)
+	})
+	// The others of this phase are registered from now on, a second before each is due.
 	beside, err := b.phase(ctx, "beside", b.numberIn(b.o.For), due)
 	stop()
 	sampled.Wait()
 	if err != nil {
 		return err
+	}
+	if len(engine.cpu) == 0 || len(worker.cpu) == 0 {
+		return errors.New("it ended before anything was due")
 	}
 	b.result.CallsToBroken = b.fails.Load()
 	b.engine.stop()
