@@ -336,8 +336,8 @@ func TestRedriveOfDelivered(t *testing.T) {
 	w.eventUS++
 	step := live.Step
 	err := w.store.Apply(context.Background(), []sinks.EventRecord{{Offset: w.eventUS, Event: topics.Event{
-		Type: string(trigger.DeliveryDelivered), Trigger: string(idKey("k")), Tenant: idKey("k").Tenant(), State: "FIRED",
-		EventUS: trigger.At(time.Now()).Time().UnixMicro() + w.eventUS, Seq: 2, Occurrence: live.Occurrence, Step: &step,
+		Type: string(trigger.DeliveryDelivered), Trigger: string(idKey("k")), Tenant: idKey("k").Tenant(),
+		State: "FIRED", EventUS: time.Now().UnixMicro() + w.eventUS, Seq: 2, Occurrence: live.Occurrence, Step: &step,
 		Attempt: live.Attempt,
 	}}})
 	w.mu.Unlock()

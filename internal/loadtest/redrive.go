@@ -246,7 +246,8 @@ func (b *redriveRun) listed(ctx context.Context) error {
 		case err == nil && last.Matched != before:
 			before, still = last.Matched, time.Now()
 		case time.Since(still) > patience:
-			return errors.Join(fmt.Errorf("%d of %d dead letters are listed, and no more come", before, b.o.Letters), err)
+			return errors.Join(
+				fmt.Errorf("%d of %d dead letters are listed, and no more come", before, b.o.Letters), err)
 		}
 		sleepUntil(ctx, time.Now().Add(time.Second))
 	}
