@@ -7,7 +7,11 @@ import "time"
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
 	if l.Attempt-l.AttemptsBeforeRedrive > len(profile) {
-		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, "no attempt is left")
+		over := noAttemptLeft
+		if detail != "" { // whoever reads the dead letter wants the last answer
+			over += ": " + detail
+		}
+		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, over)
 		return
 	}
 	if after <= 0 {
@@ -18,6 +22,8 @@ func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, det
 	d.addLive(*l)
 	d.addFactOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
 }
+
+const noAttemptLeft = "no attempt is left"
 
 func (d *decision) profile(l *Live) []time.Duration {
 	spec := d.content(l)

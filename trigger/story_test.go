@@ -128,8 +128,8 @@ func (s *story) receipt(a args) {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
 	r := &Receipt{
-		Postponed: -1, Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
-		At: a.instant("at", s.w.now),
+		Postponed: -1, Outcome: outcome, Code: a.text("code"), Detail: a.text("detail"),
+		RetryAfter: a.duration("retry_after"), At: a.instant("at", s.w.now),
 	}
 	if f := s.receivable[k]; f != nil {
 		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
