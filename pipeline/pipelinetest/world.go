@@ -137,7 +137,8 @@ func (w *World) listen() {
 func (w *World) createTopics() {
 	w.T.Helper()
 	adm := kadm.NewClient(w.client)
-	for _, topic := range topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...)) {
+	all := topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...))
+	for _, topic := range all {
 		if w.opts.Tombstones > 0 && topic.Name == w.Names.State() {
 			topic.Configs["delete.retention.ms"] = strconv.FormatInt(w.opts.Tombstones.Milliseconds(), 10)
 		}
@@ -154,6 +155,7 @@ func (w *World) createTopics() {
 			}
 		}
 	}
+	w.stamped(all)
 }
 
 func (w *World) close() {
