@@ -6,6 +6,6 @@ package topics
 // upgrades (test/e2e): this version must refuse what a binary built with this
 // tag writes once every member reads it.
 const (
-	Newest       Format = 3
+	Newest       Format = 4
 	alwaysNewest        = true
 )

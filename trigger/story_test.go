@@ -155,10 +155,13 @@ func (s *story) deadLetter(a args) *Fire {
 	if f := s.dead[a.key()]; f != nil && !a.has("occ") {
 		return f
 	}
-	spec := a.spec()
+	spec, revision := a.spec(), int64(1)
+	if a.has("revision") {
+		revision = a.number("revision")
+	}
 	return &Fire{
 		Key: a.key(), Spec: spec, Channel: spec.Channel, Occurrence: a.text("occ"), Attempt: int(a.number("attempt")),
-		Revision: 1, Nominal: a.instant("nominal", s.w.now),
+		Revision: revision, Nominal: a.instant("nominal", s.w.now),
 	}
 }
 
