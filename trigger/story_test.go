@@ -23,6 +23,7 @@ import (
 //	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
+//	restart format=2          what that format of topic state does not hold is forgotten
 //	show                      the state, its keys and firings
 //
 // All take key=K (default k), brief (leave the states out) and sum (only how
@@ -66,6 +67,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.receipt(a)
 	case "repeat":
 		s.repeat(a)
+	case "restart":
+		st := *s.w.states[a.key()]
+		st.Erasure = Erasure{}
+		s.w.states[a.key()] = &st
 	case "show":
 		s.show(a.key())
 	default:

@@ -22,26 +22,31 @@ func (w *World) stamped(all []topics.Topic) {
 	if w.Cluster == nil || !w.opts.Simulated {
 		return
 	}
-	names := map[string]bool{}
-	ids := map[[16]byte]bool{}
+	w.unstamped = map[string]bool{}
 	for _, t := range all {
 		if t.Configs["message.timestamp.type"] != "LogAppendTime" {
-			names[t.Name] = true
-			ids[w.Cluster.TopicInfo(t.Name).TopicID] = true
+			id := w.Cluster.TopicInfo(t.Name).TopicID
+			w.unstamped[t.Name], w.unstamped[string(id[:])] = true, true
 		}
 	}
 	w.Cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		now := time.Now().UnixMilli()
-		for _, t := range r.(*kmsg.ProduceRequest).Topics {
-			if names[t.Topic] || ids[t.TopicID] {
-				continue
-			}
-			for _, p := range t.Partitions {
-				stamp(p.Records, now)
-			}
-		}
+		w.Stamp(r.(*kmsg.ProduceRequest))
 		return nil, nil, false
 	})
+}
+
+// Stamp gives what is produced the time of now. A test that lets a broker wait before it
+// appends calls it when the wait is over.
+func (w *World) Stamp(r *kmsg.ProduceRequest) {
+	now := time.Now().UnixMilli()
+	for _, t := range r.Topics {
+		if w.unstamped[t.Topic] || w.unstamped[string(t.TopicID[:])] {
+			continue
+		}
+		for _, p := range t.Partitions {
+			stamp(p.Records, now)
+		}
+	}
 }
 
 // Where the fields of a record batch are (KIP-98). The checksum counts from the attributes

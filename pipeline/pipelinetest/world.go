@@ -60,8 +60,11 @@ type World struct {
 	network *kfake.VirtualNetwork // nil: TCP
 	direct  *gate                 // the world's own way, beyond all faults
 	cut     atomic.Pointer[cutLog]
-	step    func(node string, partition int32, step string)
-	heed    func(*kgo.Record)
+
+	unstamped map[string]bool // topics whose records have their producer's time, by name and by id
+
+	step func(node string, partition int32, step string)
+	heed func(*kgo.Record)
 
 	copying sync.Mutex // disk.Lock
 
