@@ -75,8 +75,8 @@ func (s *State) erased(dead *Fire) bool {
 // lifeOf returns where the life of an occurrence began. later is false for a first life,
 // whose place its names do not have.
 func lifeOf(occurrence string) (partition int32, offset int64, later bool) {
-	_, place, _ := strings.Cut(occurrence, "~")
-	p, o, _ := strings.Cut(place, "-")
+	_, mark, _ := strings.Cut(occurrence, "~")
+	p, o, _ := strings.Cut(mark, "-")
 	n, err := strconv.ParseInt(p, 10, 32)
 	if err != nil {
 		return 0, 0, false

@@ -17,7 +17,7 @@ import (
 // TestCancelForwardedLate: a cancel on a wrong partition is read in time, but its right
 // partition accepts nothing until the trigger has fired. Its copy is as old as its append
 // there, not as the moment at which the forwarder took it; so the cancel came too late,
-// and is told so.
+// and an event says so.
 func TestCancelForwardedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1})
@@ -64,14 +64,14 @@ func TestCancelForwardedLate(t *testing.T) {
 		if copies != 1 {
 			t.Errorf("%d copies of the cancel", copies)
 		}
-		told := 0
+		late := 0
 		for _, e := range w.Dump(w.Names.Events()) {
 			if string(e.Key) == key && strings.Contains(string(e.Value), string(trigger.CancelTooLate)) {
-				told++
+				late++
 			}
 		}
-		if told != 1 {
-			t.Errorf("told %d times that the cancel came too late", told)
+		if late != 1 {
+			t.Errorf("%d events say that the cancel came too late", late)
 		}
 	})
 }

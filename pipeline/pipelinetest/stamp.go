@@ -66,12 +66,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // stamp gives a batch its append time. A batch with a wrong checksum stays what it is:
 // the broker refuses it.
 func stamp(b []byte, ms int64) {
-	if len(b) < batchHeader || crc32.Checksum(b[batchAttributes:], castagnoli) != binary.BigEndian.Uint32(b[batchCRC:]) {
+	if len(b) < batchHeader || sum(b) != binary.BigEndian.Uint32(b[batchCRC:]) {
 		return
 	}
 	attributes := binary.BigEndian.Uint16(b[batchAttributes:])
 	binary.BigEndian.PutUint16(b[batchAttributes:], attributes|attrAppendTime)
 	binary.BigEndian.PutUint64(b[batchFirstTime:], uint64(ms))
 	binary.BigEndian.PutUint64(b[batchMaxTime:], uint64(ms))
-	binary.BigEndian.PutUint32(b[batchCRC:], crc32.Checksum(b[batchAttributes:], castagnoli))
+	binary.BigEndian.PutUint32(b[batchCRC:], sum(b))
 }
+
+func sum(b []byte) uint32 { return crc32.Checksum(b[batchAttributes:], castagnoli) }
