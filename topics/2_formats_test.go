@@ -20,7 +20,7 @@ func TestFormatOf(t *testing.T) {
 		"nothing new":       {trigger.State{Live: []trigger.Live{{Attempt: 3}}}, Oldest},
 		"plain callback":    {trigger.State{Spec: trigger.Spec{Callback: &trigger.Callback{URL: "u"}}}, Oldest},
 		"postponed":         {trigger.State{Live: []trigger.Live{{}, {Postponed: 1}}}, Deliveries},
-		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBefore: 1}}}, Deliveries},
+		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBeforeRedrive: 1}}}, Deliveries},
 		"redriven":          {trigger.State{Redriven: []trigger.Redrive{{Attempt: 1}}}, Deliveries},
 		"raw":               {trigger.State{Spec: *raw}, Deliveries},
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},

@@ -81,7 +81,7 @@ func goldenState() *trigger.State {
 func goldenStateV2() *trigger.State {
 	s := goldenState()
 	s.Spec.Callback.Raw, s.Spec.Callback.Recheck = true, true
-	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBefore = 3, 1_795_010_400_007, 6
+	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBeforeRedrive = 3, 1_795_010_400_007, 6
 	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6}}
 	s.Spec.Escalation = []trigger.Step{{Channel: "webhook"}, {Channel: "sms", After: 5 * time.Minute}}
 	s.Live[0].FirstFired, s.Live[0].NextStep = 1_795_010_400_002, 1_795_010_700_007

@@ -6,12 +6,12 @@ import "time"
 // channel's retry profile. If the profile has no attempt left, the occurrence has failed.
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
-	if l.Attempt-l.AttemptsBefore > len(profile) {
+	if l.Attempt-l.AttemptsBeforeRedrive > len(profile) {
 		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, "no attempt is left")
 		return
 	}
 	if after <= 0 {
-		after = profile[l.Attempt-l.AttemptsBefore-1]
+		after = profile[l.Attempt-l.AttemptsBeforeRedrive-1]
 	}
 	l.Attempt++
 	l.Kind, l.Due = LiveRetry, from.Add(after)

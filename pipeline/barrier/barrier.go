@@ -106,8 +106,8 @@ func (b *Barrier) Clock(now trigger.Instant) {
 	b.Receipts.forget(now)
 }
 
-// Patience is how long a poll may wait while something is due.
-func (b *Barrier) Patience() time.Duration {
+// MaxPollWait is how long a poll may wait while something is due.
+func (b *Barrier) MaxPollWait() time.Duration {
 	if b.Commands.Reached() && b.Receipts.Reached() {
 		return 0
 	}

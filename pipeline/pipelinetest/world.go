@@ -181,17 +181,17 @@ func (w *World) close() {
 	}
 }
 
-// patience is how long the world waits for anything: longer than any time-out.
-func (w *World) patience() time.Duration {
+// timeout is how long the world waits for anything: longer than any time-out.
+func (w *World) timeout() time.Duration {
 	if w.opts.Simulated {
 		return 10 * time.Minute
 	}
 	return 2 * time.Minute
 }
 
-// Context ends with the world's patience, and with the test.
+// Context ends with the world's timeout, and with the test.
 func (w *World) Context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), w.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), w.timeout())
 	w.T.Cleanup(cancel)
 	return ctx
 }
@@ -296,7 +296,7 @@ func (w *World) await(holds func() bool) bool {
 	if w.opts.Simulated {
 		pause = 100 * time.Millisecond
 	}
-	for deadline := time.Now().Add(w.patience()); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(w.timeout()); time.Now().Before(deadline); time.Sleep(pause) {
 		if holds() {
 			return true
 		}
