@@ -21,11 +21,20 @@ const Oldest Format = 1
 // refused.
 const Deliveries Format = 2
 
+// Erasures is the first format that has the erase before a life. In an older one a restart
+// forgets it, and a dead letter from before the erase can be redriven.
+const Erasures Format = 3
+
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
 // that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {
-	if alwaysNewest || needsDeliveries(s) {
+	switch {
+	case alwaysNewest:
 		return Newest
+	case s.Erasure != trigger.Erasure{}:
+		return Erasures
+	case needsDeliveries(s):
+		return Deliveries
 	}
 	return Oldest
 }

@@ -25,6 +25,7 @@ func TestFormatOf(t *testing.T) {
 		"raw":               {trigger.State{Spec: *raw}, Deliveries},
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
 		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
+		"erased before":     {trigger.State{Erasure: trigger.Erasure{Revision: 1}}, Erasures},
 		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {
 		if got := FormatOf(&c.state); got != c.want {
@@ -35,7 +36,8 @@ func TestFormatOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		back, err := DecodeState("k", b)
-		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) {
+		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) ||
+			back.Erasure != c.state.Erasure {
 			t.Errorf("%s: came back as %+v, %v", name, back, err)
 		}
 	}

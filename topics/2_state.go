@@ -95,6 +95,9 @@ func (w *wire) state(s *trigger.State) {
 			w.redrive(18, &s.Redriven[i])
 		}
 	}
+	if w.format >= Erasures {
+		w.erasure(19, &s.Erasure)
+	}
 }
 
 func (w *wire) life(n protowire.Number, l *trigger.Life) {
@@ -181,6 +184,14 @@ func (w *wire) redrive(n protowire.Number, r *trigger.Redrive) {
 	w.int(2, int64(r.Step))
 	w.int(3, int64(r.Attempt))
 	w.close(mark)
+}
+
+func (w *wire) erasure(n protowire.Number, e *trigger.Erasure) {
+	start, mark := len(w.b), w.open(n)
+	w.int(1, e.Revision)
+	w.int(2, int64(e.Partition))
+	w.int(3, e.Offset)
+	w.closeUnlessEmpty(start, mark)
 }
 
 func (w *wire) firing(n protowire.Number, f *trigger.Firing) {

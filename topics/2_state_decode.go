@@ -113,6 +113,8 @@ func decodeStatePart(fv fieldValue, s *trigger.State) error {
 	case 18:
 		s.Redriven = append(s.Redriven, trigger.Redrive{})
 		return decodeRedrive(fv.p, &s.Redriven[len(s.Redriven)-1])
+	case 19:
+		return decodeErasure(fv.p, &s.Erasure)
 	}
 	return fv.unknown("state")
 }
@@ -242,6 +244,22 @@ func decodeRedrive(b []byte, r *trigger.Redrive) error {
 			r.Attempt = int(fv.v)
 		default:
 			return fv.unknown("redrive")
+		}
+		return nil
+	})
+}
+
+func decodeErasure(b []byte, e *trigger.Erasure) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case number | 1:
+			e.Revision = int64(fv.v)
+		case number | 2:
+			e.Partition = int32(fv.v)
+		case number | 3:
+			e.Offset = int64(fv.v)
+		default:
+			return fv.unknown("erasure")
 		}
 		return nil
 	})

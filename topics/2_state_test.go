@@ -340,6 +340,9 @@ func pbState(s *trigger.State) *statepb.State {
 			Occurrence: r.Occurrence, Step: int64(r.Step), Attempt: int64(r.Attempt),
 		})
 	}
+	m.Erasure = absentIfEmpty(&statepb.Erasure{
+		Revision: s.Erasure.Revision, Partition: s.Erasure.Partition, Offset: s.Erasure.Offset,
+	})
 	return m
 }
 

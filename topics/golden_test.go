@@ -92,6 +92,13 @@ func goldenStateV2() *trigger.State {
 	return s
 }
 
+// goldenStateV3 has what format 3 added.
+func goldenStateV3() *trigger.State {
+	s := goldenStateV2()
+	s.Erasure = trigger.Erasure{Revision: 2, Partition: 3, Offset: 4_000_000_000}
+	return s
+}
+
 func goldenProgress() *Progress {
 	return &Progress{
 		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
@@ -153,6 +160,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stateV3, err := AppendStateAs(nil, goldenStateV3(), Erasures)
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := AppendProgress(nil, goldenProgress())
 	if err != nil {
 		t.Fatal(err)
@@ -182,6 +193,7 @@ func goldens(t *testing.T) []golden {
 	return append(goldenEvents(),
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
+		golden{"state-v3", []byte(hex.EncodeToString(stateV3))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
 		golden{"guard", []byte(hex.EncodeToString(guard))},
@@ -256,6 +268,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v2")); err != nil ||
 		!reflect.DeepEqual(s, goldenStateV2()) {
 		t.Errorf("state of format 2: %+v, %v", s, err)
+	}
+	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v3")); err != nil ||
+		!reflect.DeepEqual(s, goldenStateV3()) {
+		t.Errorf("state of format 3: %+v, %v", s, err)
 	}
 	if p, err := DecodeProgress(readGoldenHex(t, "progress")); err != nil || !reflect.DeepEqual(p, goldenProgress()) {
 		t.Errorf("progress: %+v, %v", p, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,7 +13,7 @@ import (
 // has dropped it. If the occurrence is live, or was redriven from this attempt or a later
 // one, the command is a duplicate.
 func (d *decision) redrive(c *Command) *Error {
-	if d.s != nil && d.s.Status == Erased {
+	if d.s != nil && (d.s.Status == Erased || d.s.erased(c.Dead)) {
 		return &Error{Code: CodeNotFound, Msg: "the trigger was erased, and its dead letters with it"}
 	}
 	dead := c.Dead
@@ -50,6 +51,47 @@ func (s *State) knowsRedrive(dead *Fire) bool {
 	}) || slices.ContainsFunc(s.Redriven, func(r Redrive) bool {
 		return r.Occurrence == dead.Occurrence && r.Step == dead.Step && r.Attempt >= dead.Attempt
 	})
+}
+
+// erased reports whether a dead letter is of a life that an erase ended. Every life after
+// an erase has its place in the names of its occurrences. On the log of the erase, the
+// offset tells which came first, also of a life that was forgotten before the erase. On
+// another log the revision tells.
+func (s *State) erased(dead *Fire) bool {
+	e := &s.Erasure
+	if e.Revision == 0 {
+		return false
+	}
+	partition, offset, later := lifeOf(dead.Occurrence)
+	switch {
+	case !later:
+		return true
+	case partition == e.Partition:
+		return offset < e.Offset
+	}
+	return dead.Revision <= e.Revision
+}
+
+// lifeOf returns where the life of an occurrence began. later is false for a first life,
+// whose place its names do not have.
+func lifeOf(occurrence string) (partition int32, offset int64, later bool) {
+	_, mark, _ := strings.Cut(occurrence, "~")
+	p, o, _ := strings.Cut(mark, "-")
+	n, err := strconv.ParseInt(p, 10, 32)
+	if err != nil {
+		return 0, 0, false
+	}
+	offset, err = strconv.ParseInt(o, 10, 64)
+	return int32(n), offset, err == nil
+}
+
+// erasure is what the next life must know of an erase. What was erased last has the place
+// and the revision of its erase.
+func (s *State) erasure() Erasure {
+	if s.Status != Erased {
+		return s.Erasure
+	}
+	return Erasure{Revision: s.Revision, Partition: s.Life.Partition, Offset: s.Life.Offset}
 }
 
 // yetToFire says that an occurrence is still before the series. No dead letter is of

@@ -87,6 +87,7 @@ func (d *decision) beginLife(c *Command) *Error {
 	if old := d.s; old != nil {
 		next.Revision, next.Seq, next.Keys, next.LastAppend = old.Revision, old.Seq, old.Keys, old.LastAppend
 		next.Redriven = old.Redriven // an earlier life's occurrences have other ids
+		next.Erasure = old.erasure()
 		next.Life.Later = old.Status != Unknown
 	}
 	series, err := d.m.plan(&next.Spec, next.Life, c.Key, c.From.Append, past{})

@@ -60,6 +60,7 @@ type State struct {
 	Keys     []IdempotencyKey // the last 16
 	Done     []Firing         // what has fired in this life, the last 16
 	Redriven []Redrive        // dead letters that were redriven, the last 128
+	Erasure  Erasure          // of a life after an erase
 
 	LastAppend Instant // first append of the last applied command
 	CreatedAt  Instant
@@ -161,6 +162,14 @@ type Redrive struct {
 	Occurrence string
 	Step       int
 	Attempt    int // the last attempt before the redrive
+}
+
+// Erasure is where an erase stood, for the lives after it: the dead letters of what it
+// erased stay closed.
+type Erasure struct {
+	Revision  int64 // that the erase made; 0: there was none
+	Partition int32 // of its first append, or of a later cancel's
+	Offset    int64
 }
 
 // Timer is one entry of the due index. A State's timers are a function of the

@@ -60,8 +60,11 @@ type World struct {
 	network *kfake.VirtualNetwork // nil: TCP
 	direct  *gate                 // the world's own way, beyond all faults
 	cut     atomic.Pointer[cutLog]
-	step    func(node string, partition int32, step string)
-	heed    func(*kgo.Record)
+
+	unstamped map[string]bool // topics whose records have their producer's time, by name and by id
+
+	step func(node string, partition int32, step string)
+	heed func(*kgo.Record)
 
 	copying sync.Mutex // disk.Lock
 
@@ -137,7 +140,8 @@ func (w *World) listen() {
 func (w *World) createTopics() {
 	w.T.Helper()
 	adm := kadm.NewClient(w.client)
-	for _, topic := range topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...)) {
+	all := topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...))
+	for _, topic := range all {
 		if w.opts.Tombstones > 0 && topic.Name == w.Names.State() {
 			topic.Configs["delete.retention.ms"] = strconv.FormatInt(w.opts.Tombstones.Milliseconds(), 10)
 		}
@@ -154,6 +158,7 @@ func (w *World) createTopics() {
 			}
 		}
 	}
+	w.stamped(all)
 }
 
 func (w *World) close() {
