@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,9 +83,9 @@ func TestHostileTimes(t *testing.T) {
 							if err != nil {
 								continue
 							}
-							begin := time.Now()
+							begin := cpuTime(t)
 							out := m.Apply(s, cmd, trigger.Instant(at))
-							slow = max(slow, time.Since(begin))
+							slow = max(slow, cpuTime(t)-begin)
 							s = out.State
 							checkHostile(t, what, &out)
 							for range 3 {
@@ -95,9 +96,9 @@ func TestHostileTimes(t *testing.T) {
 								if len(timers) == 0 {
 									break
 								}
-								begin := time.Now()
+								begin := cpuTime(t)
 								out = m.Due(s, timers[0], max(trigger.Instant(at), timers[0].Due))
-								slow = max(slow, time.Since(begin))
+								slow = max(slow, cpuTime(t)-begin)
 								checkHostile(t, what, &out)
 								s = out.State
 							}
@@ -108,7 +109,7 @@ func TestHostileTimes(t *testing.T) {
 		}
 	}
 	if slow > 2*time.Second {
-		t.Errorf("one decision took %s", slow)
+		t.Errorf("one decision took %s of CPU time", slow)
 	}
 }
 
@@ -139,4 +140,14 @@ func checkHostile(t *testing.T, what string, out *trigger.Outcome) {
 			t.Fatalf("%s: timer %+v", what, timer)
 		}
 	}
+}
+
+// cpuTime is what this process has computed so far: other processes do not count.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
