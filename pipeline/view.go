@@ -67,7 +67,7 @@ func (v *View) start(p *Partition) {
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
 	v.retries = p.retries
-	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
+	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
 	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
 }
