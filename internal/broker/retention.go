@@ -114,7 +114,7 @@ func (b *Broker) restart(ctx context.Context) error {
 	if err := b.node.failure(); err != nil {
 		return err
 	}
-	if err := b.again(ctx); err != nil {
+	if err := b.startAnew(ctx); err != nil {
 		b.node.stopped(err)
 		return err
 	}

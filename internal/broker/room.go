@@ -98,7 +98,7 @@ func (b *Broker) resume(stop context.Context) bool {
 			continue
 		}
 		b.mu.Lock()
-		err := b.again(stop)
+		err := b.startAnew(stop)
 		b.mu.Unlock()
 		switch {
 		case err == nil:
@@ -129,8 +129,8 @@ func (b *Broker) hasRoom() bool {
 	return errors.Join(err, f.Sync(), f.Close(), os.Remove(name)) == nil
 }
 
-// again starts kfake anew on the same address.
-func (b *Broker) again(ctx context.Context) error {
+// startAnew starts kfake on the same address as before.
+func (b *Broker) startAnew(ctx context.Context) error {
 	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, b.fatal)
 	if err != nil {
 		return err

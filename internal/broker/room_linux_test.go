@@ -64,7 +64,8 @@ func smallDisk(t *testing.T, size string) string {
 // remount gives the file system of a directory another size.
 func remount(t *testing.T, dir, size string) {
 	t.Helper()
-	if err := syscall.Mount("tmpfs", filepath.Dir(dir), "tmpfs", syscall.MS_REMOUNT, "mode=0700,size="+size); err != nil {
+	at := filepath.Dir(dir)
+	if err := syscall.Mount("tmpfs", at, "tmpfs", syscall.MS_REMOUNT, "mode=0700,size="+size); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -51,7 +51,8 @@ func TestNoRoom(t *testing.T) {
 			done := make(chan error, 1)
 			go func() {
 				for i := range n {
-					if err := s.Apply(context.Background(), []sinks.EventRecord{event(i, strings.Repeat("x", 4<<10))}); err != nil {
+					large := event(i, strings.Repeat("x", 4<<10))
+					if err := s.Apply(context.Background(), []sinks.EventRecord{large}); err != nil {
 						done <- err
 						return
 					}

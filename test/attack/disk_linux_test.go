@@ -81,7 +81,7 @@ func fill(t *testing.T, a *tenant) (acknowledged []string) {
 		for j := range 20 {
 			lines = append(lines, fmt.Sprintf(line, fmt.Sprintf("b%d-%d", i, j), strings.Repeat("x", 64<<10)))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one under way when the disk is full waits for it
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // one under way may wait for room
 		got := a.try(ctx, "POST", "/v1/triggers:batch", strings.Join(lines, "\n"))
 		cancel()
 		switch {

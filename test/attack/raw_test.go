@@ -56,9 +56,11 @@ func TestRawRequests(t *testing.T) {
 	key := "Authorization: Bearer " + attackerKey
 	t.Run("unauthenticated reach", func(t *testing.T) {
 		for _, path := range []string{
-			"/metrics", "/readyz", "/healthz", "/debug/pprof/", "/debug/vars", "/debug/pprof/heap", "//metrics", "/./metrics",
+			"/metrics", "/readyz", "/healthz", "/debug/pprof/", "/debug/vars", "/debug/pprof/heap",
+			"//metrics", "/./metrics",
 			"/v1/../metrics", "/v1/%2e%2e/metrics", "/%2fmetrics", "/metrics/", "/metrics%00", "/v1/..%2fmetrics",
-			"/internal/v1/partitions", "/v1/triggers", "//v1/triggers", "/v1//triggers", "/v1/./triggers", "/V1/triggers",
+			"/internal/v1/partitions", "/v1/triggers", "//v1/triggers", "/v1//triggers", "/v1/./triggers",
+			"/V1/triggers",
 			"/v1/triggers/kept", "/v1/triggers/%6bept", "/v1/triggers/x/../kept", "/v1/triggers/x%2f..%2fkept",
 			"/v1/triggers/kept;x=1", "/v1/triggers/kept/", "/v1/audit", "/v1/partitions", "/v1/whoami", "*",
 		} {
@@ -73,7 +75,9 @@ func TestRawRequests(t *testing.T) {
 		}
 	})
 	t.Run("paths of nobody on admin.listen", func(t *testing.T) {
-		for _, path := range []string{"/debug/pprof/", "/debug/vars", "/v1/triggers", "/internal/v1/partitions", "/v1/../v1/triggers"} {
+		for _, path := range []string{
+			"/debug/pprof/", "/debug/vars", "/v1/triggers", "/internal/v1/partitions", "/v1/../v1/triggers",
+		} {
 			answers, bodies := raw(t, admin, request("GET "+path, "localhost", key))
 			if len(answers) != 1 || answers[0].StatusCode < 300 || strings.Contains(bodies[0], "secret") {
 				t.Errorf("%s: %v %v", path, answers, bodies)
@@ -91,9 +95,15 @@ func TestRawRequests(t *testing.T) {
 				{"looks like ours", request("GET "+at.path, "localhost.evil.example", key), http.StatusForbidden},
 				{"absolute form", request("GET http://evil.example"+at.path, "localhost", key), http.StatusForbidden},
 				{"two", request("GET "+at.path, "localhost", "Host: evil.example", key), http.StatusBadRequest},
-				{"none", "GET " + at.path + " HTTP/1.1\r\n" + key + "\r\nConnection: close\r\n\r\n", http.StatusBadRequest},
+				{
+					"none", "GET " + at.path + " HTTP/1.1\r\n" + key + "\r\nConnection: close\r\n\r\n",
+					http.StatusBadRequest,
+				},
 				{"none, in HTTP/1.0", "GET " + at.path + " HTTP/1.0\r\n" + key + "\r\n\r\n", http.StatusForbidden},
-				{"forwarded", request("GET "+at.path, "localhost", "X-Forwarded-Host: evil.example", key), http.StatusOK},
+				{
+					"forwarded", request("GET "+at.path, "localhost", "X-Forwarded-Host: evil.example", key),
+					http.StatusOK,
+				},
 			} {
 				answers, bodies := raw(t, at.address, c.text)
 				if len(answers) != 1 || answers[0].StatusCode != c.want {
@@ -132,7 +142,8 @@ func TestRawRequests(t *testing.T) {
 				}
 			}
 		}
-		answers, bodies := raw(t, api, request("DELETE /v1/triggers/kept", "localhost", "Origin: https://evil.example", key))
+		answers, bodies := raw(t, api, request("DELETE /v1/triggers/kept", "localhost", key,
+			"Origin: https://evil.example"))
 		if len(answers) != 1 || answers[0].StatusCode != http.StatusForbidden {
 			t.Errorf("a write of another origin: %v", bodies)
 		}
@@ -143,8 +154,8 @@ func TestRawRequests(t *testing.T) {
 			{"garbage behind a request", request("GET /v1/triggers", "localhost", key) + "\x00\xff garbage"},
 			{"two lengths", request("POST /v1/triggers:batch", "localhost", key, "Content-Length: 0", fmt.Sprintf(
 				"Content-Length: %d", len(del))) + del},
-			{"a length and chunks", request("POST /v1/triggers:batch", "localhost", key, fmt.Sprintf("Content-Length: %d",
-				5+len(del)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + del},
+			{"a length and chunks", request("POST /v1/triggers:batch", "localhost", key,
+				fmt.Sprintf("Content-Length: %d", 5+len(del)), "Transfer-Encoding: chunked") + "0\r\n\r\n" + del},
 			{"chunks spelt otherwise", request("POST /v1/triggers:batch", "localhost", key, "Content-Length: 5",
 				"Transfer-Encoding: xchunked") + "0\r\n\r\n" + del},
 			{"a negative length", request("POST /v1/triggers:batch", "localhost", key, "Content-Length: -1") + del},
@@ -201,7 +212,8 @@ func TestRawRequests(t *testing.T) {
 		for _, at := range []string{api, admin, n.kafka} {
 			for name, text := range map[string]string{
 				"TLS": string(hello), "HTTP/2": h2, "Kafka": "\x00\x00\x00\x08\x00\x12\x00\x00\x00\x00\x00\x01",
-				"zeros": string(make([]byte, 64<<10)), "SSH": "SSH-2.0-OpenSSH_9.6\r\n", "HTTP": request("GET /", "localhost"),
+				"zeros": string(make([]byte, 64<<10)), "SSH": "SSH-2.0-OpenSSH_9.6\r\n",
+				"HTTP": request("GET /", "localhost"),
 			} {
 				all.Go(func() {
 					answers, bodies := raw(t, at, text)
