@@ -23,16 +23,27 @@ const keepDecided = time.Minute
 // comes too late reads the trigger instead.
 type decided struct {
 	mu    sync.Mutex
-	by    map[origin]Decided
-	order []keptDecision // oldest first
+	by    map[origin]outcome
+	order []keptOutcome // oldest first
+	began time.Time
 	bytes int
 	most  int // in bytes
 }
 
-// keptDecision is an outcome in the order of arrival.
-type keptDecision struct {
+// outcome is a Decided as it is kept: packed, since a flood keeps tens of thousands of them.
+// A trigger.State takes five times as much, and the garbage collector looks into it.
+type outcome struct {
+	packed   string // the key, and its summary as topics encodes states
+	key      int    // length of the key
+	known    bool   // there is a state
+	facts    []trigger.FactType
+	rejected *trigger.Error
+}
+
+// keptOutcome is an outcome in the order of arrival.
+type keptOutcome struct {
 	at    origin
-	since time.Time
+	since time.Duration // after decided.began
 	bytes int
 }
 
@@ -45,19 +56,23 @@ type origin struct {
 // decision is an outcome that waits for the commit of its turn.
 type decision struct {
 	at      origin
-	decided Decided
+	outcome outcome
 }
 
 func (d *decided) add(decisions []decision, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.began.IsZero() {
+		d.began = now
+	}
+	since := now.Sub(d.began)
 	for _, o := range decisions {
-		r := keptDecision{o.at, now, o.decided.size()}
-		d.by[o.at] = o.decided
+		r := keptOutcome{o.at, since, o.outcome.size()}
+		d.by[o.at] = o.outcome
 		d.order, d.bytes = append(d.order, r), d.bytes+r.bytes
 	}
 	n := 0
-	for n < len(d.order) && (d.bytes > d.most || now.Sub(d.order[n].since) > keepDecided) {
+	for n < len(d.order) && (d.bytes > d.most || since-d.order[n].since > keepDecided) {
 		delete(d.by, d.order[n].at)
 		d.bytes -= d.order[n].bytes
 		n++
@@ -66,22 +81,49 @@ func (d *decided) add(decisions []decision, now time.Time) {
 }
 
 // size is about how much memory an outcome takes, with its place in the map.
-func (d *Decided) size() int {
-	n := 256 + 16*len(d.Facts)
-	if d.State != nil {
-		n += d.State.SummarySize()
-	}
-	if d.Rejected != nil {
-		n += len(d.Rejected.Field) + len(d.Rejected.Msg)
+func (o *outcome) size() int {
+	n := 192 + len(o.packed) + 16*len(o.facts)
+	if o.rejected != nil {
+		n += len(o.rejected.Field) + len(o.rejected.Msg)
 	}
 	return n
 }
 
 func (d *decided) get(at origin) (Decided, bool) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	o, ok := d.by[at]
-	return o, ok
+	d.mu.Unlock()
+	if !ok {
+		return Decided{}, false
+	}
+	out, err := o.unpack()
+	return out, err == nil
+}
+
+// pack packs the outcome of a command. s is the trigger as the command left it; nil for an
+// unknown key.
+func pack(s *trigger.State, out *trigger.Outcome) (o outcome, err error) {
+	o.rejected = out.Rejected
+	for _, f := range out.Facts {
+		o.facts = append(o.facts, f.Type)
+	}
+	if s == nil {
+		return o, nil
+	}
+	b := append(make([]byte, 0, 256), s.Key...)
+	if b, err = topics.AppendState(b, s.Summary()); err != nil {
+		return outcome{}, err
+	}
+	o.packed, o.key, o.known = string(b), len(s.Key), true
+	return o, nil
+}
+
+func (o *outcome) unpack() (d Decided, err error) {
+	d.Rejected, d.Facts = o.rejected, o.facts
+	if o.known {
+		d.State, err = topics.DecodeState(trigger.Key(o.packed[:o.key]), []byte(o.packed[o.key:]))
+	}
+	return d, err
 }
 
 // answer notes the outcome of a command that a gateway will ask for.
@@ -93,12 +135,7 @@ func (t *turn) answer(rec *topics.Record, e *entry, out *trigger.Outcome) {
 	if !asked {
 		return
 	}
-	d := Decided{Rejected: out.Rejected}
-	if e.state != nil {
-		d.State = e.state.Summary()
+	if o, err := pack(e.state, out); err == nil { // else the caller reads the trigger
+		t.decisions = append(t.decisions, decision{origin{rec.Partition, rec.Offset}, o})
 	}
-	for _, f := range out.Facts {
-		d.Facts = append(d.Facts, f.Type)
-	}
-	t.decisions = append(t.decisions, decision{origin{rec.Partition, rec.Offset}, d})
 }

@@ -74,7 +74,7 @@ type Options struct {
 	// least 256 KiB, and may always hold one record. 0 means 16 MiB.
 	ForwardMemory int
 	// OutcomeMemory bounds the bytes of outcomes that one partition keeps for gateways. 0
-	// means 8 MiB.
+	// means 4 MiB.
 	OutcomeMemory int
 	// MemTableBytes is one memtable of a store. 0 means 16 MiB.
 	MemTableBytes int
@@ -171,7 +171,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxTenantChannels, 20)
 	def(&o.MaxDone, 5_000_000)
 	def(&o.ForwardMemory, 16<<20)
-	def(&o.OutcomeMemory, 8<<20)
+	def(&o.OutcomeMemory, 4<<20)
 	def(&o.FetchBytes, 4<<20)
 	def(&o.CatchUpRate, 10_000)
 	def(&o.MaxAway, 12*time.Hour)

@@ -69,7 +69,7 @@ func (v *View) start(p *Partition) {
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
 	v.retries, v.rouse = p.retries, p.kafka.watcher.Rouse
-	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
+	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
 	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
 }

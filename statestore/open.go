@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/waterclock/waterclock/internal/pace"
+	"github.com/waterclock/waterclock/internal/room"
 )
 
 // openPebble opens the database under Options.Dir. The lock is taken first, so
@@ -30,7 +31,7 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
 	po := pebbleOptions(o, s.damaged)
-	po.FS = &roomFS{o.FS, o.NoRoom, &s.serving}
+	po.FS = room.Wrap(o.FS, o.NoRoom, &s.serving)
 	s.Fill() // what opens has others to wait for; whoever opened it says when it is over
 	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns

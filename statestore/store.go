@@ -121,7 +121,7 @@ type Store struct {
 	damage atomic.Pointer[error] // found by Pebble in the background
 
 	filling atomic.Bool // see Fill
-	serving atomic.Bool // it is open: writes that find no room wait (roomFS)
+	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter

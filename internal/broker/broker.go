@@ -27,6 +27,8 @@ type Broker struct {
 	mu sync.RWMutex
 	*node
 	entry atomic.Pointer[doors] // the node's, for Dial: a restart holds mu for long
+
+	waiting atomic.Pointer[error] // why, while it waits for room
 }
 
 // node is the broker between two starts of kfake; see Broker.restart.
@@ -35,6 +37,7 @@ type node struct {
 	log    *slog.Logger
 	data   string // kfake's directory; empty in memory
 	fatal  *fatal
+	noRoom *lacking
 	listen string
 
 	topics   topics
@@ -84,7 +87,7 @@ func (b *Broker) start(ctx context.Context) error {
 	b.entry.Store(n.doors)
 	stop, cancel := context.WithCancel(context.Background())
 	b.stop = cancel
-	if b.opts.Dir != "" && b.opts.RetentionInterval > 0 {
+	if b.opts.Dir != "" && (b.opts.RetentionInterval > 0 || b.opts.AwaitRoom) {
 		b.wg.Go(func() { b.housekeep(stop) })
 	}
 	return nil
@@ -96,6 +99,7 @@ func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, 
 		log:     o.Logger,
 		listen:  listen,
 		fatal:   f,
+		noRoom:  newLacking(),
 		tickets: tickets{open: map[int32]*produceCall{}},
 		conns:   conns{max: o.MaxConns, set: map[*conn]struct{}{}},
 		members: newMembers(),

@@ -213,7 +213,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 		return 0, err
 	}
 	frame, after := c.b.respond(cl, frame)
-	if err := c.b.fatal.get(); err != nil {
+	if err := c.b.failure(); err != nil {
 		c.Close()
 		return 0, err // it may tell of what was not written
 	}

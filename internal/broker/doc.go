@@ -31,7 +31,8 @@
 //     offsets. An aborted one is never visible.
 //   - With Options.Sync a reader sees nothing that could still be lost. Uncommitted reads of
 //     an open transaction are the exception.
-//   - A failing disk stops the broker: it sends no acknowledgement that it cannot keep.
+//   - A failing disk stops the broker: it sends no acknowledgement that it cannot keep. With
+//     Options.AwaitRoom a full one does so until there is room (room.go).
 //   - A producer id is never given twice. Epochs only rise. Retries are recognised for a day,
 //     also across a crash.
 //

@@ -47,7 +47,7 @@ func (f *fatal) set(err error) (first bool) {
 // fail stops serving. It may be called from kfake's loop, so it asks kfake
 // nothing.
 func (b *node) fail(err error) {
-	if !b.fatal.set(err) {
+	if !b.stopped(err) {
 		return
 	}
 	go func() {

@@ -38,6 +38,13 @@ type Options struct {
 	// also (*node).Fatal.
 	OnFatal func(error)
 
+	// AwaitRoom makes a full disk (ENOSPC, EDQUOT, EROFS) no reason to stop for
+	// good: the broker closes its connections, waits until there is room, and
+	// starts again on the same address. See (*Broker).NoRoom.
+	AwaitRoom bool
+
+	hasRoom func() bool // for tests; nil asks the disk
+
 	// SegmentBytes is where a segment file ends. It is the grain of
 	// trimming and, times the partitions loaded at once, of memory at start.
 	// 0 means 16 MiB; 64 KiB to 1 GiB.

@@ -65,21 +65,32 @@ func (r retention) keepFrom(segments []segment, now time.Time) int {
 	return keep
 }
 
-// housekeep applies retention while the broker runs, and compacts by a
-// restart of kfake when compacted topics have grown too much.
+// housekeep applies retention while the broker runs, compacts by a restart of
+// kfake when compacted topics have grown too much, and waits for room on a full
+// disk. It alone starts kfake again.
 func (b *Broker) housekeep(stop context.Context) {
-	tick := time.NewTicker(b.opts.RetentionInterval)
-	defer tick.Stop()
+	var due <-chan time.Time
+	if b.opts.RetentionInterval > 0 {
+		tick := time.NewTicker(b.opts.RetentionInterval)
+		defer tick.Stop()
+		due = tick.C
+	}
 	for {
+		n := b.current()
 		select {
 		case <-stop.Done():
 			return
-		case <-tick.C:
+		case <-n.noRoom.done:
+			if !b.resume(stop) {
+				return
+			}
+			continue
+		case <-due:
 		}
 		if b.fatal.get() != nil {
 			return
 		}
-		grown, err := b.node.retainOnce(time.Now())
+		grown, err := n.retainOnce(time.Now())
 		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
 			err = b.restart(stop)
 		}
@@ -97,19 +108,16 @@ func (b *Broker) restart(ctx context.Context) error {
 	begun := time.Now()
 	b.node.txns.quiet(ctx, 2*time.Second)
 	if err := b.node.close(); err != nil {
-		b.fatal.set(err)
+		b.node.stopped(err)
 		return err
 	}
-	if err := b.fatal.get(); err != nil {
+	if err := b.node.failure(); err != nil {
 		return err
 	}
-	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, b.fatal)
-	if err != nil {
-		b.fatal.set(err)
+	if err := b.startAnew(ctx); err != nil {
+		b.node.stopped(err)
 		return err
 	}
-	b.node = n
-	b.entry.Store(n.doors)
 	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
 	return nil
 }

@@ -202,6 +202,34 @@ cassandra:
 	}
 }
 
+// Every register asks for a channel. What is not configured is parsed once, not each time:
+// a flood of registers allocated twice as much.
+func TestDefaultsOfChannelsAreParsedOnce(t *testing.T) {
+	for _, dev := range []bool{false, true} {
+		c := &Config{dev: dev}
+		c.Topics.Prefix = "acme."
+		for _, name := range append(BuiltInChannels(), "orders", "x") {
+			fresh := &Config{dev: dev}
+			fresh.fillNamed("channels.", name)
+			want := *fresh.channel(name)
+			want.Topic = "acme.due." + name
+			if got := c.Channel(name); !reflect.DeepEqual(got, want) {
+				t.Errorf("channel %s is %+v, want %+v", name, got, want)
+			}
+			if n := testing.AllocsPerRun(100, func() { c.Channel(name) }); n > 4 {
+				t.Errorf("channel %s takes %v allocations", name, n)
+			}
+		}
+	}
+	for _, s := range rows { // the names that may have defaults of their own
+		for name := range s.built {
+			if strings.HasPrefix(s.Key, "channels.") && !BuiltIn(name) {
+				t.Errorf("%s has a default for %s, which is not built in", s.Key, name)
+			}
+		}
+	}
+}
+
 func TestProblems(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for _, row := range []struct {

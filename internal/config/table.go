@@ -808,11 +808,28 @@ func (c *Config) endpoint(origin string) *Endpoint {
 	return c.Endpoints[origin]
 }
 
+// defaultChannel is the same for every name that is not built in, and asked for with
+// every register.
 func (c *Config) defaultChannel(name string) *Channel {
+	if !BuiltIn(name) {
+		name = "any"
+	}
+	known := &anyChannels
+	if c.dev {
+		known = &devChannels
+	}
+	if ch, ok := known.Load(name); ok {
+		return ch.(*Channel)
+	}
 	d := &Config{dev: c.dev}
 	d.fillNamed("channels.", name)
-	return d.channel(name)
+	ch, _ := known.LoadOrStore(name, d.channel(name))
+	return ch.(*Channel)
 }
+
+// anyChannels and devChannels are defaults by name, of serve and of dev. Parsing them for
+// each register was more than half of what a flood of registers allocated.
+var anyChannels, devChannels sync.Map
 
 // defaultTenant is the same for every name, and asked for with every request.
 func (c *Config) defaultTenant() *Tenant {

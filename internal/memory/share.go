@@ -25,7 +25,7 @@ const (
 // given; and the least with which it still works.
 var (
 	most = Shares{
-		Cache: 256 * mib, MemTable: 16 * mib, Outcomes: 8 * mib, Outbox: 16 * mib, Fetch: 4 * mib,
+		Cache: 256 * mib, MemTable: 16 * mib, Outcomes: 4 * mib, Outbox: 16 * mib, Fetch: 4 * mib,
 		InFlight: 256 * mib,
 	}
 	least = Shares{

@@ -67,7 +67,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
-	n.ownBroker = true
+	n.fullBroker = b.NoRoom
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err
@@ -141,7 +141,8 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	defer cancel()
 	c := o.Config
 	dir := filepath.Join(c.DataDir, brokerDir)
-	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, Logger: o.Logger})
+	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, AwaitRoom: true,
+		Logger: o.Logger})
 }
 
 // brokerFailed ends dev when the disk fails the embedded broker. What was acknowledged is

@@ -50,7 +50,7 @@ func (n *node) openGateway() (err error) {
 	if n.engine != nil {
 		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress, n.reconcile}, n.engine.Timetable
 	}
-	if n.ownBroker {
+	if n.fullBroker != nil {
 		o.NoRoom = n.noRoom
 	}
 	if n.history != nil {
@@ -72,11 +72,22 @@ func (n *node) openGateway() (err error) {
 // noRoom says why the broker in this process takes nothing from callers. It would end
 // with the last byte of its disk, and the process with it.
 func (n *node) noRoom() string {
+	if err := n.brokerFull(); err != nil {
+		return fmt.Sprintf("%v. Nothing can be written; what is pending is kept, and fires when there is room", err)
+	}
 	if disk := n.engine.Disk(); disk.Full {
 		return fmt.Sprintf("the disk of %s is full, so nothing can be written: %s. What is pending is kept, and fires "+
 			"when there is room", n.cfg.DataDir, disk.Why)
 	}
 	return ""
+}
+
+// brokerFull is why the broker in this process serves nothing: its disk is full.
+func (n *node) brokerFull() error {
+	if n.fullBroker == nil {
+		return nil
+	}
+	return n.fullBroker()
 }
 
 // channelTopics are the channels that exist whatever commands say, with their topics.

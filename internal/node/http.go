@@ -135,7 +135,7 @@ func (n *node) readiness() error {
 	if n.engine == nil {
 		return nil
 	}
-	return n.engine.Unready()
+	return errors.Join(n.brokerFull(), n.engine.Unready())
 }
 
 // openInternal listens for other instances that ask about our partitions. It runs before

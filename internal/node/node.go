@@ -105,9 +105,9 @@ type node struct {
 	webhooks        *webhooks       // nil without the role
 	tracing         *tracing.Tracer // nil: off
 
-	ownBroker bool // it is in this process, on the disk of the stores
-	throttle  *kafkaconn.Throttle
-	abandoned bool // some roles did not end in time
+	fullBroker func() error // of the broker in this process: why it serves nothing; nil without one
+	throttle   *kafkaconn.Throttle
+	abandoned  bool // some roles did not end in time
 
 	memory *memory.Watcher
 	shares memory.Shares // of the memory of this process

@@ -10,10 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/waterclock/waterclock/internal/room"
 	"github.com/waterclock/waterclock/preferences"
 )
 
@@ -21,11 +24,14 @@ import (
 type Options struct {
 	Dir    string       // where it lives; it is made if it is not there
 	Logger *slog.Logger // gets what Pebble complains of; nil: nobody
+	FS     vfs.FS       // for tests; nil: the operating system's
+	NoRoom func(error)  // hears of each write that finds the disk full, and waits; nil: nobody
 }
 
 // Store is a preferences.Store in a directory.
 type Store struct {
-	db *pebble.DB
+	db      *pebble.DB
+	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
 
 	open   sync.RWMutex // held while the database is used; Close takes it whole
 	closed bool
@@ -58,16 +64,25 @@ func Open(o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.NoRoom == nil {
+		o.NoRoom = func(error) {}
+	}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database holds its own reference
+	s := &Store{claims: map[preferences.User]claim{}}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
+		FS:    room.Wrap(o.FS, o.NoRoom, &s.serving),
 		Cache: cache, MemTableSize: memtableBytes, MaxOpenFiles: 64, FormatMajorVersion: pebble.FormatNewest,
 		Logger: quiet{o.Logger},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open preferences in %s: %w", o.Dir, err)
 	}
-	s := &Store{db: db, claims: map[preferences.User]claim{}}
+	s.db = db
+	s.serving.Store(true)
 	if err := s.begin(o.Dir); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

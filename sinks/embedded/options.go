@@ -33,6 +33,10 @@ type Options struct {
 	// CacheBytes is Pebble's block cache. Default 16 MiB.
 	CacheBytes int64
 
+	// NoRoom hears of each write that finds the disk full, over its quota or
+	// read-only. It waits until there is room, as do those behind it. Default: nobody.
+	NoRoom func(error)
+
 	// FS is for tests; default the operating system's.
 	FS vfs.FS
 
@@ -50,6 +54,9 @@ func (o Options) withDefaults() Options {
 	def(&o.CacheBytes, 16<<20)
 	if o.FS == nil {
 		o.FS = vfs.Default
+	}
+	if o.NoRoom == nil {
+		o.NoRoom = func(error) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/waterclock/waterclock/internal/pace"
+	"github.com/waterclock/waterclock/internal/room"
 	"github.com/waterclock/waterclock/sinks"
 )
 
@@ -26,6 +27,8 @@ type Store struct {
 
 	pace   *pace.Pace  // of flushes, compactions and sweeps
 	waited atomic.Bool // somebody waits for them: it opens, or closes
+
+	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
 
 	open    sync.RWMutex // held while the database is used; Close takes it whole
 	closed  bool
@@ -58,6 +61,7 @@ func Open(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s.waited.Store(false)
+	s.serving.Store(true)
 	err := s.checkFormat()
 	if err == nil {
 		s.applied, err = s.progress(tableProgress)
@@ -110,6 +114,7 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	o.CompactionConcurrencyRange = s.compactions
 	o.Experimental.L0CompactionConcurrency = 2 * o.L0CompactionThreshold
 	s.pace = pace.New(int(o.MemTableSize), s.waited.Load)
+	o.FS = room.Wrap(s.opts.FS, s.opts.NoRoom, &s.serving)
 	s.pace.Apply(o)
 	return pebble.Open(s.opts.Dir, o)
 }

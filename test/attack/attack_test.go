@@ -77,7 +77,7 @@ func withstand(t *testing.T, v *victim, run func()) {
 			break
 		}
 		worst = max(hurt.puts-calm.puts, hurt.late-calm.late)
-		if hurt.n > 0 && hurt.fired > 0 && worst <= mayDelay {
+		if hurt.n > 0 && hurt.fired > 0 && hurt.undecided == 0 && worst <= mayDelay {
 			return
 		}
 		if busy := v.n.machine(t).othersSince(before); busy > mostOthers {

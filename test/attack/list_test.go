@@ -22,8 +22,8 @@ func attacks() []attack {
 	}
 }
 
-// floods is measured on serve. In dev the broker and its log are in the same process, and
-// take more memory than mayGrow for what a flood writes (docs/operations/security.md).
+// floods is measured on serve. In dev the memtables of the history and of all partitions are in one process, and
+// with the garbage of a flood they take as much as mayGrow (docs/operations/security.md).
 func floods() attack { return attack{"flood", nil, flood} }
 
 // batch sends lines, a few thousand at a time.

@@ -142,6 +142,16 @@ func (p *process) ready(t *testing.T) {
 	t.Fatal("not ready within two minutes")
 }
 
+// said is the process's log so far.
+func (p *process) said(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 // rss is the memory of all processes of the node, in bytes.
 func (n *node) rss(t *testing.T) (sum int64) {
 	t.Helper()

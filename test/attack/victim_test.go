@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +22,8 @@ type victim struct {
 	late   []time.Duration
 	failed []string
 	peak   int64
+
+	undecided int
 }
 
 const (
@@ -34,6 +37,7 @@ type figures struct {
 	n, fired   int
 	peak       int64 // bytes
 	failed     []string
+	undecided  int // PUTs that were answered before the engine had decided: late, and not refused
 }
 
 func (f figures) String() string {
@@ -95,7 +99,11 @@ func (v *victim) register(ctx context.Context, all *sync.WaitGroup) {
 			defer v.mu.Unlock()
 			delete(v.begun, i)
 			v.puts = append(v.puts, time.Since(begun))
-			if a.status != 200 && a.status != 201 {
+			switch a.status {
+			case http.StatusOK, http.StatusCreated:
+			case http.StatusAccepted:
+				v.undecided++
+			default:
 				v.failed = append(v.failed, a.String())
 			}
 		})
@@ -140,7 +148,7 @@ func dueOf(r *kgo.Record) (at time.Time, victims bool) {
 // phase measures for a time.
 func (v *victim) phase(ctx context.Context, d time.Duration) figures {
 	v.mu.Lock()
-	v.puts, v.late, v.failed, v.peak = nil, nil, nil, 0
+	v.puts, v.late, v.failed, v.peak, v.undecided = nil, nil, nil, 0, 0
 	v.mu.Unlock()
 	pause(ctx, d)
 	v.mu.Lock()
@@ -148,7 +156,7 @@ func (v *victim) phase(ctx context.Context, d time.Duration) figures {
 	for _, begun := range v.begun { // at least so long
 		v.puts = append(v.puts, time.Since(begun))
 	}
-	return figures{p99(v.puts), p99(v.late), len(v.puts), len(v.late), v.peak, v.failed}
+	return figures{p99(v.puts), p99(v.late), len(v.puts), len(v.late), v.peak, v.failed, v.undecided}
 }
 
 // p99 is the 99th percentile of at least a hundred; of fewer the largest but one,

@@ -1,4 +1,12 @@
-package statestore
+// Package room keeps databases alive while their disk takes nothing more: it is full, over
+// its quota, or has become read-only. Pebble ends the process where its log or its manifest
+// cannot be written.
+//
+// # Promises
+//
+//   - A write that finds no room waits until there is some, and loses nothing.
+//   - Whoever opened the file system hears of each such write at once.
+package room
 
 import (
 	"errors"
@@ -10,37 +18,39 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// NoRoom says that an error is a disk that takes nothing more: it is full, over
-// its quota, or has become read-only.
-func NoRoom(err error) bool {
+// Lacking says that an error is a disk that takes nothing more.
+func Lacking(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }
 
-// roomEvery is how often a write that found no room is tried again.
-const roomEvery = 200 * time.Millisecond
+// every is how often a write that found no room is tried again.
+const every = 200 * time.Millisecond
 
-// roomFS says at once that a disk takes nothing more, and keeps Pebble alive
-// meanwhile: Pebble ends the process where its log or its manifest cannot be
-// written. So such a write waits until there is room. A sorted file that cannot
-// be written is an error: Pebble tries it again later.
+// Wrap is a file system whose writes wait for room while serving is set. Before that, while
+// a database opens, they fail: that error is for who opens it. A sorted file that cannot be
+// written is an error too: Pebble tries it again later. lacking hears of each such write.
+func Wrap(fs vfs.FS, lacking func(error), serving *atomic.Bool) vfs.FS {
+	return &roomFS{fs, lacking, serving}
+}
+
 type roomFS struct {
 	vfs.FS
-	noRoom  func(error)
-	serving *atomic.Bool // the store is open: until then errors are for who opens it
+	lacking func(error)
+	serving *atomic.Bool
 }
 
 // try calls op until it does not fail for want of room.
 func (f *roomFS) try(name string, op func() error) error {
 	for {
 		err := op()
-		if err == nil || !NoRoom(err) {
+		if err == nil || !Lacking(err) {
 			return err
 		}
-		f.noRoom(err)
+		f.lacking(err)
 		if !f.serving.Load() || strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob") {
 			return err
 		}
-		time.Sleep(roomEvery)
+		time.Sleep(every)
 	}
 }
 
@@ -112,8 +122,12 @@ func (f *roomFile) WriteAt(b []byte, at int64) (n int, err error) {
 	return n, err
 }
 
+// Preallocate may find no room: what is written needs less, and is told of its own.
 func (f *roomFile) Preallocate(at, length int64) error {
-	return f.fs.try(f.name, func() error { return f.File.Preallocate(at, length) })
+	if err := f.File.Preallocate(at, length); err != nil && !Lacking(err) {
+		return err
+	}
+	return nil
 }
 
 func (f *roomFile) Sync() error     { return f.fs.try(f.name, f.File.Sync) }

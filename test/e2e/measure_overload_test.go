@@ -1,0 +1,124 @@
+//go:build soak
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// overloadFor is how long TestMeasureOverload lasts, by WATERCLOCK_BENCH_FOR.
+func overloadFor(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("WATERCLOCK_BENCH_FOR")
+	if text == "" {
+		return time.Minute
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("WATERCLOCK_BENCH_FOR: %v", err)
+	}
+	return d
+}
+
+// overload counts what one node under overload answers.
+type overload struct {
+	mu       sync.Mutex
+	statuses map[string]int // of batches
+	probes   []float64      // ms
+	missed   int            // probes without an answer, or with another than 200
+	peak     float64        // bytes
+}
+
+// TestMeasureOverload floods one node with 512 MiB of memory.limit by eight batches of 2,000
+// registers at a time, each due in ten minutes, as fast as they are taken. Beside them 100
+// triggers a second are written to Kafka and fire: how late they are, and how probes answer.
+func TestMeasureOverload(t *testing.T) {
+	const partitions, rate = 8, 100
+	c := newCluster(t, partitions)
+	n := c.node(t, "node", t.TempDir(), "--memory-limit", "512MiB")
+	n.ready(time.Minute)
+	load := startPulse(t, c.brokers, c.prefix, rate)
+	time.Sleep(5 * time.Second)
+	d, begun := overloadFor(t), time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	o := &overload{statuses: map[string]int{}}
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				o.batch(ctx, n, fmt.Sprintf("o%d-%d", worker, i))
+			}
+		})
+	}
+	all.Go(func() { o.probe(ctx, n) })
+	all.Wait()
+	ended := time.Now()
+	fired := load.stop()
+	fired = slices.DeleteFunc(fired, func(f firing) bool { return f.due.Before(begun) || f.due.After(ended) })
+	slices.Sort(o.probes)
+	if len(o.probes) == 0 {
+		t.Fatal("no probe was answered")
+	}
+	report(t, "kafka-overload", map[string]any{
+		"partitions": partitions, "memory_limit_bytes": 512 << 20, "for_s": seconds(d), "beside_per_s": rate,
+		"batches": o.statuses, "probes": len(o.probes), "probes_missed": o.missed,
+		"probe_ms": map[string]any{"p50": o.probes[len(o.probes)/2], "p99": o.probes[len(o.probes)*99/100],
+			"max": o.probes[len(o.probes)-1]},
+		"peak_rss_bytes": o.peak, "lateness_ms": lateOf(fired),
+	})
+}
+
+func (o *overload) batch(ctx context.Context, n *process, id string) {
+	var lines []string
+	for i := range 2000 {
+		lines = append(lines, fmt.Sprintf(`{"id":"%s-%d","delay":"10m","payload":"%s"}`, id, i, strings.Repeat("x", 200)))
+	}
+	status := "none"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.http+"/v1/triggers:batch",
+		strings.NewReader(strings.Join(lines, "\n")))
+	if err == nil {
+		var resp *http.Response
+		if resp, err = http.DefaultClient.Do(req); err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			status = fmt.Sprint(resp.StatusCode)
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	o.mu.Lock()
+	o.statuses[status]++
+	o.mu.Unlock()
+	if err != nil || status != "200" {
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// probe asks as an orchestrator does, each second, and reads the memory.
+func (o *overload) probe(ctx context.Context, n *process) {
+	client := &http.Client{Timeout: 10 * time.Second}
+	for ctx.Err() == nil {
+		begun := time.Now()
+		resp, err := client.Get("http://" + n.http + "/healthz")
+		if err == nil {
+			resp.Body.Close()
+			o.probes = append(o.probes, float64(time.Since(begun).Microseconds())/1000)
+		}
+		if err != nil || resp.StatusCode != http.StatusOK {
+			o.missed++
+		}
+		o.peak = max(o.peak, n.metric("process_resident_memory_bytes"))
+		time.Sleep(time.Second)
+	}
+}
