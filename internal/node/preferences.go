@@ -56,9 +56,14 @@ func (n *node) closePreferences() {
 
 // consent is what asks the users of a channel's due events.
 func (n *node) consent(channel string) *consent.Gate {
-	return consent.New(consent.Options{
-		Store: n.preferences, Zones: n.zones, Channel: channel, Logger: n.log,
-	})
+	c := n.cfg.Channel(channel)
+	o := consent.Options{
+		Store: n.preferences, Zones: n.zones, Channel: channel, DedupWindow: c.DedupWindow, Logger: n.log,
+	}
+	for _, limit := range c.MaxPerUser {
+		o.MaxPerUser = append(o.MaxPerUser, consent.Cap(limit))
+	}
+	return consent.New(o)
 }
 
 // zones are the tz database in force.
