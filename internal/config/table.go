@@ -493,8 +493,8 @@ var sections = []section{
 			Key: "channels.<name>.max_per_user", Min: "1/s", Max: "1000/30d",
 			into: func(c *Config, n string) any { return &c.channel(n).MaxPerUser },
 			Doc: "Most messages to one user on the channel, such as `5/h,20/d`: at most 5 in any hour and 20 in any " +
-				"day. What comes beyond is suppressed, code `capped`. Priority `high` counts and passes. For webhook, " +
-				"push, sms and email; it needs preferences (`postgres.url`).",
+				"day. What comes beyond is suppressed, code `capped`. Priority `high` counts and passes. For " +
+				"webhook, push, sms and email; it needs preferences (`postgres.url`).",
 		},
 	}},
 	{

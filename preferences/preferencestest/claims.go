@@ -275,7 +275,9 @@ func testModel(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	l := preferences.Limits{
 		Window: time.Duration(r.IntN(20)) * time.Minute,
-		Caps:   []preferences.Cap{{Most: 1 + r.IntN(5), Within: time.Hour}, {Most: 5 + r.IntN(9), Within: 5 * time.Hour}},
+		Caps: []preferences.Cap{
+			{Most: 1 + r.IntN(5), Within: time.Hour}, {Most: 5 + r.IntN(9), Within: 5 * time.Hour},
+		},
 	}
 	all := map[string]*preferences.Ledger{}
 	var made []preferences.Message

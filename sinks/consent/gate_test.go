@@ -157,7 +157,10 @@ func TestVerdicts(t *testing.T) {
 		{"an unknown user", []workertest.EventOption{workertest.User("x")}, "send"},
 		{"a user that no store can have", []workertest.EventOption{workertest.User("\x00")}, "send"},
 		{"opted out", []workertest.EventOption{workertest.User("out")}, "suppressed opted_out"},
-		{"opted out, high", []workertest.EventOption{workertest.User("out"), workertest.High()}, "suppressed opted_out"},
+		{
+			"opted out, high", []workertest.EventOption{workertest.User("out"), workertest.High()},
+			"suppressed opted_out",
+		},
 		{"opted out of another channel", []workertest.EventOption{workertest.User("sms")}, "send"},
 		{
 			"another tenant's user", []workertest.EventOption{workertest.Key("acme/k"), workertest.User("out")}, "send",

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -191,8 +192,9 @@ func TestConsentRun(t *testing.T) {
 		count[fmt.Sprint(r["outcome"], " ", code)]++
 	}
 	const each, sent = n / users, 3 * (users - 1)
-	if count["suppressed opted_out"] != each || count["suppressed capped"] != n-each-sent || count["delivered "] != sent {
-		t.Errorf("receipts %v", count)
+	want := map[string]int{"suppressed opted_out": each, "suppressed capped": n - each - sent, "delivered ": sent}
+	if !maps.Equal(count, want) {
+		t.Errorf("receipts %v, want %v", count, want)
 	}
 	mu.Lock()
 	defer mu.Unlock()
