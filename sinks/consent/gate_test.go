@@ -158,7 +158,8 @@ func TestVerdicts(t *testing.T) {
 		{"a user that no store can have", []workertest.EventOption{workertest.User("\x00")}, "send"},
 		{"opted out", []workertest.EventOption{workertest.User("out")}, "suppressed opted_out"},
 		{
-			"opted out, high", []workertest.EventOption{workertest.User("out"), workertest.High()},
+			"opted out, high",
+			[]workertest.EventOption{workertest.User("out"), workertest.High()},
 			"suppressed opted_out",
 		},
 		{"opted out of another channel", []workertest.EventOption{workertest.User("sms")}, "send"},
