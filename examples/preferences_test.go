@@ -14,7 +14,7 @@ func TestPreferences(t *testing.T) {
 	}
 	d := startDev(t)
 	blocks := blocksOf(read(t, "../docs/api/preferences.md"), "sh run")
-	if len(blocks) != 3 {
+	if len(blocks) != 5 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
 	program := strings.ReplaceAll(strings.Join(blocks, "\n"), "http://127.0.0.1:8080", d.url)

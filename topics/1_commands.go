@@ -104,6 +104,7 @@ type draft struct {
 
 	unknown *string             // name of the unknown field at the top, if err is about one
 	patch   bool                // HeaderPatch is there
+	prefer  string              // the value of HeaderPreferred
 	seen    fieldSet            // given, and not null
 	text    [scalarCount]string // of the scalar fields seen
 

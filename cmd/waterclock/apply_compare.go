@@ -31,11 +31,19 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 		if f.Name == "start" && want.When.Start == "" {
 			h = "" // the engine chose it where nobody asked
 		}
+		if f.Name == "channel" && mayPrefer(want) && topics.MayPrefer(have.Channel) {
+			h = w // the first that the user prefers, where nobody asked
+		}
 		if h != w {
 			all = append(all, fieldChange{f.Name, h, w})
 		}
 	}
 	return all
+}
+
+// mayPrefer says that a register names no channel, and its user may.
+func mayPrefer(s *trigger.Spec) bool {
+	return s.Channel == topics.DefaultChannel && s.UserID != "" && len(s.Escalation) == 0
 }
 
 // compared are the fields that a trigger keeps, when first. A payload has two

@@ -175,6 +175,15 @@ func TestCompareSpecs(t *testing.T) {
 			"another start", `{"recurrence":"FREQ=DAILY","start":"2026-11-20T09:00"}`,
 			`{"recurrence":"FREQ=DAILY","start":"2026-11-20T10:00"}`, "start",
 		},
+		{
+			"a channel that the user prefers", `{"delay":"7m","user_id":"u","channel":"push"}`,
+			`{"delay":"7m","user_id":"u"}`, "",
+		},
+		{"a channel without a user", `{"delay":"7m","channel":"push"}`, `{"delay":"7m"}`, "channel"},
+		{
+			"a channel of one's own", `{"delay":"7m","user_id":"u","channel":"push"}`,
+			`{"delay":"7m","user_id":"u","channel":"sms"}`, "channel",
+		},
 		{"another delay", `{"delay":"7m"}`, `{"delay":"8m"}`, "delay"},
 		{"another kind of time", `{"delay":"7m"}`, `{"fire_at":"2026-11-20T09:00:00Z"}`, "delay fire_at"},
 		{"digits of a number", `{"delay":"7m","payload":1.5}`, `{"delay":"7m","payload":1.50}`, "payload"},
