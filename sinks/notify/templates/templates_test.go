@@ -211,9 +211,9 @@ func TestOneLine(t *testing.T) {
 		`{{ define "body" }}x{{ end }}{{ define "deep_link" }}app://{{ .Data.name }}{{ end }}`})
 	for name, want := range map[string]string{
 		"a\r\nBcc: evil@example.com": "Hi a Bcc: evil@example.com",
-		"a\n\n\r\r\tb\u2028c\u2029d":     "Hi a b c d",
-		"\x00\x1b[31mred\x7f":          "Hi [31mred",
-		"Grüße 🎉":                      "Hi Grüße 🎉",
+		"a\n\n\r\r\tb\u2028c\u2029d": "Hi a b c d",
+		"\x00\x1b[31mred\x7f":        "Hi [31mred",
+		"Grüße 🎉":                    "Hi Grüße 🎉",
 	} {
 		got, err := s.Render("a", templates.Input{Data: map[string]any{"name": name}})
 		if err != nil || got.Title != want || strings.ContainsAny(got.DeepLink, "\r\n\x00") {
