@@ -7,16 +7,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/preferences/embedded"
 	"github.com/waterclock/waterclock/preferences/postgres"
+	"github.com/waterclock/waterclock/sinks/consent"
 )
 
-// openPreferences opens what users want, for the API: in PostgreSQL where
-// postgres.url names one. It does not connect yet.
+// workerRoles are the roles that ask what users allow before they send.
+var workerRoles = []string{"webhook", "push", "sms", "email"}
+
+// openPreferences opens what users want, for the API and for workers: in PostgreSQL
+// where postgres.url names one. It does not connect yet.
 func (n *node) openPreferences() error {
-	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") {
+	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") && !slices.ContainsFunc(workerRoles, n.cfg.HasRole) {
 		return nil
 	}
 	s, err := postgres.New(postgres.Options{URL: n.cfg.Postgres.URL})
@@ -48,9 +54,24 @@ func (n *node) closePreferences() {
 	}
 }
 
+// consent is what asks the users of a channel's due events.
+func (n *node) consent(channel string) *consent.Gate {
+	return consent.New(consent.Options{
+		Store: n.preferences, Zones: n.zones, Channel: channel, Logger: n.log,
+	})
+}
+
+// zones are the tz database in force.
+func (n *node) zones() *calendar.Zones {
+	if n.engine != nil {
+		return n.engine.Timetable().Zones
+	}
+	return n.timetable.Zones
+}
+
 // startMoves moves triggers to their users' new zones, where there are preferences.
 func (n *node) startMoves(life *roles) {
-	if n.preferences != nil {
+	if n.preferences != nil && (n.ownBroker || n.cfg.HasRole("api")) {
 		life.start("zone moves", func(ctx context.Context) error { return n.gateway.RunMoves(ctx) })
 	}
 }

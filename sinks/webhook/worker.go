@@ -15,6 +15,7 @@ import (
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/sinks/consent"
 )
 
 // Channel is what this worker serves.
@@ -39,6 +40,9 @@ type Options struct {
 	// Live asks the owner whether a due event is still to be delivered, for
 	// callback.recheck. nil cannot ask.
 	Live func(ctx context.Context, e *worker.DueEvent) (bool, error)
+
+	// Consent asks what the users of due events allow. nil sends without asking.
+	Consent *consent.Gate
 
 	// Publish is where the state of endpoints goes; nil is nowhere.
 	Publish Publisher
@@ -136,6 +140,9 @@ func (w *Worker) Run(ctx context.Context) error {
 			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: overflow,
 		}),
 	}, o.Kit...)
+	if o.Consent != nil {
+		opts = append(opts, worker.OnBatch(o.Consent.OnBatch))
+	}
 	publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
@@ -173,8 +180,25 @@ func overflow(*worker.DueEvent) worker.Result {
 	return worker.Postpone(soon, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
 }
 
-// Handle is the handler of one due event.
+// Handle is the handler of one due event: what its user does not allow is not sent.
 func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
+	gate := w.opts.Consent
+	if gate == nil {
+		return w.deliver(ctx, e)
+	}
+	if v := gate.Of(ctx, e); v.Answer != nil {
+		return *v.Answer, ctx.Err()
+	}
+	r, err := w.deliver(ctx, e)
+	if err == nil {
+		gate.After(ctx, e, r)
+	}
+	return r, err
+}
+
+// deliver sends a due event that its user allows, unless the settings or its endpoint are
+// in the way.
+func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 	c, err := callbackOf(e)
 	if err != nil {
 		return worker.Fail(CodeNoCallback, err.Error()), nil
@@ -202,12 +226,19 @@ func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result,
 			return r, ctx.Err()
 		}
 	}
+	var v consent.Verdict // of now: it may have waited for its turn
+	if w.opts.Consent != nil {
+		if v = w.opts.Consent.Of(ctx, e); v.Answer != nil {
+			return *v.Answer, ctx.Err()
+		}
+	}
 	p, wait, ok := w.endpoints.get(e.Tenant, origin).enter()
 	if !ok {
 		return worker.Postpone(max(wait, soon), CodeOpen).
 			WithDetail("not sent: most of the last calls to the endpoint failed"), nil
 	}
-	return w.call(ctx, e, c, about, p)
+	r, err := w.call(ctx, e, c, about, p)
+	return v.Sent(r), err
 }
 
 // reason is why a URL is not called.
