@@ -250,11 +250,22 @@ func (s *SMTP) compose(m *notify.Message, to *mail.Address) (*gomail.Msg, string
 		msg.SetGenHeaderPreformatted("List-Unsubscribe", "<"+m.UnsubscribeURL+">")
 		msg.SetGenHeader("List-Unsubscribe-Post", "List-Unsubscribe=One-Click")
 	}
-	msg.SetBodyString(gomail.TypeTextPlain, m.Body)
+	msg.SetBodyString(gomail.TypeTextPlain, mailText(m))
 	if m.HTML != "" {
 		msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
 	}
 	return msg, "<" + id + ">", nil
+}
+
+// mailText is the body, and the links that it does not have yet.
+func mailText(m *notify.Message) string {
+	text := m.Body
+	for _, link := range []string{m.DeepLink, m.AckURL} {
+		if link != "" && !strings.Contains(text, link) {
+			text = strings.TrimSpace(text + "\n\n" + link)
+		}
+	}
+	return text
 }
 
 func messageID(m *notify.Message, domain string) string {
