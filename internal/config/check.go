@@ -25,6 +25,8 @@ func (l *loader) check() {
 	l.checkChannels()
 	l.checkTenants()
 	l.checkWebhook()
+	l.checkNotify()
+	l.checkTemplates()
 	l.checkPostgres()
 	l.checkFiles()
 }
@@ -36,13 +38,7 @@ func (c *Config) CheckServe() error {
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
-	for _, role := range []string{"push", "sms", "email"} {
-		if c.HasRole(role) {
-			l.at("roles",
-				"has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work",
-				role)
-		}
-	}
+	l.checkProviders()
 	if len(l.problems) > 0 {
 		return l.problems
 	}

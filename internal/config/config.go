@@ -68,6 +68,9 @@ type Config struct {
 	Postgres  Postgres
 	Webhook   Webhook
 	Worker    Worker
+	SMTP      SMTP
+	Outbox    Outbox
+	Templates Templates
 	Log       Log
 	Tracing   Tracing
 	Reload    Reload
@@ -254,7 +257,10 @@ type Breaker struct {
 }
 
 // Worker is what all our channel workers share.
-type Worker struct{ Memory int }
+type Worker struct {
+	Memory      int
+	Concurrency int // messages of one channel at a time
+}
 
 // Endpoint is what is said of one origin that callbacks call.
 type Endpoint struct {

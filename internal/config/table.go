@@ -606,6 +606,7 @@ var sections = []section{
 				"have answered, so attempts that queued up are sent once.",
 		},
 	}},
+	notifySection,
 	{
 		"Endpoints",
 		"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write " +

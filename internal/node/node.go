@@ -12,6 +12,7 @@
 //	history.go          the history role, and reading the history
 //	preferences.go      what users want, and moving their triggers to a new zone
 //	webhook.go          the webhook role
+//	notify.go           the roles push, sms and email
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
 //	settings.go         converts settings for package pipeline
@@ -102,6 +103,7 @@ type node struct {
 	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
 	webhooks        *webhooks       // nil without the role
+	notifiers       *notifiers      // nil without one of the roles
 	tracing         *tracing.Tracer // nil: off
 
 	ownBroker bool // it is in this process, on the disk of the stores
@@ -159,10 +161,16 @@ const connectWithin = 6 * time.Second
 // served lists the channels whose due topics this process creates at start, so that its
 // workers do not wait for the first trigger.
 func (n *node) served() []string {
-	if n.cfg.HasRole("webhook") && n.cfg.Topics.Manage {
-		return []string{"webhook"}
+	if !n.cfg.Topics.Manage {
+		return nil
 	}
-	return nil
+	var channels []string
+	for _, role := range workerRoles {
+		if n.cfg.HasRole(role) {
+			channels = append(channels, role)
+		}
+	}
+	return channels
 }
 
 // prepare creates the topics. With topics.manage: false it only checks them.

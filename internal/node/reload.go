@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
 // Keys, certificates and secrets change while a process runs. A new one counts for the next
@@ -56,10 +58,26 @@ func contentOf(files []string) (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range files {
 		b, err := os.ReadFile(f)
+		if errors.Is(err, syscall.EISDIR) {
+			b, err = directoryContent(f)
+		}
 		fmt.Fprintf(all, "%d %v ", len(b), err != nil)
 		all.Write(b)
 	}
 	return [sha256.Size]byte(all.Sum(nil))
+}
+
+// directoryContent hashes the names and contents of templates, which a directory is for.
+func directoryContent(dir string) ([]byte, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+templates.Suffix))
+	if err != nil {
+		return nil, err
+	}
+	sum := contentOf(files)
+	for _, f := range files {
+		sum = sha256.Sum256(append(sum[:], f...))
+	}
+	return sum[:], nil
 }
 
 // check loads the subjects that have changed, or all of them.
@@ -75,7 +93,7 @@ func (r *reloads) check(all bool) {
 				"what", s.name, "error", err)
 			continue
 		}
-		r.log.Info("credentials were read again", "what", s.name)
+		r.log.Info("changed files were read again", "what", s.name)
 	}
 }
 
@@ -110,6 +128,9 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
 			n.loadWebhook,
 		})
+	}
+	if n.notifiers != nil && n.cfg.Templates.Dir != "" {
+		subjects = append(subjects, subject{"templates.dir", []string{n.cfg.Templates.Dir}, n.loadTemplates})
 	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal

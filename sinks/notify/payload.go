@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
 // The codes of receipts that this worker makes itself. Providers and package consent
@@ -141,30 +142,8 @@ func (r *fields) object(name string) map[string]any {
 	case nil:
 		return nil
 	case map[string]any:
-		return plainNumbers(v).(map[string]any)
+		return templates.Plain(v).(map[string]any)
 	}
 	r.wrong(name, "object")
 	return nil
-}
-
-// plainNumbers makes whole numbers of numbers that are: 1234567 prints as it is, and
-// not as 1.234567e+06.
-func plainNumbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	case map[string]any:
-		for key, one := range v {
-			v[key] = plainNumbers(one)
-		}
-	case []any:
-		for i, one := range v {
-			v[i] = plainNumbers(one)
-		}
-	}
-	return v
 }

@@ -159,7 +159,7 @@ func (b *Outbox) Send(ctx context.Context, m *notify.Message) notify.Answer {
 			Result: worker.Postpone(5*time.Second, "outbox_unwritable").WithDetail(err.Error()), Throttled: true,
 		}
 	}
-	return notify.Answer{Result: worker.Delivered().WithDetail("written to the outbox"), Ref: id}
+	return notify.Answer{Result: worker.Accepted().WithDetail("written to the outbox"), Ref: id}
 }
 
 func (b *Outbox) write(name string, m OutboxMessage) error {
