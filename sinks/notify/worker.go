@@ -163,6 +163,9 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 		return *failure, nil
 	}
 	r := w.send(ctx, e, m, targets)
+	if rank(r.Outcome) <= rank(worker.OutcomeAccepted) {
+		return r, nil // also if the worker ends: it is sent
+	}
 	return r, ctx.Err()
 }
 
