@@ -41,7 +41,8 @@ sent where a provider is configured; with --outbox they are written to a folder.
 		},
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "schedule a few triggers and show them firing")
-	cmd.Flags().StringVar(&outbox, "outbox", "", "write push, SMS and mail to the folder `DIR` in place of sending them")
+	cmd.Flags().StringVar(&outbox, "outbox", "",
+		"write push, SMS and mail to the folder `DIR` in place of sending them")
 	a.flags.BindAllDev(cmd.Flags())
 	_ = cmd.Flags().MarkHidden("roles") // it is there to be refused by name
 	return cmd

@@ -23,10 +23,12 @@ func TestNotifySettings(t *testing.T) {
 		{"a server", map[string]string{host: "mx.example.com", from: "Reminders <remind@example.com>"}, ""},
 		{"no sender", map[string]string{host: "mx.example.com"}, "providers.smtp.from"},
 		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is no mail address"},
-		{"a user without a password", map[string]string{host: "mx", from: "a@b.example", "providers.smtp.username": "u"},
+		{"a user without a password", map[string]string{host: "mx", from: "a@b.example",
+			"providers.smtp.username": "u"},
 			"providers.smtp.password: is unset"},
 		{"a password in a file", map[string]string{
-			host: "mx", from: "a@b.example", "providers.smtp.username": "u", "providers.smtp.password": "file:" + password,
+			host: "mx", from: "a@b.example", "providers.smtp.username": "u", "providers.smtp.password": "file:" +
+				password,
 		}, ""},
 		{"a password file that is not there", map[string]string{
 			host: "mx", from: "a@b.example", "providers.smtp.username": "u", "providers.smtp.password": "file:/none",
@@ -36,13 +38,15 @@ func TestNotifySettings(t *testing.T) {
 			"providers.smtp.tls": "none",
 		}, "not sent without TLS"},
 		{"a password without TLS on loopback", map[string]string{
-			host: "127.0.0.1", from: "a@b.example", "providers.smtp.username": "u", "providers.smtp.password": "hunter2",
-			"providers.smtp.tls": "none",
+			host: "127.0.0.1", from: "a@b.example", "providers.smtp.username": "u",
+			"providers.smtp.password": "hunter2",
+			"providers.smtp.tls":      "none",
 		}, ""},
 		{"TLS that is none", map[string]string{"providers.smtp.tls": "ssl"}, "is not one of starttls, implicit, none"},
 		{"a directory that is none", map[string]string{"templates.dir": password}, "is no directory"},
 		{"a role without a provider", map[string]string{"roles": "engine,push"}, "has push, but it has no provider"},
-		{"mails without a server", map[string]string{"roles": "email"}, "set providers.smtp.host or providers.outbox.dir"},
+		{"mails without a server", map[string]string{"roles": "email"},
+			"set providers.smtp.host or providers.outbox.dir"},
 		{"a role with an outbox", map[string]string{"roles": "push,sms,email", "providers.outbox.dir": "x"}, ""},
 	} {
 		cfg, err := Load(Options{Flags: c.set})

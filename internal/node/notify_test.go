@@ -69,7 +69,8 @@ func TestReloadTemplates(t *testing.T) {
 		}
 	}
 	write("a.tmpl", `{{ define "title" }}one{{ end }}`)
-	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir, "outbox")})
+	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir,
+		"outbox")})
 	n.runProviders()
 	if err := n.openNotify(); err != nil {
 		t.Fatal(err)
@@ -113,10 +114,12 @@ func TestReloadTemplates(t *testing.T) {
 // Templates that are wrong are an error at the start, with file and line.
 func TestWrongTemplatesAtStart(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.tmpl"), []byte("{{ define \"title\" }}\n{{ nope }}{{ end }}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.tmpl"), []byte("{{ define \"title\" }}\n{{ nope }}{{ end }}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir, "outbox")})
+	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir,
+		"outbox")})
 	n.runProviders()
 	if err := n.openNotify(); err == nil || !strings.Contains(err.Error(), "a.tmpl:2") {
 		t.Errorf("got %v", err)

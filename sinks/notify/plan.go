@@ -171,7 +171,8 @@ func sum(all []worker.Result) worker.Result {
 			took++
 		}
 	}
-	return best.WithDetail(fmt.Sprintf("%d of %d addresses took it; %s", took, len(all), or(best.Detail, string(best.Outcome))))
+	return best.WithDetail(fmt.Sprintf("%d of %d addresses took it; %s", took, len(all), or(best.Detail,
+		string(best.Outcome))))
 }
 
 // rank orders outcomes: the lowest one decides. A retry comes before a postponement,

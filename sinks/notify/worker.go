@@ -201,7 +201,8 @@ func (w *Worker) whilePaused(left time.Duration) worker.Result {
 }
 
 // message renders an event. failure is why that cannot be.
-func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message, failure *worker.Result) {
+func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
+	failure *worker.Result) {
 	zone, locale := "", p.Locale
 	if prefs != nil {
 		zone, locale = prefs.Zone, or(locale, prefs.Locale)
@@ -266,8 +267,9 @@ func (w *Worker) send(ctx context.Context, e *worker.DueEvent, m Message, target
 // sendTo sends to one address. m is this call's own.
 func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t target) worker.Result {
 	if t.provider == nil {
-		return worker.Fail(CodeNoProvider, fmt.Sprintf("no provider of this worker sends to %s addresses: set providers.%[1]s",
-			or(t.address.Provider, w.opts.Channel)))
+		return worker.Fail(CodeNoProvider,
+			fmt.Sprintf("no provider of this worker sends to %s addresses: set providers.%[1]s",
+				or(t.address.Provider, w.opts.Channel)))
 	}
 	name := t.provider.Name()
 	if left := w.pauses.left(name, w.opts.Now()); left > 0 {

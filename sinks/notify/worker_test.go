@@ -210,7 +210,8 @@ func TestConsent(t *testing.T) {
 	p := &preferences.Preferences{OptedOut: []string{"sms"}, Addresses: preferences.Addresses{SMS: "+4915112345678"}}
 	x.put(p)
 	x.want(x.handle(`{"body":"x"}`), worker.OutcomeSuppressed, preferences.CodeOptedOut)
-	x.want(x.handle(`{"body":"x","to":"+4915112345679"}`, workertest.High()), worker.OutcomeSuppressed, preferences.CodeOptedOut)
+	x.want(x.handle(`{"body":"x","to":"+4915112345679"}`, workertest.High()), worker.OutcomeSuppressed,
+		preferences.CodeOptedOut)
 	p = &preferences.Preferences{
 		Addresses: p.Addresses, Zone: "Europe/Berlin", Quiet: &preferences.Quiet{From: 14 * 60, To: 16 * 60},
 	}
@@ -259,8 +260,9 @@ func textsIn(t *testing.T, files map[string]string) *templates.Set {
 // The user's language and local time; links; what a template cannot do.
 func TestTemplates(t *testing.T) {
 	set := textsIn(t, map[string]string{
-		"pills.tmpl":       `{{ define "body" }}It is {{ .LocalTime }}. {{ .Data.count }} pills.{{ end }}`,
-		"pills.de.tmpl":    `{{ define "title" }}Zeit{{ end }}{{ define "body" }}Um {{ .LocalTime.Clock }}: {{ .Data.count }}. {{ .AckURL }}{{ end }}`,
+		"pills.tmpl": `{{ define "body" }}It is {{ .LocalTime }}. {{ .Data.count }} pills.{{ end }}`,
+		"pills.de.tmpl": `{{ define "title" }}Zeit{{ end }}` +
+			`{{ define "body" }}Um {{ .LocalTime.Clock }}: {{ .Data.count }}. {{ .AckURL }}{{ end }}`,
 		"endless.tmpl":     `{{ define "body" }}{{ range 1000000000 }}x{{ end }}{{ end }}`,
 		"of-payload.tmpl":  `{{ define "title" }}{{ .Title }}!{{ end }}`,
 		"unsubscribe.tmpl": `{{ define "body" }}{{ .UnsubscribeURL }}{{ end }}`,
@@ -275,7 +277,8 @@ func TestTemplates(t *testing.T) {
 		Locale: "de-AT", Zone: "Asia/Tokyo", Addresses: preferences.Addresses{Email: "ada@example.com"},
 	})
 	x.want(x.handle(`{"template_id":"pills","template_data":{"count":2}}`), worker.OutcomeAccepted, "")
-	x.want(x.handle(`{"template_id":"pills","template_data":{"count":2}}`, workertest.LocalTime("2026-11-20T09:00:00[America/New_York]")),
+	x.want(x.handle(`{"template_id":"pills","template_data":{"count":2}}`,
+		workertest.LocalTime("2026-11-20T09:00:00[America/New_York]")),
 		worker.OutcomeAccepted, "")
 	x.want(x.handle(`{"template_id":"pills","template_data":{"count":2},"locale":"fr"}`), worker.OutcomeAccepted, "")
 	x.want(x.handle(`{"template_id":"of-payload","title":"Mine","body":"b"}`), worker.OutcomeAccepted, "")

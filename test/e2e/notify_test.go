@@ -88,7 +88,8 @@ func TestDevOutbox(t *testing.T) {
 	if m := arrive("sms-1"); m.To != "+4915112345678" || m.Channel != "sms" {
 		t.Errorf("SMS: %+v", m)
 	}
-	if m := arrive("mail-1"); !strings.HasPrefix(m.Title, "2 Tabletten um ") || m.To != "ada@example.com" || m.Locale != "de" {
+	if m := arrive("mail-1"); !strings.HasPrefix(m.Title, "2 Tabletten um ") || m.To != "ada@example.com" ||
+		m.Locale != "de" {
 		t.Errorf("mail: %+v", m)
 	}
 	if m := arrive("mail-2"); m.To != "bob@example.com" {

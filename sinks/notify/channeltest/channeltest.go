@@ -254,7 +254,8 @@ var wants = map[Mode]func(notify.Answer) bool{
 	Busy:      func(a notify.Answer) bool { return a.Throttled && !a.DeadAddress },
 	Dead:      func(a notify.Answer) bool { return a.DeadAddress && a.Result.Outcome == worker.OutcomeFailed },
 	Away: func(a notify.Answer) bool {
-		return (a.Result.Outcome == worker.OutcomeRetry || a.Result.Outcome == worker.OutcomePostponed) && !a.DeadAddress
+		return (a.Result.Outcome == worker.OutcomeRetry || a.Result.Outcome == worker.OutcomePostponed) &&
+			!a.DeadAddress
 	},
 	// A wrong credential is the operator's to mend: it costs no message an attempt.
 	Refuses: func(a notify.Answer) bool { return a.Result.Outcome == worker.OutcomePostponed && !a.DeadAddress },

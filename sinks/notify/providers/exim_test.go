@@ -178,7 +178,8 @@ func (e *exim) arrived(t testing.TB, n int) (texts []string) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if b, err := os.ReadFile(filepath.Join(e.mails, f.Name())); err == nil && !strings.Contains(f.Name(), "temp") {
+			if b, err := os.ReadFile(filepath.Join(e.mails, f.Name())); err == nil && !strings.Contains(f.Name(),
+				"temp") {
 				texts = append(texts, string(b))
 			}
 		}
@@ -208,14 +209,16 @@ func TestSMTPExim(t *testing.T) {
 	for i := range 3 {
 		m := mailTo(fmt.Sprintf("ada%d@example.org", i))
 		m.ID = fmt.Sprint(i)
-		if a := p.Send(t.Context(), m); a.Result.Outcome != worker.OutcomeAccepted || !strings.Contains(a.Result.Detail, "OK id=") {
+		if a := p.Send(t.Context(), m); a.Result.Outcome != worker.OutcomeAccepted ||
+			!strings.Contains(a.Result.Detail, "OK id=") {
 			t.Fatalf("%+v", a)
 		}
 	}
 	all := strings.Join(e.arrived(t, 3), "\n")
 	for _, want := range []string{
 		"Envelope-to: ada0@example.org", "Envelope-to: ada2@example.org", "Subject: =?UTF-8?q?Tabletten_f=C3=BCr_Ada?=",
-		"List-Unsubscribe-Post: List-Unsubscribe=One-Click", "Auto-Submitted: auto-generated", "<p>Nimm <b>zwei</b>.</p>",
+		"List-Unsubscribe-Post: List-Unsubscribe=One-Click", "Auto-Submitted: auto-generated",
+		"<p>Nimm <b>zwei</b>.</p>",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %s", want, all)

@@ -94,7 +94,8 @@ func smtpBroken(at stage, err error) notify.Answer {
 		return smtpSaid(worker.Retry(0).WithCode(code).WithDetail(detail))
 	case at == atText:
 		return smtpSaid(worker.Retry(0).WithCode(smtpMayBeSent).WithDetail(
-			"the connection broke before the mail server had answered; the mail may have been sent: " + smtpShown(err.Error())))
+			"the connection broke before the mail server had answered; the mail may have been sent: " +
+				smtpShown(err.Error())))
 	case at == atTLS, at == atLogin:
 		return smtpThrottled(pauseConfig, code, detail)
 	case at == atConnect:
@@ -161,7 +162,10 @@ func smtpIsReset(err error) bool {
 // shown is what others say, as a receipt may repeat it: one line of at most 256
 // bytes.
 func smtpShown(text string) string {
-	line := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	line := strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) ||
+			unicode.IsControl(r)
+	}), " ")
 	line = strings.ToValidUTF8(line, "")
 	if len(line) > 256 {
 		line = strings.ToValidUTF8(line[:253], "") + "…"

@@ -48,7 +48,8 @@ func smtpHarness(t *testing.T, mode, auth string) channeltest.Harness {
 		Provider: newSMTP(t, s.options()), Channel: "email", Titles: true,
 		Address: func(i int) string { return fmt.Sprintf("somebody%d@example.org", i) },
 		Bad: []string{
-			"", "x", "a@b\r\nRCPT TO:<evil@example.com>", "A <a@b.example>", "a@b.example, c@d.example", "a b@c.example",
+			"", "x", "a@b\r\nRCPT TO:<evil@example.com>", "A <a@b.example>", "a@b.example, c@d.example",
+			"a b@c.example",
 		},
 		Set: func(m channeltest.Mode) { s.says(smtpScripts[m]) },
 		Modes: []channeltest.Mode{
@@ -222,7 +223,8 @@ func TestSMTPMayBeSent(t *testing.T) {
 	s := newSMTPServer(t, TLSNone, "")
 	s.says(map[string]string{onText: "close"})
 	a := newSMTP(t, s.options()).Send(t.Context(), mailTo("ada@example.org"))
-	if a.Result.Outcome != worker.OutcomeRetry || a.Result.Code != smtpMayBeSent || a.Throttled || len(s.received()) != 1 {
+	if a.Result.Outcome != worker.OutcomeRetry || a.Result.Code != smtpMayBeSent || a.Throttled ||
+		len(s.received()) != 1 {
 		t.Errorf("%+v, %d mails", a, len(s.received()))
 	}
 }
@@ -266,7 +268,8 @@ func TestSMTPPassword(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	err = fails
-	if a := p.Send(t.Context(), mailTo("ada@example.org")); !a.Throttled || !strings.Contains(a.Result.Detail, "no such file") {
+	if a := p.Send(t.Context(), mailTo("ada@example.org")); !a.Throttled || !strings.Contains(a.Result.Detail,
+		"no such file") {
 		t.Errorf("%+v", a)
 	}
 	password, err = "canary-password", nil
@@ -284,7 +287,8 @@ func TestSMTPTalksForEver(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	s.says(map[string]string{onGreeting: "220 " + strings.Repeat("x", 1<<20)})
-	if a := newSMTP(t, s.options()).Send(t.Context(), mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomePostponed {
+	if a := newSMTP(t, s.options()).Send(t.Context(),
+		mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomePostponed {
 		t.Errorf("%+v", a)
 	}
 }
@@ -375,7 +379,8 @@ func BenchmarkSMTP(b *testing.B) {
 	p := newSMTP(b, s.options())
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if a := p.Send(context.Background(), mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomeAccepted {
+			if a := p.Send(context.Background(),
+				mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomeAccepted {
 				b.Fatalf("%+v", a)
 			}
 		}

@@ -202,8 +202,9 @@ func checkTrees(t *template.Template, defined map[string]bool) (err error) {
 			switch n := n.(type) {
 			case *parse.TextNode:
 				if outside && strings.TrimSpace(string(n.Text)) != "" {
-					err = errors.Join(err, fmt.Errorf(`%s: text outside of a block: write {{ define "body" }}…{{ end }}`+
-						" around it", location))
+					err = errors.Join(err,
+						fmt.Errorf(`%s: text outside of a block: write {{ define "body" }}…{{ end }}`+
+							" around it", location))
 				}
 			case *parse.TemplateNode:
 				if !defined[n.Name] {

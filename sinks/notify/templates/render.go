@@ -171,7 +171,8 @@ func OneLine(s string) string {
 	blank := false
 	for _, r := range s {
 		switch {
-		case r == utf8.RuneError, unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t', r == '\u2028', r == '\u2029':
+		case r == utf8.RuneError, unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t', r == '\u2028',
+			r == '\u2029':
 			blank = blank || r == '\u2028' || r == '\u2029'
 		case r == '\n', r == '\r', r == '\t', r == ' ':
 			blank = true

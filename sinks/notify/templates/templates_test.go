@@ -68,7 +68,8 @@ func TestRender(t *testing.T) {
 func TestLocales(t *testing.T) {
 	file := func(text string) string { return `{{ define "body" }}` + text + `{{ end }}` }
 	s := load(t, map[string]string{
-		"a.tmpl": file("default"), "a.de.tmpl": file("de"), "a.de-AT.tmpl": file("de-AT"), "a.zh-Hant.tmpl": file("zh-Hant"),
+		"a.tmpl": file("default"), "a.de.tmpl": file("de"), "a.de-AT.tmpl": file("de-AT"),
+		"a.zh-Hant.tmpl": file("zh-Hant"),
 	})
 	for locale, want := range map[string]string{
 		"": "default", "fr": "default", "de": "de", "DE": "de", "de-AT": "de-AT", "de_at": "de-AT", "de-CH": "de",
@@ -104,7 +105,8 @@ func TestHostile(t *testing.T) {
 		{"output", `{{ range 10000 }}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{{ end }}`, "writes over 65536 bytes"},
 		{"large value", `{{ .Data.huge }}`, "writes over 65536 bytes"},
 		{"doubling", `{{ $x := "xx" }}{{ range 100 }}{{ $x = print $x $x }}{{ end }}`, "functions make over"},
-		{"doubling by printf", `{{ $x := "xx" }}{{ range 100 }}{{ $x = printf "%s%[1]s" $x }}{{ end }}`, "functions make over"},
+		{"doubling by printf", `{{ $x := "xx" }}{{ range 100 }}{{ $x = printf "%s%[1]s" $x }}{{ end }}`,
+			"functions make over"},
 		{"escapes of escapes", `{{ $x := "\\" }}{{ range 100 }}{{ $x = js $x }}{{ end }}`, "functions make"},
 		{"js of huge", `{{ $x := js .Data.huge }}`, "functions make over"},
 		{"upper of huge", `{{ range 100 }}{{ $x := upper $.Data.huge }}{{ end }}`, "functions make over"},
@@ -121,7 +123,8 @@ func TestHostile(t *testing.T) {
 		{"layout", `{{ .LocalTime.Format .Data.huge }}`, "a layout is at most"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := load(t, map[string]string{"a.tmpl": `{{ define "title" }}{{ end }}{{ define "body" }}` + c.body + `{{ end }}`})
+			s := load(t, map[string]string{"a.tmpl": `{{ define "title" }}{{ end }}{{ define "body" }}` + c.body +
+				`{{ end }}`})
 			in := templates.Input{Data: map[string]any{
 				"huge": huge, "list": []any{1.0}, "null": nil, "name": "x", "format": strings.Repeat("%[1]s", 200),
 			}}
@@ -147,7 +150,8 @@ func TestHostileHTML(t *testing.T) {
 		`{{ range 1000000000 }}{{ end }}`, `{{ template "x" . }}{{ define "x" }}<b>{{ template "x" . }}</b>{{ end }}`,
 		`<p {{ range 1000000000 }}a{{ end }}>`, `{{ range 10000 }}` + strings.Repeat("x", 100) + `{{ end }}`,
 	} {
-		text := `{{ define "body" }}x{{ end }}{{ define "html" }}` + strings.ReplaceAll(body, `{{ define`, `{{ end }}{{ define`)
+		text := `{{ define "body" }}x{{ end }}{{ define "html" }}` + strings.ReplaceAll(body, `{{ define`,
+			`{{ end }}{{ define`)
 		if !strings.Contains(body, "define") {
 			text += `{{ end }}`
 		}
@@ -186,10 +190,12 @@ func TestLoadRefuses(t *testing.T) {
 		{"a.tmpl", "{{ define \"body\" }}\n{{ .X\n{{ end }}", "a.tmpl:3: "},
 		{"a.tmpl", "{{ define \"body\" }}\n\n{{ unknown }}{{ end }}", `a.tmpl:3: function "unknown" not defined`},
 		{"a.tmpl", "{{ define \"body\" }}x", "a.tmpl:1: unexpected EOF"},
-		{"a.tmpl", "{{ define \"body\" }}\n{{ template \"nobody\" }}{{ end }}", `a.tmpl:2:12: block "nobody" is not defined`},
+		{"a.tmpl", "{{ define \"body\" }}\n{{ template \"nobody\" }}{{ end }}",
+			`a.tmpl:2:12: block "nobody" is not defined`},
 		{"a.tmpl", "\nHello {{ define \"body\" }}x{{ end }}", "text outside of a block"},
 		{"a.tmpl", "{{ define \"other\" }}x{{ end }}", "defines neither title nor body"},
-		{"a.tmpl", "{{ define \"body\" }}x{{ end }}{{ define \"html\" }}<a href='{{ if .X }}'{{ end }}>{{ end }}", "a.tmpl:1"},
+		{"a.tmpl", "{{ define \"body\" }}x{{ end }}{{ define \"html\" }}<a href='{{ if .X }}'{{ end }}>{{ end }}",
+			"a.tmpl:1"},
 		{"a.tmpl", strings.Repeat("x", 64<<10+1), "has over 65536 bytes"},
 		{"a.de.tmpl", `{{ define "body" }}x{{ end }}`, "template a has no file without a locale: write a.tmpl"},
 		{"a b.tmpl", `{{ define "body" }}x{{ end }}`, "the name is not ID.tmpl"},
