@@ -68,6 +68,11 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 	if actor := printable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
+	if op == trigger.OpRegister && len(own) == 0 { // with headers it is a patch, which keeps the channel
+		if own, err = s.preferred(r, fs); err != nil {
+			return nil, err
+		}
+	}
 	c := &command{
 		op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(),
 		conditional: r.conditional,

@@ -32,6 +32,8 @@ type request struct {
 	read *read // set on a costly route
 
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
+
+	prefersAway error // why preferences could not be read: other lines of a batch do not wait for them
 }
 
 // id is the trigger's id as the path has it.

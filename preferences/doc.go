@@ -7,6 +7,7 @@
 //	decode.go        strict reading of it; an error names the field
 //	decide.go        preferences + due event + now → send, suppress or postpone
 //	quiet.go         quiet hours as instants, in the user's zone
+//	claims.go        how many messages, and how often one of a type: dedup_window, max_per_user
 //	store.go         where they are kept: one interface, embedded and postgres
 //
 // # Who is right
@@ -23,5 +24,7 @@
 //     counts. Package calendar resolves them.
 //   - Channel names are compared in lower case, and are kept so.
 //   - Everything is bounded: see the constants in preferences.go.
+//   - A message that was claimed has one answer for all attempts, workers and restarts.
+//     Claims expire, and are swept.
 //   - A new zone of a user and its row in the outbox are one transaction.
 package preferences

@@ -55,6 +55,16 @@ type Store interface {
 	// Moves is how many users' moves are not done.
 	Moves(ctx context.Context) (int, error)
 
+	// Admit decides about messages that are to be sent now, in their order, and claims
+	// each of them by its ID, under a lock of its user and channel. The answers are "" or a
+	// code. A message that was claimed before has the answer of then, and its claim is
+	// kept for longer.
+	Admit(ctx context.Context, at time.Time, l Limits, list []Message) ([]string, error)
+	// Release drops the claim of a message that reached nobody.
+	Release(ctx context.Context, m Message) error
+	// Sweep drops claims that are over at an instant, the oldest first, at most so many.
+	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
+
 	Close() error
 }
 

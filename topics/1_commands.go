@@ -108,6 +108,7 @@ type draft struct {
 
 	unknown *string             // the field at the top that err is about, if it is of this kind
 	patch   bool                // HeaderPatch is there
+	prefer  string              // the value of HeaderPreferred
 	seen    fieldSet            // given, and not null
 	text    [scalarCount]string // of the scalar fields seen
 

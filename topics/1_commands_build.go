@@ -65,8 +65,22 @@ func (d *draft) buildRegister(c *trigger.Command) {
 	d.checkTogether(c)
 	if d.err == nil {
 		c.Hash = contentHash(s)
+		d.takePreferred(s)
 	}
 }
+
+// takePreferred gives a register that names no channel the one that its user prefers.
+// What it names by escalation or callback counts as named.
+func (d *draft) takePreferred(s *trigger.Spec) {
+	named := d.seen.has(fChannel) || d.seen.has(fEscalation) || d.seen.has(fCallback)
+	if !named && s.UserID != "" && MayPrefer(d.prefer) {
+		s.Channel = d.prefer
+	}
+}
+
+// MayPrefer says whether a register that names no channel may go to a preferred one.
+// Channel webhook needs a callback.
+func MayPrefer(channel string) bool { return ValidChannel(channel) && channel != channelWebhook }
 
 // checkTogether refuses fields that are right alone and wrong together.
 func (d *draft) checkTogether(c *trigger.Command) {

@@ -20,6 +20,8 @@ func (d *draft) readHeaders(headers []trigger.Header, spelled bool) {
 		switch {
 		case h.Key == HeaderPatch:
 			d.patch = true
+		case h.Key == HeaderPreferred:
+			d.prefer = string(h.Value)
 		case spelled && hasPrefixFold(h.Key, commandPrefix):
 			d.readFieldHeader(h)
 		case !slices.ContainsFunc(d.headers[:fromFields], func(f trigger.Header) bool { return f.Key == h.Key }):

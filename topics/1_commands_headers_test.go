@@ -89,3 +89,34 @@ func TestPatchIsMarkedByAHeader(t *testing.T) {
 		}
 	}
 }
+
+// A header of a gateway gives a register that names no channel the preferred one. It is
+// not content: the hash is that of the register without it.
+func TestPreferredChannel(t *testing.T) {
+	register := func(fields string, headers ...string) *Record {
+		return command(`{"op":"register","delay":"1m"`+fields+`}`, headers...)
+	}
+	const user = `,"user_id":"u"`
+	for _, c := range []struct {
+		name, fields, prefers, want string
+	}{
+		{"it names none", user, "push", "push"},
+		{"it names one", user + `,"channel":"sms"`, "push", "sms"},
+		{"it names the default", user + `,"channel":"default"`, "push", "default"},
+		{"it escalates", user + `,"escalation":[{"channel":"email"}]`, "push", "email"},
+		{"it has a callback", user + `,"callback":{"url":"https://a.example/"}`, "push", "webhook"},
+		{"nobody", "", "push", "default"},
+		{"webhook needs a callback", user, "webhook", "default"},
+		{"no channel", user, "P!", "default"},
+		{"a lane", user, "push.high", "default"},
+	} {
+		plain, err := DecodeCommand(register(c.fields), Limits{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeCommand(register(c.fields, HeaderPreferred+"="+c.prefers), Limits{}, nil)
+		if err != nil || got.Spec.Channel != c.want || got.Hash != plain.Hash || len(got.Spec.Headers) > 0 {
+			t.Errorf("%s: got %+v, %v; want channel %s", c.name, got, err, c.want)
+		}
+	}
+}

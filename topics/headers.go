@@ -42,6 +42,11 @@ const HeaderAsk = enginePrefix + "ask"
 // (HTTP's PATCH): what it does not change goes on, a pause among it.
 const HeaderPatch = enginePrefix + "patch"
 
+// HeaderPreferred names the channel of a register that names none: the first that its
+// user prefers, as the gateway read it. It is not compared as content, so a repeat is
+// one whatever the user prefers by then.
+const HeaderPreferred = enginePrefix + "preferred"
+
 // Forward is what a record says of where it first stood. It is a claim:
 // anyone who may write can make it, so the caller checks it against the topic
 // id, the source's end and the clock before believing

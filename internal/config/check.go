@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,13 @@ func (c *Config) CheckServe() error {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
 	l.checkProviders()
+	for _, name := range workerChannels {
+		for _, key := range c.limits(name) {
+			if c.HasRole(name) && c.Postgres.URL == "" {
+				l.at(key, "is set, but postgres.url is not: what was sent is kept there")
+			}
+		}
+	}
 	if len(l.problems) > 0 {
 		return l.problems
 	}
@@ -207,8 +215,33 @@ func (l *loader) checkChannels() {
 		if len(l.c.Channels[name].Retry) > 100 {
 			l.at(key+".retry", "has over 100 entries")
 		}
+		l.checkLimited(name)
 	}
 	l.checkReserved(owner)
+}
+
+// workerChannels are those that workers of ours serve, each in the role of its name.
+var workerChannels = []string{"webhook", "push", "sms", "email"}
+
+// limits are the settings of a channel that bound what one user gets, and are set.
+func (c *Config) limits(name string) (keys []string) {
+	ch := c.Channel(name)
+	if ch.DedupWindow > 0 {
+		keys = append(keys, "channels."+name+".dedup_window")
+	}
+	if len(ch.MaxPerUser) > 0 {
+		keys = append(keys, "channels."+name+".max_per_user")
+	}
+	return keys
+}
+
+// checkLimited refuses bounds that nobody would keep.
+func (l *loader) checkLimited(name string) {
+	for _, key := range l.c.limits(name) {
+		if !slices.Contains(workerChannels, name) {
+			l.at(key, "is set, but no worker of ours serves channel %s: yours decides what it sends", name)
+		}
+	}
 }
 
 // checkReserved keeps a channel's topic off the ones the engine has.

@@ -294,6 +294,14 @@ type Channel struct {
 	Retry          []time.Duration // n entries are n + 1 attempts
 	JitterLow      time.Duration
 	HighLane       bool
+	DedupWindow    time.Duration // within which a user gets no second message of a type; 0 is off
+	MaxPerUser     []Cap         // what a user gets at most; empty is no bound
+}
+
+// Cap is so many in any stretch of time of that length.
+type Cap struct {
+	Most   int
+	Within time.Duration
 }
 
 // Tenant is the limits of one tenant; 0 or empty means none of its own.

@@ -77,6 +77,8 @@ func sample(s *Setting) string {
 		return "9s"
 	case *Replication:
 		return "dc1=3,dc2=2"
+	case *[]Cap:
+		return "5/h,20/d"
 	case *[]string:
 		return "a:1,b:2"
 	}
@@ -130,6 +132,7 @@ func TestContractNames(t *testing.T) {
 		"channels.<name>.receipts":        "false",
 		"channels.<name>.receipt_timeout": "1h", "channels.<name>.retry": "10s,30s,2m,10m,30m",
 		"channels.<name>.jitter_low": "0s", "channels.<name>.high_lane": "false",
+		"channels.<name>.dedup_window": "0s", "channels.<name>.max_per_user": "",
 	} {
 		if s, _ := find(key); s == nil || s.Default != def {
 			t.Errorf("%s: row %+v, want default %q", key, s, def)
@@ -220,6 +223,18 @@ func TestProblems(t *testing.T) {
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
+		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is no cap", "5/h"}},
+		{"a cap of a strange unit", "channels: {sms: {max_per_user: 5/y}}", []string{"\"5/y\" is no cap"}},
+		{"a cap without a unit", "channels: {sms: {max_per_user: 5/30}}", []string{"5/30s"}},
+		{"a cap of nothing", "channels: {sms: {max_per_user: 0/h}}", []string{"at least 1"}},
+		{"a large cap", "channels: {sms: {max_per_user: 1001/h}}", []string{"most allowed, 1000"}},
+		{"a long cap", "channels: {sms: {max_per_user: [5/h, 9/31d]}}", []string{"9/31d", "1s to 30d"}},
+		{"many caps", "channels: {sms: {max_per_user: '1/s,2/m,3/h,4/d,5/w,6/2w'}}", []string{"6 caps"}},
+		{"a long window", "channels: {sms: {dedup_window: 31d}}", []string{"above the most allowed, 30d"}},
+		{
+			"limits of a team's channel", "channels: {orders: {dedup_window: 1h, max_per_user: 5/h}}",
+			[]string{"channels.orders.dedup_window", "channels.orders.max_per_user", "no worker of ours"},
+		},
 		{"no boolean", "topics: {manage: perhaps}", []string{"neither true nor false"}},
 		{"unknown role", "roles: [engine, histroy]", []string{"did you mean history?"}},
 		{"open to all", "listen: 0.0.0.0:8080", []string{"auth.keys_file"}},
@@ -481,6 +496,36 @@ func TestCheckServe(t *testing.T) {
 	var ps Problems
 	if !errors.As(err, &ps) || len(ps) != 2 {
 		t.Errorf("got %v, want cassandra.hosts and postgres.url", err)
+	}
+	for url, want := range map[string]int{"": 2, "postgres://h/x": 0} {
+		c, err := Load(Options{Flags: map[string]string{
+			"roles": "webhook", "postgres.url": url, "channels.webhook.dedup_window": "1h",
+			"channels.webhook.max_per_user": "5/h", "channels.sms.max_per_user": "5/h",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps = nil
+		if err := c.CheckServe(); errors.As(err, &ps) != (want > 0) || len(ps) != want {
+			t.Errorf("postgres.url %q: got %v, want %d problems", url, err, want)
+		}
+	}
+}
+
+func TestCaps(t *testing.T) {
+	for text, want := range map[string]string{
+		"5/h": "5/h", "5/h, 20/d": "5/h,20/d", "5/1h": "5/h", "100/2d": "100/2d", "3/90m": "3/1h30m", "7/1w": "7/w",
+		"7/7d": "7/w", "1/60s": "1/m", "1/30s": "1/30s", "": "",
+	} {
+		c, err := Load(Options{Flags: map[string]string{"channels.sms.max_per_user": text}})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		caps := c.Channel("sms").MaxPerUser
+		if got := format(&caps); got != want {
+			t.Errorf("%q: read as %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -44,6 +44,8 @@ func (s *Setting) Type() string {
 		return "list of durations"
 	case *Size:
 		return "size"
+	case *[]Cap:
+		return "list of caps"
 	case *[]string:
 		return "list"
 	case *Replication:
@@ -134,6 +136,8 @@ func parse(target any, text string) (err error) {
 			}
 			*p = append(*p, d)
 		}
+	case *[]Cap:
+		*p, err = parseCaps(text)
 	case *Replication:
 		*p, err = parseReplication(text)
 	default:
@@ -163,6 +167,12 @@ func format(target any) string {
 		parts := make([]string, len(*p))
 		for i, d := range *p {
 			parts[i] = FormatDuration(d)
+		}
+		return strings.Join(parts, ",")
+	case *[]Cap:
+		parts := make([]string, len(*p))
+		for i, c := range *p {
+			parts[i] = c.String()
 		}
 		return strings.Join(parts, ",")
 	case *bool:

@@ -480,7 +480,21 @@ var sections = []section{
 			Key: "channels.<name>.high_lane", Default: "false", built: delivered("true"),
 			into: func(c *Config, n string) any { return &c.channel(n).HighLane },
 			Doc: "Due events of priority `high` go to `<topic>.high`. The default is true for webhook, push, sms, " +
-				"email.",
+				"email. Our workers know the priority by this lane: without it, `high` waits for quiet hours too.",
+		},
+		{
+			Key: "channels.<name>.dedup_window", Default: "0s", Max: "30d",
+			into: func(c *Config, n string) any { return &c.channel(n).DedupWindow },
+			Doc: "Within this time after a message with a `tags.type`, the same user gets no second one of that " +
+				"type on the channel: it is suppressed, code `duplicate`. `0s` is off. For webhook, push, sms and " +
+				"email; it needs preferences (`postgres.url`).",
+		},
+		{
+			Key: "channels.<name>.max_per_user", Min: "1/s", Max: "1000/30d",
+			into: func(c *Config, n string) any { return &c.channel(n).MaxPerUser },
+			Doc: "Most messages to one user on the channel, such as `5/h,20/d`: at most 5 in any hour and 20 in any " +
+				"day. What comes beyond is suppressed, code `capped`. Priority `high` counts and passes. For webhook, " +
+				"push, sms and email; it needs preferences (`postgres.url`).",
 		},
 	}},
 	{

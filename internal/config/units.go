@@ -137,6 +137,65 @@ func FormatDuration(d time.Duration) string {
 	return b.String()
 }
 
+// The bounds of a cap. A worker reads as many of a user's messages before each.
+const (
+	maxCap       = 1000
+	maxCapWithin = 30 * 24 * time.Hour
+	maxCaps      = 5
+)
+
+// parseCaps reads 5/h,20/d: a number, and a unit or a duration.
+func parseCaps(s string) (caps []Cap, err error) {
+	for _, part := range splitList(s) {
+		c, err := parseCap(part)
+		if err != nil {
+			return nil, err
+		}
+		caps = append(caps, c)
+	}
+	if len(caps) > maxCaps {
+		return nil, fmt.Errorf("there are %d caps, and at most %d are allowed", len(caps), maxCaps)
+	}
+	return caps, nil
+}
+
+func parseCap(s string) (c Cap, err error) {
+	number, within, _ := strings.Cut(s, "/")
+	if c.Most, err = strconv.Atoi(number); err != nil || within == "" {
+		return c, fmt.Errorf("%q is no cap: write a number and a time, such as 5/h or 100/2d", s)
+	}
+	if strings.IndexByte("0123456789.", within[0]) < 0 {
+		within = "1" + within // 5/h
+	} else if _, err := strconv.ParseFloat(within, 64); err == nil {
+		return c, fmt.Errorf("%q has a time without a unit: write such as 5/30s or 5/h", s)
+	}
+	if c.Within, err = ParseDuration(within); err != nil {
+		return c, fmt.Errorf("%q is no cap: write a number and a time, such as 5/h or 100/2d", s)
+	}
+	switch {
+	case c.Most < 1:
+		return c, fmt.Errorf("%q: at least 1 is allowed; to send nothing, leave the channel out of roles", s)
+	case c.Most > maxCap:
+		return c, fmt.Errorf("%q is above the most allowed, %d", s, maxCap)
+	case c.Within < time.Second || c.Within > maxCapWithin:
+		return c, fmt.Errorf("%q: the time is 1s to 30d", s)
+	}
+	return c, nil
+}
+
+// String is the spelling parseCap reads back.
+func (c Cap) String() string {
+	within := FormatDuration(c.Within)
+	if unit, one := strings.CutPrefix(within, "1"); one && strings.IndexByte("0123456789", unit[0]) < 0 {
+		for _, u := range durationUnits {
+			if u.name == unit {
+				within = unit
+			}
+		}
+	}
+	return strconv.Itoa(c.Most) + "/" + within
+}
+
 // Replication is a keyspace's: one factor, or a factor per data center.
 type Replication struct {
 	Factor      int

@@ -123,6 +123,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	n.startNotify(life)
 	n.startInternal(life)
 	n.startMoves(life)
+	n.startClaims(life)
 	n.startControl(life, b)
 	n.startReloads(life, false)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })

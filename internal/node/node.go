@@ -10,7 +10,7 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
-//	preferences.go      what users want, and moving their triggers to a new zone
+//	preferences.go      what users want, sweeping claims, and moving triggers to a new zone
 //	webhook.go          the webhook role
 //	notify.go           the roles push, sms and email
 //	memory.go           divides the memory, and refuses requests before it is full

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/preferences"
@@ -56,9 +57,14 @@ func (n *node) closePreferences() {
 
 // consent is what asks the users of a channel's due events.
 func (n *node) consent(channel string) *consent.Gate {
-	return consent.New(consent.Options{
-		Store: n.preferences, Zones: n.zones, Channel: channel, Logger: n.log,
-	})
+	c := n.cfg.Channel(channel)
+	o := consent.Options{
+		Store: n.preferences, Zones: n.zones, Channel: channel, DedupWindow: c.DedupWindow, Logger: n.log,
+	}
+	for _, limit := range c.MaxPerUser {
+		o.MaxPerUser = append(o.MaxPerUser, consent.Cap(limit))
+	}
+	return consent.New(o)
 }
 
 // zones are the tz database in force.
@@ -73,6 +79,47 @@ func (n *node) zones() *calendar.Zones {
 func (n *node) startMoves(life *roles) {
 	if n.preferences != nil && (n.ownBroker || n.cfg.HasRole("api")) {
 		life.start("zone moves", func(ctx context.Context) error { return n.gateway.RunMoves(ctx) })
+	}
+}
+
+// Claims that are over are dropped every sweepEvery, sweepMost in one call. A store that
+// does not answer is asked after sweepRetry.
+const (
+	sweepEvery = time.Minute
+	sweepRetry = 5 * time.Second
+	sweepMost  = 1000
+)
+
+// startClaims sweeps the claims of messages. Its first call makes the tables in
+// PostgreSQL, before a worker needs them in a hurry.
+func (n *node) startClaims(life *roles) {
+	if n.preferences != nil {
+		life.start("claims", func(ctx context.Context) error {
+			sweepClaims(ctx, n.preferences, n.log)
+			return nil
+		})
+	}
+}
+
+func sweepClaims(ctx context.Context, s preferences.Store, log *slog.Logger) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		dropped, err := s.Sweep(ctx, time.Now(), sweepMost)
+		switch {
+		case err != nil:
+			log.Debug("claims of messages could not be swept; they will be", "error", err)
+			timer.Reset(sweepRetry)
+		case dropped == sweepMost:
+			timer.Reset(0)
+		default:
+			timer.Reset(sweepEvery)
+		}
 	}
 }
 

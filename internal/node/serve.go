@@ -82,6 +82,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	n.startNotify(life)
 	n.startInternal(life)
 	n.startMoves(life)
+	n.startClaims(life)
 	n.startReloads(life, true)
 	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
 	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)

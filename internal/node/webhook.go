@@ -62,7 +62,7 @@ func (n *node) openWebhook(dev bool) error {
 	h.worker, err = webhook.New(webhook.Options{
 		Kafka: n.clients, Kit: n.kitOptions(webhook.Channel), Policy: n.egress, Transport: h.transport,
 		Keys: h.keys, Origin: h.origin, Live: n.stillLive, Publish: h.publisher,
-		Consent: n.consent(webhook.Channel),
+		Consent:     n.consent(webhook.Channel),
 		Concurrency: c.Webhook.Concurrency, PerEndpoint: c.Webhook.PerEndpoint, Waiting: c.Webhook.Waiting,
 		MaxEndpoints: c.Webhook.Endpoints, AnswerLimit: int64(c.Webhook.AnswerLimit),
 		Breaker: webhook.Breaker{

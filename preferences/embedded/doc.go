@@ -7,9 +7,13 @@
 //	m <tenant> 0 <user>   the user's move: 8 bytes of seq, big-endian, then the zone
 //	o <seq>               whose move that is: the oldest first
 //	s                     the last seq that was given
+//	c <recipient> <ce_id> what was decided about a message; JSON
+//	n <recipient> <at> <ce_id>   the same of one that was sent, by time: 8 bytes of µs
+//	e <until> <key in c>  which claim is over when: 8 bytes of µs
 //	format                "1"
 //
-// Neither a tenant nor a user has control characters, so the 0 ends the tenant.
+// A recipient is <tenant> 0 <user> 0 <channel> 0. None of them has control characters, so
+// the 0 ends each.
 //
 // # Promises
 //

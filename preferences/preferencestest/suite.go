@@ -36,6 +36,18 @@ func Run(t *testing.T, open Open) {
 		{"writers of one user leave one move", testWriters},
 		{"claims exclude each other", testClaims},
 		{"a context that ended", testEnded},
+		{"without limits everything is sent", testNoLimits},
+		{"a second message of a type is a duplicate", testDuplicates},
+		{"messages of one call see each other", testAtOnce},
+		{"caps slide, and high passes", testCaps},
+		{"a message has one verdict, after a restart too", testOneVerdict},
+		{"a message that failed is free", testRelease},
+		{"claims are swept when they are over", testSweep},
+		{"workers that race keep the limits", testRace},
+		{"workers that race about one message agree", testSameMessage},
+		{"a batch of many users", testManyClaims},
+		{"random messages, and a list of all of them", testModel},
+		{"claims with a context that ended", testClaimsEnded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reopen := open(t)

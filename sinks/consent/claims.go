@@ -2,10 +2,98 @@ package consent
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/preferences"
 )
+
+// limited says that the channel bounds what one user gets.
+func (o *Options) limited() bool { return o.DedupWindow > 0 || len(o.MaxPerUser) > 0 }
+
+// claim asks whether the users have had enough, for the events that preferences let out.
+func (g *Gate) claim(ctx context.Context, b *batch, asked []*worker.DueEvent, now time.Time) error {
+	if !g.opts.limited() {
+		return nil
+	}
+	var out []*worker.DueEvent
+	var list []preferences.Message
+	for _, e := range asked {
+		if b.verdicts[e].Answer == nil {
+			out, list = append(out, e), append(list, g.message(e))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	codes, err := g.opts.Store.Admit(ctx, now, g.limits(), list)
+	if err != nil {
+		return err
+	}
+	for i, e := range out {
+		if codes[i] != "" {
+			v := b.verdicts[e]
+			r := worker.Suppress(codes[i]).WithDetail(enough[codes[i]])
+			v.Answer = &r
+			b.verdicts[e] = v
+		}
+	}
+	return nil
+}
+
+// enough are the details of receipts.
+var enough = map[string]string{
+	preferences.CodeDuplicate: "not sent: the user has had one of this type within dedup_window",
+	preferences.CodeCapped:    "not sent: the user has had as many as max_per_user allows",
+}
+
+func (g *Gate) limits() preferences.Limits {
+	return preferences.Limits{Window: g.opts.DedupWindow, Caps: g.opts.MaxPerUser}
+}
+
+// message is a due event as the limits see it.
+func (g *Gate) message(e *worker.DueEvent) preferences.Message {
+	occurrence := e.ID
+	if i := strings.LastIndexByte(e.ID, '#'); i >= 0 {
+		occurrence = e.ID[:i]
+	}
+	return preferences.Message{
+		User: userOf(e), Channel: g.opts.Channel, ID: storable(e.ID), Occurrence: storable(occurrence),
+		Type: storable(typeOf(e)), Asked: askedFor(e), High: e.High,
+	}
+}
+
+// askedFor says that somebody wanted this very occurrence: a snooze, or a run off
+// schedule.
+func askedFor(e *worker.DueEvent) bool {
+	return strings.HasPrefix(e.Occurrence, "snz-") || strings.HasPrefix(e.Occurrence, "run-")
+}
+
+// storable quotes a text that PostgreSQL would refuse, and with it the whole batch.
+func storable(s string) string {
+	if utf8.ValidString(s) && !slices.ContainsFunc([]rune(s), unicode.IsControl) {
+		return s
+	}
+	return strconv.QuoteToASCII(s)
+}
 
 // After takes the result of a due event that was to be sent. One that failed for good
 // does not count against its user.
-func (g *Gate) After(context.Context, *worker.DueEvent, worker.Result) {}
+func (g *Gate) After(ctx context.Context, e *worker.DueEvent, r worker.Result) {
+	u := userOf(e)
+	if r.Outcome != worker.OutcomeFailed || g.opts.Store == nil || !g.opts.limited() || u.Check() != nil {
+		return
+	}
+	err := g.ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return g.opts.Store.Release(ctx, g.message(e))
+	})
+	if err != nil {
+		g.opts.Logger.Warn("a message that failed goes on counting against its user, until its claim is over",
+			"channel", g.opts.Channel, "ce_id", e.ID, "error", err)
+	}
+}

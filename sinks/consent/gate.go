@@ -158,7 +158,7 @@ func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 		for i, e := range asked {
 			b.verdicts[e] = g.decide(e, all[i], now, zones)
 		}
-		return nil
+		return g.claim(ctx, b, asked, now)
 	})
 	if err != nil {
 		b.away = true
@@ -249,4 +249,3 @@ func (g *Gate) note(err error, slow bool) {
 	}
 	g.opts.Logger.Info("preferences are read from here on", "channel", g.opts.Channel)
 }
-

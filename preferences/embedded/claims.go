@@ -1,0 +1,229 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// claimValue is a claim as it is kept, by its ID.
+type claimValue struct {
+	Occurrence string `json:"occurrence"`
+	Type       string `json:"type,omitempty"`
+	Refused    string `json:"refused,omitempty"`
+	At         int64  `json:"at"`    // unix µs
+	Until      int64  `json:"until"` // unix µs
+}
+
+// recipientKey begins the keys of a user and channel in a table.
+func recipientKey(table byte, m preferences.Message) string {
+	return userKey(table, m.User) + "\x00" + m.Channel + "\x00"
+}
+
+func claimKey(m preferences.Message) string { return recipientKey('c', m) + m.ID }
+
+// The keys of a claim in the other tables: of those sent, by recipient and time, and
+// of all, by their end.
+func sentKey(m preferences.Message, v *claimValue) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte(recipientKey('n', m)), uint64(v.At)), m.ID...)
+}
+
+func overKey(claim string, v *claimValue) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte("e"), uint64(v.Until)), claim...)
+}
+
+// Admit decides about messages, and writes them in one batch that is synced to disk.
+func (s *Store) Admit(
+	ctx context.Context, at time.Time, l preferences.Limits, list []preferences.Message,
+) ([]string, error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	b := s.db.NewIndexedBatch() // so that a message finds those before it
+	defer b.Close()
+	codes := make([]string, len(list))
+	for i, m := range list {
+		if codes[i], err = admit(b, at, l, m); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return nil, fmt.Errorf("claim messages: %w", err)
+	}
+	return codes, nil
+}
+
+func admit(b *pebble.Batch, at time.Time, l preferences.Limits, m preferences.Message) (string, error) {
+	until := l.Until(at).UnixMicro()
+	known, err := readClaim(b, claimKey(m))
+	if err != nil {
+		return "", err
+	}
+	if known != nil {
+		if until <= known.Until {
+			return known.Refused, nil
+		}
+		dropOver(b, m, known)
+		known.Until = until
+		return known.Refused, writeClaim(b, m, known)
+	}
+	ledger := &preferences.Ledger{}
+	if ledger.Sent, err = sent(b, at, l, m); err != nil {
+		return "", err
+	}
+	v := &claimValue{Occurrence: m.Occurrence, Type: m.Type, At: at.UnixMicro(), Until: until}
+	v.Refused = ledger.Admit(l, at, m)
+	return v.Refused, writeClaim(b, m, v)
+}
+
+func dropOver(b *pebble.Batch, m preferences.Message, v *claimValue) {
+	_ = b.Delete(overKey(claimKey(m), v), nil) // a batch fails at its commit
+}
+
+func writeClaim(b *pebble.Batch, m preferences.Message, v *claimValue) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("claim a message: %w", err)
+	}
+	_ = b.Set([]byte(claimKey(m)), value, nil)
+	_ = b.Set(overKey(claimKey(m), v), nil, nil)
+	if v.Refused == "" {
+		_ = b.Set(sentKey(m, v), value, nil)
+	}
+	return nil
+}
+
+// readClaim is nil where there is none.
+func readClaim(r pebble.Reader, key string) (*claimValue, error) {
+	text, closer, err := r.Get([]byte(key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a claim: %w", err)
+	}
+	defer closer.Close()
+	return decodeClaim(text)
+}
+
+func decodeClaim(text []byte) (*claimValue, error) {
+	v := &claimValue{}
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("read a claim: %w", err)
+	}
+	return v, nil
+}
+
+// sent are the claims that decide about a message: the newest first.
+func sent(r pebble.Reader, at time.Time, l preferences.Limits, m preferences.Message) ([]preferences.Claim, error) {
+	table := recipientKey('n', m)
+	since := binary.BigEndian.AppendUint64([]byte(table), uint64(l.Since(at).UnixMicro()+1))
+	end := append([]byte(table[:len(table)-1]), 1)
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: since, UpperBound: end})
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	defer it.Close()
+	var list []preferences.Claim
+	found := l.Window == 0 || m.Type == ""
+	for valid := it.Last(); valid && (len(list) < l.Newest() || !found); valid = it.Prev() {
+		v, err := decodeClaim(it.Value())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, preferences.Claim{
+			Message: preferences.Message{
+				ID: string(it.Key()[len(table)+8:]), Occurrence: v.Occurrence, Type: v.Type,
+			},
+			At: time.UnixMicro(v.At),
+		})
+		found = found || v.Type == m.Type && v.Occurrence != m.Occurrence
+	}
+	return list, it.Error()
+}
+
+// Release drops the claim of a message.
+func (s *Store) Release(ctx context.Context, m preferences.Message) error {
+	return s.change(ctx, "release a message", func(b *pebble.Batch) error {
+		v, err := readClaim(b, claimKey(m))
+		if v != nil {
+			dropMessage(b, m, v)
+		}
+		return err
+	})
+}
+
+func dropMessage(b *pebble.Batch, m preferences.Message, v *claimValue) {
+	_ = b.Delete([]byte(claimKey(m)), nil)
+	_ = b.Delete(sentKey(m, v), nil)
+	dropOver(b, m, v)
+}
+
+// change writes what f puts into a batch.
+func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch) error) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	b := s.db.NewIndexedBatch()
+	defer b.Close()
+	if err := f(b); err != nil {
+		return err
+	}
+	if err := b.Commit(pebble.Sync); err != nil {
+		return fmt.Errorf("%s: %w", verb, err)
+	}
+	return nil
+}
+
+// Sweep drops claims that are over.
+func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error) {
+	err = s.change(ctx, "sweep claims", func(b *pebble.Batch) error {
+		end := binary.BigEndian.AppendUint64([]byte("e"), uint64(now.UnixMicro()+1))
+		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("e\x00"), UpperBound: end})
+		if err != nil {
+			return err
+		}
+		defer it.Close()
+		for valid := it.First(); valid && dropped < most; valid = it.Next() {
+			key := string(it.Key()[9:])
+			v, err := readClaim(b, key)
+			if err != nil {
+				return err
+			}
+			_ = b.Delete(it.Key(), nil)
+			if m, ok := messageOf(key); ok && v != nil {
+				dropMessage(b, m, v)
+			}
+			dropped++
+		}
+		return it.Error()
+	})
+	return dropped, err
+}
+
+// messageOf reads the key of a claim.
+func messageOf(key string) (m preferences.Message, ok bool) {
+	parts := strings.SplitN(key[1:], "\x00", 4)
+	if len(parts) < 4 {
+		return m, false
+	}
+	m.User = preferences.User{Tenant: parts[0], ID: parts[1]}
+	m.Channel, m.ID = parts[2], parts[3]
+	return m, true
+}
