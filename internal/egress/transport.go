@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -188,6 +190,17 @@ func fewConnections(ctx context.Context, giveUp context.CancelCauseFunc) context
 			giveUp(ErrConnections)
 		}
 	}})
+}
+
+// Connect opens a connection of the caller's own to the host of a URL, if the Policy allows
+// it. The caller closes it, and bounds what it reads from it.
+func (t *Transport) Connect(ctx context.Context, u *url.URL) (*http.ClientConn, error) {
+	target, err := t.policy.target(tenantOf(ctx), u)
+	if err != nil {
+		return nil, err
+	}
+	o := target.Origin
+	return t.of(target).NewClientConn(ctx, o.Scheme, net.JoinHostPort(o.Host, strconv.Itoa(int(o.Port))))
 }
 
 func (t *Transport) of(target Target) *http.Transport {
