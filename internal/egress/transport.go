@@ -78,7 +78,8 @@ type Transport struct {
 	limits         Limits
 	resolver       *net.Resolver
 	roots          *x509.CertPool
-	public, listed *http.Transport // apart, so that no connection serves both
+	public, listed *http.Transport          // apart, so that no connection serves both
+	connect        map[bool]*http.Transport // for Connect, by whether the target is listed
 }
 
 // NewTransport makes a Transport. Close it by CloseIdleConnections.
@@ -88,6 +89,12 @@ func NewTransport(o Options) *Transport {
 		t.policy = new(Policy)
 	}
 	t.public, t.listed = t.pool(false), t.pool(true)
+	t.connect = map[bool]*http.Transport{false: t.pool(false), true: t.pool(true)}
+	for _, own := range t.connect {
+		// In Go 1.26 the end of an http.ClientConn counts down what its beginning did not
+		// count up, and panics below 0.
+		own.MaxConnsPerHost = 0
+	}
 	return t
 }
 
@@ -200,7 +207,7 @@ func (t *Transport) Connect(ctx context.Context, u *url.URL) (*http.ClientConn, 
 		return nil, err
 	}
 	o := target.Origin
-	return t.of(target).NewClientConn(ctx, o.Scheme, net.JoinHostPort(o.Host, strconv.Itoa(int(o.Port))))
+	return t.connect[target.Listed].NewClientConn(ctx, o.Scheme, net.JoinHostPort(o.Host, strconv.Itoa(int(o.Port))))
 }
 
 func (t *Transport) of(target Target) *http.Transport {
