@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -111,6 +112,9 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 			n.loadWebhook,
 		})
 	}
+	if n.twilioTokens.Load() != nil {
+		subjects = append(subjects, subject{"providers.twilio.auth_token", n.cfg.ProviderFiles(), n.loadTwilioTokens})
+	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
 	if onHangup {
@@ -167,7 +171,7 @@ func (n *node) openCert() error {
 	return n.cert.load()
 }
 
-// ownHost reports whether callers may use a name for us (http.hosts).
+// ownHost reports whether callers may use a name for us (http.hosts, public_url).
 func (n *node) ownHost(host string) bool {
 	for _, name := range n.cfg.HTTP.Hosts {
 		name = strings.ToLower(name)
@@ -175,6 +179,9 @@ func (n *node) ownHost(host string) bool {
 		if _, rest, ok := strings.Cut(host, "."); host == name || wild && ok && rest == under {
 			return true
 		}
+	}
+	if u, err := url.Parse(n.cfg.Public); err == nil && n.cfg.Public != "" && strings.EqualFold(host, u.Hostname()) {
+		return true
 	}
 	self, err := os.Hostname()
 	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)

@@ -79,11 +79,11 @@ type caller struct {
 func newCaller(h HTTP, own string) (*caller, error) {
 	settings := egress.Settings{}
 	if h.URL != "" {
-		origin, err := CheckURL(h.URL)
+		origin, err := egress.ParseBase(h.URL)
 		if err != nil {
 			return nil, err
 		}
-		settings.Allow, own = []string{origin}, h.URL
+		settings.Allow, own = []string{origin.String()}, h.URL
 	}
 	policy, err := egress.NewPolicy(settings)
 	if err != nil {
@@ -107,24 +107,6 @@ func newCaller(h HTTP, own string) (*caller, error) {
 		ConnsPerOrigin: h.Conns, IdlePerOrigin: h.Conns, IdleConns: 2 * h.Conns,
 	}})
 	return c, nil
-}
-
-// CheckURL says why a base URL cannot be one, and else its origin.
-func CheckURL(text string) (origin string, err error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return "", errors.New("is no base URL: write scheme, host and perhaps a path, such as https://proxy.example.com")
-	}
-	o, err := egress.ParseOrigin(u.Scheme + "://" + u.Host)
-	if err != nil {
-		return "", err
-	}
-	ip := net.ParseIP(o.Host)
-	if o.Scheme != "https" && o.Host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", errors.New("must begin with https://, so that credentials do not travel in the clear; http is for " +
-			"loopback only")
-	}
-	return o.String(), nil
 }
 
 // newStreams makes a caller that sends to the base by a few connections of HTTP/2.

@@ -14,30 +14,6 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-func TestCheckURL(t *testing.T) {
-	for _, c := range []struct{ text, origin, why string }{
-		{"https://proxy.example.com", "https://proxy.example.com", ""},
-		{"https://proxy.example.com:8443/fcm/", "https://proxy.example.com:8443", ""},
-		{"https://10.0.0.5", "https://10.0.0.5", ""},
-		{"http://127.0.0.1:9000", "http://127.0.0.1:9000", ""},
-		{"http://[::1]:9000", "http://[::1]:9000", ""},
-		{"http://localhost", "http://localhost", ""},
-		{"http://proxy.example.com", "", "must begin with https://"},
-		{"http://10.0.0.5", "", "must begin with https://"},
-		{"proxy.example.com", "", "is no base URL"},
-		{"https://user:pass@proxy.example.com", "", "is no base URL"},
-		{"https://proxy.example.com/?q=1", "", "is no base URL"},
-		{"https://proxy.example.com/#x", "", "is no base URL"},
-		{"ftp://proxy.example.com", "", "is no origin"},
-		{"", "", "is no base URL"},
-	} {
-		origin, err := providers.CheckURL(c.text)
-		if origin != c.origin || (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
-			t.Errorf("%s: %q, %v", c.text, origin, err)
-		}
-	}
-}
-
 // each is every provider over HTTP at one server, with an address it takes.
 func each(t *testing.T, h providers.HTTP, do func(t *testing.T, p notify.Provider, address string)) {
 	t.Helper()
