@@ -89,7 +89,8 @@ func (t *TwilioCallbacks) receipt(query string, form url.Values, signature strin
 		return nil, nil
 	}
 	receipt := &topics.Receipt{
-		Channel: smsChannel, Outcome: outcome, Attempt: ref.Attempt, Postponed: ref.Postponed, Code: code, Detail: detail,
+		Channel: smsChannel, Outcome: outcome, Attempt: ref.Attempt, Postponed: ref.Postponed,
+		Code: code, Detail: detail,
 	}
 	if ref.Attempt == 0 {
 		receipt.Postponed = -1 // it is not known which emission it was

@@ -71,7 +71,8 @@ func status(name, code string) url.Values {
 
 func twilioWorld(t *testing.T) *world {
 	w := newWorld(t, func(o *Options) {
-		o.Twilio = &TwilioCallbacks{PublicURL: publicURL + "/", Tokens: func() []string { return []string{twilioToken} }}
+		tokens := func() []string { return []string{twilioToken} }
+		o.Twilio = &TwilioCallbacks{PublicURL: publicURL + "/", Tokens: tokens}
 	})
 	w.createTopic(topics.Names{}.Receipts())
 	return w

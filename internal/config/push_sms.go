@@ -35,14 +35,14 @@ type Twilio struct {
 
 // pushAndSMS is the part of the table with the providers of push and SMS.
 var pushAndSMS = section{
-	"Push and SMS", "A provider is used if its credentials are set. They are `env:NAME` or `file:PATH`; a file is read " +
-		"again when it changes.", []Setting{
+	"Push and SMS", "A provider is used if its credentials are set. They are `env:NAME` or `file:PATH`; a file is " +
+		"read again when it changes.", []Setting{
 		{
 			Key:  "public_url",
 			into: func(c *Config, _ string) any { return &c.Public },
-			Doc: "URL at which phones, mail readers and providers reach the API, such as `https://wc.example.com`. It " +
-				"is the beginning of links and of Twilio's status callbacks. Unset means that there are none. Requests " +
-				"for its host are allowed, as for those of `http.hosts`.",
+			Doc: "URL at which phones, mail readers and providers reach the API, such as `https://wc.example.com`. " +
+				"Twilio's status callbacks and links begin with it. Unset means that there are none. Requests for " +
+				"its host are allowed, as for those of `http.hosts`.",
 		},
 		{
 			Key: "providers.fcm.credentials", Secret: true,

@@ -64,7 +64,7 @@ func TestPushAndSMSProblems(t *testing.T) {
 		{"APNs' team", strings.Replace(apnsYAML, "team_id: DEF123GHIJ, ", "", 1), "providers.apns.team_id"},
 		{"APNs' topic", strings.Replace(apnsYAML, ", topic: a.b", "", 1), "providers.apns.topic"},
 		{"Twilio without a token", "providers: {twilio: {from: Acme}}", "providers.twilio.auth_token"},
-		{"Twilio's token", strings.Replace(twilioYAML, "PUSH_SECRET", "NOBODY_SET_THIS", 1), "NOBODY_SET_THIS is unset"},
+		{"Twilio's token", strings.Replace(twilioYAML, "PUSH_SECRET", "NO_SUCH_NAME", 1), "NO_SUCH_NAME is unset"},
 		{
 			"three tokens", strings.Replace(twilioYAML, "env:PUSH_SECRET", "marked,marked,marked", 1),
 			"has 3 tokens",

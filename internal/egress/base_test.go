@@ -46,7 +46,8 @@ func TestConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := egress.NewTransport(egress.Options{}).Connect(t.Context(), u); !refusedAs(err, egress.CodeForbiddenURL) {
+	none := egress.NewTransport(egress.Options{})
+	if _, err := none.Connect(t.Context(), u); !refusedAs(err, egress.CodeForbiddenURL) {
 		t.Fatal(err)
 	}
 	tr := egress.NewTransport(egress.Options{

@@ -75,7 +75,7 @@ func (a *APNs) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	if apnsReason(r) == apnsExpiredProviderToken {
 		token, ok := a.tokens.renew(token, r.header, a.caller.now())
 		if !ok {
-			return misconfigured(apnsExpiredProviderToken, "APNs refuses a new token, too: correct this machine's clock")
+			return misconfigured(apnsExpiredProviderToken, "APNs refuses a new token, too: correct the clock here")
 		}
 		r = a.post(ctx, token, m.Address, header, body)
 	}
@@ -195,8 +195,8 @@ var apnsOurs = []string{
 var apnsCodes = append([]string{
 	apnsBadDeviceToken, apnsUnregistered, apnsExpiredToken, apnsTooLarge, apnsTooMany, apnsTooManyTokens, apnsInternal,
 	apnsUnavailable, apnsShutdown, "BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority",
-	"DeviceTokenNotForTopic", "DuplicateHeaders", "IdleTimeout", "InvalidPushType", "MissingDeviceToken", "PayloadEmpty",
-	"BadPath", "MethodNotAllowed",
+	"DeviceTokenNotForTopic", "DuplicateHeaders", "IdleTimeout", "InvalidPushType", "MissingDeviceToken",
+	"PayloadEmpty", "BadPath", "MethodNotAllowed",
 }, apnsOurs...)
 
 // apnsReason is the reason of an answer; "" if it has none.

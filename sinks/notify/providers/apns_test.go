@@ -70,12 +70,14 @@ func TestAPNsSends(t *testing.T) {
 	m.High, m.Expires = false, time.Time{}
 	a.Send(t.Context(), m)
 	r = s.requests("")[1]
-	if r.header.Get("apns-priority") != "5" || r.header.Values("apns-expiration") != nil || r.header.Get("apns-id") != id {
+	if r.header.Get("apns-priority") != "5" || r.header.Values("apns-expiration") != nil ||
+		r.header.Get("apns-id") != id {
 		t.Fatal(r.header)
 	}
 }
 
-// The token is that of https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns.
+// The token is that of
+// https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns.
 func TestAPNsToken(t *testing.T) {
 	s, key := startServer(t, accepts), ecKey(t)
 	var c clock

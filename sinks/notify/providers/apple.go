@@ -13,7 +13,8 @@ import (
 )
 
 // Apple wants a new provider token no more than once every 20 minutes and no less than
-// once every 60 (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
+// once every 60
+// (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
 const (
 	appleRenewAfter = 50 * time.Minute
 	appleLeast      = 20 * time.Minute

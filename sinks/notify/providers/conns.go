@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -43,28 +45,33 @@ type dialing struct {
 
 const (
 	dialWithin = 15 * time.Second
-	// maxTries bounds how often a request is sent that servers say they have not processed.
-	maxTries = 4
+	// maxTries bounds how often a request is sent that did not reach a server, or that
+	// servers say they have not processed.
+	maxTries = 8
 )
 
 var errClosed = errors.New("the provider is closed")
 
-// RoundTrip sends a request. One that the server has not processed, by its own words,
-// is sent again.
+// RoundTrip sends a request. One that the server does not have, or has not processed by its
+// own words, is sent again.
 func (c *conns) RoundTrip(r *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		conn, err := c.pick(r.Context())
 		if err != nil {
 			return nil, err
 		}
-		answer, err := conn.RoundTrip(r)
+		var wrote atomic.Bool
+		answer, err := conn.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(),
+			&httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})))
 		if err == nil {
 			return answer, nil
 		}
-		if conn.Err() != nil || isGoAway(err) {
+		ended := conn.Err() != nil || isGoAway(err)
+		if ended {
 			c.drop(conn)
 		}
-		if !isUnprocessed(err) || try == maxTries {
+		unsent := ended && !wrote.Load() && r.Context().Err() == nil
+		if !unsent && !isUnprocessed(err) || try == maxTries {
 			return nil, err
 		}
 		if r, err = anew(r); err != nil {

@@ -178,8 +178,8 @@ func TestFCMAssertion(t *testing.T) {
 func fcmFailure(status int, name, code, message string) string {
 	details := ""
 	if code != "" {
-		details = fmt.Sprintf(`,"details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError","errorCode":%q}]`,
-			code)
+		details = fmt.Sprintf(`,"details":[{"@type":"type.googleapis.com/google.firebase.fcm.v1.FcmError",`+
+			`"errorCode":%q}]`, code)
 	}
 	return fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q%s}}`, status, message, name, details)
 }
@@ -200,7 +200,7 @@ func TestFCMAnswers(t *testing.T) {
 			"failed UNREGISTERED dead",
 		},
 		{
-			"another sender", says(403, fcmFailure(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH", "SenderId mismatch")),
+			"another sender", says(403, fcmFailure(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH", "mismatch")),
 			"failed SENDER_ID_MISMATCH dead",
 		},
 		{
@@ -223,8 +223,8 @@ func TestFCMAnswers(t *testing.T) {
 		{"an error of FCM's", says(500, fcmFailure(500, "INTERNAL", "INTERNAL", "internal")), "retry INTERNAL"},
 		{"a gateway's error", says(502, "<html>bad gateway</html>"), "retry bad_answer"},
 		{
-			"a wrong message", says(400, fcmFailure(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "The registration token "+
-				"is not a valid FCM registration token")), "failed INVALID_ARGUMENT",
+			"a wrong message", says(400, fcmFailure(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "The "+
+				"registration token is not a valid FCM registration token")), "failed INVALID_ARGUMENT",
 		},
 		{
 			"no right", says(403, fcmFailure(403, "PERMISSION_DENIED", "", "The caller does not have permission")),
@@ -264,7 +264,8 @@ func TestFCMDetailNamesFieldsNotValues(t *testing.T) {
 	// The first example of https://firebase.google.com/docs/cloud-messaging/error-codes.
 	g.send = says(400, `{"error":{"code":400,"message":"Invalid value at 'message.data[0].value' (TYPE_STRING), 12",
 		"status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[
-		{"field":"message.data[0].value","description":"Invalid value at 'message.data[0].value' (TYPE_STRING), 12"}]}]}}`)
+		{"field":"message.data[0].value",
+		"description":"Invalid value at 'message.data[0].value' (TYPE_STRING), 12"}]}]}}`)
 	a := f.Send(t.Context(), message("d"))
 	if said(a) != "failed INVALID_ARGUMENT" || a.Result.Detail != "wrong: message.data[0].value" {
 		t.Fatal(said(a), a.Result.Detail)
@@ -281,8 +282,8 @@ func TestFCMRefusesWithoutSending(t *testing.T) {
 	}{
 		{"expired", func(m *notify.Message) { m.Expires = time.Now().Add(-time.Second) }, "suppressed expired"},
 		{"no address", func(m *notify.Message) { m.Address = "" }, "failed invalid_message"},
-		{"reserved data", func(m *notify.Message) { m.Data = map[string]string{"from": "x"} }, "failed invalid_message"},
-		{"reserved prefix", func(m *notify.Message) { m.Data = map[string]string{"google.x": "x"} }, "failed invalid_message"},
+		{"reserved data", func(m *notify.Message) { m.Data["from"] = "x" }, "failed invalid_message"},
+		{"reserved prefix", func(m *notify.Message) { m.Data["google.x"] = "x" }, "failed invalid_message"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := message("d")
@@ -384,11 +385,12 @@ func TestFCMWithoutAToken(t *testing.T) {
 	}{
 		{
 			"the key was deleted", says(400, `{"error":"invalid_grant","error_description":"Invalid JWT Signature."}`),
-			"postponed provider_config after 1m0s throttled", "no access token: HTTP 400 invalid_grant Invalid JWT Signature.",
+			"postponed provider_config after 1m0s throttled",
+			"no access token: HTTP 400 invalid_grant Invalid JWT Signature.",
 		},
 		{
-			"our clock", says(400, `{"error":"invalid_grant","error_description":"Invalid JWT: Token must be a short-lived `+
-				`token (60 minutes) and in a reasonable timeframe."}`, "Date: "+skewed),
+			"our clock", says(400, `{"error":"invalid_grant","error_description":"Invalid JWT: Token must be a short-`+
+				`lived token (60 minutes) and in a reasonable timeframe."}`, "Date: "+skewed),
 			"postponed provider_config after 1m0s throttled", "this machine's clock is 2h0m",
 		},
 		{
@@ -399,7 +401,8 @@ func TestFCMWithoutAToken(t *testing.T) {
 			"no token", says(200, `{}`), "postponed provider_config after 1m0s throttled", "no access token: HTTP 200",
 		},
 		{
-			"no JSON", says(200, `<html>`), "postponed provider_config after 1m0s throttled", "no access token: HTTP 200",
+			"no JSON", says(200, `<html>`), "postponed provider_config after 1m0s throttled",
+			"no access token: HTTP 200",
 		},
 		{
 			"a long answer", says(200, strings.Repeat(" ", 100<<10)), "postponed answer_too_large after 10s throttled",
@@ -475,7 +478,7 @@ func TestFCMCredentialsAreChecked(t *testing.T) {
 		{"no JSON", canary, "no JSON"},
 		{"a user's", `{"type":"authorized_user","private_key":"` + canary + `"}`, "not of type service_account"},
 		{"no key", `{"type":"service_account","client_email":"a@b"}`, "no client_email or no private_key"},
-		{"no PEM", `{"type":"service_account","client_email":"a@b","private_key":"` + canary + `"}`, "no PEM of an RSA key"},
+		{"no PEM", `{"type":"service_account","client_email":"a@b","private_key":"` + canary + `"}`, "no PEM"},
 		{"no project", strings.ReplaceAll(good, `"project_id":"p1",`, ""), "set providers.fcm.project"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add(410, `{"reason":"Unregistered","timestamp":1454948015990}`, "")
 	f.Add(429, `{"reason":"TooManyRequests"}`, "7")
 	f.Add(503, `{"code":20429,"message":"\u0000 +15558675310"}`, "Fri, 20 Nov 2026 09:02:00 GMT")
-	f.Add(400, `{"code":21211,"message":"The 'To' number +15558675310 is not a valid phone number."}`, "99999999999999999999")
+	f.Add(400, `{"code":21211,"message":"The number +15558675310 is not a valid phone number."}`, "9999999999999999999")
 	f.Add(400, `{"error":"invalid_grant","error_description":"`+strings.Repeat("é", 300)+`"}`, "-1")
 	const address = "+15558675310"
 	f.Fuzz(func(t *testing.T, status int, body, wait string) {

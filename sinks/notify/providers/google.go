@@ -183,7 +183,8 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("no answer")
 	}
 	return &http.Response{
-		StatusCode: t.reply.status, Header: t.reply.header, Body: io.NopCloser(bytes.NewReader(t.reply.body)), Request: r,
+		StatusCode: t.reply.status, Header: t.reply.header, Request: r,
+		Body: io.NopCloser(bytes.NewReader(t.reply.body)),
 	}, nil
 }
 
@@ -202,7 +203,8 @@ func tokenAnswer(r reply, now time.Time) notify.Answer {
 	_ = json.Unmarshal(r.body, &e) // a form of its own is no better reason
 	detail := "no access token: " + httpDetail(r) + " " + clip(e.Error) + " " + clean(e.Description)
 	if off := clockOff(r.header, now); off.Abs() > time.Minute {
-		detail = fmt.Sprintf("no access token: this machine's clock is %s off Google's: correct it", off.Round(time.Second))
+		detail = fmt.Sprintf("no access token: this machine's clock is %s off Google's: correct it",
+			off.Round(time.Second))
 	}
 	return misconfigured(CodeConfig, clean(detail))
 }

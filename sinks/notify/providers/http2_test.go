@@ -2,6 +2,7 @@ package providers_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -198,7 +198,8 @@ func TestAPNsStreamResets(t *testing.T) {
 	s = startRaw(t, func(c *rawConn, stream uint32) { c.reset(stream, http2.ErrCodeInternal) })
 	a = newAPNs(t, s.http, ecKey(t))
 	answer := a.Send(t.Context(), message(device))
-	if got := said(answer); got != "retry connection_reset" || answer.Result.Detail != "it may have been sent: connection_reset" {
+	if got := said(answer); got != "retry connection_reset" ||
+		answer.Result.Detail != "it may have been sent: connection_reset" {
 		t.Fatal(got, answer.Result.Detail)
 	}
 	if _, _, requests := s.seen(); requests != 1 {
@@ -250,13 +251,29 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A server that hangs holds a message for its own time only.
+// A server that hangs holds a message for its own time only. It may have been sent.
 func TestAPNsHangingServer(t *testing.T) {
-	s := startRaw(t, func(*rawConn, uint32) {})
-	s.http.Within = 100 * time.Millisecond
+	arrived := make(chan struct{}, 1)
+	s := startRaw(t, func(*rawConn, uint32) { arrived <- struct{}{} })
 	a := newAPNs(t, s.http, ecKey(t))
-	answer := a.Send(t.Context(), message(device))
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	go func() {
+		<-arrived
+		end()
+	}()
+	answer := a.Send(late{ctx}, message(device))
 	if got := said(answer); got != "retry timeout" || answer.Result.Detail != "it may have been sent: timeout" {
 		t.Fatal(got, answer.Result.Detail)
 	}
+}
+
+// late is a context that ends as if its deadline had passed.
+type late struct{ context.Context }
+
+func (l late) Err() error {
+	if l.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
 }

@@ -62,7 +62,8 @@ func TestNobodyListens(t *testing.T) {
 
 func TestUnknownAuthority(t *testing.T) {
 	s := startServer(t, created)
-	each(t, providers.HTTP{URL: s.URL, Roots: x509.NewCertPool()}, func(t *testing.T, p notify.Provider, address string) {
+	nobody := providers.HTTP{URL: s.URL, Roots: x509.NewCertPool()}
+	each(t, nobody, func(t *testing.T, p notify.Provider, address string) {
 		if a := p.Send(t.Context(), message(address)); a.Result.Code != "tls" {
 			t.Fatal(said(a))
 		}

@@ -98,13 +98,19 @@ func (s *Set) All(channel string) (list []notify.Provider) {
 func (s *Set) Reload(c *config.Config) error {
 	var errs [3]error
 	if s.FCM != nil {
-		errs[0] = reload("providers.fcm", c.FCMCredentials, func(text string) error { return s.FCM.Replace([]byte(text)) })
+		errs[0] = reload("providers.fcm", c.FCMCredentials, func(text string) error {
+			return s.FCM.Replace([]byte(text))
+		})
 	}
 	if s.APNs != nil {
-		errs[1] = reload("providers.apns", c.APNsKey, func(text string) error { return s.APNs.Replace([]byte(text)) })
+		errs[1] = reload("providers.apns", c.APNsKey, func(text string) error {
+			return s.APNs.Replace([]byte(text))
+		})
 	}
 	if s.Twilio != nil {
-		errs[2] = reload("providers.twilio", c.TwilioTokens, func(list []string) error { return s.Twilio.Replace(list[0]) })
+		errs[2] = reload("providers.twilio", c.TwilioTokens, func(list []string) error {
+			return s.Twilio.Replace(list[0])
+		})
 	}
 	return errors.Join(errs[:]...)
 }

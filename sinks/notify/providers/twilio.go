@@ -232,7 +232,9 @@ func twilioAnswer(r reply, now time.Time, hide ...string) notify.Answer {
 	}
 	switch {
 	case code == twilioUnsubscribe:
-		return notify.Answer{Result: worker.Suppress(CodeOptedOut).WithDetail("Twilio 21610: the receiver has sent STOP")}
+		return notify.Answer{
+			Result: worker.Suppress(CodeOptedOut).WithDetail("Twilio 21610: the receiver has sent STOP"),
+		}
 	case code == twilioInvalidTo, code == twilioNotMobile:
 		return dead(code, detail)
 	case code == twilioRegion, code == twilioTrial:

@@ -33,7 +33,8 @@ func newTwilio(t testing.TB, h providers.HTTP, change func(o *providers.TwilioOp
 	return tw
 }
 
-// The answer is that of https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource, shortened.
+// The answer is a part of that of
+// https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource.
 var created = says(201, `{"sid":"SM123","status":"queued","error_code":null,"error_message":null}`,
 	"Content-Type: application/json")
 
@@ -84,13 +85,15 @@ func TestTwilioMessagingService(t *testing.T) {
 	m.AckURL = "https://wc.example.com/a/x"
 	m.Body = "Rent: " + m.AckURL // the template has it
 	tw.Send(t.Context(), m)
-	want := "Body=Rent%3A+https%3A%2F%2Fwc.example.com%2Fa%2Fx&MessagingServiceSid=MG1&To=%2B15558675310&ValidityPeriod=36000"
+	want := "Body=Rent%3A+https%3A%2F%2Fwc.example.com%2Fa%2Fx&MessagingServiceSid=MG1&To=%2B15558675310" +
+		"&ValidityPeriod=36000"
 	if got := string(s.requests("")[0].body); got != want {
 		t.Fatalf("%s\nwant %s", got, want)
 	}
 }
 
-// twilioFailure is an error answer as https://www.twilio.com/docs/usage/twilios-response#response-formats-exceptions has it.
+// twilioFailure is an error answer as in
+// https://www.twilio.com/docs/usage/twilios-response#response-formats-exceptions.
 func twilioFailure(status, code int, text string, headers ...string) func(received, http.ResponseWriter) {
 	return says(status, fmt.Sprintf(`{"code":%[1]d,"message":%[2]q,`+
 		`"more_info":"https://www.twilio.com/docs/errors/%[1]d","status":%[3]d}`, code, text, status), headers...)
@@ -111,9 +114,9 @@ func TestTwilioAnswers(t *testing.T) {
 			"no number", twilioFailure(400, 21211, "The 'To' number "+phone+" is not a valid phone number."),
 			"failed twilio_21211 dead",
 		},
-		{"a landline", twilioFailure(400, 21614, "'To' number is not a valid mobile number"), "failed twilio_21614 dead"},
+		{"a landline", twilioFailure(400, 21614, "not a valid mobile number"), "failed twilio_21614 dead"},
 		{"unreachable", twilioFailure(400, 21612, "cannot be reached"), "failed twilio_21612"},
-		{"a country", twilioFailure(400, 21408, "Permission to send an SMS has not been enabled"), "failed twilio_21408"},
+		{"a country", twilioFailure(400, 21408, "Permission has not been enabled"), "failed twilio_21408"},
 		{"a trial", twilioFailure(400, 21608, "The number is unverified"), "failed twilio_21608"},
 		{"too long", twilioFailure(400, 21617, "exceeds the 1600 character limit"), "failed twilio_21617"},
 		{"a code nobody knows", twilioFailure(400, 99999, "new"), "failed twilio_99999"},
@@ -122,10 +125,10 @@ func TestTwilioAnswers(t *testing.T) {
 			"the rate, with how long", twilioFailure(429, 20429, "Too Many Requests", "Retry-After: 2"),
 			"postponed twilio_20429 after 2s throttled",
 		},
-		{"the queue", twilioFailure(400, 21611, "This 'From' number has exceeded the maximum"), "postponed twilio_21611" + ours},
+		{"the queue", twilioFailure(400, 21611, "This number has exceeded it"), "postponed twilio_21611" + ours},
 		{"credentials", twilioFailure(401, 20003, "Authenticate"), "postponed twilio_20003" + ours},
-		{"no account", twilioFailure(404, 20404, "The requested resource was not found"), "postponed twilio_20404" + ours},
-		{"not our number", twilioFailure(400, 21606, "The 'From' phone number is not valid"), "postponed twilio_21606" + ours},
+		{"no account", twilioFailure(404, 20404, "The resource was not found"), "postponed twilio_20404" + ours},
+		{"not our number", twilioFailure(400, 21606, "not a valid number of yours"), "postponed twilio_21606" + ours},
 		{"suspended", twilioFailure(403, 30002, "Account suspended"), "postponed twilio_30002" + ours},
 		{"an error of Twilio's", twilioFailure(500, 20500, "Internal Server Error"), "retry twilio_20500"},
 		{"a gateway's", says(502, "<html>"), "retry bad_answer"},
@@ -159,9 +162,11 @@ func TestTwilioRefusesWithoutSending(t *testing.T) {
 	}{
 		{"expired", func(m *notify.Message) { m.Expires = time.Now().Add(-time.Second) }, "suppressed expired"},
 		{"no number", func(m *notify.Message) { m.Address = "555" }, "failed twilio_21211 dead"},
-		{"another channel", func(m *notify.Message) { m.Address = "whatsapp:+15558675310" }, "failed twilio_21211 dead"},
+		{"another channel", func(m *notify.Message) { m.Address = "whatsapp:" + phone }, "failed twilio_21211 dead"},
 		{"no text", func(m *notify.Message) { m.Title, m.Body = "", "" }, "failed invalid_message"},
-		{"1,601 characters", func(m *notify.Message) { m.Title, m.Body = "", strings.Repeat("é", 1601) }, "failed twilio_21617"},
+		{"1,601 characters", func(m *notify.Message) {
+			m.Title, m.Body = "", strings.Repeat("é", 1601)
+		}, "failed twilio_21617"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := message(phone)
@@ -199,7 +204,7 @@ func TestTwilioOptionsAreChecked(t *testing.T) {
 	}{
 		{"no account", providers.TwilioOptions{}, "account_sid"},
 		{"no sender", providers.TwilioOptions{AccountSID: "AC1", AuthToken: "x"}, "one of"},
-		{"two senders", providers.TwilioOptions{AccountSID: "AC1", AuthToken: "x", From: "a", MessagingService: "b"}, "one of"},
+		{"two senders", providers.TwilioOptions{AccountSID: "AC1", From: "a", MessagingService: "b"}, "one of"},
 		{"no token", providers.TwilioOptions{AccountSID: "AC1", From: "a"}, "auth token"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

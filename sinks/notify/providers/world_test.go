@@ -141,8 +141,9 @@ func pemOf(t testing.TB, key crypto.Signer) string {
 // message is a message for an address.
 func message(address string) *notify.Message {
 	return &notify.Message{
-		ID: "acme/rent@2026-11-20T09:00:00#0", Attempt: 2, Channel: "push", Tenant: "acme", Trigger: "rent", User: "u_81",
-		Address: address, Title: "Rent", Body: "Pay the rent today", Data: map[string]string{"notification_id": "n1"},
+		ID: "acme/rent@2026-11-20T09:00:00#0", Attempt: 2, Channel: "push", Tenant: "acme", Trigger: "rent",
+		User: "u_81", Address: address, Title: "Rent", Body: "Pay the rent today",
+		Data: map[string]string{"notification_id": "n1"},
 	}
 }
 
