@@ -38,6 +38,7 @@ type Config struct {
 	APIKey  string   // sent by the command line with HTTP requests
 	Listen  string   // HTTP
 	DataDir string
+	Public  string // public_url
 	Roles   []string
 	Group   string
 
@@ -67,6 +68,9 @@ type Config struct {
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
+	FCM       FCM
+	APNs      APNs
+	Twilio    Twilio
 	Worker    Worker
 	SMTP      SMTP
 	Outbox    Outbox

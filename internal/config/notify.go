@@ -98,15 +98,25 @@ func ProviderSettings(channel string) []string {
 	switch channel {
 	case "email":
 		return []string{"providers.smtp.host", "providers.outbox.dir"}
-	case "push", "sms":
-		return []string{"providers.outbox.dir"}
+	case "push":
+		return []string{"providers.fcm.credentials", "providers.apns.key", "providers.outbox.dir"}
+	case "sms":
+		return []string{"providers.twilio.auth_token", "providers.outbox.dir"}
 	}
 	return nil
 }
 
 // HasProvider says whether somebody sends the messages of a channel.
 func (c *Config) HasProvider(channel string) bool {
-	return c.Outbox.Dir != "" || channel == "email" && c.SMTP.Host != ""
+	switch {
+	case c.Outbox.Dir != "":
+		return true
+	case channel == "push":
+		return c.FCM.Credentials != "" || c.APNs.Key != ""
+	case channel == "sms":
+		return c.Twilio.AuthToken != ""
+	}
+	return channel == "email" && c.SMTP.Host != ""
 }
 
 // notifyChannels are those of providers.

@@ -646,6 +646,7 @@ var sections = []section{
 			},
 		},
 	},
+	pushAndSMS,
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
 		{
 			Key: "history.retention", Default: "90d", Min: "1h", Max: "3650d",

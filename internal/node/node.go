@@ -37,6 +37,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -102,9 +103,10 @@ type node struct {
 	timetable       *trigger.Timetable
 	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
-	webhooks        *webhooks       // nil without the role
-	notifiers       *notifiers      // nil without one of the roles
-	tracing         *tracing.Tracer // nil: off
+	webhooks        *webhooks                // nil without the role
+	notifiers       *notifiers               // nil without one of the roles
+	twilioTokens    atomic.Pointer[[]string] // nil where nobody gave Twilio a URL
+	tracing         *tracing.Tracer          // nil: off
 
 	ownBroker bool // it is in this process, on the disk of the stores
 	throttle  *kafkaconn.Throttle

@@ -16,6 +16,7 @@ type notifiers struct {
 	workers   map[string]*notify.Worker // by channel
 	providers []notify.Provider         // all that are open
 	outbox    *providers.Outbox         // nil without one; it serves every channel
+	set       *providers.Set            // of push and SMS; nil with an outbox
 	texts     atomic.Pointer[templates.Set]
 }
 
@@ -73,7 +74,16 @@ func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provid
 			s.providers = append(s.providers, s.outbox)
 			n.log.Info("notifications are written to a folder and not sent", "dir", c.Outbox.Dir)
 		}
-		return []notify.Provider{s.outbox}, nil
+		return n.counted(s.outbox), nil
+	case channel == "push" || channel == "sms":
+		if s.set == nil {
+			if s.set, err = providers.Open(c, providers.HTTP{UserAgent: userAgent(n.opts.Version)}); err != nil {
+				return nil, err
+			}
+			s.providers = append(s.providers, s.set.All("push")...)
+			s.providers = append(s.providers, s.set.All("sms")...)
+		}
+		return n.counted(s.set.All(channel)...), nil
 	case channel == "email" && c.SMTP.Host != "":
 		mails, err := providers.NewSMTP(providers.SMTPOptions{
 			Host: c.SMTP.Host, Port: c.SMTP.Port, TLS: c.SMTP.TLS, From: c.SMTP.From, Username: c.SMTP.Username,
@@ -82,10 +92,18 @@ func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provid
 		if err != nil {
 			return nil, err
 		}
-		open = append(open, mails)
+		s.providers = append(s.providers, mails)
+		return n.counted(mails), nil
 	}
-	s.providers = append(s.providers, open...)
-	return open, nil
+	return nil, nil
+}
+
+// counted are providers whose answers are metrics.
+func (n *node) counted(all ...notify.Provider) (out []notify.Provider) {
+	for _, p := range all {
+		out = append(out, providers.Counted(p, n.metrics.ProviderAnswered))
+	}
+	return out
 }
 
 // loadTemplates reads the templates, at the start and when they change.

@@ -37,6 +37,10 @@ func TestDevRunsProviders(t *testing.T) {
 	}{
 		{nil, ""},
 		{map[string]string{"providers.outbox.dir": filepath.Join(t.TempDir(), "x")}, "push sms email"},
+		{map[string]string{
+			"providers.twilio.account_sid": "AC0123456789abcdef0123456789abcdef", "providers.twilio.auth_token": "x",
+			"providers.twilio.from": "+15017122661",
+		}, "sms"},
 		{map[string]string{"providers.smtp.host": "localhost", "providers.smtp.from": "a@b.example"}, "email"},
 	} {
 		n := notifyNode(t, true, c.set)

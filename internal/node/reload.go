@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -132,6 +133,15 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	if n.notifiers != nil && n.cfg.Templates.Dir != "" {
 		subjects = append(subjects, subject{"templates.dir", []string{n.cfg.Templates.Dir}, n.loadTemplates})
 	}
+	if n.notifiers != nil && n.notifiers.set != nil && len(n.cfg.ProviderFiles()) > 0 {
+		subjects = append(subjects, subject{
+			"credentials of providers", n.cfg.ProviderFiles(),
+			func() error { return n.notifiers.set.Reload(n.cfg) },
+		})
+	}
+	if n.twilioTokens.Load() != nil {
+		subjects = append(subjects, subject{"providers.twilio.auth_token", n.cfg.ProviderFiles(), n.loadTwilioTokens})
+	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
 	if onHangup {
@@ -188,7 +198,7 @@ func (n *node) openCert() error {
 	return n.cert.load()
 }
 
-// ownHost reports whether callers may use a name for us (http.hosts).
+// ownHost reports whether callers may use a name for us (http.hosts, public_url).
 func (n *node) ownHost(host string) bool {
 	for _, name := range n.cfg.HTTP.Hosts {
 		name = strings.ToLower(name)
@@ -196,6 +206,9 @@ func (n *node) ownHost(host string) bool {
 		if _, rest, ok := strings.Cut(host, "."); host == name || wild && ok && rest == under {
 			return true
 		}
+	}
+	if u, err := url.Parse(n.cfg.Public); err == nil && n.cfg.Public != "" && strings.EqualFold(host, u.Hostname()) {
+		return true
 	}
 	self, err := os.Hostname()
 	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)

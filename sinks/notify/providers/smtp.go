@@ -120,7 +120,7 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	}
 	msg, id, err := s.compose(m, to)
 	if err != nil {
-		return smtpSaid(worker.Fail(smtpInvalidMessage, err.Error()))
+		return smtpSaid(worker.Fail(CodeInvalid, err.Error()))
 	}
 	select {
 	case <-s.free:

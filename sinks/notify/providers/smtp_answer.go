@@ -39,13 +39,13 @@ func (s stage) String() string {
 const (
 	smtpMayBeSent      = "may_be_sent"     // the connection broke after the mail was sent: it is sent again
 	smtpInvalidAddress = "invalid_address" // no mail address
-	smtpInvalidMessage = "invalid_message" // cannot be a mail
-	smtpDNS            = "dns"             // the host has no address
-	smtpRefused        = "connection_refused"
-	smtpReset          = "connection_reset" // it ended
-	smtpTLS            = "tls"              // handshake or certificate
-	smtpConnection     = "connection"       // any other fault of the network
 )
+
+// smtpCodes are those that are labels of metrics.
+var smtpCodes = []string{
+	smtpMayBeSent, smtpInvalidAddress, "4.2.1", "4.2.2", "4.7.1", "5.1.1", "5.2.1", "5.2.2", "5.7.1",
+	"5.7.8", "smtp_421", "smtp_450", "smtp_451", "smtp_535", "smtp_550", "smtp_554",
+}
 
 // How long nothing is sent after an error that concerns every mail.
 const (
@@ -65,7 +65,7 @@ func smtpAnswer(at stage, err error) notify.Answer {
 	if !isReply {
 		return smtpBroken(at, err)
 	}
-	code, enhanced := smtpCodes(said)
+	code, enhanced := codesOf(said)
 	detail := "the mail server said at " + at.String() + ": " + smtpShown(said.Error())
 	switch {
 	case at == atLogin: // what a server says there may repeat what it was given
@@ -115,9 +115,9 @@ func ofMessage(code int, enhanced string) bool {
 
 var enhancedCode = regexp.MustCompile(`^([245]\.\d{1,3}\.\d{1,3})(?:[ \n]|$)`)
 
-// smtpCodes are the code of a receipt, and the enhanced one if the server has said it
+// codesOf are the code of a receipt, and the enhanced one if the server has said it
 // and it fits its class (RFC 3463, 2).
-func smtpCodes(said *textproto.Error) (code, enhanced string) {
+func codesOf(said *textproto.Error) (code, enhanced string) {
 	if m := enhancedCode.FindStringSubmatch(said.Msg); m != nil && int(m[1][0]-'0') == said.Code/100 {
 		return m[1], m[1]
 	}
@@ -142,17 +142,17 @@ func smtpNetworkCode(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return worker.CodeTimeout
 	case dns:
-		return smtpDNS
+		return CodeDNS
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return smtpRefused
+		return CodeRefused
 	case verify, record, alert:
-		return smtpTLS
+		return CodeTLS
 	case smtpIsReset(err), smtpIsClosed(err):
-		return smtpReset
+		return CodeReset
 	case timeout != nil && timeout.Timeout():
 		return worker.CodeTimeout
 	}
-	return smtpConnection
+	return CodeConnection
 }
 
 func smtpIsReset(err error) bool {

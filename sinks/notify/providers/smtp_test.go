@@ -242,7 +242,7 @@ func TestSMTPNoTLS(t *testing.T) {
 		s := newSMTPServer(t, mode, "PLAIN")
 		o := s.options()
 		o.Roots = newCertificate(t).roots
-		if a := newSMTP(t, o).Send(t.Context(), mailTo("ada@example.org")); !a.Throttled || a.Result.Code != smtpTLS {
+		if a := newSMTP(t, o).Send(t.Context(), mailTo("ada@example.org")); !a.Throttled || a.Result.Code != CodeTLS {
 			t.Errorf("%+v", a)
 		}
 		for _, line := range s.dialogue {
@@ -326,21 +326,21 @@ func TestSMTPAnswer(t *testing.T) {
 		code      string
 		throttled bool
 	}{
-		{atConnect, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, postpone, smtpRefused, true},
-		{atConnect, &net.DNSError{Err: "no such host"}, postpone, smtpDNS, true},
-		{atConnect, io.EOF, postpone, smtpReset, true},
+		{atConnect, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, postpone, CodeRefused, true},
+		{atConnect, &net.DNSError{Err: "no such host"}, postpone, CodeDNS, true},
+		{atConnect, io.EOF, postpone, CodeReset, true},
 		{atConnect, context.DeadlineExceeded, postpone, worker.CodeTimeout, true},
 		{atConnect, context.Canceled, retry, worker.CodeTimeout, false},
 		{atConnect, said(554, "5.3.2 no service"), postpone, "5.3.2", true},
 		{atConnect, said(421, "4.3.2 too many connections"), postpone, "4.3.2", true},
-		{atTLS, errors.New("bad record"), postpone, smtpConnection, true},
+		{atTLS, errors.New("bad record"), postpone, CodeConnection, true},
 		{atLogin, said(535, "5.7.8 no"), postpone, "5.7.8", true},
 		{atLogin, said(454, "4.7.0 later"), postpone, "4.7.0", true},
 		{atSender, said(421, "bye"), postpone, "smtp_421", true},
 		{atSender, said(451, "4.3.0 disk"), retry, "4.3.0", false},
 		{atSender, said(550, "5.7.1 not your domain"), postpone, "5.7.1", true},
 		{atSender, said(552, "5.3.4 too big"), fail, "5.3.4", false},
-		{atSender, io.EOF, retry, smtpReset, false},
+		{atSender, io.EOF, retry, CodeReset, false},
 		{atSender, context.DeadlineExceeded, retry, worker.CodeTimeout, false},
 		{atRecipient, said(550, "5.1.1 no such user"), fail, "5.1.1", false},
 		{atRecipient, said(550, "no such user 5.1.1"), fail, "smtp_550", false},
