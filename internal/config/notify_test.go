@@ -44,7 +44,7 @@ func TestNotifySettings(t *testing.T) {
 		}, ""},
 		{"TLS that is none", map[string]string{"providers.smtp.tls": "ssl"}, "is not one of starttls, implicit, none"},
 		{"a directory that is none", map[string]string{"templates.dir": password}, "is no directory"},
-		{"a role without a provider", map[string]string{"roles": "engine,push"}, "set providers.fcm.credentials or providers.apns.key"},
+		{"a role without a provider", map[string]string{"roles": "engine,push"}, "providers.fcm.credentials or"},
 		{"mails without a server", map[string]string{"roles": "email"},
 			"set providers.smtp.host or providers.outbox.dir"},
 		{"a role with an outbox", map[string]string{"roles": "push,sms,email", "providers.outbox.dir": "x"}, ""},
