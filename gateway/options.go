@@ -55,6 +55,10 @@ type Options struct {
 	// previews. nil shows only the next occurrence and refuses previews.
 	Timetable func() *trigger.Timetable
 
+	// Twilio takes what Twilio reports of messages. nil means that none of ours are sent by
+	// it, and the route says so.
+	Twilio *TwilioCallbacks
+
 	// Limits are those of the engine's decoder, so that what it would refuse is refused
 	// before it is written.
 	Limits topics.Limits

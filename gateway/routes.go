@@ -20,6 +20,7 @@ func allRoutes() []route {
 	all = append(all, letterRoutes()...)
 	all = append(all, preferenceRoutes()...)
 	all = append(all, reminderRoutes()...)
+	all = append(all, providerRoutes()...)
 	return append(all, ownRoutes()...)
 }
 

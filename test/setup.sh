@@ -2,7 +2,7 @@
 # setup.sh : what `make test` needs beyond Go. As root on Debian it installs what is missing; else it
 # names what to type, and fails. What is there already is left as it is.
 #
-#   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl
+#   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl exim4-daemon-light
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, pytest, mypy and hatchling, in
 #           $SVC_CACHE/venv
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
@@ -45,6 +45,7 @@ wanted() {
   command -v openssl >/dev/null || echo openssl
   has_venv >/dev/null 2>&1 || echo python3-venv
   has_postgres >/dev/null 2>&1 || echo postgresql
+  [ -x /usr/sbin/exim4 ] || command -v exim4 >/dev/null || echo exim4-daemon-light
 }
 
 install_packages() {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -14,13 +16,15 @@ import (
 
 func newDev(a *app) *cobra.Command {
 	var demo bool
+	var outbox string
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything in one process: Kafka broker, engine, HTTP API, history",
 		Long: `Run everything in one process, for development and small installations:
 an embedded Kafka broker, the engine, the HTTP API and the history. Data is
-kept in ./waterclock-data (--data-dir) and survives kill -9.`,
-		Example: "  waterclock dev\n  waterclock dev --demo",
+kept in ./waterclock-data (--data-dir) and survives kill -9. Push, SMS and mail are
+sent where a provider is configured; with --outbox they are written to a folder.`,
+		Example: "  waterclock dev\n  waterclock dev --demo\n  waterclock dev --outbox ./outbox",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, given := a.flags.Values()["roles"]; given {
@@ -30,12 +34,15 @@ kept in ./waterclock-data (--data-dir) and survives kill -9.`,
 			if err != nil {
 				return err
 			}
+			c.Outbox.Dir = cmp.Or(outbox, c.Outbox.Dir)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return a.runDev(ctx, c, demo)
 		},
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "schedule a few triggers and show them firing")
+	cmd.Flags().StringVar(&outbox, "outbox", "",
+		"write push, SMS and mail to the folder `DIR` in place of sending them")
 	a.flags.BindAllDev(cmd.Flags())
 	_ = cmd.Flags().MarkHidden("roles") // it is there to be refused by name
 	return cmd
@@ -84,6 +91,10 @@ Watch what fires:
 
   waterclock due tail default%[4]s
 `, c.DataDir, kafka, url, at, c.Topic("commands"))
+	if c.Outbox.Dir != "" {
+		fmt.Fprintf(a.io.out, "\nPush, SMS and mail are written to %s, and not sent.\n",
+			filepath.Join(c.Outbox.Dir, "index.html"))
+	}
 }
 
 // defaultKafka is where the command line looks for brokers unless told.

@@ -58,6 +58,7 @@ var verbs = []struct {
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},
 	{groupOperate, newReconcile},
+	{groupOperate, newTemplates},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

@@ -26,7 +26,10 @@ func (l *loader) check() {
 	l.checkChannels()
 	l.checkTenants()
 	l.checkWebhook()
+	l.checkNotify()
+	l.checkTemplates()
 	l.checkPostgres()
+	l.checkPushAndSMS()
 	l.checkFiles()
 }
 
@@ -37,13 +40,7 @@ func (c *Config) CheckServe() error {
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
 	}
-	for _, role := range []string{"push", "sms", "email"} {
-		if c.HasRole(role) {
-			l.at("roles",
-				"has %s, which is not in this release: leave it away, and let a consumer of the due topics do its work",
-				role)
-		}
-	}
+	l.checkProviders()
 	for _, name := range workerChannels {
 		for _, key := range c.limits(name) {
 			if c.HasRole(name) && c.Postgres.URL == "" {

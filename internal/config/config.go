@@ -38,6 +38,7 @@ type Config struct {
 	APIKey  string   // sent by the command line with HTTP requests
 	Listen  string   // HTTP
 	DataDir string
+	Public  string // public_url
 	Roles   []string
 	Group   string
 
@@ -67,7 +68,13 @@ type Config struct {
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
+	FCM       FCM
+	APNs      APNs
+	Twilio    Twilio
 	Worker    Worker
+	SMTP      SMTP
+	Outbox    Outbox
+	Templates Templates
 	Log       Log
 	Tracing   Tracing
 	Reload    Reload
@@ -258,7 +265,10 @@ type Breaker struct {
 }
 
 // Worker is what all our channel workers share.
-type Worker struct{ Memory int }
+type Worker struct {
+	Memory      int
+	Concurrency int // messages of one channel at a time
+}
 
 // Endpoint is what is said of one origin that callbacks call.
 type Endpoint struct {

@@ -627,6 +627,7 @@ var sections = []section{
 				"have answered, so attempts that queued up are sent once.",
 		},
 	}},
+	notifySection,
 	{
 		"Endpoints",
 		"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write " +
@@ -652,6 +653,7 @@ var sections = []section{
 			},
 		},
 	},
+	pushAndSMS,
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
 		{
 			Key: "history.retention", Default: "90d", Min: "1h", Max: "3650d",

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -76,7 +78,8 @@ type Transport struct {
 	limits         Limits
 	resolver       *net.Resolver
 	roots          *x509.CertPool
-	public, listed *http.Transport // apart, so that no connection serves both
+	public, listed *http.Transport          // apart, so that no connection serves both
+	connect        map[bool]*http.Transport // for Connect, by whether the target is listed
 }
 
 // NewTransport makes a Transport. Close it by CloseIdleConnections.
@@ -86,6 +89,12 @@ func NewTransport(o Options) *Transport {
 		t.policy = new(Policy)
 	}
 	t.public, t.listed = t.pool(false), t.pool(true)
+	t.connect = map[bool]*http.Transport{false: t.pool(false), true: t.pool(true)}
+	for _, own := range t.connect {
+		// In Go 1.26 the end of an http.ClientConn counts down what its beginning did not
+		// count up, and panics below 0.
+		own.MaxConnsPerHost = 0
+	}
 	return t
 }
 
@@ -188,6 +197,17 @@ func fewConnections(ctx context.Context, giveUp context.CancelCauseFunc) context
 			giveUp(ErrConnections)
 		}
 	}})
+}
+
+// Connect opens a connection of the caller's own to the host of a URL, if the Policy allows
+// it. The caller closes it, and bounds what it reads from it.
+func (t *Transport) Connect(ctx context.Context, u *url.URL) (*http.ClientConn, error) {
+	target, err := t.policy.target(tenantOf(ctx), u)
+	if err != nil {
+		return nil, err
+	}
+	o := target.Origin
+	return t.connect[target.Listed].NewClientConn(ctx, o.Scheme, net.JoinHostPort(o.Host, strconv.Itoa(int(o.Port))))
 }
 
 func (t *Transport) of(target Target) *http.Transport {

@@ -15,6 +15,8 @@ var knownCodes = []string{
 	"dns", "connection_refused", "connection_reset", "connection", "tls", "bad_answer", "answer_too_large",
 	"no_callback", "forbidden_url", "forbidden_address", "cancelled", "recheck_failed", "breaker_open",
 	"endpoint_busy", "tenant_busy", "rate_limited", "paused",
+	"invalid_payload", "no_address", "invalid_address", "no_provider", "template_not_found", "template_failed",
+	"provider_paused", "invalid_message", "may_be_sent", "5.1.1", "5.2.1", "5.2.2", "5.7.1", "smtp_550", // mails
 	"quiet_hours", "preferences_away", "preferences_unread", "duplicate", "capped", // notifications
 }
 

@@ -49,6 +49,7 @@ type Metrics struct {
 	dead        *prometheus.CounterVec
 	timeouts    *prometheus.CounterVec
 	limit       prometheus.Gauge
+	providers   providerCounters
 }
 
 const namespace = "waterclock"
@@ -101,6 +102,7 @@ func New() *Metrics {
 			"Records that topic events dropped before they were in the history."),
 	}
 	m.door = newDoor(m.Registry)
+	m.providers = newProviderCounters(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels name the running program.",

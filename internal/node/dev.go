@@ -68,6 +68,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	n.fullBroker = b.NoRoom
+	n.runProviders()
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err
@@ -101,6 +102,10 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		}
 		defer n.closing(n.closeWebhook)()
 	}
+	if err := n.openNotify(); err != nil {
+		return err
+	}
+	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
 	life.start("memory", n.watchMemory)
@@ -116,6 +121,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)
 	}
+	n.startNotify(life)
 	n.startInternal(life)
 	n.startMoves(life)
 	n.startClaims(life)

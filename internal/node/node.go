@@ -12,6 +12,7 @@
 //	history.go          the history role, and reading the history
 //	preferences.go      what users want, sweeping claims, and moving triggers to a new zone
 //	webhook.go          the webhook role
+//	notify.go           the roles push, sms and email
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
 //	reconcile.go        compares timers, states and rows of the history, once an hour
@@ -37,6 +38,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -102,8 +104,10 @@ type node struct {
 	timetable       *trigger.Timetable
 	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
-	webhooks        *webhooks       // nil without the role
-	tracing         *tracing.Tracer // nil: off
+	webhooks        *webhooks                // nil without the role
+	notifiers       *notifiers               // nil without one of the roles
+	twilioTokens    atomic.Pointer[[]string] // nil where nobody gave Twilio a URL
+	tracing         *tracing.Tracer          // nil: off
 
 	fullBroker func() error // of the broker in this process: why it serves nothing; nil without one
 	throttle   *kafkaconn.Throttle
@@ -160,10 +164,16 @@ const connectWithin = 6 * time.Second
 // served lists the channels whose due topics this process creates at start, so that its
 // workers do not wait for the first trigger.
 func (n *node) served() []string {
-	if n.cfg.HasRole("webhook") && n.cfg.Topics.Manage {
-		return []string{"webhook"}
+	if !n.cfg.Topics.Manage {
+		return nil
 	}
-	return nil
+	var channels []string
+	for _, role := range workerRoles {
+		if n.cfg.HasRole(role) {
+			channels = append(channels, role)
+		}
+	}
+	return channels
 }
 
 // prepare creates the topics. With topics.manage: false it only checks them.

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
 // Keys, certificates and secrets change while a process runs. A new one counts for the next
@@ -56,10 +59,26 @@ func contentOf(files []string) (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range files {
 		b, err := os.ReadFile(f)
+		if errors.Is(err, syscall.EISDIR) {
+			b, err = directoryContent(f)
+		}
 		fmt.Fprintf(all, "%d %v ", len(b), err != nil)
 		all.Write(b)
 	}
 	return [sha256.Size]byte(all.Sum(nil))
+}
+
+// directoryContent hashes the names and contents of templates, which a directory is for.
+func directoryContent(dir string) ([]byte, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+templates.Suffix))
+	if err != nil {
+		return nil, err
+	}
+	sum := contentOf(files)
+	for _, f := range files {
+		sum = sha256.Sum256(append(sum[:], f...))
+	}
+	return sum[:], nil
 }
 
 // check loads the subjects that have changed, or all of them.
@@ -75,7 +94,7 @@ func (r *reloads) check(all bool) {
 				"what", s.name, "error", err)
 			continue
 		}
-		r.log.Info("credentials were read again", "what", s.name)
+		r.log.Info("changed files were read again", "what", s.name)
 	}
 }
 
@@ -110,6 +129,18 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
 			n.loadWebhook,
 		})
+	}
+	if n.notifiers != nil && n.cfg.Templates.Dir != "" {
+		subjects = append(subjects, subject{"templates.dir", []string{n.cfg.Templates.Dir}, n.loadTemplates})
+	}
+	if n.notifiers != nil && n.notifiers.set != nil && len(n.cfg.ProviderFiles()) > 0 {
+		subjects = append(subjects, subject{
+			"credentials of providers", n.cfg.ProviderFiles(),
+			func() error { return n.notifiers.set.Reload(n.cfg) },
+		})
+	}
+	if n.twilioTokens.Load() != nil {
+		subjects = append(subjects, subject{"providers.twilio.auth_token", n.cfg.ProviderFiles(), n.loadTwilioTokens})
 	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
@@ -167,7 +198,7 @@ func (n *node) openCert() error {
 	return n.cert.load()
 }
 
-// ownHost reports whether callers may use a name for us (http.hosts).
+// ownHost reports whether callers may use a name for us (http.hosts, public_url).
 func (n *node) ownHost(host string) bool {
 	for _, name := range n.cfg.HTTP.Hosts {
 		name = strings.ToLower(name)
@@ -175,6 +206,9 @@ func (n *node) ownHost(host string) bool {
 		if _, rest, ok := strings.Cut(host, "."); host == name || wild && ok && rest == under {
 			return true
 		}
+	}
+	if u, err := url.Parse(n.cfg.Public); err == nil && n.cfg.Public != "" && strings.EqualFold(host, u.Hostname()) {
+		return true
 	}
 	self, err := os.Hostname()
 	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)

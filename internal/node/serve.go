@@ -59,6 +59,10 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		}
 		defer n.closing(n.closeWebhook)()
 	}
+	if err := n.openNotify(); err != nil {
+		return err
+	}
+	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
 	life.start("memory", n.watchMemory)
@@ -76,6 +80,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)
 	}
+	n.startNotify(life)
 	n.startInternal(life)
 	n.startMoves(life)
 	n.startClaims(life)

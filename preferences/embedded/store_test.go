@@ -73,3 +73,9 @@ func BenchmarkBatch(b *testing.B) {
 	defer s.Close()
 	preferencestest.Bench(b, s)
 }
+
+func TestAddresses(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	preferencestest.RunAddresses(t, s)
+}

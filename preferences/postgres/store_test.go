@@ -121,3 +121,9 @@ func TestBadURL(t *testing.T) {
 }
 
 func BenchmarkBatch(b *testing.B) { preferencestest.Bench(b, open(b, services.PostgresDatabase(b))) }
+
+func TestAddresses(t *testing.T) {
+	s := open(t, services.PostgresDatabase(t))
+	defer s.Close()
+	preferencestest.RunAddresses(t, s)
+}

@@ -13,6 +13,11 @@ type Message struct {
 	// ID is ce_id: the same for every attempt. Providers use it, or a hash of it,
 	// as the key by which they drop or collapse repeats.
 	ID string
+	// Attempt and Postponed tell emissions of one ID apart (ce_wcattempt, ce_wcpostponed),
+	// so that a provider's later report decides the one that it is about. Attempt 0 is
+	// unknown.
+	Attempt   int
+	Postponed int
 
 	Channel string // push, sms or email
 	Tenant  string

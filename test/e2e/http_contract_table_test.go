@@ -585,6 +585,9 @@ func contractViews(w *world) []contractRow {
 			{name: "cancel", path: "/api/reminders/r1", status: 200, wants: []string{"state=CANCELLED"}},
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
+		{"POST /v1/providers/twilio/status", []contractCall{
+			{name: "no account", path: "/v1/providers/twilio/status", body: "MessageStatus=sent", status: 404},
+		}},
 		{"GET /schemas/{name}", []contractCall{
 			{name: "read", path: "/schemas/command.schema.json", status: 200},
 			{name: "by its short name", path: "/schemas/command", status: 200},

@@ -1,0 +1,75 @@
+package preferences
+
+import (
+	"context"
+	"slices"
+)
+
+// Address is one way to reach a user.
+type Address struct {
+	Channel  string // push, sms or email
+	Provider string // of push: fcm or apns
+	Value    string // a token, a telephone number or a mail address
+}
+
+// Check refuses what no provider could reach.
+func (a Address) Check() error {
+	switch a.Channel {
+	case "push":
+		if !isToken(a.Value) {
+			return invalid("to", "a push token is 1 to %d printable ASCII characters", MaxToken)
+		}
+	case "sms":
+		if !e164.MatchString(a.Value) {
+			return invalid("to", "%s is no telephone number; write +4915112345678", quoted(a.Value))
+		}
+	case "email":
+		if !isEmail(a.Value) {
+			return invalid("to", "%s is no mail address; write ada@example.com", quoted(a.Value))
+		}
+	default:
+		return invalid("to", "channel %s has no addresses", quoted(a.Channel))
+	}
+	return nil
+}
+
+// Of is the addresses of a channel.
+func (a *Addresses) Of(channel string) (all []Address) {
+	switch {
+	case channel == "push":
+		for _, p := range a.Push {
+			all = append(all, Address{Channel: channel, Provider: p.Provider, Value: p.Token})
+		}
+	case channel == "sms" && a.SMS != "":
+		all = append(all, Address{Channel: channel, Value: a.SMS})
+	case channel == "email" && a.Email != "":
+		all = append(all, Address{Channel: channel, Value: a.Email})
+	}
+	return all
+}
+
+// Without is p without an address, and whether p has it. p stays as it is.
+func (p *Preferences) Without(a Address) (*Preferences, bool) {
+	out := *p
+	switch {
+	case a.Channel == "push":
+		out.Addresses.Push = slices.DeleteFunc(slices.Clone(p.Addresses.Push), func(one PushAddress) bool {
+			return one == PushAddress{Provider: a.Provider, Token: a.Value}
+		})
+		return &out, len(out.Addresses.Push) < len(p.Addresses.Push)
+	case a.Channel == "sms" && a.Value != "" && p.Addresses.SMS == a.Value:
+		out.Addresses.SMS = ""
+		return &out, true
+	case a.Channel == "email" && a.Value != "" && p.Addresses.Email == a.Value:
+		out.Addresses.Email = ""
+		return &out, true
+	}
+	return p, false
+}
+
+// AddressBook is a store that forgets addresses which will never work again.
+type AddressBook interface {
+	// DropAddress takes an address out of a user's preferences, if it is there now:
+	// what a PUT has meanwhile put in its place stays. dropped says whether it was.
+	DropAddress(ctx context.Context, u User, a Address) (dropped bool, err error)
+}

@@ -1,0 +1,98 @@
+package preferencestest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// RunAddresses holds a store to preferences.AddressBook.
+func RunAddresses(t *testing.T, s preferences.Store) {
+	book := s.(preferences.AddressBook)
+	full := func() *preferences.Preferences {
+		return &preferences.Preferences{Locale: "de", Zone: "Asia/Tokyo", Addresses: preferences.Addresses{
+			Push: []preferences.PushAddress{{Provider: "fcm", Token: "a"}, {Provider: "apns", Token: "a"}},
+			SMS:  "+4915112345678", Email: "ada@example.com",
+		}}
+	}
+	drop := func(u preferences.User, channel, provider, value string) bool {
+		t.Helper()
+		dropped, err := book.DropAddress(t.Context(), u, preferences.Address{Channel: channel, Provider: provider,
+			Value: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dropped
+	}
+	get := func(u preferences.User) *preferences.Preferences {
+		t.Helper()
+		all, err := s.Get(t.Context(), []preferences.User{u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all[0]
+	}
+	for _, u := range []preferences.User{ada, bob} {
+		if err := s.Put(t.Context(), u, full()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !drop(ada, "push", "fcm", "a") || !drop(ada, "sms", "", "+4915112345678") || !drop(ada, "email", "",
+		"ada@example.com") {
+		t.Error("an address that is there was not dropped")
+	}
+	for _, a := range [][3]string{
+		{"push", "fcm", "a"}, {"push", "fcm", "b"}, {"push", "apns", "b"}, {"sms", "", "+4915112345678"}, {"sms", "",
+			""},
+		{"email", "", ""}, {"webhook", "", "a"},
+	} {
+		if drop(ada, a[0], a[1], a[2]) {
+			t.Errorf("%v is not there, and was dropped", a)
+		}
+	}
+	if drop(preferences.User{Tenant: "default", ID: "nobody"}, "sms", "", "+4915112345678") {
+		t.Error("an unknown user's address was dropped")
+	}
+	want := full()
+	want.Addresses = preferences.Addresses{Push: []preferences.PushAddress{{Provider: "apns", Token: "a"}}}
+	if got := get(ada); string(got.Encode()) != string(want.Encode()) {
+		t.Errorf("left %s, want %s", got.Encode(), want.Encode())
+	}
+	if got := get(bob); string(got.Encode()) != string(full().Encode()) {
+		t.Errorf("another user has %s", got.Encode())
+	}
+	dropAgainstPut(t, s, book)
+}
+
+// dropAgainstPut races drops of old tokens with PUTs of new ones: the newest PUT is what
+// stays.
+func dropAgainstPut(t *testing.T, s preferences.Store, book preferences.AddressBook) {
+	with := func(token string) *preferences.Preferences {
+		return &preferences.Preferences{Addresses: preferences.Addresses{
+			Push: []preferences.PushAddress{{Provider: "fcm", Token: token}}, Email: "ada@example.com",
+		}}
+	}
+	for range 30 {
+		if err := s.Put(t.Context(), ada, with("old")); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			if err := s.Put(t.Context(), ada, with("new")); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Go(func() {
+			old := preferences.Address{Channel: "push", Provider: "fcm", Value: "old"}
+			if _, err := book.DropAddress(t.Context(), ada, old); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Wait()
+		got, err := s.Get(t.Context(), []preferences.User{ada})
+		if err != nil || string(got[0].Encode()) != string(with("new").Encode()) {
+			t.Fatalf("left %s, %v", got[0].Encode(), err)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package notify
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/sinks/notify/templates"
+)
+
+func TestDecodePayload(t *testing.T) {
+	for _, c := range []struct{ payload, want string }{
+		{``, "has no payload"}, {`null`, "no JSON object"}, {`[]`, "no JSON object"}, {`"x"`, "no JSON object"},
+		{`{`, "no JSON object"}, {`{} {}`, "something follows"}, {`{}`, "none of title, body and template_id"},
+		{`{"title":1}`, "title of the payload is no text"}, {`{"body":{}}`, "body of the payload is no text"},
+		{`{"body":"x","to":1}`, "to of the payload is no text"}, {`{"body":"x","to":[1]}`,
+			"to of the payload is no list"},
+		{`{"body":"x","template_data":[]}`, "template_data of the payload is no object"},
+		{`{"body":"x","data":{"a":[]}}`, "data of the payload is no object of texts"},
+		{`{"body":"x","to":[` + strings.Repeat(`"a",`, 20) + `"a"]}`, "at most 20"},
+		{"\xff\xfe", "no JSON object"}, {strings.Repeat("[", 1e5), "no JSON object"},
+	} {
+		_, err := decodePayload(&worker.DueEvent{Payload: []byte(c.payload)})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60s: %v, want %s", c.payload, err, c.want)
+		}
+	}
+	p, err := decodePayload(&worker.DueEvent{Payload: []byte(`{"title":"t","body":"b","deep_link":"app://x","template_id":"i",
+		"template_data":{"n":1234567,"f":1.5,"deep":{"n":[2]}},"to":["a","b"],"data":{"a":1,"b":true,"c":"x","d":null},
+		"locale":"de","mine":[1],"title_of_mine":null}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Title != "t" || p.Body != "b" || p.DeepLink != "app://x" || p.TemplateID != "i" || p.Locale != "de" ||
+		len(p.To) != 2 || !maps.Equal(p.Data, map[string]string{"a": "1", "b": "true", "c": "x"}) {
+		t.Errorf("%+v", p)
+	}
+	deep := p.TemplateData["deep"].(map[string]any)["n"].([]any)[0]
+	if p.TemplateData["n"] != int64(1234567) || p.TemplateData["f"] != 1.5 || deep != int64(2) {
+		t.Errorf("%#v", p.TemplateData)
+	}
+}
+
+func FuzzDecodePayload(f *testing.F) {
+	f.Add([]byte(`{"title":"t","to":["a"],"template_data":{"n":1e400}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := decodePayload(&worker.DueEvent{Payload: b})
+		if err == nil && p.Title == "" && p.Body == "" && p.TemplateID == "" {
+			t.Errorf("%q is a notification", b)
+		}
+		if err != nil && strings.ContainsAny(err.Error(), "\n\x00") {
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}
+
+// named is a provider that is only a name.
+type named string
+
+func (n named) Name() string                          { return string(n) }
+func (n named) Send(context.Context, *Message) Answer { return Answer{} }
+func (n named) Close() error                          { return nil }
+
+func TestAddresses(t *testing.T) {
+	apple := strings.Repeat("0a", 32)
+	mine := &preferences.Preferences{Addresses: preferences.Addresses{
+		Push:  []preferences.PushAddress{{Provider: "fcm", Token: "f1"}, {Provider: "apns", Token: "a1"}},
+		Email: "ada@example.com",
+	}}
+	for _, c := range []struct {
+		name, channel string
+		to            []string
+		prefs         *preferences.Preferences
+		providers     []Provider
+		want          string // provider:value, or error
+	}{
+		{"every installation", "push", nil, mine, []Provider{named("fcm"), named("apns")}, "fcm:f1 apns:a1"},
+		{"a provider that is not here", "push", nil, mine, []Provider{named("apns")}, "-:f1 apns:a1"},
+		{"outbox takes all", "push", nil, mine, []Provider{named("outbox")}, "outbox:f1 outbox:a1"},
+		{"to comes first", "push", []string{"t1"}, mine, []Provider{named("fcm")}, "fcm:t1"},
+		{"to names its provider", "push", []string{"apns:t1", "fcm:t2"}, nil, []Provider{named("fcm"), named("apns")},
+			"apns:t1 fcm:t2"},
+		{"to by its shape", "push", []string{apple, "x:APA91"}, nil, []Provider{named("fcm"), named("apns")}, "apns:" +
+			apple + " fcm:x:APA91"},
+		{"none of push", "push", nil, &preferences.Preferences{}, []Provider{named("fcm")}, ""},
+		{"none without preferences", "sms", nil, nil, []Provider{named("twilio")}, ""},
+		{"mail", "email", nil, mine, []Provider{named("smtp")}, "smtp:ada@example.com"},
+		{"no number", "sms", nil, mine, []Provider{named("twilio")}, ""},
+		{"to is no number", "sms", []string{"0151"}, mine, []Provider{named("twilio")},
+			"to is no address of channel sms"},
+		{"to is no mail address", "email", []string{"a@b\r\nBcc: x@y.example"}, mine, []Provider{named("smtp")},
+			"to is no address of channel email"},
+		{"to is empty", "push", []string{""}, mine, []Provider{named("fcm")}, "to is no address of channel push"},
+		{"two mail addresses", "email", []string{"a@b.example", "c@d.example"}, nil, []Provider{named("smtp")},
+			"to of channel email is one address"},
+	} {
+		all, err := addressesOf(c.channel, c.to, c.prefs)
+		got := []string{}
+		for _, x := range choose(all, c.providers) {
+			name := "-"
+			if x.provider != nil {
+				name = x.provider.Name()
+			}
+			got = append(got, name+":"+x.address.Value)
+		}
+		text := strings.Join(got, " ")
+		if err != nil {
+			text = err.Error()
+		}
+		if text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+}
+
+func TestSum(t *testing.T) {
+	ok, delivered, retry := worker.Accepted(), worker.Delivered(), worker.Retry(0).WithCode("r")
+	postponed, dead := worker.Postpone(time.Second, "p"), worker.Fail("UNREGISTERED", "gone")
+	for _, c := range []struct {
+		all  []worker.Result
+		want worker.Outcome
+		code string
+	}{
+		{[]worker.Result{dead}, worker.OutcomeFailed, "UNREGISTERED"},
+		{[]worker.Result{dead, ok}, worker.OutcomeAccepted, ""},
+		{[]worker.Result{ok, delivered, retry}, worker.OutcomeDelivered, ""},
+		{[]worker.Result{dead, retry, postponed}, worker.OutcomeRetry, "r"},
+		{[]worker.Result{dead, postponed}, worker.OutcomePostponed, "p"},
+		{[]worker.Result{dead, worker.Fail("other", "")}, worker.OutcomeFailed, "UNREGISTERED"},
+		{[]worker.Result{dead, worker.Suppress("expired")}, worker.OutcomeSuppressed, "expired"},
+	} {
+		got := sum(c.all)
+		if got.Outcome != c.want || got.Code != c.code {
+			t.Errorf("%+v: %+v", c.all, got)
+		}
+	}
+	if got := sum([]worker.Result{dead, ok}); got.Detail != "1 of 2 addresses took it; accepted" {
+		t.Errorf("%+v", got)
+	}
+	if got := sum([]worker.Result{dead, postponed}); got.RetryAfter != time.Second {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCompose(t *testing.T) {
+	e := &worker.DueEvent{
+		ID: "acme/p@2026-11-20T14:00:00.000Z#1", Key: "acme/p", Tenant: "acme", User: "u", Attempt: 2, Postponed: 3,
+		Expires: time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC), High: true,
+	}
+	p := payload{Title: "a\r\nBcc: x", Body: "b\r\nc\x00\x1b[0m\td", DeepLink: "app://x\r\ny",
+		Data: map[string]string{"k": "v"}}
+	m := compose("push", e, p, templates.Text{}, "de")
+	if m.Title != "a Bcc: x" || m.Body != "b\nc[0m\td" || m.DeepLink != "app://x y" || m.Locale != "de" || !m.High ||
+		m.Trigger != "p" || m.Attempt != 2 || m.Postponed != 3 {
+		t.Errorf("%+v", m)
+	}
+	want := map[string]string{
+		"k": "v", "notification_id": "acme/p@2026-11-20T14:00:00.000Z", "expires_at": "2026-11-20T15:00:00Z",
+	}
+	if !maps.Equal(m.Data, want) || len(p.Data) != 1 {
+		t.Errorf("%v, want %v", m.Data, want)
+	}
+	p.TemplateID = "x"
+	m = compose("email", e, p, templates.Text{Body: "from the template", Locale: "de-AT"}, "de")
+	if m.Title != "a Bcc: x" || m.Body != "from the template" || m.Locale != "de-AT" || m.Data != nil {
+		t.Errorf("%+v", m)
+	}
+	m = compose("email", e, payload{Body: "\n " + strings.Repeat("ü", 200) + "\nmore"}, templates.Text{}, "")
+	if m.Title != strings.Repeat("ü", 100)+"…" {
+		t.Errorf("subject %q", m.Title)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	var p pauses
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p.pause("fcm", at, 0)
+	p.pause("apns", at, 100*time.Hour)
+	p.pause("apns", at, time.Minute) // a shorter one does not end it
+	for _, c := range []struct {
+		provider string
+		after    time.Duration
+		want     time.Duration
+	}{
+		{"fcm", 0, time.Second}, {"fcm", time.Second, 0}, {"apns", time.Minute, 59 * time.Minute}, {"smtp", 0, 0},
+		{"apns", 2 * time.Hour, 0},
+	} {
+		if got := p.left(c.provider, at.Add(c.after)); got != c.want {
+			t.Errorf("%s after %v: %v, want %v", c.provider, c.after, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package providers_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/waterclock/waterclock/sinks/notify"
+)
+
+// BenchmarkSend is what one process sends to a server in the same process, over TLS: the
+// server's work is in it, and no network is.
+func BenchmarkSend(b *testing.B) {
+	run := func(name, address string, open func(b *testing.B) notify.Provider) {
+		b.Run(name, func(b *testing.B) {
+			p := open(b)
+			var n atomic.Int64
+			b.SetParallelism(128) // messages at once, for each processor
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					m := message(address)
+					m.ID = fmt.Sprintf("acme/k%d@2026-11-20T09:00:00#0", n.Add(1))
+					if a := p.Send(b.Context(), m); a.Result.Outcome != "accepted" {
+						b.Error(said(a), a.Result.Detail)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sends/s")
+		})
+	}
+	run("fcm", "token", func(b *testing.B) notify.Provider { return startGoogle(b).fcm(b, nil) })
+	run("apns", device, func(b *testing.B) notify.Provider {
+		return newAPNs(b, startServer(b, accepts).http(nil), ecKey(b))
+	})
+	run("twilio", phone, func(b *testing.B) notify.Provider {
+		return newTwilio(b, startServer(b, created).http(nil), nil)
+	})
+}

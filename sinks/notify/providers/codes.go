@@ -1,0 +1,50 @@
+package providers
+
+import (
+	"context"
+	"slices"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/sinks/notify"
+)
+
+// otherCode is the label of a code that is not in Codes.
+const otherCode = "other"
+
+// Codes are the codes of answers that are labels of metrics. A provider may invent
+// others at any time.
+var Codes = slices.Concat([]string{
+	CodeConfig, CodeUnavailable, CodeThrottled, CodeStatus, CodeInvalid, CodeDNS, CodeRefused, CodeReset, CodeTLS,
+	CodeConnection, CodeTooLarge, worker.CodeTimeout, worker.CodeExpired,
+	egress.CodeForbiddenAddress, egress.CodeForbiddenURL,
+}, fcmCodes, apnsCodes, twilioCodes, smtpCodes)
+
+// CodeLabel is the code, or "other" if it is not in Codes.
+func CodeLabel(code string) string {
+	if slices.Contains(Codes, code) {
+		return code
+	}
+	return otherCode
+}
+
+// Counted is a provider whose answers are counted: count gets its name, and "" for what
+// it took over or else the code, as CodeLabel has it.
+func Counted(p notify.Provider, count func(provider, code string)) notify.Provider {
+	return counted{p, count}
+}
+
+type counted struct {
+	notify.Provider
+	count func(provider, code string)
+}
+
+func (c counted) Send(ctx context.Context, m *notify.Message) notify.Answer {
+	a := c.Provider.Send(ctx, m)
+	code := ""
+	if o := a.Result.Outcome; o != worker.OutcomeAccepted && o != worker.OutcomeDelivered {
+		code = CodeLabel(a.Result.Code)
+	}
+	c.count(c.Name(), code)
+	return a
+}

@@ -1,0 +1,44 @@
+package templates
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// Data reads template_data: one JSON object.
+func Data(b []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var all map[string]any
+	if err := d.Decode(&all); err != nil || all == nil {
+		return nil, errors.New(`it is no JSON object; write {"name":"Ada"}`)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	return Plain(all).(map[string]any), nil
+}
+
+// Plain makes whole numbers of the json.Numbers that are: 1234567 prints as it is, and
+// not as 1.234567e+06.
+func Plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case map[string]any:
+		for key, one := range v {
+			v[key] = Plain(one)
+		}
+	case []any:
+		for i, one := range v {
+			v[i] = Plain(one)
+		}
+	}
+	return v
+}

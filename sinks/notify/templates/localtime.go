@@ -1,0 +1,70 @@
+package templates
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// LocalTime is what a clock on the wall shows. It prints as 2026-11-20 09:00.
+type LocalTime struct {
+	wall time.Time // the reading, in UTC
+	Zone string    // IANA name
+}
+
+// ParseLocalTime reads ce_wclocaltime: 2026-11-20T09:00:00[America/New_York].
+func ParseLocalTime(text string) (t LocalTime, ok bool) {
+	reading, zone, ok := strings.Cut(strings.TrimSuffix(text, "]"), "[")
+	if !ok {
+		return t, false
+	}
+	wall, err := time.Parse("2006-01-02T15:04:05", reading)
+	return LocalTime{wall, zone}, err == nil
+}
+
+// LocalTimeAt is an instant in a zone. One that is not known is UTC.
+func LocalTimeAt(at time.Time, zone string, zones *calendar.Zones) LocalTime {
+	if zones != nil && zone != "" {
+		if z, err := zones.Lookup(zone); err == nil {
+			return LocalTime{time.UnixMilli(int64(z.Wall(at.UnixMilli()))).UTC(), zone}
+		}
+	}
+	return LocalTime{at.UTC(), "UTC"}
+}
+
+func (t LocalTime) String() string { return t.wall.Format("2006-01-02 15:04") }
+
+// Clock is 09:00.
+func (t LocalTime) Clock() string { return t.wall.Format("15:04") }
+
+// Date is 2026-11-20.
+func (t LocalTime) Date() string { return t.wall.Format("2006-01-02") }
+
+// Hour, Minute, Day, Month and Year are its numbers, and Weekday is 1 for Monday to
+// 7 for Sunday, for languages that Go does not speak.
+func (t LocalTime) Hour() int { return t.wall.Hour() }
+
+// Minute is 0 to 59.
+func (t LocalTime) Minute() int { return t.wall.Minute() }
+
+// Day is 1 to 31.
+func (t LocalTime) Day() int { return t.wall.Day() }
+
+// Month is 1 to 12.
+func (t LocalTime) Month() int { return int(t.wall.Month()) }
+
+// Year is the year.
+func (t LocalTime) Year() int { return t.wall.Year() }
+
+// Weekday is 1 for Monday to 7 for Sunday.
+func (t LocalTime) Weekday() int { return (int(t.wall.Weekday())+6)%7 + 1 }
+
+// Format is the time in a layout of Go, in English: "Mon 2 Jan, 3:04 PM".
+func (t LocalTime) Format(layout string) (string, error) {
+	if len(layout) > 100 {
+		return "", errors.New("a layout is at most 100 bytes")
+	}
+	return t.wall.Format(layout), nil
+}

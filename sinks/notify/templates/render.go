@@ -1,0 +1,188 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"strings"
+	"text/template"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Input is what a template may show.
+type Input struct {
+	Channel  string // push, sms or email
+	Locale   string // that the user wants, in BCP 47; "" is unknown
+	User     string // "" if the trigger names none
+	Trigger  string // trigger key without the tenant
+	Type     string // tags.type; "" has none
+	Title    string // of the payload, "" has none; so are the next two
+	Body     string
+	DeepLink string
+	// LocalTime is the scheduled instant as a clock on the wall shows it.
+	LocalTime LocalTime
+	// Data is template_data of the payload. What is null there is as if absent.
+	Data           map[string]any
+	AckURL         string // "" has none; so UnsubscribeURL
+	UnsubscribeURL string
+}
+
+// Text is a rendered message.
+type Text struct {
+	Title, Body, HTML, DeepLink string
+	Locale                      string // of the file; "" is the default
+}
+
+// NotFoundError says that there is no template of a name.
+type NotFoundError struct{ ID string }
+
+func (e *NotFoundError) Error() string {
+	id := e.ID
+	if len(id) > 64 {
+		id = strings.ToValidUTF8(id[:64], "") + "…"
+	}
+	return fmt.Sprintf("there is no template %q", id)
+}
+
+// Render renders template id. The error is a *NotFoundError, or says what of the
+// template and its data did not fit, with file and line.
+func (s *Set) Render(id string, in Input) (Text, error) {
+	f := s.find(id, in.Locale)
+	if f == nil {
+		return Text{}, &NotFoundError{id}
+	}
+	in.Data = withoutNulls(in.Data)
+	one := f.pool.Get().(*instance)
+	defer f.pool.Put(one)
+	return one.render(f, &in)
+}
+
+// find is the file of a locale, or of what it falls back to (RFC 4647, 3.4).
+func (s *Set) find(id, locale string) *file {
+	if s == nil {
+		return nil
+	}
+	files := s.byID[id]
+	locale = strings.ToLower(strings.ReplaceAll(locale, "_", "-"))
+	for locale != "" {
+		if f := files[locale]; f != nil {
+			return f
+		}
+		at := strings.LastIndexByte(locale, '-')
+		if at < 0 {
+			break
+		}
+		locale = locale[:at]
+		if at >= 2 && locale[at-2] == '-' { // a single letter begins what was just cut
+			locale = locale[:at-2]
+		}
+	}
+	return files[""]
+}
+
+func withoutNulls(data map[string]any) map[string]any {
+	out := make(map[string]any, len(data))
+	for name, v := range data {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			out[name] = withoutNulls(v)
+		default:
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// instance is a template with a budget of its own: one rendering at a time.
+type instance struct {
+	budget budget
+	steps  int
+	text   *template.Template
+	html   *htmltemplate.Template
+}
+
+func (f *file) instance() *instance {
+	i := &instance{}
+	i.text = template.Must(f.text.Clone()).Funcs(functions(&i.budget))
+	if f.html != nil {
+		i.html = htmltemplate.Must(f.html.Clone()).Funcs(functions(&i.budget))
+	}
+	return i
+}
+
+func (i *instance) render(f *file, in *Input) (t Text, err error) {
+	i.budget.left, i.steps = maxMade, 0
+	t.Locale = f.locale
+	for _, block := range []struct {
+		name string
+		most int
+		into *string
+	}{
+		{blockTitle, maxTitle, &t.Title}, {blockBody, maxBody, &t.Body}, {blockHTML, maxHTML, &t.HTML},
+		{blockDeepLink, maxLink, &t.DeepLink},
+	} {
+		if !f.has[block.name] || block.name == blockHTML && in.Channel != "email" {
+			continue
+		}
+		out := &output{most: block.most, steps: &i.steps}
+		if block.name == blockHTML {
+			err = i.html.ExecuteTemplate(out, block.name, in)
+		} else {
+			err = i.text.ExecuteTemplate(out, block.name, in)
+		}
+		if err != nil {
+			return Text{}, f.worded(block.name, err)
+		}
+		*block.into = strings.TrimSpace(out.String())
+	}
+	t.Title, t.DeepLink = OneLine(t.Title), OneLine(t.DeepLink)
+	if t.Title == "" && t.Body == "" {
+		return Text{}, fmt.Errorf("%s: title and body are empty", f.text.Name())
+	}
+	return t, nil
+}
+
+// worded is an error without Go's words: file, line and what is wrong.
+func (f *file) worded(block string, err error) error {
+	text := cleaned(err).Error()
+	if _, ok := errors.AsType[template.ExecError](err); !ok { // of output
+		return fmt.Errorf("%s: block %s: %w", f.text.Name(), block, err)
+	}
+	if _, what, ok := strings.Cut(text, ">: "); ok {
+		location, _, _ := strings.Cut(text, ": executing ")
+		text = location + ": " + what
+	}
+	return errors.New(text)
+}
+
+// OneLine is a text as a header may hold it: blanks for line ends and tabs, and no
+// other control characters.
+func OneLine(s string) string {
+	clean := true
+	for i := range len(s) {
+		clean = clean && s[i] >= ' ' && s[i] < 0x7f
+	}
+	if clean {
+		return strings.TrimSpace(s)
+	}
+	var b strings.Builder
+	blank := false
+	for _, r := range s {
+		switch {
+		case r == utf8.RuneError, unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t', r == '\u2028',
+			r == '\u2029':
+			blank = blank || r == '\u2028' || r == '\u2029'
+		case r == '\n', r == '\r', r == '\t', r == ' ':
+			blank = true
+		default:
+			if blank && b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			blank = false
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,310 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/sinks/consent"
+	"github.com/waterclock/waterclock/sinks/notify/templates"
+)
+
+// Channels are those that this worker can serve.
+var Channels = []string{"push", "sms", "email"}
+
+// Options are what a worker is made of.
+type Options struct {
+	Channel string // one of Channels
+	// Kafka is how to reach the brokers: seeds, TLS, SASL, dialers.
+	Kafka []kgo.Opt
+	// Kit are options of the worker kit: prefix, group, topic, memory, metrics.
+	Kit []worker.Option
+
+	// Providers send. Push has one for each kind of address; others use the first.
+	Providers []Provider
+	// Consent asks what the users of due events allow. nil sends without asking, and
+	// only to addresses of payloads.
+	Consent *consent.Gate
+	// Book is where dead addresses are deleted; nil keeps them.
+	Book preferences.AddressBook
+	// Templates are those in force; nil has none.
+	Templates func() *templates.Set
+	// Zones are the tz database in force, for local times of triggers without a zone.
+	// nil means that of this binary.
+	Zones func() *calendar.Zones
+	// AckURL is the link by which the receiver acknowledges a due event; nil, and "",
+	// has none. So UnsubscribeURL, for mails.
+	AckURL, UnsubscribeURL func(e *worker.DueEvent) string
+
+	Concurrency int           // messages at a time. 0 means 64
+	Within      time.Duration // one message, to all of its addresses. 0 means 30 s
+	Logger      *slog.Logger
+	Now         func() time.Time // nil means time.Now
+}
+
+func (o Options) withDefaults() Options {
+	o.Concurrency = cmp.Or(o.Concurrency, 64)
+	o.Within = cmp.Or(o.Within, 30*time.Second)
+	if o.Templates == nil {
+		o.Templates = func() *templates.Set { return nil }
+	}
+	if o.Zones == nil {
+		o.Zones = calendar.Embedded
+	}
+	none := func(*worker.DueEvent) string { return "" }
+	if o.AckURL == nil {
+		o.AckURL = none
+	}
+	if o.UnsubscribeURL == nil {
+		o.UnsubscribeURL = none
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Worker sends the due events of one channel.
+type Worker struct {
+	opts   Options
+	pauses pauses
+}
+
+// New makes a worker; Run runs it.
+func New(o Options) (*Worker, error) {
+	known := false
+	for _, c := range Channels {
+		known = known || c == o.Channel
+	}
+	switch {
+	case !known:
+		return nil, fmt.Errorf("notify: channel %q is none of push, sms, email", o.Channel)
+	case len(o.Providers) == 0:
+		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
+	}
+	return &Worker{opts: o.withDefaults()}, nil
+}
+
+// When a worker is killed, others have its partitions after sessionTimeout. What a
+// moving partition has under way, it may finish for revokeWithin.
+const (
+	sessionTimeout = 10 * time.Second
+	revokeWithin   = 6 * time.Second
+)
+
+// Run works until ctx ends, and then finishes what is under way.
+func (w *Worker) Run(ctx context.Context) error {
+	o := &w.opts
+	opts := append([]worker.Option{
+		worker.Kafka(o.Kafka...), worker.Concurrency(o.Concurrency), worker.HandlerTimeout(o.Within + 10*time.Second),
+		worker.Logger(o.Logger), worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
+	}, o.Kit...)
+	if o.Consent != nil {
+		opts = append(opts, worker.OnBatch(o.Consent.OnBatch))
+	}
+	return worker.Run(ctx, o.Channel, w.Handle, opts...)
+}
+
+// Handle is the handler of one due event: what its user does not allow is not sent.
+func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
+	gate := w.opts.Consent
+	if gate == nil {
+		return w.deliver(ctx, e, consent.Verdict{})
+	}
+	v := gate.Of(ctx, e)
+	if v.Answer != nil {
+		return *v.Answer, ctx.Err()
+	}
+	r, err := w.deliver(ctx, e, v)
+	if err != nil {
+		return r, err
+	}
+	gate.After(ctx, e, r)
+	return v.Sent(r), nil
+}
+
+// unreadWait is how long an event waits whose address could not be read.
+const unreadWait = 30 * time.Second
+
+// deliver sends a due event that its user allows.
+func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verdict) (worker.Result, error) {
+	p, err := decodePayload(e)
+	if err != nil {
+		return worker.Fail(CodePayload, err.Error()), nil
+	}
+	addresses, err := addressesOf(w.opts.Channel, p.To, v.Preferences)
+	switch {
+	case err != nil:
+		return worker.Fail(CodeInvalidAddress, err.Error()), nil
+	case len(addresses) == 0 && v.Code == consent.CodeUnread:
+		return worker.Postpone(unreadWait, consent.CodeAway).
+			WithDetail("not sent: the address is in the preferences, and their store does not answer"), nil
+	case len(addresses) == 0:
+		return worker.Fail(CodeNoAddress, w.whyNoAddress(e)), nil
+	}
+	targets := choose(addresses, w.opts.Providers)
+	if r, waits := w.paused(targets); waits {
+		return r, nil
+	}
+	m, failure := w.message(e, p, v.Preferences)
+	if failure != nil {
+		return *failure, nil
+	}
+	r := w.send(ctx, e, m, targets)
+	if rank(r.Outcome) <= rank(worker.OutcomeAccepted) {
+		return r, nil // also if the worker ends: it is sent
+	}
+	return r, ctx.Err()
+}
+
+// whyNoAddress says what to do for an address.
+func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
+	if e.User == "" {
+		return `the payload has no "to", and the trigger no user_id`
+	}
+	return fmt.Sprintf(`the payload has no "to", and the user's preferences no address for %s`, w.opts.Channel)
+}
+
+// paused answers an event all of whose providers pause.
+func (w *Worker) paused(targets []target) (worker.Result, bool) {
+	wait := time.Duration(0)
+	for _, t := range targets {
+		if t.provider == nil {
+			continue
+		}
+		left := w.pauses.left(t.provider.Name(), w.opts.Now())
+		if left == 0 {
+			return worker.Result{}, false
+		}
+		if wait == 0 || left < wait {
+			wait = left
+		}
+	}
+	return w.whilePaused(wait), wait > 0
+}
+
+func (w *Worker) whilePaused(left time.Duration) worker.Result {
+	return worker.Postpone(max(left, minPause), CodePaused).
+		WithDetail("not sent: the provider has asked for fewer messages, or does not answer")
+}
+
+// message renders an event. failure is why that cannot be.
+func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
+	failure *worker.Result) {
+	zone, locale := "", p.Locale
+	if prefs != nil {
+		zone, locale = prefs.Zone, or(locale, prefs.Locale)
+	}
+	ack := w.opts.AckURL(e)
+	unsubscribe := ""
+	if w.opts.Channel == "email" {
+		unsubscribe = w.opts.UnsubscribeURL(e)
+	}
+	var t templates.Text
+	if p.TemplateID != "" {
+		local, ok := templates.ParseLocalTime(e.LocalTime)
+		if !ok {
+			local = templates.LocalTimeAt(e.Scheduled, zone, w.opts.Zones())
+		}
+		var err error
+		t, err = w.opts.Templates().Render(p.TemplateID, templates.Input{
+			Channel: w.opts.Channel, Locale: locale, User: e.User, Trigger: e.TriggerID(), Type: e.Tags()["type"],
+			Title: p.Title, Body: p.Body, DeepLink: p.DeepLink, LocalTime: local, Data: p.TemplateData,
+			AckURL: ack, UnsubscribeURL: unsubscribe,
+		})
+		if err != nil {
+			return m, new(templateFailure(err))
+		}
+	}
+	m = compose(w.opts.Channel, e, p, t, locale)
+	m.AckURL, m.UnsubscribeURL = ack, unsubscribe
+	if ack != "" && w.opts.Channel == "push" {
+		m.Data["ack_url"] = ack
+	}
+	return m, nil
+}
+
+func templateFailure(err error) worker.Result {
+	if _, none := errors.AsType[*templates.NotFoundError](err); none {
+		return worker.Fail(CodeNoTemplate, err.Error())
+	}
+	return worker.Fail(CodeTemplate, err.Error())
+}
+
+// send sends to every address at once, and sums up.
+func (w *Worker) send(ctx context.Context, e *worker.DueEvent, m Message, targets []target) worker.Result {
+	bounded, cancel := context.WithTimeout(ctx, w.opts.Within)
+	defer cancel()
+	results := make([]worker.Result, len(targets))
+	var all sync.WaitGroup
+	for i, t := range targets {
+		all.Go(func() {
+			defer func() {
+				if why := recover(); why != nil { // as the kit does for handlers
+					w.opts.Logger.Error("a provider panicked", "panic", why)
+					results[i] = worker.Retry(0).WithCode(worker.CodePanic).WithDetail("a provider panicked")
+				}
+			}()
+			results[i] = w.sendTo(bounded, e, m, t)
+		})
+	}
+	all.Wait()
+	return sum(results)
+}
+
+// sendTo sends to one address. m is this call's own.
+func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t target) worker.Result {
+	if t.provider == nil {
+		return worker.Fail(CodeNoProvider,
+			fmt.Sprintf("no provider of this worker sends to %s addresses: set providers.%[1]s",
+				or(t.address.Provider, w.opts.Channel)))
+	}
+	name := t.provider.Name()
+	if left := w.pauses.left(name, w.opts.Now()); left > 0 {
+		return w.whilePaused(left)
+	}
+	m.Address = t.address.Value
+	a := t.provider.Send(ctx, &m)
+	if a.Throttled {
+		w.pauses.pause(name, w.opts.Now(), a.Result.RetryAfter)
+	}
+	if a.DeadAddress {
+		w.drop(ctx, e, name, t.address)
+	}
+	return a.Result
+}
+
+// dropWithin bounds the deletion of an address. If it fails, the next message finds
+// the address dead once more.
+const dropWithin = time.Second
+
+// drop deletes an address that will never work again from the preferences.
+func (w *Worker) drop(ctx context.Context, e *worker.DueEvent, provider string, a preferences.Address) {
+	if w.opts.Book == nil || e.User == "" {
+		return
+	}
+	if a.Channel == "push" && a.Provider == "" {
+		a.Provider = provider
+	}
+	ctx, cancel := context.WithTimeout(ctx, dropWithin)
+	defer cancel()
+	dropped, err := w.opts.Book.DropAddress(ctx, preferences.User{Tenant: e.Tenant, ID: e.User}, a)
+	switch {
+	case err != nil:
+		w.opts.Logger.Warn("a dead address stays in the preferences", "provider", provider, "error", err)
+	case dropped:
+		w.opts.Logger.Info("a dead address was deleted from the preferences", "provider", provider)
+	}
+}
