@@ -151,6 +151,7 @@ final class Handlers {
                 answer(item, r);
                 state.finish(item, r);
             }
+            wake();
         }
     }
 
