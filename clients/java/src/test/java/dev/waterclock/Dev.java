@@ -42,7 +42,8 @@ public final class Dev implements AutoCloseable {
     public static synchronized Dev shared() {
         if (shared == null) {
             List<String> settings = new ArrayList<>();
-            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full")) {
+            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full",
+                    "bulk", "meter")) {
                 settings.add("channels." + channel + ".receipts=true");
             }
             settings.add("channels.urgent.high_lane=true");
