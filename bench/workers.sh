@@ -22,8 +22,8 @@ bench_python() {
 bench_java() {
   local repo="$SVC_CACHE/maven" cp
   mvn -B -ntp -q -o -f clients/java/pom.xml "-Dmaven.repo.local=$repo" "-Dbuild.dir=$own/java" test-compile
-  cp=$own/java/classes:$own/java/test-classes:$(find "$repo" -name '*.jar' \( -path '*/kafka-clients/*' -o -path '*/gson/*' \
-    -o -path '*/slf4j-api/1.*' -o -path '*lz4*' -o -path '*snappy*' -o -path '*zstd*' \) | tr '\n' ':')
+  cp=$own/java/classes:$own/java/test-classes:$(find "$repo" -name '*.jar' \( -path '*/kafka-clients/*' \
+    -o -path '*/gson/*' -o -path '*/slf4j-api/1.*' -o -path '*lz4*' -o -path '*snappy*' -o -path '*zstd*' \) | tr '\n' ':')
   java -cp "$cp" dev.waterclock.worker.Bench "$WATERCLOCK_TEST_KAFKA" "${EVENTS:-200000}"
 }
 

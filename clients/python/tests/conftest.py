@@ -84,8 +84,11 @@ class Serve(Dev):
         self.kafka, self.admin = brokers, f"127.0.0.1:{free_port()}"
 
     def start(self) -> None:
-        subprocess.run([self.binary, "topics", "apply", "--brokers", self.kafka, *self.sets()], check=True, timeout=120,
-                       stdout=subprocess.DEVNULL)
+        def applied() -> bool:  # brokers that have much else to do may answer too late for one run of it
+            return subprocess.run([self.binary, "topics", "apply", "--brokers", self.kafka, *self.sets()],
+                                  stdout=subprocess.DEVNULL, timeout=120).returncode == 0
+
+        await_("its topics are there", applied, 180)
         super().start()
 
     def command(self) -> list[str]:

@@ -120,8 +120,8 @@ final class MemoryLoad implements Runnable, Loader.Sink {
             Set<Integer> due = new HashSet<>();
             mine.forEach(p -> due.add(p.tp.partition()));
             if (!o.byKey && !all.containsAll(due)) {
-                throw new IllegalStateException(names.receipts() + " has " + all.size() + " partitions and the due topic "
-                        + "has more: if the channel has partitioning: by_key, set byKey");
+                throw new IllegalStateException(names.receipts() + " has " + all.size()
+                        + " partitions and the due topic has more: if the channel has partitioning: by_key, set byKey");
             }
             Map<Integer, Long> from = state.beginMemories(o.byKey ? Set.of() : due, all.size());
             state.readUpTo(loader.read(from, o.memory, this, state::ending));

@@ -31,7 +31,7 @@ final class State {
     private final Memories memories;
     private final Map<TopicPartition, Part> parts = new HashMap<>();
     private final BrokerClock clock = new BrokerClock();
-    private final ConcurrentLinkedQueue<Item> acked = new ConcurrentLinkedQueue<>(); // the producer waits for no monitor
+    private final ConcurrentLinkedQueue<Item> acked = new ConcurrentLinkedQueue<>(); // the producer needs no monitor
     private int running;
     private int pending;
     private boolean ending;
