@@ -44,7 +44,8 @@ def receipts(prefix: str, want: int) -> list[tuple[bytes, Any]]:
 def test_one_of_two_workers_killed(tmp_path: Path) -> None:
     """kill -9 of one of two between work and receipt: its events come to the other one, each has its receipt."""
     prefix, n = f"py{time.time_ns():x}.", 60
-    server = Serve(tmp_path / "data", BROKERS, prefix, "channels.kill.receipts=true", "channels.kill.receipt_timeout=10m")
+    server = Serve(tmp_path / "data", BROKERS, prefix, "channels.kill.receipts=true",
+                   "channels.kill.receipt_timeout=10m")
     files = [tmp_path / "calls-0", tmp_path / "calls-1"]
     workers: list[subprocess.Popen[bytes]] = []
     try:

@@ -44,7 +44,8 @@ class KafkaTest {
             workers.add(begin(two));
             WaterclockClient client = WaterclockClient.of(engine.url());
             assertTrue(client.batch(IntStream.range(0, N).mapToObj(i -> Command.schedule("kill-" + i,
-                    Register.in(Duration.ZERO).channel("kill"), Options.NONE)).toList()).stream().allMatch(r -> r.ok()));
+                    Register.in(Duration.ZERO).channel("kill"), Options.NONE)).toList()).stream()
+                    .allMatch(r -> r.ok()));
             assertTrue(workers.get(0).waitFor(2, TimeUnit.MINUTES));
             assertEquals(137, workers.get(0).exitValue());
             for (int i = 0; i < N; i++) {
@@ -84,8 +85,10 @@ class KafkaTest {
     private int receipts() {
         Set<String> keys = new HashSet<>();
         List<String> values = new ArrayList<>();
-        try (KafkaConsumer<String, String> c = new KafkaConsumer<>(Map.of("bootstrap.servers", BROKERS, "group.id",
-                prefix + "test", "auto.offset.reset", "earliest"), new StringDeserializer(), new StringDeserializer())) {
+        Map<String, Object> config = Map.of("bootstrap.servers", BROKERS, "group.id", prefix + "test", "auto.offset.reset",
+                "earliest");
+        try (KafkaConsumer<String, String> c = new KafkaConsumer<>(config, new StringDeserializer(),
+                new StringDeserializer())) {
             c.subscribe(List.of(prefix + "receipts"));
             Dev.await("the receipts are there", () -> {
                 c.poll(Duration.ofMillis(200)).forEach(r -> {

@@ -455,7 +455,8 @@ class WorkerTest {
                 loads.add(load);
             }
         };
-        Handler handler = e -> e.triggerId().equals("java-meter-0") ? Result.fail("bad_number", "") : Result.delivered();
+        Handler handler = e -> e.triggerId().equals("java-meter-0") ? Result.fail("bad_number", "")
+                : Result.delivered();
         many("java-meter-", 0, 2, "meter");
         try (Running w = new Running(Worker.builder("meter", handler).metrics(metrics)
                 .commitInterval(Duration.ofMillis(50)))) {
