@@ -53,7 +53,8 @@ def test_one_of_two_workers_killed(tmp_path: Path) -> None:
         with Client(server.url) as client:
             for file, more in zip(files, (["die"], []), strict=True):
                 file.touch()
-                workers.append(subprocess.Popen(python(PROCESS, BROKERS, prefix, "kill", str(file), "10000", *more), env=ENV))
+                args = python(PROCESS, BROKERS, prefix, "kill", str(file), "10000", *more)
+                workers.append(subprocess.Popen(args, env=ENV))
                 await_("it has partitions", file.with_suffix(".ready").exists)
             results = client.batch({"id": f"kill-{i}", "delay": 0, "channel": "kill"} for i in range(n))
             assert all(r.ok for r in results)
