@@ -301,9 +301,13 @@ class Worker:
             self._waking = True
             self._ready.notify()
         elif self._threads < self._concurrency:
+            try:
+                threading.Thread(target=self._serve, name=f"waterclock-handler-{self._threads + 1}", daemon=True).start()
+            except RuntimeError as error:  # the machine allows no more: those that are there go on
+                self._failing.warn("cannot start a thread for a handler; there are %d: %s", self._threads, error)
+                return
             self._waking = True
             self._threads += 1
-            threading.Thread(target=self._serve, name=f"waterclock-handler-{self._threads}", daemon=True).start()
 
     def _serve(self) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ final class Handlers {
     private final State state;
     private final ReceiptWriter writer;
     private final Meter meter;
+    private final Throttle failing;
     private final Batches batches; // null without a hook
 
     // Guarded by the state.
@@ -20,11 +21,12 @@ final class Handlers {
     private int idle;
     private boolean waking; // one thread is on its way: it wakes the next one
 
-    Handlers(WorkerBuilder o, State state, ReceiptWriter writer, Meter meter) {
+    Handlers(WorkerBuilder o, State state, ReceiptWriter writer, Meter meter, Throttle failing) {
         this.o = o;
         this.state = state;
         this.writer = writer;
         this.meter = meter;
+        this.failing = failing;
         batches = o.onBatch == null ? null : new Batches(o, state);
     }
 
@@ -41,10 +43,19 @@ final class Handlers {
                 waking = true;
                 state.notify();
             } else if (threads < o.concurrency) {
-                waking = true;
-                threads++;
-                daemon(this::serve, "waterclock-handler-" + threads);
+                startThread();
             }
+        }
+    }
+
+    /** Where the machine allows no more threads, those that are there go on. */
+    private void startThread() {
+        try {
+            daemon(this::serve, "waterclock-handler-" + (threads + 1));
+            threads++;
+            waking = true;
+        } catch (OutOfMemoryError e) {
+            failing.warn("cannot start a thread for a handler; there are " + threads + ": " + e);
         }
     }
 

@@ -88,7 +88,7 @@ public final class Worker implements AutoCloseable {
     }
 
     private void loop(ReceiptWriter writer) {
-        Handlers handlers = new Handlers(o, state, writer, meter);
+        Handlers handlers = new Handlers(o, state, writer, meter, failing);
         MemoryLoad load = new MemoryLoad(o, names, kafka, state, handlers::wake, failing);
         Poller poller = new Poller(o, names, kafka, state, handlers, load, meter, failing);
         Thread loading = Handlers.daemon(load, "waterclock-load");
