@@ -77,7 +77,9 @@ func TestPythonWheel(t *testing.T) {
 			t.Errorf("%s is in the wheel", f.Name)
 		}
 	}
-	for _, want := range []string{"waterclock/py.typed", "waterclock/worker/run.py", "waterclock/worker/prometheus.py"} {
+	for _, want := range []string{
+		"waterclock/py.typed", "waterclock/worker/run.py", "waterclock/worker/prometheus.py",
+	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not in the wheel: %q", want, names)
 		}

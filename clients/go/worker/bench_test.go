@@ -111,10 +111,11 @@ func BenchmarkRun(b *testing.B) {
 				a := &acks{}
 				done := make(chan error, 1)
 				go func() {
+					// Each round handles all: the memory is as full as it gets, and knows none.
+					name := fmt.Sprintf("round%d-%d", run, round)
+					w.create(name + ".receipts")
 					done <- Run(ctx, "print", delivered, Brokers(w.brokers...), WithMetrics(a),
-						Group(fmt.Sprintf("round-%d-%d", run, round)), Topic(w.due), Logger(slog.New(slog.DiscardHandler)),
-						// Each round handles all: the memory is as full as it gets, and knows none.
-						func(o *options) { o.prefix = fmt.Sprintf("round%d-%d.", run, round); w.create(o.prefix + "receipts") })
+						Group(name), Prefix(name+"."), Topic(w.due), Logger(slog.New(slog.DiscardHandler)))
 				}()
 				begin := time.Now()
 				for a.first.Load() == 0 {
