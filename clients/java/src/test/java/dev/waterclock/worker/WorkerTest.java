@@ -30,6 +30,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 import java.util.stream.IntStream;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -466,6 +468,32 @@ class WorkerTest {
             Dev.await("the load is told", () -> loads.stream().anyMatch(l -> l.assigned() > 0 && l.buffered() == 0));
         }
         assertEquals(List.of("DELIVERED ", "FAILED bad_number", "receipt", "receipt"), told.stream().sorted().toList());
+    }
+
+    /** What was known of a receipts topic that was deleted is of no use for the one of the same name. */
+    @Test
+    void topicMadeAnew() throws Exception {
+        String topic = "anew" + System.nanoTime() + ".receipts";
+        Map<String, Object> kafka = Map.of("bootstrap.servers", DEV.kafka);
+        try (Admin admin = Admin.create(kafka)) {
+            admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all().get();
+        }
+        List<Integer> renewed = new ArrayList<>();
+        Loader.Sink sink = new Loader.Sink() {
+            @Override
+            public void take(int partition, byte[] key, byte[] value) {
+                throw new AssertionError("the topic is empty");
+            }
+
+            @Override
+            public void renew(int partition) {
+                renewed.add(partition);
+            }
+        };
+        try (Loader loader = new Loader(topic, kafka)) {
+            assertEquals(Map.of(0, 0L, 1, 0L), loader.read(Map.of(0, 50L, 1, 0L), 100, sink, () -> false));
+        }
+        assertEquals(List.of(0), renewed);
     }
 
     @Test
